@@ -1,0 +1,56 @@
+"""The form in which every recurrent model is analysed: a self-map Φ and a state update G.
+
+| code                | paper          | meaning                                                        |
+|---------------------|----------------|----------------------------------------------------------------|
+| ``latent``          | z              | what is iterated to the fixed point, shape ``[latent_size]``   |
+| ``state``           | s, (h)         | what is carried from token to token                            |
+| ``self_map``        | Φ(z; s, x)     | one self-iteration; the fixed point is z* = Φ(z*; s, x)        |
+| ``state_update``    | G(z; s, x)     | the next state s' = G(z*; s, x)                                |
+| ``damping``         | τ              | the iteration is z ← (1 − τ) z + τ Φ(z)                        |
+
+For the implicit SSM of Schöne et al. 2025 (arXiv 2502.07827, Eq. 1 and 2), G(z; h, x) = Λ(z, x) ⊙ h + u(z, x)
+and Φ(z; h, x) = f(z, G(z; h, x), x).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+State = dict[str, Tensor]
+"""A recurrent state: named tensors, without a batch axis here and with a leading one in the models."""
+
+
+@dataclass(frozen=True)
+class Transition:
+    """One token's transition of a recurrent model as a pair (Φ, G), for a single sequence.
+
+    Attributes:
+        self_map: Φ(z; s), with the token x fixed; takes the latent of shape ``[latent_size]`` and the state,
+            returns the next latent. Must be a pure function that ``torch.func`` can transform.
+        state_update: G(z; s), with the token x fixed; returns the next state with the names and shapes of s.
+        latent_size: the number of entries of z; 0 for a model without a fixed point (then Φ is the map on
+            the empty vector and G is the whole transition).
+        layer_states: for each layer the names of the state entries that Theorem 1 speaks of: the SSM state h
+            without the convolution window; for an LSTM its hidden and cell state together.
+        damping: τ of the iteration that the model runs, in (0, 1].
+
+    Example:
+        A scalar RNN s' = tanh(2 s) in implicit form: z = s and G(z; s) = s/2 + (tanh(2 z) − z/2).
+
+        >>> import torch
+        >>> transition = Transition(
+        ...     self_map=lambda z, state: state["h"],
+        ...     state_update=lambda z, state: {"h": 0.5 * state["h"] + torch.tanh(2 * z) - 0.5 * z},
+        ...     latent_size=1,
+        ...     layer_states=(("h",),),
+        ... )
+        >>> transition.state_update(torch.ones(1), {"h": torch.ones(1)})["h"]
+        tensor([0.9640])
+    """
+
+    self_map: Callable[[Tensor, State], Tensor]
+    state_update: Callable[[Tensor, State], State]
+    latent_size: int
+    layer_states: tuple[tuple[str, ...], ...]
+    damping: float = 1.0
