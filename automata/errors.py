@@ -11,9 +11,11 @@ class InputError(ValueError):
     and exit code 2.
 
     Example:
-        >>> raise InputError("length is 0; give a length of at least 1")
-        Traceback (most recent call last):
-        automata.errors.InputError: length is 0; give a length of at least 1
+        >>> try:
+        ...     raise InputError("length is 0; give a length of at least 1")
+        ... except ValueError as error:
+        ...     print(error)
+        length is 0; give a length of at least 1
     """
 
 
