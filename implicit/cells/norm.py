@@ -1,0 +1,54 @@
+"""Root-mean-square norms, plain and gated."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class RMSNorm(nn.Module):
+    """x / sqrt(mean(x²) + ε) · weight over the last axis.
+
+    Source:
+        Zhang & Sennrich 2019, arXiv 1910.07467.
+
+    Example:
+        >>> RMSNorm(2)(torch.tensor([3.0, 4.0])).square().mean().item()
+        0.9999...
+    """
+
+    def __init__(self, features: int, epsilon: float = 1e-5) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+        self.weight = nn.Parameter(torch.ones(features))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise ``[..., features]``."""
+        return _normalised(x, self.epsilon) * self.weight
+
+
+class GatedRMSNorm(nn.Module):
+    """RMSNorm(x · silu(gate)) · weight, normalised within each group of features: the norm inside Mamba-2.
+
+    Source:
+        Dao & Gu 2024, arXiv 2405.21060; ``RMSNormGated`` of mamba_ssm with ``norm_before_gate=False``.
+
+    Example:
+        >>> norm = GatedRMSNorm(4, groups=2)
+        >>> norm(torch.ones(4), torch.full((4,), 2.0))
+        tensor([1.0000, 1.0000, 1.0000, 1.0000], grad_fn=<MulBackward0>)
+    """
+
+    def __init__(self, features: int, groups: int = 1, epsilon: float = 1e-5) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+        self.groups = groups
+        self.weight = nn.Parameter(torch.ones(features))
+
+    def forward(self, x: Tensor, gate: Tensor) -> Tensor:
+        """Gate and normalise ``[..., features]``."""
+        gated = (x * functional.silu(gate)).unflatten(-1, (self.groups, -1))
+        return _normalised(gated, self.epsilon).flatten(-2) * self.weight
+
+
+def _normalised(x: Tensor, epsilon: float) -> Tensor:
+    return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + epsilon)

@@ -1,0 +1,21 @@
+"""Fixed points: the problem, the solvers, the loop and the result, each an object of its own."""
+
+from implicit.fixed_point.anderson import Anderson
+from implicit.fixed_point.loop import Stopping, solve
+from implicit.fixed_point.picard import DampedPicard
+from implicit.fixed_point.problem import Dependence, FixedPointProblem, Solver
+from implicit.fixed_point.solution import FixedPointError, NotConvergedWarning, Solution, Status
+
+__all__ = [
+    "Anderson",
+    "DampedPicard",
+    "Dependence",
+    "FixedPointError",
+    "FixedPointProblem",
+    "NotConvergedWarning",
+    "Solution",
+    "Solver",
+    "Status",
+    "Stopping",
+    "solve",
+]

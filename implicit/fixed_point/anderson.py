@@ -1,0 +1,85 @@
+"""Anderson acceleration, mixed over each sequence by itself."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+
+History = tuple[Tensor, Tensor]
+"""Past latents and residuals, each ``[steps, batch, tokens, features]``."""
+
+
+@dataclass(frozen=True)
+class Anderson:
+    """Anderson mixing: the next iterate combines the last m so that the combined residual is smallest.
+
+    With residuals g_i = Φ(z_i) − z_i, the weights α (summing to 1) minimise ‖Σ α_i g_i‖ over the sequence, and
+    z ← Σ α_i (z_i + τ g_i). Weights are found for every sequence alone, so a batch does not mix.
+
+    Attributes:
+        memory: m, the number of iterates combined, at least 2.
+        damping: τ in (0, 1].
+        regularization: Tikhonov term relative to the largest residual, which keeps the small system solvable.
+
+    Source:
+        Walker & Ni 2011, "Anderson acceleration for fixed-point iterations", Eq. 2.2.
+
+    Example:
+        On a linear map in two dimensions it ends, up to the regularisation, after three evaluations.
+
+        >>> from implicit.fixed_point import FixedPointProblem, Stopping, solve
+        >>> matrix = torch.tensor([[0.9, 0.3], [0.0, -0.7]], dtype=torch.float64)
+        >>> problem = FixedPointProblem(lambda z: z @ matrix.T + 1)
+        >>> start = torch.zeros(1, 1, 2, dtype=torch.float64)
+        >>> solve(problem, Anderson(memory=3, damping=1.0), Stopping(rtol=1e-8), start).iterations.item() < 9
+        True
+    """
+
+    memory: int = 5
+    damping: float = 1.0
+    regularization: float = 1e-12
+
+    def __post_init__(self) -> None:
+        if self.memory < 2:
+            raise InputError(f"memory is {self.memory}; Anderson mixing needs at least 2 iterates")
+        if not 0 < self.damping <= 1:
+            raise InputError(f"damping is {self.damping}; give a number above 0 and at most 1")
+
+    def start(self, latent: Tensor) -> History:
+        """Return the empty history."""
+        empty = latent.new_empty(0, *latent.shape)
+        return empty, empty
+
+    def step(self, latent: Tensor, image: Tensor, active: Tensor, memory: History) -> tuple[Tensor, History]:
+        """Return the mixed iterate and the history with this one added."""
+        # Tokens that the loop keeps fixed have nothing to minimise; they would only blur the weights.
+        residual = torch.where(active[..., None], image - latent, 0)
+        latents = torch.cat([memory[0], latent[None]])[-self.memory :]
+        residuals = torch.cat([memory[1], residual[None]])[-self.memory :]
+        weights = self._weights(residuals)  # [steps, batch]
+        mixed = torch.einsum("sb,sbtd->btd", weights, latents + self.damping * residuals)
+        return mixed, (latents, residuals)
+
+    def _weights(self, residuals: Tensor) -> Tensor:
+        """Solve min ‖Σ α_i g_i‖² with Σ α_i = 1 through the normal equations, for each sequence."""
+        steps, batch = residuals.shape[:2]
+        if steps == 1:
+            return residuals.new_ones(1, batch)
+        flat = residuals.flatten(2).transpose(0, 1)  # [batch, steps, tokens · features]
+        # Scaled to the newest residual: a sequence that is done has a zero one, and the weights stay finite.
+        scale = flat[:, -1].norm(dim=-1).clamp_min(torch.finfo(flat.dtype).tiny)[:, None, None]
+        gram = (flat / scale) @ (flat / scale).mT
+        ridge = self.regularization * gram.diagonal(dim1=1, dim2=2).amax(-1)[:, None, None] + torch.finfo(
+            flat.dtype
+        ).tiny
+        gram = gram + ridge * torch.eye(steps, dtype=flat.dtype, device=flat.device)
+        gram = torch.nan_to_num(gram, nan=1.0, posinf=1.0, neginf=1.0)  # the loop reports such a sequence itself
+        solved, info = torch.linalg.solve_ex(gram, gram.new_ones(batch, steps, 1))
+        weights = solved[..., 0] / solved[..., 0].sum(-1, keepdim=True)
+        # A singular system falls back to the plain damped step.
+        plain = torch.zeros_like(weights)
+        plain[:, -1] = 1
+        usable = (info == 0)[:, None] & weights.isfinite().all(-1, keepdim=True)
+        return torch.where(usable, weights, plain).mT

@@ -1,0 +1,69 @@
+"""What a fixed-point problem is, and what a solver has to offer.
+
+| code        | symbol      | meaning                                                          |
+|-------------|-------------|------------------------------------------------------------------|
+| ``latent``  | z           | ``[batch, tokens, features]``; one fixed point per token         |
+| ``image``   | Φ(z)        | the self-map at z                                                |
+| ``damping`` | τ           | z ← (1 − τ) z + τ Φ(z)                                           |
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+from torch import Tensor
+
+
+class Dependence(Enum):
+    """Which tokens the image of a token depends on: what "converged" has to wait for.
+
+    Example:
+        >>> Dependence("causal").name
+        'CAUSAL'
+    """
+
+    OWN = "own"
+    """Only on its own latent: tokens are independent problems (the sequential mode)."""
+    CAUSAL = "causal"
+    """On its own and all earlier ones (the simultaneous mode)."""
+    ANTICAUSAL = "anticausal"
+    """On its own and all later ones (the adjoint of the simultaneous mode)."""
+
+
+@dataclass(frozen=True)
+class FixedPointProblem:
+    """Find z with z = Φ(z), for every sequence of a batch by itself.
+
+    Attributes:
+        function: Φ, mapping ``[batch, tokens, features]`` to the same shape; sequences must not mix.
+        dependence: which tokens a token's image depends on.
+
+    Example:
+        >>> import torch
+        >>> problem = FixedPointProblem(torch.cos)
+        >>> problem.function(torch.zeros(1, 1, 1)).item()
+        1.0
+    """
+
+    function: Callable[[Tensor], Tensor]
+    dependence: Dependence = Dependence.OWN
+
+
+class Solver(Protocol):
+    """An immutable set of options with one step; the loop that calls it is written once, in `loop.solve`."""
+
+    def start(self, latent: Tensor) -> Any:
+        """Return the memory that the solver carries from step to step; None if it needs none."""
+        ...
+
+    def step(self, latent: Tensor, image: Tensor, active: Tensor, memory: Any) -> tuple[Tensor, Any]:
+        """Return the next iterate and the memory.
+
+        Args:
+            latent: z, ``[batch, tokens, features]``.
+            image: Φ(z), of the same shape.
+            active: ``[batch, tokens]``, False where the loop keeps the token as it is.
+            memory: what the previous step returned.
+        """
+        ...

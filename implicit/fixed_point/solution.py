@@ -1,0 +1,124 @@
+"""What a solve returns: the value together with an honest account of how it was reached."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+
+class Status(IntEnum):
+    """How the search for a token's fixed point ended.
+
+    Example:
+        >>> Status.MAX_ITERATIONS.sentence
+        'the iteration limit was reached first; raise max_iterations, loosen rtol, or lower the damping'
+    """
+
+    CONVERGED = 0
+    MAX_ITERATIONS = 1
+    NON_FINITE = 2
+
+    @property
+    def sentence(self) -> str:
+        """The outcome and its remedy, as a clause."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Status.CONVERGED: "the residual fell below the tolerance",
+    Status.MAX_ITERATIONS: "the iteration limit was reached first; raise max_iterations, loosen rtol, or lower the damping",
+    Status.NON_FINITE: "the self-map returned NaN or infinity; lower the learning rate or check the weights",
+}
+
+
+class FixedPointError(ArithmeticError):
+    """A fixed point was asked for and not reached.
+
+    Example:
+        >>> isinstance(FixedPointError("3 of 8 tokens"), ArithmeticError)
+        True
+    """
+
+
+class NotConvergedWarning(UserWarning):
+    """Outputs were computed from latents that are not fixed points.
+
+    Example:
+        >>> issubclass(NotConvergedWarning, UserWarning)
+        True
+    """
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The latents that a solver ended with, and for each token how it got there.
+
+    Attributes:
+        value: z, ``[batch, tokens, features]``; a fixed point only where the status says so.
+        iterations: evaluations of Φ until the token was done, ``[batch, tokens]``, int64.
+        residual: ‖Φ(z) − z‖₂ of the token when it was last evaluated, ``[batch, tokens]``.
+        status: `Status` codes, ``[batch, tokens]``, int8.
+
+    Example:
+        >>> from implicit.fixed_point import DampedPicard, FixedPointProblem, Stopping, solve
+        >>> solution = solve(FixedPointProblem(torch.cos), DampedPicard(), Stopping(rtol=1e-4), torch.zeros(1, 1, 1))
+        >>> round(solution.value.item(), 3), solution.share_converged, solution.message()
+        (0.739, 1.0, '1 of 1 tokens: the residual fell below the tolerance')
+    """
+
+    value: Tensor
+    iterations: Tensor
+    residual: Tensor
+    status: Tensor
+
+    @property
+    def converged(self) -> Tensor:
+        """Which tokens reached their fixed point, ``[batch, tokens]``, bool."""
+        return self.status == Status.CONVERGED
+
+    @property
+    def share_converged(self) -> float:
+        """The share of all tokens that reached their fixed point."""
+        return float(self.converged.double().mean())
+
+    @property
+    def relative_residual(self) -> Tensor:
+        """‖Φ(z) − z‖ / ‖z‖ per token."""
+        return self.residual / self.value.detach().norm(dim=-1).clamp_min(torch.finfo(self.value.dtype).tiny)
+
+    def after(self, reached: Tensor) -> "Solution":
+        """Return the solution with "converged" taken back where the tokens before it did not converge.
+
+        Args:
+            reached: whether all earlier tokens of the sequence converged, ``[batch, 1]``, bool.
+        """
+        status = torch.where(reached | ~self.converged, self.status, int(Status.MAX_ITERATIONS))
+        return replace(self, status=status.to(torch.int8))
+
+    @staticmethod
+    def concatenate(solutions: "Sequence[Solution]") -> "Solution":
+        """Join the solutions of consecutive tokens into that of the sequence."""
+        return Solution(
+            torch.cat([solution.value for solution in solutions], dim=1),
+            torch.cat([solution.iterations for solution in solutions], dim=1),
+            torch.cat([solution.residual for solution in solutions], dim=1),
+            torch.cat([solution.status for solution in solutions], dim=1),
+        )
+
+    def message(self) -> str:
+        """Say for the worst status how many tokens ended with it, and the remedy."""
+        worst = Status(int(self.status.max()))
+        count = int((self.status == worst).sum())
+        return f"{count} of {self.status.numel()} tokens: {worst.sentence}"
+
+    def require_converged(self) -> "Solution":
+        """Return self if every token converged.
+
+        Raises:
+            FixedPointError: otherwise, with the message.
+        """
+        if not bool(self.converged.all()):
+            raise FixedPointError(f"no fixed point reached for {self.message()}")
+        return self

@@ -1,0 +1,191 @@
+"""Gradient rules: how the fixed point is differentiated. None of them knows which solver found it.
+
+With z* = Φ(z*, θ), the implicit function theorem gives dz*/dθ = (I − ∂zΦ)^{-1} ∂θΦ. The rules:
+
+- `Unrolled`: differentiate through n damped steps from the start; exact for what was computed.
+- `Phantom`: solve without gradient, then differentiate k damped steps from the solution. With damping τ this
+  is the Neumann series τ Σ_{i<k} ((1−τ) I + τ ∂zΦ)^i ∂θΦ, which tends to the implicit gradient as k grows
+  wherever the damped iteration contracts.
+- `Implicit`: solve the adjoint system v = g + (∂zΦ)ᵀ v, then back-propagate v through one evaluation of Φ.
+"""
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from implicit.fixed_point import (
+    Dependence,
+    FixedPointProblem,
+    NotConvergedWarning,
+    Solution,
+    Solver,
+    Status,
+    Stopping,
+    solve,
+)
+
+_ADJOINT_DEPENDENCE = {
+    Dependence.OWN: Dependence.OWN,
+    Dependence.CAUSAL: Dependence.ANTICAUSAL,
+    Dependence.ANTICAUSAL: Dependence.CAUSAL,
+}
+
+
+class GradientRule(Protocol):
+    """Solve a problem so that the value of the solution carries a gradient."""
+
+    def solve(self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor) -> Solution:
+        """Return the solution; its value is differentiable in whatever Φ depends on."""
+        ...
+
+
+@dataclass(frozen=True)
+class Unrolled:
+    """Differentiate through a fixed number of steps: the bounded phase of the curriculum.
+
+    The stopping rule's limit is replaced by `iterations` and no token stops early. The residual and the status
+    are those of the last evaluated iterate.
+
+    Attributes:
+        iterations: n, the number of evaluations of Φ.
+
+    Example:
+        z ← a z + b twice from 0 gives a b + b, with derivative b in a.
+
+        >>> from implicit.fixed_point import DampedPicard
+        >>> a = torch.tensor(0.5, requires_grad=True)
+        >>> problem = FixedPointProblem(lambda z: a * z + 3)
+        >>> value = Unrolled(2).solve(problem, DampedPicard(1.0), Stopping(), torch.zeros(1, 1, 1)).value
+        >>> value.sum().backward(); value.item(), a.grad.item()
+        (4.5, 3.0)
+    """
+
+    iterations: int = 4
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1:
+            raise InputError(f"iterations is {self.iterations}; give at least 1")
+
+    def solve(self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor) -> Solution:
+        """Run the steps with gradient."""
+        latent, memory = start, solver.start(start)
+        everywhere = torch.ones(start.shape[:-1], dtype=torch.bool, device=start.device)
+        for _ in range(self.iterations):
+            image = problem.function(latent)
+            previous = latent
+            latent, memory = solver.step(latent, image, everywhere, memory)
+        residual = (image - previous).detach().norm(dim=-1)
+        reached = stopping.is_met(previous.detach(), residual).cummin(dim=-1).values
+        status = torch.where(reached, int(Status.CONVERGED), int(Status.MAX_ITERATIONS))
+        status = torch.where(residual.isfinite(), status, int(Status.NON_FINITE)).to(torch.int8)
+        return Solution(latent, everywhere * self.iterations, residual, status)
+
+
+@dataclass(frozen=True)
+class Phantom:
+    """Solve without gradient, then k damped steps with it. Memory does not grow with the iterations.
+
+    Attributes:
+        steps: k.
+        damping: τ of those steps.
+
+    Source:
+        Geng et al. 2021, "On Training Implicit Models", arXiv 2111.05177; k = 4 and τ = 0.8 in Schöne et al.
+
+    Example:
+        For z = a z + b the implicit gradient db/(1−a)² is approached as k grows.
+
+        >>> from implicit.fixed_point import DampedPicard
+        >>> a = torch.tensor(0.5, requires_grad=True)
+        >>> problem = FixedPointProblem(lambda z: a * z + 1)
+        >>> for k in (4, 40):
+        ...     rule = Phantom(steps=k, damping=0.8)
+        ...     z = rule.solve(problem, DampedPicard(), Stopping(rtol=1e-7), torch.zeros(1, 1, 1)).value
+        ...     print(round(torch.autograd.grad(z.sum(), a)[0].item(), 3))
+        3.482
+        4.0
+    """
+
+    steps: int = 4
+    damping: float = 0.8
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise InputError(f"steps is {self.steps}; give at least 1")
+        if not 0 < self.damping <= 1:
+            raise InputError(f"damping is {self.damping}; give a number above 0 and at most 1")
+
+    def solve(self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor) -> Solution:
+        """Solve, then attach the gradient; the account of convergence is that of the solve."""
+        with torch.no_grad():
+            solution = solve(problem, solver, stopping, start)
+        if not torch.is_grad_enabled():
+            return solution
+        latent = solution.value
+        for _ in range(self.steps):
+            latent = latent + self.damping * (problem.function(latent) - latent)
+        return replace(solution, value=latent)
+
+
+@dataclass(frozen=True)
+class Implicit:
+    """The gradient of the implicit function theorem, by solving the adjoint fixed point.
+
+    Backward derivation, for a loss L with g = ∂L/∂z* and J = ∂zΦ at z*:
+
+        dL/dθ = gᵀ dz*/dθ = gᵀ (I − J)^{-1} ∂θΦ = vᵀ ∂θΦ     with     v = g + Jᵀ v,
+
+    and v is found by the same loop, solvers and status as z* itself.
+
+    Attributes:
+        solver: the solver of the adjoint; the forward one if None.
+        stopping: tolerance and limit of the adjoint; the forward one if None.
+
+    Source:
+        Bai et al. 2019, "Deep Equilibrium Models", arXiv 1909.01377, Theorem 1.
+
+    Example:
+        >>> from implicit.fixed_point import DampedPicard
+        >>> a = torch.tensor(0.5, requires_grad=True)
+        >>> problem = FixedPointProblem(lambda z: a * z + 1)
+        >>> z = Implicit().solve(problem, DampedPicard(), Stopping(rtol=1e-7), torch.zeros(1, 1, 1)).value
+        >>> round(torch.autograd.grad(z.sum(), a)[0].item(), 4)
+        4.0
+    """
+
+    solver: Solver | None = None
+    stopping: Stopping | None = None
+
+    def solve(self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor) -> Solution:
+        """Solve, then attach the gradient. An adjoint that does not converge is warned about when it happens."""
+        with torch.no_grad():
+            solution = solve(problem, solver, stopping, start)
+        if not torch.is_grad_enabled():
+            return solution
+        leaf = solution.value.detach().requires_grad_()
+        image = problem.function(leaf)
+
+        def solve_adjoint(gradient: Tensor) -> Tensor:
+            def adjoint(v: Tensor) -> Tensor:
+                return gradient + torch.autograd.grad(image, leaf, v, retain_graph=True)[0]
+
+            backward = solve(
+                FixedPointProblem(adjoint, _ADJOINT_DEPENDENCE[problem.dependence]),
+                self.solver or solver,
+                self.stopping or stopping,
+                gradient,
+            )
+            if not bool(backward.converged.all()):
+                message = f"the implicit gradient is not exact: {backward.message()}"
+                warnings.warn(message, NotConvergedWarning, stacklevel=2)
+            return backward.value
+
+        # The hook must not see the backward passes of the adjoint itself, so it sits on a view of the image.
+        attached = image.view_as(image)
+        if attached.requires_grad:
+            attached.register_hook(solve_adjoint)
+        return replace(solution, value=attached)

@@ -1,0 +1,296 @@
+"""ImplicitMamba2: Mamba-2 layers iterated to a fixed point at every token.
+
+| code            | paper        | meaning                                                              |
+|-----------------|--------------|----------------------------------------------------------------------|
+| ``latent``      | z            | ``[batch, length, d_model]``, iterated from 0                        |
+| ``injections``  | x            | per layer Linear(RMSNorm(embedding)), added to the input projection  |
+| ``state``       | s            | per layer ``ssm.<layer>`` (h) and ``conv.<layer>`` (the window)      |
+| ``self_map``    | Φ            | z ← norm(z + mixer(norm(z), injection)), through all layers          |
+| ``damping``     | τ            | z ← (1 − τ) z + τ Φ(z)                                               |
+
+Source: Schöne et al. 2025, arXiv 2502.07827, Eq. 1 and 2.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from torch import Tensor, nn
+
+from automata.errors import InputError
+from implicit.cells import CellState, Mamba2Cell, RMSNorm
+from implicit.fixed_point import (
+    DampedPicard,
+    Dependence,
+    FixedPointProblem,
+    NotConvergedWarning,
+    Solution,
+    Solver,
+    Stopping,
+)
+from implicit.gradients import GradientRule, Phantom
+from implicit.sequence_model import ModelConfig, SequenceModel
+from theory.transition import State, Transition
+
+Mode = Literal["simultaneous", "sequential"]
+
+
+class ImplicitMamba2Config(ModelConfig):
+    """Sizes of an `ImplicitMamba2` and how it finds its fixed point outside of training.
+
+    Attributes:
+        d_model: features of the latent.
+        layers: Mamba-2 layers inside the fixed point.
+        expand: d_inner = expand · d_model.
+        d_state: state size per channel.
+        head_size: channels a head.
+        d_conv: width of the short convolution.
+        groups: groups that share B and C.
+        residual: whether the self-map adds its input, z ← norm(z + mixer(…)), as in the paper.
+        damping: τ of the iteration.
+        rtol: relative tolerance of the fixed point outside of training.
+        max_iterations: the most self-iterations outside of training.
+
+    Example:
+        >>> ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=32).layers
+        1
+    """
+
+    d_model: PositiveInt = 32
+    layers: PositiveInt = 1
+    expand: PositiveInt = 2
+    d_state: PositiveInt = 16
+    head_size: PositiveInt = 16
+    d_conv: PositiveInt = 4
+    groups: PositiveInt = 1
+    residual: bool = True
+    damping: PositiveFloat = Field(default=0.8, le=1)
+    rtol: NonNegativeFloat = 1e-4
+    max_iterations: PositiveInt = 1000
+
+
+@dataclass(frozen=True)
+class SequenceSolution(Solution):
+    """The fixed points of a batch of sequences with what the model makes of them.
+
+    Attributes:
+        logits: ``[batch, length, output_size]``.
+        state: the state after the last token.
+
+    Example:
+        >>> torch.manual_seed(0)
+        <torch...>
+        >>> model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=8, head_size=8))
+        >>> solution = model.solve(torch.tensor([[0, 1, 1]]), mode="sequential")
+        >>> solution.latents.shape, solution.logits.shape, solution.share_converged
+        (torch.Size([1, 3, 8]), torch.Size([1, 3, 2]), 1.0)
+    """
+
+    logits: Tensor
+    state: State
+
+    @property
+    def latents(self) -> Tensor:
+        """The latents z*, ``[batch, length, d_model]``: the value of the solution under its name here."""
+        return self.value
+
+
+class ImplicitMamba2(SequenceModel):
+    """Mamba-2 whose layers are iterated to a fixed point at every token.
+
+    Example:
+        >>> torch.manual_seed(0)
+        <torch...>
+        >>> model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=8, head_size=8))
+        >>> tokens = torch.tensor([[0, 1, 1, 0]])
+        >>> state, steps = model.init_state(1), []
+        >>> for t in range(4):
+        ...     state, logits = model.step(state, tokens[:, t])
+        ...     steps.append(logits)
+        >>> torch.allclose(model(tokens), torch.stack(steps, 1), atol=1e-3)
+        True
+    """
+
+    name: ClassVar[str] = "implicit-mamba2"
+    config_class: ClassVar[type[ModelConfig]] = ImplicitMamba2Config
+    config: ImplicitMamba2Config
+
+    def __init__(self, config: ImplicitMamba2Config) -> None:
+        super().__init__(config)
+        self.embedding = nn.Embedding(config.vocabulary_size, config.d_model)
+        self.embedding_norm = RMSNorm(config.d_model)
+        self.mixers = nn.ModuleList(
+            Mamba2Cell(
+                config.d_model, config.d_state, config.d_conv, config.expand, config.head_size, config.groups
+            )
+            for _ in range(config.layers)
+        )
+        self.injections = nn.ModuleList(
+            nn.Linear(config.d_model, mixer.d_in_proj, bias=False) for mixer in self.mixers
+        )
+        self.mixer_norms = nn.ModuleList(RMSNorm(config.d_model) for _ in range(config.layers))
+        self.latent_norm = RMSNorm(config.d_model)
+        self.head = nn.Linear(config.d_model, config.output_size)
+
+    @property
+    def solver(self) -> DampedPicard:
+        """The solver of the configuration."""
+        return DampedPicard(self.config.damping)
+
+    @property
+    def stopping(self) -> Stopping:
+        """The tolerance and the limit of the configuration."""
+        return Stopping(rtol=self.config.rtol, max_iterations=self.config.max_iterations)
+
+    def init_state(self, batch_size: int) -> State:
+        """Return zero windows and zero SSM states, ``conv.<layer>`` and ``ssm.<layer>``."""
+        state: State = {}
+        for layer, mixer in enumerate(self._cells()):
+            state[f"conv.{layer}"], state[f"ssm.{layer}"] = mixer.init_state(batch_size)
+        return state
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return the logits of the simultaneous mode; a `NotConvergedWarning` tells of tokens not converged."""
+        solution = self.solve(tokens)
+        _warn_unless_converged(solution)
+        return solution.logits
+
+    def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
+        """Read one token by the sequential mode; a `NotConvergedWarning` tells of sequences not converged."""
+        solution = self.solve(token[:, None], mode="sequential", state=state)
+        _warn_unless_converged(solution)
+        return solution.state, solution.logits[:, 0]
+
+    def solve(
+        self,
+        tokens: Tensor,
+        mode: Mode = "simultaneous",
+        *,
+        state: State | None = None,
+        solver: Solver | None = None,
+        stopping: Stopping | None = None,
+        gradient: GradientRule | None = None,
+        start: Tensor | None = None,
+    ) -> SequenceSolution:
+        """Find the fixed point of every token and say how that went.
+
+        Args:
+            tokens: ``[batch, length]``, int64.
+            mode: ``"simultaneous"`` iterates all tokens together, ``"sequential"`` one after the other.
+            state: the state before the first token; the initial state if None.
+            solver: damped Picard with the configured damping if None.
+            stopping: the configured tolerance and limit if None.
+            gradient: how the solution is differentiated; `Phantom` if None.
+            start: z₀, ``[batch, length, d_model]``; zero if None.
+
+        Returns:
+            Latents, logits, the state after the last token, and per token iterations, residual and status.
+
+        Raises:
+            InputError: for tokens that the model cannot read or an unknown mode.
+        """
+        self.check_tokens(tokens)
+        state = self.init_state(len(tokens)) if state is None else state
+        solver, stopping = solver or self.solver, stopping or self.stopping
+        gradient = gradient or Phantom(damping=self.config.damping)
+        injections = self._inject(tokens)
+        if start is None:
+            start = injections[0].new_zeros(*tokens.shape, self.config.d_model)
+        if mode == "simultaneous":
+            problem = FixedPointProblem(
+                lambda latent: self._sweep(latent, injections, state)[0], Dependence.CAUSAL
+            )
+            found = gradient.solve(problem, solver, stopping, start)
+            state = self._sweep(found.value, injections, state)[1]
+        elif mode == "sequential":
+            found, state = self._solve_sequentially(injections, state, solver, stopping, gradient, start)
+        else:
+            raise InputError(f"mode is {mode!r}; choose 'simultaneous' or 'sequential'")
+        return SequenceSolution(
+            found.value, found.iterations, found.residual, found.status, self.head(found.value), state
+        )
+
+    def transition(self, token: int) -> Transition:
+        """Return (Φ, G) at a token: the latent is z, the state is windows and SSM states without a batch axis."""
+        self.check_tokens(torch.tensor([[token]]))
+        device = self.embedding.weight.device
+        injections = [injection[0].detach() for injection in self._inject(torch.tensor([[token]], device=device))]
+
+        def advance(latent: Tensor, state: State) -> tuple[Tensor, State]:
+            batched = {name: tensor[None] for name, tensor in state.items()}
+            image, following = self._advance(latent[None], injections, batched)
+            return image[0], {name: tensor[0] for name, tensor in following.items()}
+
+        return Transition(
+            self_map=lambda latent, state: advance(latent, state)[0],
+            state_update=lambda latent, state: advance(latent, state)[1],
+            latent_size=self.config.d_model,
+            layer_states=tuple((f"ssm.{layer}",) for layer in range(self.config.layers)),
+            damping=self.config.damping,
+        )
+
+    def _cells(self) -> list[Mamba2Cell]:
+        return [mixer for mixer in self.mixers if isinstance(mixer, Mamba2Cell)]
+
+    def _inject(self, tokens: Tensor) -> list[Tensor]:
+        """The injection of every layer, ``[batch, length, d_in_proj]``; it does not change over iterations."""
+        embedded = self.embedding_norm(self.embedding(tokens))
+        return [injection(embedded) for injection in self.injections]
+
+    def _sweep(self, latent: Tensor, injections: list[Tensor], state: State) -> tuple[Tensor, State]:
+        """Φ and G of all tokens together: one scan per layer."""
+        stream = latent
+        following: State = {}
+        for layer, (mixer, norm) in enumerate(zip(self.mixers, self.mixer_norms, strict=True)):
+            before = CellState(state[f"conv.{layer}"], state[f"ssm.{layer}"])
+            output, after = mixer(norm(stream), injections[layer], before)
+            stream = self._add(stream, output)
+            following[f"conv.{layer}"], following[f"ssm.{layer}"] = after
+        return self.latent_norm(stream), following
+
+    def _advance(self, latent: Tensor, injections: list[Tensor], state: State) -> tuple[Tensor, State]:
+        """Φ and G of one token; latent ``[batch, d_model]``."""
+        stream = latent
+        following: State = {}
+        for layer, (mixer, norm) in enumerate(zip(self._cells(), self.mixer_norms, strict=True)):
+            before = CellState(state[f"conv.{layer}"], state[f"ssm.{layer}"])
+            output, after = mixer.step(norm(stream), before, injections[layer])
+            stream = self._add(stream, output)
+            following[f"conv.{layer}"], following[f"ssm.{layer}"] = after
+        return self.latent_norm(stream), following
+
+    def _add(self, stream: Tensor, output: Tensor) -> Tensor:
+        return stream + output if self.config.residual else output
+
+    def _solve_sequentially(
+        self,
+        injections: list[Tensor],
+        state: State,
+        solver: Solver,
+        stopping: Stopping,
+        gradient: GradientRule,
+        start: Tensor,
+    ) -> tuple[Solution, State]:
+        """Solve token after token, each from its own start with the state that the last one left."""
+        solutions = []
+        reached = torch.ones(len(start), 1, dtype=torch.bool, device=start.device)
+        for t in range(start.shape[1]):
+            injected = [injection[:, t] for injection in injections]
+
+            def self_map(latent: Tensor, injected: list[Tensor] = injected, state: State = state) -> Tensor:
+                return self._advance(latent[:, 0], injected, state)[0][:, None]
+
+            solution = gradient.solve(FixedPointProblem(self_map), solver, stopping, start[:, t : t + 1])
+            state = self._advance(solution.value[:, 0], injected, state)[1]
+            solutions.append(solution.after(reached))
+            reached = solutions[-1].converged
+        return Solution.concatenate(solutions), state
+
+
+def _warn_unless_converged(solution: Solution) -> None:
+    if not bool(solution.converged.all()):
+        warnings.warn(
+            f"outputs of tokens without a fixed point: {solution.message()}", NotConvergedWarning, stacklevel=3
+        )

@@ -1,0 +1,1 @@
+"""Operations with several backends: the readable reference, and the fast forms checked against it."""

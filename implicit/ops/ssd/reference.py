@@ -1,0 +1,75 @@
+"""The state space dual (SSD) scan, written as its definition: the recurrence of Mamba-2, one token at a time.
+
+| code            | paper (Dao & Gu 2024, arXiv 2405.21060) | shape                            |
+|-----------------|------------------------------------------|----------------------------------|
+| ``x``           | X, the input of each head                | ``[batch, length, heads, head_size]`` |
+| ``dt``          | Δ, the step size, positive               | ``[batch, length, heads]``       |
+| ``A``           | A, the decay rate, negative              | ``[heads]``                      |
+| ``B``, ``C``    | B, C, input and output projections       | ``[batch, length, groups, state_size]`` |
+| ``state``       | h                                        | ``[batch, heads, head_size, state_size]`` |
+"""
+
+import torch
+from torch import Tensor
+
+
+def ssd_reference(
+    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initial_state: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Run h_t = exp(Δ_t A) h_{t-1} + Δ_t x_t B_tᵀ, y_t = h_t C_t, token by token.
+
+    This is the definition that every other backend is tested against. It works in any floating dtype and
+    is differentiable to any order.
+
+    Args:
+        x: inputs, ``[batch, length, heads, head_size]``.
+        dt: positive step sizes, ``[batch, length, heads]``.
+        A: negative decay rates, ``[heads]``.
+        B: input projections, ``[batch, length, groups, state_size]``; ``heads`` is a multiple of ``groups``.
+        C: output projections, shaped like ``B``.
+        initial_state: state before the first token, ``[batch, heads, head_size, state_size]``; zero if None.
+
+    Returns:
+        The outputs, shaped like ``x``, and the state after the last token.
+
+    Source:
+        Dao & Gu 2024, arXiv 2405.21060, Eq. 1 with the discretisation of section 7.
+
+    Example:
+        One head, state size 1, no decay: the scan is a running sum of Δ x.
+
+        >>> x = torch.tensor([1.0, 2.0, 3.0]).view(1, 3, 1, 1)
+        >>> ones = torch.ones(1, 3, 1, 1)
+        >>> y, state = ssd_reference(x, torch.ones(1, 3, 1), torch.zeros(1), ones, ones)
+        >>> y.flatten().tolist(), state.item()
+        ([1.0, 3.0, 6.0], 6.0)
+    """
+    batch, length, heads, head_size = x.shape
+    heads_per_group = heads // B.shape[2]
+    B = B.repeat_interleave(heads_per_group, dim=2)  # [batch, length, heads, state_size]
+    C = C.repeat_interleave(heads_per_group, dim=2)
+    state = x.new_zeros(batch, heads, head_size, B.shape[3]) if initial_state is None else initial_state
+    outputs = []
+    for t in range(length):
+        state = ssd_step(x[:, t], dt[:, t], A, B[:, t], state)
+        outputs.append(torch.einsum("bhpn,bhn->bhp", state, C[:, t]))
+    return torch.stack(outputs, dim=1), state
+
+
+def ssd_step(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, state: Tensor) -> Tensor:
+    """Return the state after one token: exp(Δ A) h + Δ x Bᵀ.
+
+    Args:
+        x: ``[batch, heads, head_size]``.
+        dt: ``[batch, heads]``.
+        A: ``[heads]``.
+        B: ``[batch, heads, state_size]``, already one row per head.
+        state: ``[batch, heads, head_size, state_size]``.
+
+    Example:
+        >>> one = torch.ones(1, 1, 1)
+        >>> ssd_step(one, torch.ones(1, 1), torch.tensor([-1.0]), one, torch.ones(1, 1, 1, 1)).item()
+        1.3678...
+    """
+    decay = torch.exp(dt * A)[..., None, None]  # [batch, heads, 1, 1]
+    return decay * state + (dt[..., None] * x)[..., None] * B[..., None, :]
