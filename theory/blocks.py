@@ -1,0 +1,146 @@
+"""Blocks of a recurrent state as vectors: the maps Φ and G with everything but one block held fixed.
+
+Theorem 1 speaks of one block v of the state s (the SSM state h of a layer) while the rest of the state, such
+as a convolution window, stays where it is. A :class:`BlockMap` is the pair (Φ, G) as functions of (z, v).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from automata.errors import InputError, unknown_name
+from theory.transition import State, Transition
+
+
+def flatten(state: State, names: Sequence[str] | None = None) -> Tensor:
+    """Return the named entries of a state (all of them, if none are named) as one vector.
+
+    Args:
+        state: the recurrent state.
+        names: the entries to take, in this order; the order of ``state`` if not given.
+
+    Example:
+        >>> flatten({"h": torch.ones(2, 2), "window": torch.zeros(1)}, ["h"])
+        tensor([1., 1., 1., 1.])
+    """
+    return torch.cat([state[name].reshape(-1) for name in (state if names is None else names)])
+
+
+def replace(state: State, names: Sequence[str], vector: Tensor) -> State:
+    """Return the state with the named entries read from a vector, the inverse of :func:`flatten`.
+
+    Args:
+        state: gives the shapes, and the values of the entries that are not named.
+        names: the entries to replace.
+        vector: their values, in the order of ``names``.
+
+    Example:
+        >>> replace({"h": torch.zeros(2), "window": torch.ones(1)}, ["h"], torch.tensor([3.0, 4.0]))
+        {'h': tensor([3., 4.]), 'window': tensor([1.])}
+    """
+    sizes = [state[name].numel() for name in names]
+    pieces = vector.split(sizes)
+    return {
+        **state,
+        **{name: piece.reshape(state[name].shape) for name, piece in zip(names, pieces, strict=True)},
+    }
+
+
+def slices(state: State) -> dict[str, slice]:
+    """Return where each entry of a state lies in ``flatten(state)``.
+
+    Example:
+        >>> slices({"h": torch.zeros(2, 2), "window": torch.zeros(3)})
+        {'h': slice(0, 4, None), 'window': slice(4, 7, None)}
+    """
+    result, start = {}, 0
+    for name, entry in state.items():
+        result[name] = slice(start, start + entry.numel())
+        start += entry.numel()
+    return result
+
+
+def validate(transition: Transition, state: State) -> None:
+    """Raise unless the state can be analysed: float64, finite, and with every entry that the layers name.
+
+    Raises:
+        InputError: naming the entry, what it is, and the remedy.
+
+    Example:
+        >>> transition = Transition(lambda z, s: z, lambda z, s: s, latent_size=0, layer_states=(("h",),))
+        >>> validate(transition, {"h": torch.zeros(2, dtype=torch.float32)})
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: state entry 'h' is torch.float32; convert model and state with .double()
+    """
+    if not transition.layer_states:
+        raise InputError("layer_states is empty; name the state entries of at least one layer")
+    for name in (name for names in transition.layer_states for name in names):
+        if name not in state:
+            raise unknown_name("state entry", name, state)
+    for name, entry in state.items():
+        if entry.dtype != torch.float64:
+            raise InputError(f"state entry {name!r} is {entry.dtype}; convert model and state with .double()")
+        if not entry.isfinite().all():
+            raise InputError(f"state entry {name!r} holds a non-finite number; give finite states only")
+
+
+@dataclass(frozen=True)
+class BlockMap:
+    """The maps Φ and G as functions of the latent z and one block v, the rest of the state held fixed.
+
+    Attributes:
+        transition: the pair (Φ, G).
+        state: where the rest of the state is held.
+        names: the entries that make up the block v.
+
+    Example:
+        >>> transition = Transition(
+        ...     self_map=lambda z, s: s["window"],
+        ...     state_update=lambda z, s: {"h": 2 * s["h"] + z, "window": s["window"]},
+        ...     latent_size=1,
+        ...     layer_states=(("h",),),
+        ... )
+        >>> state = {"h": torch.zeros(1), "window": torch.tensor([5.0])}
+        >>> block = BlockMap(transition, state, ("h",))
+        >>> block.vector, block.self_map(torch.zeros(1), torch.ones(1))
+        (tensor([0.]), tensor([5.]))
+        >>> block.state_update(torch.tensor([5.0]), torch.ones(1))
+        tensor([7.])
+    """
+
+    transition: Transition
+    state: State
+    names: tuple[str, ...]
+
+    @property
+    def vector(self) -> Tensor:
+        """The block's value v in ``state``, shape ``[n]``."""
+        return flatten(self.state, self.names)
+
+    def at(self, vector: Tensor) -> State:
+        """Return the whole state with v in the block."""
+        return replace(self.state, self.names, vector)
+
+    def self_map(self, latent: Tensor, vector: Tensor) -> Tensor:
+        """Return Φ(z; s) with v in the block, shape ``[latent_size]``."""
+        return self.transition.self_map(latent, self.at(vector))
+
+    def state_update(self, latent: Tensor, vector: Tensor) -> Tensor:
+        """Return the same block of G(z; s) with v in the block, shape ``[n]``."""
+        return flatten(self.transition.state_update(latent, self.at(vector)), self.names)
+
+
+def random_signs(count: int, size: int, like: Tensor, seed: int = 0) -> Tensor:
+    """Return random ±1 vectors, shape ``[count, size]``: E ‖E r‖² = ‖E‖_F² for every matrix E.
+
+    Example:
+        >>> random_signs(2, 3, like=torch.zeros(1)).abs()
+        tensor([[1., 1., 1.],
+                [1., 1., 1.]])
+    """
+    generator = torch.Generator().manual_seed(seed)
+    signs = torch.randint(2, (count, size), generator=generator) * 2 - 1
+    return signs.to(like)

@@ -1,0 +1,90 @@
+"""Directional derivatives and dense Jacobians through ``torch.func``, in chunks that bound the memory."""
+
+import functools
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.func import jvp, vjp, vmap
+
+MAX_CHUNK_ENTRIES = 2**22
+"""The largest number of float64 entries (32 MiB) in one chunk of a matrix or one batch of tangents."""
+
+
+@functools.cache
+def _load_forward_mode() -> None:
+    # PyTorch compiles its forward-mode rules at the first use and warns that torch.jit.script is deprecated;
+    # no caller can act on that, and where warnings are errors it would end the analysis.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        jvp(torch.sin, (torch.zeros(1),), (torch.ones(1),))
+
+
+def _chunk(size: int) -> int:
+    return max(1, MAX_CHUNK_ENTRIES // max(1, size))
+
+
+@torch.no_grad()
+def directional(function: Callable[[Tensor], Tensor], point: Tensor, directions: Tensor) -> Tensor:
+    """Return the derivatives of a vector function along several directions, by forward-mode autodiff.
+
+    Args:
+        function: maps a vector of shape ``[n]`` to one of shape ``[m]``.
+        point: where to differentiate, shape ``[n]``.
+        directions: shape ``[k, n]``.
+
+    Returns:
+        ``J @ direction`` for each direction, shape ``[k, m]``.
+
+    Example:
+        >>> directional(torch.square, torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 0.0], [1.0, 1.0]]))
+        tensor([[2., 0.],
+                [2., 4.]])
+    """
+    _load_forward_mode()
+
+    def along(direction: Tensor) -> Tensor:
+        return jvp(function, (point,), (direction,))[1]
+
+    return vmap(along, chunk_size=_chunk(point.numel()))(directions)
+
+
+def jacobian(function: Callable[[Tensor], Tensor], point: Tensor) -> Tensor:
+    """Return the dense Jacobian of a vector function by forward mode: one derivative an input.
+
+    Args:
+        function: maps a vector of shape ``[n]`` to one of shape ``[m]``.
+        point: where to differentiate, shape ``[n]``.
+
+    Returns:
+        The matrix ∂function_i/∂point_j, shape ``[m, n]``.
+
+    Example:
+        >>> jacobian(lambda v: torch.stack([v[0] * v[1], v[1]]), torch.tensor([2.0, 3.0]))
+        tensor([[3., 2.],
+                [0., 1.]])
+    """
+    identity = torch.eye(point.numel(), dtype=point.dtype, device=point.device)
+    return directional(function, point, identity).mT
+
+
+@torch.no_grad()
+def jacobian_by_rows(function: Callable[[Tensor], Tensor], point: Tensor) -> Tensor:
+    """Return the dense Jacobian of a vector function by reverse mode: one derivative an output.
+
+    Args:
+        function: maps a vector of shape ``[n]`` to one of shape ``[m]``.
+        point: where to differentiate, shape ``[n]``.
+
+    Returns:
+        The matrix ∂function_i/∂point_j, shape ``[m, n]``.
+
+    Example:
+        >>> jacobian_by_rows(lambda v: v.prod()[None], torch.tensor([2.0, 3.0]))
+        tensor([[3., 2.]])
+    """
+    pull_back: Callable[[Tensor], tuple[Tensor]]
+    image, pull_back = vjp(function, point)[:2]
+    identity = torch.eye(image.numel(), dtype=point.dtype, device=point.device)
+    return vmap(lambda row: pull_back(row)[0], chunk_size=_chunk(point.numel()))(identity)

@@ -1,0 +1,225 @@
+"""One token's fixed point z* = Φ(z*; s) in float64, to the rounding level of Φ itself.
+
+The iteration is the model's own, z ← (1 − τ) z + τ Φ(z); Newton steps only polish what it has found. What
+counts as converged is measured, not chosen: the residual must lie within one decade of the change that one
+unit in the last place of z and s makes to Φ.
+"""
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from theory.blocks import flatten, random_signs, replace, validate
+from theory.derivatives import jacobian
+from theory.transition import State, Transition
+
+EPSILON = torch.finfo(torch.float64).eps
+ERROR_MARGIN = 10.0
+"""How far a quantity must exceed its error to count as established: a decade, as the error is an estimate."""
+
+
+class Status(IntEnum):
+    """How a solve ended, with a sentence that names the remedy.
+
+    Example:
+        >>> Status.MAX_ITERATIONS.sentence
+        'the iteration did not converge; allow more iterations, or damp or rescale the self-map'
+    """
+
+    CONVERGED = 0
+    MAX_ITERATIONS = 1
+    NON_FINITE = 2
+
+    @property
+    def sentence(self) -> str:
+        """What happened and what to do."""
+        return (
+            "the residual is at rounding level",
+            "the iteration did not converge; allow more iterations, or damp or rescale the self-map",
+            "the iteration left the finite numbers; damp or rescale the self-map, or choose another start",
+        )[self]
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """The outcome of one solve; ``latent`` is a fixed point only where ``status`` is ``CONVERGED``.
+
+    Attributes:
+        latent: the last iterate, shape ``[latent_size]``.
+        residual: ‖Φ(z) − z‖₂ at ``latent``.
+        rounding_level: the change of Φ under one unit in the last place (see :func:`rounding_level`); NaN if
+            the iteration never came near a fixed point.
+        iterations: damped Picard iterations, without the Newton steps.
+        polish_distance: how far the accepted Newton steps moved the latent, in the 2-norm.
+        status: converged, max-iterations or non-finite.
+
+    Example:
+        >>> fixed_point = FixedPoint(torch.zeros(1), 2e-16, 1e-16, 9, 0.0, Status.CONVERGED)
+        >>> fixed_point.converged, fixed_point.threshold
+        (True, 1e-15)
+    """
+
+    latent: Tensor
+    residual: float
+    rounding_level: float
+    iterations: int
+    polish_distance: float
+    status: Status
+
+    @property
+    def converged(self) -> bool:
+        """Whether ``latent`` is a fixed point to rounding level."""
+        return self.status is Status.CONVERGED
+
+    @property
+    def threshold(self) -> float:
+        """The residual up to which the solve counts as converged: one decade above the rounding level."""
+        return ERROR_MARGIN * self.rounding_level
+
+
+@torch.no_grad()
+def rounding_level(transition: Transition, state: State, latent: Tensor, scale: float = 0.0) -> float:
+    """Return the smallest residual that float64 can distinguish from zero at this latent.
+
+    It is the largest ‖Φ(z'; s') − Φ(z; s)‖₂ over random z', s' one unit in the last place away in every
+    entry, plus the spacing of the numbers themselves, ε max(‖z‖₂, scale).
+
+    Args:
+        transition: the pair (Φ, G).
+        state: the state s.
+        latent: the latent z.
+        scale: the norm of numbers that met on the way to z, when larger than z itself.
+
+    Example:
+        Φ(z) = 64 z amplifies the last place 64-fold (one unit in the last place of 1 is ε above it and ε/2
+        below it).
+
+        >>> transition = Transition(lambda z, s: 64 * z, lambda z, s: s, 1, (("h",),))
+        >>> state = {"h": torch.zeros(1, dtype=torch.float64)}
+        >>> level = rounding_level(transition, state, torch.ones(1, dtype=torch.float64))
+        >>> 33 * EPSILON <= level <= 65 * EPSILON
+        True
+    """
+    probes = 4
+    image = transition.self_map(latent, state)
+    names = list(state)
+    vector = flatten(state)
+    latent_signs = random_signs(probes, latent.numel(), latent)
+    vector_signs = random_signs(probes, vector.numel(), vector, seed=1)
+    change = 0.0
+    for latent_sign, vector_sign in zip(latent_signs, vector_signs, strict=True):
+        nearby_latent = latent.nextafter(latent_sign * math.inf)
+        nearby_state = replace(state, names, vector.nextafter(vector_sign * math.inf))
+        change = max(change, (transition.self_map(nearby_latent, nearby_state) - image).norm().item())
+    return change + EPSILON * max(latent.norm().item(), scale)
+
+
+@torch.no_grad()
+def refine(
+    transition: Transition, state: State, latent: Tensor, slope: Tensor, max_steps: int = 10
+) -> tuple[Tensor, float]:
+    """Take Newton steps with a fixed slope A ≈ ∂zΦ for as long as they lower the residual.
+
+    Args:
+        transition: the pair (Φ, G).
+        state: the state s.
+        latent: a latent near a fixed point.
+        slope: A, shape ``[latent_size, latent_size]``; the step is (I − A)^{-1} (Φ(z) − z).
+        max_steps: the largest number of steps.
+
+    Returns:
+        The latent with the smallest residual, and that residual. An A that is wrong or singular costs
+        accuracy (the residual shows it) but never correctness.
+
+    Example:
+        >>> transition = Transition(lambda z, s: z.cos(), lambda z, s: s, 1, (("h",),))
+        >>> z = torch.tensor([0.739], dtype=torch.float64)
+        >>> latent, residual = refine(transition, {}, z, torch.diag(-z.sin()))
+        >>> round(latent.item(), 12), residual < 1e-15
+        (0.739085133215, True)
+    """
+    identity = torch.eye(latent.numel(), dtype=latent.dtype, device=latent.device)
+    factors, pivots, singular = torch.linalg.lu_factor_ex(identity - slope)
+    defect = transition.self_map(latent, state) - latent
+    residual = defect.norm().item()
+    if singular.item():
+        return latent, residual
+    for _ in range(max_steps):
+        candidate = latent + torch.linalg.lu_solve(factors, pivots, defect[:, None])[:, 0]
+        defect = transition.self_map(candidate, state) - candidate
+        if not defect.norm().item() < residual:  # also ends on NaN
+            break
+        latent, residual = candidate, defect.norm().item()
+    return latent, residual
+
+
+@torch.no_grad()
+def solve_fixed_point(
+    transition: Transition, state: State, start: Tensor | None = None, *, max_iterations: int = 4000
+) -> FixedPoint:
+    """Find z* = Φ(z*; s) by damped Picard iteration in float64, polished by Newton steps.
+
+    The iteration stops when the residual is within one decade of the rounding level. Newton steps follow,
+    also after the last allowed iteration if the residual is then below √ε times the largest norm met on the
+    way; they are accepted only if they stay within ε^¼ times that norm, so that they cannot leave for another
+    fixed point.
+
+    Args:
+        transition: the pair (Φ, G), in float64.
+        state: the state s, without a batch axis.
+        start: the first latent, shape ``[latent_size]``; zeros if not given.
+        max_iterations: the largest number of Picard iterations.
+
+    Raises:
+        InputError: if the state or the start cannot be used.
+
+    Example:
+        >>> transition = Transition(lambda z, s: (z + s["h"]).cos(), lambda z, s: s, 1, (("h",),))
+        >>> fixed_point = solve_fixed_point(transition, {"h": torch.zeros(1, dtype=torch.float64)})
+        >>> round(fixed_point.latent.item(), 12), fixed_point.status.name
+        (0.739085133215, 'CONVERGED')
+    """
+    validate(transition, state)
+    latent = _first_latent(transition, state, start)
+    if transition.latent_size == 0:
+        return FixedPoint(latent, 0.0, 0.0, 0, 0.0, Status.CONVERGED)
+    scale, level, residual, iteration = latent.norm().item(), math.nan, math.inf, 0
+    for iteration in range(1, max_iterations + 1):
+        image = transition.self_map(latent, state)
+        defect = image - latent
+        residual = defect.norm().item()
+        if not math.isfinite(residual):
+            return FixedPoint(latent, residual, level, iteration, 0.0, Status.NON_FINITE)
+        scale = max(scale, image.norm().item())
+        if math.isnan(level) and residual <= math.sqrt(EPSILON) * scale:
+            level = rounding_level(transition, state, latent, scale)
+        if residual <= ERROR_MARGIN * level:
+            break
+        latent = latent + transition.damping * defect
+    residual = (transition.self_map(latent, state) - latent).norm().item()
+    distance = 0.0
+    if residual <= math.sqrt(EPSILON) * scale:
+        slope = jacobian(lambda z: transition.self_map(z, state), latent)
+        polished, polished_residual = refine(transition, state, latent, slope)
+        moved = (polished - latent).norm().item()
+        if moved <= EPSILON**0.25 * scale:
+            latent, residual, distance = polished, polished_residual, moved
+        level = rounding_level(transition, state, latent, scale)
+    status = Status.CONVERGED if residual <= ERROR_MARGIN * level else Status.MAX_ITERATIONS
+    return FixedPoint(latent, residual, level, iteration, distance, status)
+
+
+def _first_latent(transition: Transition, state: State, start: Tensor | None) -> Tensor:
+    if start is None:
+        device = next(iter(state.values())).device
+        return torch.zeros(transition.latent_size, dtype=torch.float64, device=device)
+    if start.shape != (transition.latent_size,) or start.dtype != torch.float64:
+        raise InputError(
+            f"start has shape {tuple(start.shape)} and type {start.dtype}; "
+            f"give a float64 tensor of shape ({transition.latent_size},)"
+        )
+    return start
