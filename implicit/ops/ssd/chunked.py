@@ -7,6 +7,8 @@ Within a chunk the scan is a masked, decayed attention; between chunks only the 
 import torch
 from torch import Tensor
 
+from automata.errors import InputError
+
 
 def ssd_chunked(
     x: Tensor,
@@ -33,6 +35,9 @@ def ssd_chunked(
     Returns:
         The outputs, shaped like ``x``, and the state after the last token (float32 for half precision).
 
+    Raises:
+        InputError: for a chunk size below 1.
+
     Example:
         >>> x = torch.tensor([1.0, 2.0, 3.0]).view(1, 3, 1, 1)
         >>> ones = torch.ones(1, 3, 1, 1)
@@ -40,6 +45,8 @@ def ssd_chunked(
         >>> y.flatten().tolist(), state.item()
         ([1.0, 3.0, 6.0], 6.0)
     """
+    if chunk_size < 1:
+        raise InputError(f"chunk_size is {chunk_size}; give at least 1")
     dtype = x.dtype
     if dtype in (torch.bfloat16, torch.float16):
         x, dt, A, B, C = (tensor.float() for tensor in (x, dt, A, B, C))
@@ -70,18 +77,21 @@ def _chunk(x: Tensor, log_decay: Tensor, B: Tensor, C: Tensor, state: Tensor) ->
 
     Shapes: x [b, l, g, r, p], log_decay [b, l, g, r], B and C [b, l, g, n], state [b, g, r, p, n].
     """
-    total = torch.cumsum(log_decay, dim=1).permute(0, 2, 3, 1)  # [b, g, r, l]: log of the decay since the start
+    # Log of the decay since the start, [b, g, r, l]. In float64 because only differences are used: tokens that
+    # reset the state drive the sum to −10⁴, where float32 keeps three digits of what follows them.
+    total = torch.cumsum(log_decay, dim=1, dtype=torch.float64).permute(0, 2, 3, 1)
     length = total.shape[-1]
     # Decay from token j to token i ≥ j. Masked before exp: above the diagonal the exponent is positive and
     # could overflow.
     future = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
-    between = torch.exp((total[..., :, None] - total[..., None, :]).masked_fill(future, -torch.inf))
+    between = (total[..., :, None] - total[..., None, :]).to(x.dtype)
+    between = torch.exp(between.masked_fill(future, -torch.inf))
     scores = torch.einsum("bign,bjgn->bgij", C, B)[:, :, None] * between  # [b, g, r, i, j]
     heads_first = x.permute(0, 2, 3, 1, 4)  # [b, g, r, l, p]
     inside = scores @ heads_first
-    carried = torch.einsum("blgn,bgrpn->bgrlp", C, state) * torch.exp(total)[..., None]
+    carried = torch.einsum("blgn,bgrpn->bgrlp", C, state) * torch.exp(total).to(x.dtype)[..., None]
     y = (inside + carried).permute(0, 3, 1, 2, 4)
 
-    to_end = torch.exp(total[..., -1:] - total)[..., None] * heads_first  # [b, g, r, l, p]
+    to_end = torch.exp(total[..., -1:] - total).to(x.dtype)[..., None] * heads_first  # [b, g, r, l, p]
     gained = torch.einsum("bgrlp,blgn->bgrpn", to_end, B)
-    return y, torch.exp(total[..., -1])[..., None, None] * state + gained
+    return y, torch.exp(total[..., -1]).to(x.dtype)[..., None, None] * state + gained

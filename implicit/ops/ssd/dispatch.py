@@ -63,7 +63,7 @@ def _check_shapes(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initia
     groups, state_size = B.shape[2:]
     if batch == 0 or length == 0:
         raise InputError(f"x has shape {tuple(x.shape)}; give at least one sequence and one token")
-    if heads % groups:
+    if not groups or heads % groups:
         raise InputError(f"B has {groups} groups for {heads} heads; make heads a multiple of groups")
     expected = {
         "dt": (dt, (batch, length, heads)),
