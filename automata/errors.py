@@ -39,5 +39,7 @@ def unknown_name(field: str, value: str, known: Iterable[str]) -> InputError:
         folded = {name.casefold(): name for name in names}
         near = [folded[match] for match in get_close_matches(value.casefold(), folded, n=1)]
     if near:
-        return InputError(f"{field} {value!r} is unknown; did you mean {near[0]!r}? Known: {', '.join(names)}")
+        return InputError(
+            f"{field} {value!r} is unknown; did you mean {near[0]!r}? Known: {', '.join(names)}"
+        )
     return InputError(f"{field} {value!r} is unknown; known: {', '.join(names)}")
