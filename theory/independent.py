@@ -88,7 +88,7 @@ def resolved_differences(block: BlockMap, latent: Tensor, directions: Tensor) ->
         if slope is None:
             return block.state_update(latent, vector)
         state = block.at(vector)
-        # Any way to the fixed point will do, for the residual shows whether it was reached: Newton is fastest.
+        # Any way to the fixed point will do, as the residual shows whether it is reached: Newton is fastest.
         nearby, residual = refine(transition, state, latent, slope)
         if not residual <= ERROR_MARGIN * rounding_level(transition, state, nearby):
             solution = solve_fixed_point(transition, state, nearby)

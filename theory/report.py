@@ -71,7 +71,7 @@ class StateCheck:
         >>> conditions = tuple(vacuous(name, 0.0) for name in ("C1", "C2", "C3", "C4"))
         >>> check = StateCheck(Status.CONVERGED, conditions, (LayerConclusion(("h",), 0.5, 1e-9, 0.0, 1e-9),))
         >>> check.verdict.value, check.reason
-        ('fails', 'the transition is linear')
+        ('fails', 'the transition is linear, to within the measured error')
         >>> check.off_diagonal_mass
         0.5
     """
@@ -108,7 +108,7 @@ class StateCheck:
         if self.verdict is Verdict.FAILS:
             failed = [name for name, verdict in properties.items() if verdict is Verdict.FAILS]
             where = " in at least one layer" if len(self.layers) > 1 else ""
-            return f"the transition is {' and '.join(failed)}{where}"
+            return f"the transition is {' and '.join(failed)}{where}, to within the measured error"
         if self.verdict is Verdict.INCONCLUSIVE:
             missing = [f"non-{name}" for name, verdict in properties.items() if verdict is not Verdict.HOLDS]
             why = self.note or "the measured quantity is within one decade of its error"

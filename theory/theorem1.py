@@ -81,7 +81,7 @@ def check_theorem1(
         {'holds: the transition is non-diagonal and non-linear': 2}
         >>> linear = Transition(lambda z, s: z, lambda z, s: {"h": s["h"] / 2}, 0, (("h",),))
         >>> check_theorem1(linear, states).reasons
-        {'fails: the transition is diagonal and linear': 2}
+        {'fails: the transition is diagonal and linear, to within the measured error': 2}
     """
     if not states:
         raise InputError("states is empty; give at least one visited state")

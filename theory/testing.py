@@ -1,0 +1,308 @@
+"""Assertions for your own test suite: is this model's fixed point what the theory needs?
+
+Each takes a :class:`theory.Transition` with visited states (or, for the two modes of evaluation, a model),
+and fails with an ``AssertionError`` that names the condition, its value, its threshold and the worst state.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from theory.blocks import BlockMap
+from theory.conditions import (
+    Condition,
+    Verdict,
+    convergence_condition,
+    damped_slope,
+    fixed_point_condition,
+    unmeasured,
+)
+from theory.fixed_point import ERROR_MARGIN, FixedPoint, rounding_level, solve_fixed_point
+from theory.independent import latent_jacobian_error
+from theory.jacobian import latent_jacobian
+from theory.report import StateCheck, Theorem1Report
+from theory.theorem1 import check_theorem1
+from theory.transition import State, Transition
+
+
+def assert_fixed_point(
+    transition: Transition,
+    states: Sequence[State],
+    latents: Sequence[Tensor] | None = None,
+    *,
+    tolerance: float | None = None,
+    max_iterations: int = 4000,
+) -> None:
+    """Assert C1: at every state the latent is a fixed point of Φ.
+
+    Args:
+        transition: the pair (Φ, G), in float64.
+        states: visited states, without a batch axis.
+        latents: the latents to test, one a state; those that the damped iteration finds if not given.
+        tolerance: the largest residual ‖Φ(z) − z‖₂; one decade above the rounding level of Φ if not given.
+        max_iterations: the largest number of iterations where no latents are given.
+
+    Raises:
+        AssertionError: naming C1, the residual, its threshold and the worst state.
+        InputError: if there is no state, or one cannot be used.
+
+    Example:
+        >>> transition = Transition(lambda z, s: (z + s["h"]).cos(), lambda z, s: s, 1, (("h",),))
+        >>> states = [{"h": torch.zeros(1).double()}]
+        >>> assert_fixed_point(transition, states)
+        >>> assert_fixed_point(transition, states, [torch.zeros(1).double()], tolerance=1e-6)
+        Traceback (most recent call last):
+        ...
+        AssertionError: C1 (z* is a fixed point of Φ, to rounding level) does not hold at 1 of 1 states;
+        worst is state 0: value 1, threshold 1e-06: the residual is 1.0e+00
+    """
+    _require_states(states)
+    if latents is None:
+        found = [solve_fixed_point(transition, state, max_iterations=max_iterations) for state in states]
+        conditions = [fixed_point_condition(fixed_point) for fixed_point in found]
+        if tolerance is not None:
+            conditions = [_residual_condition(condition.value, tolerance) for condition in conditions]
+    else:
+        conditions = []
+        for state, latent in zip(states, latents, strict=True):
+            with torch.no_grad():
+                residual = (transition.self_map(latent, state) - latent).norm().item()
+            threshold = tolerance
+            if threshold is None:
+                threshold = ERROR_MARGIN * rounding_level(transition, state, latent)
+            conditions.append(_residual_condition(residual, threshold))
+    _assert_all(conditions)
+
+
+def assert_contractive(
+    transition: Transition, states: Sequence[State], *, norm: bool = False, max_iterations: int = 4000
+) -> None:
+    """Assert C3: at every fixed point the spectral radius of (1 − τ) I + τ ∂zΦ is below 1.
+
+    Args:
+        transition: the pair (Φ, G), in float64.
+        states: visited states, without a batch axis.
+        norm: demand more, that the 2-norm of that matrix is below 1, so that every step comes nearer.
+        max_iterations: the largest number of iterations of a solve.
+
+    Raises:
+        AssertionError: naming the condition, its value, its threshold and the worst state.
+        InputError: if there is no state, or one cannot be used.
+
+    Example:
+        This map has spectral radius 0 and 2-norm 2.
+
+        >>> slope = torch.tensor([[0.0, 2.0], [0.0, 0.0]]).double()
+        >>> transition = Transition(lambda z, s: slope @ z, lambda z, s: s, 2, (("h",),))
+        >>> states = [{"h": torch.zeros(1).double()}]
+        >>> assert_contractive(transition, states)
+        >>> assert_contractive(transition, states, norm=True)
+        Traceback (most recent call last):
+        ...
+        AssertionError: C3 (...) does not hold at 1 of 1 states; worst is state 0: value 2, threshold 1: the
+        2-norm of the damped iteration's derivative is 2
+    """
+    _require_states(states)
+    conditions = []
+    for state in states:
+        fixed_point = solve_fixed_point(transition, state, max_iterations=max_iterations)
+        conditions.append(_contraction(transition, state, fixed_point, norm))
+    _assert_all(conditions)
+
+
+def assert_theorem1(
+    transition: Transition, states: Sequence[State], expected: Verdict | str = Verdict.HOLDS, **options: Any
+) -> Theorem1Report:
+    """Assert that the verdict on Theorem 1 is the expected one at every state, and return the report.
+
+    Args:
+        transition: the pair (Φ, G), in float64.
+        states: visited states, without a batch axis.
+        expected: ``holds``, or ``fails`` for a negative control.
+        options: what :func:`theory.check_theorem1` takes.
+
+    Raises:
+        AssertionError: naming the worst state, its verdict and reason, and each measured value with its
+            threshold.
+        InputError: if there is no state, or one cannot be used.
+
+    Example:
+        >>> linear = Transition(lambda z, s: z, lambda z, s: {"h": s["h"] / 2}, 0, (("h",),))
+        >>> states = [{"h": torch.ones(2).double()}, {"h": torch.zeros(2).double()}]
+        >>> assert_theorem1(linear, states, expected="fails").verdict.value
+        'fails'
+        >>> assert_theorem1(linear, states)
+        Traceback (most recent call last):
+        ...
+        AssertionError: Theorem 1: the verdict is not 'holds' at 2 of 2 states; the worst is [0]: fails: ...
+    """
+    expected = Verdict(expected)
+    report = check_theorem1(transition, states, **options)
+    wrong = [check for check in report.checks if check.verdict is not expected]
+    if wrong:
+        # A verdict opposite to the expected one weighs more than an inconclusive one.
+        worst = min(wrong, key=lambda check: (check.verdict is Verdict.INCONCLUSIVE, check.off_diagonal_mass))
+        raise AssertionError(
+            f"Theorem 1: the verdict is not {expected.value!r} at {len(wrong)} of {len(report.checks)} "
+            f"states; the worst is {worst.label}: {worst.verdict.value}: {worst.reason}; {_describe(worst)}"
+        )
+    return report
+
+
+class Solution(Protocol):
+    """What a model's ``solve`` returns.
+
+    Example:
+        >>> sorted(name for name in vars(Solution) if not name.startswith("_"))
+        ['latents', 'logits', 'status']
+    """
+
+    @property
+    def latents(self) -> Tensor:
+        """The latents of all tokens, shape ``[B, L, d]``."""
+
+    @property
+    def status(self) -> Tensor:
+        """How each token's solve ended, shape ``[B, L]``; zero is converged, as in :class:`theory.Status`."""
+
+    @property
+    def logits(self) -> Tensor:
+        """The outputs, shape ``[B, L, V]``."""
+
+
+class SolvableModel(Protocol):
+    """A model with the two modes of evaluation.
+
+    Example:
+        >>> class Model:
+        ...     def solve(self, tokens: Tensor, mode: str = "simultaneous") -> Solution: ...
+        >>> model: SolvableModel = Model()  # accepted by the type checker
+    """
+
+    # *args and **kwargs accept any further options that the model may take.
+    def solve(self, *args: Any, **kwargs: Any) -> Solution:
+        """Return the solution for ``tokens`` ``[B, L]`` and ``mode="simultaneous"`` or ``"sequential"``."""
+
+
+@dataclass(frozen=True)
+class ModesAgreement:
+    """How far the two modes of evaluation agree.
+
+    Attributes:
+        fixed_points: the share of tokens at which both converged and to the same latent.
+        tokens: the share of tokens at which both decode to the same output.
+
+    Example:
+        >>> ModesAgreement(fixed_points=0.5, tokens=1.0).tokens
+        1.0
+    """
+
+    fixed_points: float
+    tokens: float
+
+
+def assert_modes_agree(
+    model: SolvableModel, tokens: Tensor, *, tolerance: float = 1e-4, share: float = 1.0, **options: Any
+) -> ModesAgreement:
+    """Assert that simultaneous and sequential evaluation reach the same fixed points and the same outputs.
+
+    Args:
+        model: offers ``solve(tokens, mode=...)``.
+        tokens: int64, shape ``[B, L]``.
+        tolerance: two latents are the same if ‖z − z̃‖₂ ≤ tolerance · max(1, ‖z‖₂). It must exceed the
+            tolerance of the solver divided by 1 − spectral radius, the distance to the fixed point itself.
+        share: the smallest share of tokens that must agree, in latents and in outputs.
+        options: further arguments of ``solve``.
+
+    Raises:
+        AssertionError: naming the share, its threshold, and the worst sequence and token.
+
+    Example:
+        >>> class Echo:
+        ...     def solve(self, tokens, *, mode, **options):
+        ...         latents = tokens[..., None].double()
+        ...         return SolutionOf(latents, torch.zeros_like(tokens), latents)
+        >>> @dataclass
+        ... class SolutionOf:
+        ...     latents: Tensor
+        ...     status: Tensor
+        ...     logits: Tensor
+        >>> assert_modes_agree(Echo(), torch.tensor([[0, 1, 1]]))
+        ModesAgreement(fixed_points=1.0, tokens=1.0)
+    """
+    one = model.solve(tokens, mode="simultaneous", **options)
+    other = model.solve(tokens, mode="sequential", **options)
+    distance = (one.latents - other.latents).norm(dim=-1) / one.latents.norm(dim=-1).clamp(min=1)
+    converged = (one.status == 0) & (other.status == 0)
+    same = converged & (distance <= tolerance)
+    decoded = one.logits.argmax(dim=-1) == other.logits.argmax(dim=-1)
+    agreement = ModesAgreement(same.double().mean().item(), decoded.double().mean().item())
+    if agreement.fixed_points < share or agreement.tokens < share:
+        # NaN is the worst distance; among equal ones, an unconverged token is worse than a converged one.
+        ranked = distance.nan_to_num(nan=torch.inf) + (~converged) * tolerance
+        sequence, token = divmod(int(ranked.argmax()), tokens.shape[1])
+        raise AssertionError(
+            f"the modes agree on {agreement.fixed_points:.2%} of fixed points and {agreement.tokens:.2%} of "
+            f"outputs, threshold {share:.2%}; {int((~converged).sum())} of {converged.numel()} tokens did "
+            f"not converge in both; the worst is sequence {sequence}, token {token}: relative distance "
+            f"{distance[sequence, token].item():.3g}, threshold {tolerance:.3g}"
+        )
+    return agreement
+
+
+def _require_states(states: Sequence[State]) -> None:
+    if not states:
+        raise InputError("states is empty; give at least one visited state")
+
+
+def _residual_condition(residual: float, threshold: float) -> Condition:
+    verdict = Verdict.HOLDS if residual <= threshold else Verdict.FAILS
+    reason = f"the residual is {residual:.1e}"
+    return Condition("C1", residual, threshold, threshold - residual, verdict, reason)
+
+
+def _contraction(transition: Transition, state: State, fixed_point: FixedPoint, norm: bool) -> Condition:
+    if not fixed_point.converged:
+        return unmeasured("C3", f"no fixed point was reached: {fixed_point.status.sentence}")
+    slope = latent_jacobian(transition, state, fixed_point.latent)
+    block = BlockMap(transition, state, transition.layer_states[0])
+    error = latent_jacobian_error(slope, block, fixed_point.latent)
+    if not norm:
+        return convergence_condition(slope, transition.damping, error)
+    value = torch.linalg.matrix_norm(damped_slope(slope, transition.damping), ord=2).item()
+    threshold = 1 - ERROR_MARGIN * transition.damping * error
+    verdict = Verdict.HOLDS if value < threshold else Verdict.FAILS
+    reason = f"the 2-norm of the damped iteration's derivative is {value:.6g}"
+    return Condition("C3", value, threshold, threshold - value, verdict, reason)
+
+
+def _assert_all(conditions: Sequence[Condition]) -> None:
+    wrong = [index for index, condition in enumerate(conditions) if condition.verdict is not Verdict.HOLDS]
+    if not wrong:
+        return
+    margins = torch.tensor([conditions[index].margin for index in wrong], dtype=torch.float64)
+    worst = wrong[int(margins.nan_to_num(nan=-torch.inf).argmin())]
+    condition = conditions[worst]
+    raise AssertionError(
+        f"{condition.name} ({condition.statement}) does not hold at {len(wrong)} of {len(conditions)} "
+        f"states; worst is state {worst}: value {condition.value:.6g}, threshold {condition.threshold:.6g}: "
+        f"{condition.reason}"
+    )
+
+
+def _describe(check: StateCheck) -> str:
+    """Return every measured value of a state with its threshold."""
+    parts = [f"{c.name} value {c.value:.3g}, threshold {c.threshold:.3g}" for c in check.conditions]
+    for layer in check.layers:
+        name = "+".join(layer.names)
+        parts += [
+            f"off-diagonal mass of {name} value {layer.off_diagonal_mass:.3g}, "
+            f"threshold {ERROR_MARGIN * layer.off_diagonal_error:.3g}",
+            f"nonlinearity of {name} value {layer.nonlinearity:.3g}, "
+            f"threshold {ERROR_MARGIN * layer.nonlinearity_error:.3g}",
+        ]
+    return "; ".join(parts)
