@@ -2,17 +2,17 @@
 
 | code                | paper          | meaning                                                            |
 |---------------------|----------------|--------------------------------------------------------------------|
-| ``inputs``          | u              | ``[batch, length, d_model]``: the normalised latent of an implicit model |
-| ``injection``       |                | ``[batch, length, d_in_proj]``, added to the input projection: reaches gate, x, B, C and Δ at once |
+| ``inputs``          | u              | ``[batch, length, d_model]``; of an implicit model norm(z)          |
+| ``injection``       |                | ``[batch, length, d_in_proj]``, added to the input projection      |
 | ``z`` (in_proj)     | gate           | ``[…, d_inner]``                                                   |
 | ``x``               | X              | ``[…, heads, head_size]``                                          |
 | ``B``, ``C``        | B, C           | ``[…, groups, d_state]``                                           |
 | ``dt``, ``A_log``, ``D`` | Δ, log(−A), D | one a head                                                    |
-| ``state.window``    |                | the last ``d_conv − 1`` inputs of the short convolution, ``[batch, d_conv_channels, d_conv − 1]`` |
+| ``state.window``    |                | last inputs of the convolution, ``[batch, channels, d_conv − 1]``  |
 | ``state.ssm``       | h              | ``[batch, heads, head_size, d_state]``                             |
 
-Parameters have the names and shapes of ``mamba_ssm.modules.mamba2.Mamba2``, so that state dicts map one to
-one (Dao & Gu 2024, arXiv 2405.21060).
+The injection reaches gate, x, B, C and Δ at once. Parameters have the names and shapes of
+``mamba_ssm.modules.mamba2.Mamba2``, so that state dicts map one to one (Dao & Gu 2024, arXiv 2405.21060).
 """
 
 import math
@@ -52,7 +52,7 @@ class Mamba2Cell(nn.Module):
         backend: backend of the SSD scan.
 
     Raises:
-        InputError: for sizes that do not divide.
+        InputError: for sizes below 1 or that do not divide.
 
     Example:
         Both forms give the same outputs.
@@ -80,6 +80,17 @@ class Mamba2Cell(nn.Module):
     ) -> None:
         super().__init__()
         self.d_inner = expand * d_model
+        sizes = {
+            "d_model": d_model,
+            "d_state": d_state,
+            "d_conv": d_conv,
+            "expand": expand,
+            "head_size": head_size,
+            "groups": groups,
+        }
+        for name, size in sizes.items():
+            if size < 1:
+                raise InputError(f"{name} is {size}; give at least 1")
         if self.d_inner % head_size:
             raise InputError(f"head_size is {head_size}; it must divide expand * d_model = {self.d_inner}")
         self.heads = self.d_inner // head_size
@@ -99,11 +110,17 @@ class Mamba2Cell(nn.Module):
         self.out_proj = nn.Linear(self.d_inner, d_model, bias=False)
 
     def init_state(self, batch_size: int) -> CellState:
-        """Return the zero state for a batch."""
+        """Return the zero state for a batch; the SSM state is kept in float32 or wider."""
         weight = self.in_proj.weight
         return CellState(
             window=weight.new_zeros(batch_size, self.conv_channels, self.d_conv - 1),
-            ssm=weight.new_zeros(batch_size, self.heads, self.head_size, self.d_state),
+            ssm=weight.new_zeros(
+                batch_size,
+                self.heads,
+                self.head_size,
+                self.d_state,
+                dtype=torch.promote_types(weight.dtype, torch.float32),
+            ),
         )
 
     def forward(
@@ -121,12 +138,16 @@ class Mamba2Cell(nn.Module):
         """
         batch, length = inputs.shape[:2]
         gate, channels, dt = self._project(inputs, injection)
-        before = inputs.new_zeros(batch, self.d_conv - 1, self.conv_channels) if state is None else state.window.mT
+        before = (
+            inputs.new_zeros(batch, self.d_conv - 1, self.conv_channels) if state is None else state.window.mT
+        )
         padded = torch.cat([before, channels], dim=1)  # [batch, d_conv - 1 + length, conv_channels]
         # A sum of shifted products: for a width of 4 it is faster on a CPU than a depthwise convolution, and
         # its derivatives of any order are those of products.
         taps = self.conv1d.weight[:, 0].unbind(-1)
-        convolved = self.conv1d.bias + sum(padded[:, k : k + length] * tap for k, tap in enumerate(taps))
+        convolved = self._conv_bias()
+        for k, tap in enumerate(taps):
+            convolved = convolved + padded[:, k : k + length] * tap
         x, B, C = self._split(functional.silu(convolved))
         y, ssm = ssd(
             x, dt, -torch.exp(self.A_log), B, C, None if state is None else state.ssm, backend=self.backend
@@ -150,13 +171,17 @@ class Mamba2Cell(nn.Module):
         """
         gate, channels, dt = self._project(inputs, injection)
         window = torch.cat([state.window, channels[..., None]], dim=-1)  # [batch, conv_channels, d_conv]
-        convolved = (window * self.conv1d.weight[:, 0]).sum(-1) + self.conv1d.bias
+        convolved = (window * self.conv1d.weight[:, 0]).sum(-1) + self._conv_bias()
         x, B, C = self._split(functional.silu(convolved))
         heads_per_group = self.heads // self.groups
         B, C = (part.repeat_interleave(heads_per_group, dim=-2) for part in (B, C))  # [batch, heads, d_state]
         ssm = ssd_step(x, dt, -torch.exp(self.A_log), B, state.ssm)
-        y = (ssm * C[..., None, :]).sum(-1) + self.D[:, None] * x
+        y = (ssm * C[..., None, :]).sum(-1).to(x.dtype) + self.D[:, None] * x
         return self.out_proj(self.norm(y.flatten(-2), gate)), CellState(window[..., 1:], ssm)
+
+    def _conv_bias(self) -> Tensor:
+        assert self.conv1d.bias is not None  # optional only in the type that torch gives it
+        return self.conv1d.bias
 
     def _project(self, inputs: Tensor, injection: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Gate, convolution channels and Δ, from the input projection plus the injection."""

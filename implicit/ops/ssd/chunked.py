@@ -77,8 +77,8 @@ def _chunk(x: Tensor, log_decay: Tensor, B: Tensor, C: Tensor, state: Tensor) ->
 
     Shapes: x [b, l, g, r, p], log_decay [b, l, g, r], B and C [b, l, g, n], state [b, g, r, p, n].
     """
-    # Log of the decay since the start, [b, g, r, l]. In float64 because only differences are used: tokens that
-    # reset the state drive the sum to −10⁴, where float32 keeps three digits of what follows them.
+    # Log of the decay since the start, [b, g, r, l]. In float64 because only differences are used: tokens
+    # that reset the state drive the sum to −10⁴, where float32 keeps three digits of what follows them.
     total = torch.cumsum(log_decay, dim=1, dtype=torch.float64).permute(0, 2, 3, 1)
     length = total.shape[-1]
     # Decay from token j to token i ≥ j. Masked before exp: above the diagonal the exponent is positive and

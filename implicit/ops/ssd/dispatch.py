@@ -53,7 +53,9 @@ def ssd(
     return BACKENDS[backend](x, dt, A, B, C, initial_state)
 
 
-def _check_shapes(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initial_state: Tensor | None) -> None:
+def _check_shapes(
+    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initial_state: Tensor | None
+) -> None:
     if x.ndim != 4 or B.ndim != 4:
         raise InputError(
             f"x has shape {tuple(x.shape)} and B {tuple(B.shape)}; "
@@ -75,4 +77,6 @@ def _check_shapes(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initia
         expected["initial_state"] = (initial_state, (batch, heads, head_size, state_size))
     for name, (tensor, shape) in expected.items():
         if tuple(tensor.shape) != shape:
-            raise InputError(f"{name} has shape {tuple(tensor.shape)}; with x and B as given it must be {shape}")
+            raise InputError(
+                f"{name} has shape {tuple(tensor.shape)}; with x and B as given it must be {shape}"
+            )

@@ -52,7 +52,7 @@ def ssd_reference(
     outputs = []
     for t in range(length):
         state = ssd_step(x[:, t], dt[:, t], A, B[:, t], state)
-        outputs.append(torch.einsum("bhpn,bhn->bhp", state, C[:, t]))
+        outputs.append((state * C[:, t, :, None]).sum(-1).to(x.dtype))  # a wider state may be carried in
     return torch.stack(outputs, dim=1), state
 
 
