@@ -167,10 +167,10 @@ def _draw(
     if not crowded:
         inwards = -_unit(places[start] - centre) if len(states) > 1 else np.array([1.0, 0.0])
         tip = places[start] - radius * inwards
-        tail = tuple(tip - 0.55 * inwards)
+        begin = tuple(tip - 0.55 * inwards)
         axes.add_patch(
             FancyArrowPatch(
-                tail, tuple(tip), arrowstyle="-|>", mutation_scale=13, shrinkA=0, shrinkB=0, color="black"
+                begin, tuple(tip), arrowstyle="-|>", mutation_scale=13, shrinkA=0, shrinkB=0, color="black"
             )
         )
     corners = np.array(list(places.values()))

@@ -69,6 +69,8 @@ def dyck_dfa(max_depth: int, brackets: Sequence[str] = ("()",)) -> DFA:
         ('', '(', '([')
     """
     _at_least("max_depth", max_depth, 1)
+    if not brackets:
+        raise InputError("brackets is empty; give at least one pair such as '()'")
     for pair in brackets:
         if len(pair) != 2:
             raise InputError(f"brackets holds {pair!r}; give pairs of two characters such as '()'")
