@@ -1,7 +1,6 @@
 """Small implicit SSMs, made by hand as pairs (Φ, G), on which theory/ is tested."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 import pytest
 import torch
@@ -10,24 +9,10 @@ from torch import Tensor
 from theory import State, Transition
 
 
-class MakeSSM(Protocol):
-    """Builds design Eq. 1-2 with tanh networks: Λ(z, x) ⊙ h + u(z, x) and f(z, h', x)."""
-
-    def __call__(
-        self,
-        seed: int = 0,
-        *,
-        size: int = 6,
-        latent_size: int = 4,
-        gain: float = 0.5,
-        damping: float = 1.0,
-        latent_to_update: bool = True,
-        state_to_latent: bool = True,
-    ) -> Transition: ...
-
-
 @pytest.fixture
-def make_ssm() -> MakeSSM:
+def make_ssm() -> Callable[..., Transition]:
+    """Builds design Eq. 1-2 with small networks: Λ(z, x) ⊙ h + u(z, x) and f(z, h', x), x in a window too."""
+
     def make(
         seed: int = 0,
         *,

@@ -1,0 +1,26 @@
+import torch
+from torch import Tensor
+
+from theory.derivatives import directional, jacobian, jacobian_by_rows
+
+
+def cubic(v: Tensor) -> Tensor:
+    """Three outputs of two inputs with a Jacobian that is written down below."""
+    return torch.stack([v[0] ** 3, v[0] * v[1] ** 2, v[1]])
+
+
+def test_forward_reverse_and_directional_equal_the_closed_form() -> None:
+    point = torch.tensor([2.0, 3.0], dtype=torch.float64)
+    expected = torch.tensor([[12.0, 0.0], [9.0, 12.0], [0.0, 1.0]], dtype=torch.float64)
+    # Products of small integers are exact in float64.
+    assert torch.equal(jacobian(cubic, point), expected)
+    assert torch.equal(jacobian_by_rows(cubic, point), expected)
+    directions = torch.tensor([[1.0, 1.0], [0.0, 2.0]], dtype=torch.float64)
+    assert torch.equal(directional(cubic, point, directions), directions @ expected.mT)
+
+
+def test_derivatives_do_not_record_a_graph_through_parameters() -> None:
+    weight = torch.ones(2, 2, dtype=torch.float64, requires_grad=True)
+    point = torch.ones(2, dtype=torch.float64)
+    assert not jacobian(lambda v: weight @ v, point).requires_grad
+    assert not jacobian_by_rows(lambda v: weight @ v, point).requires_grad

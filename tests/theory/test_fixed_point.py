@@ -1,0 +1,118 @@
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from theory import State, Status, Transition, solve_fixed_point
+from theory.fixed_point import EPSILON, refine, rounding_level
+
+STATE: State = {"h": torch.zeros(1, dtype=torch.float64)}
+
+
+def self_map_only(
+    self_map: Callable[[Tensor, State], Tensor], size: int = 1, damping: float = 1.0
+) -> Transition:
+    return Transition(self_map, lambda z, s: s, size, (("h",),), damping)
+
+
+def test_linear_self_map_reaches_its_closed_form() -> None:
+    generator = torch.Generator().manual_seed(0)
+    slope = 0.3 * torch.randn(8, 8, generator=generator, dtype=torch.float64)
+    offset = torch.randn(8, generator=generator, dtype=torch.float64)
+    found = solve_fixed_point(self_map_only(lambda z, s: slope @ z + offset, 8, 0.7), STATE)
+    expected = torch.linalg.solve(torch.eye(8, dtype=torch.float64) - slope, offset)
+    assert found.status is Status.CONVERGED
+    # Both are accurate to a few units in the last place times the condition number, which is below 100 here.
+    torch.testing.assert_close(found.latent, expected, rtol=1e-13, atol=1e-13)
+    assert found.residual <= found.threshold
+
+
+def test_cosine_reaches_the_dottie_number() -> None:
+    found = solve_fixed_point(self_map_only(lambda z, s: z.cos()), STATE)
+    # The number to 16 digits; float64 holds it to 1.1e-16.
+    assert found.latent.item() == pytest.approx(0.7390851332151607, abs=2.3e-16)
+
+
+def test_expanding_map_is_not_reported_as_converged_though_it_has_a_fixed_point() -> None:
+    found = solve_fixed_point(
+        self_map_only(lambda z, s: 3 * torch.tanh(-2 * z) + 0.1), STATE, max_iterations=200
+    )
+    assert found.status is Status.MAX_ITERATIONS
+    assert not found.converged
+    assert found.residual > 1
+
+
+def test_divergence_is_reported_as_non_finite() -> None:
+    found = solve_fixed_point(self_map_only(lambda z, s: z**2 + 2), STATE)
+    assert found.status is Status.NON_FINITE
+
+
+def test_damping_turns_a_two_cycle_into_a_fixed_point() -> None:
+    undamped = self_map_only(lambda z, s: 1 - z)
+    assert solve_fixed_point(undamped, STATE, max_iterations=50).status is Status.MAX_ITERATIONS
+    assert solve_fixed_point(replace(undamped, damping=0.5), STATE).latent.item() == 0.5
+
+
+def test_newton_finishes_a_slow_iteration_and_reports_the_distance() -> None:
+    # Rate 0.999: 17,000 iterations would reach the residual 1e-8, 35,000 the rounding level.
+    slow = self_map_only(lambda z, s: 0.999 * z + 0.001)
+    found = solve_fixed_point(slow, STATE, max_iterations=14_000)
+    assert found.status is Status.CONVERGED
+    assert found.iterations == 14_000
+    assert found.latent.item() == pytest.approx(1, abs=1e-12)  # rounding divided by 1 − 0.999
+    # The gap left by the iteration, of which the accepted step covers all.
+    assert found.polish_distance == pytest.approx(0.999**14_000, rel=1e-3)
+
+
+def test_newton_is_not_accepted_far_away() -> None:
+    # Near z = 0 the residual is 1e-9 and the slope 1 − 1e-9 points to a fixed point at distance 1.
+    creeping = self_map_only(lambda z, s: z + 1e-9 * (1 - z))
+    found = solve_fixed_point(creeping, STATE, max_iterations=10)
+    assert found.status is Status.MAX_ITERATIONS
+    assert found.polish_distance == 0
+
+
+def test_start_chooses_among_two_fixed_points() -> None:
+    bistable = self_map_only(lambda z, s: torch.tanh(2 * z))
+    for sign in (-1.0, 1.0):
+        found = solve_fixed_point(bistable, STATE, torch.tensor([sign], dtype=torch.float64))
+        # tanh(2 z) = z at z = 0.957504...
+        assert found.latent.item() == pytest.approx(sign * 0.9575040240772687, abs=1e-14)
+
+
+def test_model_without_latent_has_the_empty_fixed_point() -> None:
+    found = solve_fixed_point(self_map_only(lambda z, s: z, 0), STATE)
+    assert found.converged
+    assert found.latent.shape == (0,)
+    assert found.residual == 0
+
+
+def test_rounding_level_sees_the_state_as_well_as_the_latent() -> None:
+    state = {"h": torch.ones(1, dtype=torch.float64)}
+    transition = self_map_only(lambda z, s: 2.0**20 * s["h"])
+    level = rounding_level(transition, state, torch.zeros(1, dtype=torch.float64))
+    # The last place of h = 1 is ε or ε/2; 2^20 multiplies it exactly.
+    assert level in (2.0**19 * EPSILON, 2.0**20 * EPSILON)
+
+
+def test_refine_with_a_singular_slope_leaves_the_latent_alone() -> None:
+    transition = self_map_only(lambda z, s: z + 1)
+    latent = torch.zeros(1, dtype=torch.float64)
+    refined, residual = refine(transition, STATE, latent, torch.ones(1, 1, dtype=torch.float64))
+    assert torch.equal(refined, latent)
+    assert residual == 1
+
+
+def test_wrong_start_is_refused() -> None:
+    transition = self_map_only(lambda z, s: z.cos())
+    with pytest.raises(InputError, match=r"start has shape \(2,\)"):
+        solve_fixed_point(transition, STATE, torch.zeros(2, dtype=torch.float64))
+
+
+def test_every_status_has_a_sentence() -> None:
+    assert len({status.sentence for status in Status}) == 3
+    assert math.isnan(solve_fixed_point(self_map_only(lambda z, s: z**2 + 2), STATE).rounding_level)

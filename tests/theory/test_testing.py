@@ -1,0 +1,129 @@
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from theory import State, Transition, solve_fixed_point
+from theory.testing import assert_contractive, assert_fixed_point, assert_modes_agree, assert_theorem1
+
+MakeSSM = Callable[..., Transition]
+MakeStates = Callable[[int, int], list[State]]
+
+
+def test_good_model_passes_everything(make_ssm: MakeSSM, make_states: MakeStates) -> None:
+    transition, states = make_ssm(), make_states(6, 3)
+    latents = [solve_fixed_point(transition, state).latent for state in states]
+    assert_fixed_point(transition, states)
+    assert_fixed_point(transition, states, latents)
+    assert_contractive(transition, states)
+    assert len(assert_theorem1(transition, states).checks) == 3
+
+
+def test_fixed_point_names_the_worst_state(make_ssm: MakeSSM, make_states: MakeStates) -> None:
+    transition, states = make_ssm(), make_states(6, 3)
+    latents = [solve_fixed_point(transition, state).latent for state in states]
+    latents[1] = latents[1] + 1e-3
+    latents[2] = latents[2] + 1e-6
+    pattern = (
+        r"C1 .* does not hold at 2 of 3 states; worst is state 1: value 0\.0\d+, threshold \S+: the residual"
+    )
+    with pytest.raises(AssertionError, match=pattern):
+        assert_fixed_point(transition, states, latents)
+    assert_fixed_point(transition, states, latents, tolerance=0.1)
+
+
+def test_fixed_point_fails_where_the_iteration_does_not_converge(
+    make_ssm: MakeSSM, make_states: MakeStates
+) -> None:
+    with pytest.raises(AssertionError, match="did not converge; allow more iterations"):
+        assert_fixed_point(make_ssm(), make_states(6, 2), max_iterations=2)
+
+
+def test_contraction_names_radius_and_norm(make_states: MakeStates) -> None:
+    slope = torch.tensor([[0.5, 3.0], [0.0, -0.25]], dtype=torch.float64)
+    states = make_states(3, 2)
+    shear = Transition(lambda z, s: slope @ z, lambda z, s: s, 2, (("h",),))
+    assert_contractive(shear, states)
+    with pytest.raises(
+        AssertionError, match=r"C3 .* worst is state 0: value 3\.\d+, threshold .*: the 2-norm"
+    ):
+        assert_contractive(shear, states, norm=True)
+    repelling = Transition(lambda z, s: 4 * slope @ z, lambda z, s: s, 2, (("h",),))
+    with pytest.raises(AssertionError, match=r"value 2, threshold 1: the spectral radius"):
+        assert_contractive(repelling, states)
+
+
+def test_contraction_without_a_fixed_point_fails(make_ssm: MakeSSM, make_states: MakeStates) -> None:
+    with pytest.raises(AssertionError, match="not measured, since no fixed point was reached"):
+        assert_contractive(make_ssm(), make_states(6, 2), max_iterations=2)
+
+
+def test_theorem1_tells_value_and_threshold_of_the_worst_state(
+    make_ssm: MakeSSM, make_states: MakeStates
+) -> None:
+    control = make_ssm(latent_to_update=False)
+    assert_theorem1(control, make_states(6, 2), expected="fails")
+    pattern = (
+        r"the verdict is not 'holds' at 2 of 2 states; the worst is token 1\[0\]: fails: the transition is "
+        r"diagonal and linear.*C2 value 0\.\d+, threshold .*; off-diagonal mass of h value 0, threshold \d.*e-\d+"
+    )
+    with pytest.raises(AssertionError, match=pattern):
+        assert_theorem1(control, make_states(6, 2), label="token 1")
+
+
+def test_states_are_required(make_ssm: MakeSSM) -> None:
+    for assertion in (assert_fixed_point, assert_contractive, assert_theorem1):
+        with pytest.raises(InputError, match="states is empty"):
+            assertion(make_ssm(), [])
+
+
+@dataclass
+class Solved:
+    latents: Tensor
+    status: Tensor
+    logits: Tensor
+
+
+@dataclass
+class TwoModes:
+    """A model whose sequential solution differs from the simultaneous one by ``shift``."""
+
+    shift: Tensor
+    status: int = 0
+
+    def solve(self, tokens: Tensor, mode: str = "simultaneous", **options: Any) -> Solved:
+        latents = torch.stack([tokens, 1 - tokens], dim=-1).double()
+        if mode == "sequential":
+            latents = latents + self.shift
+        return Solved(latents, torch.full_like(tokens, self.status), latents)
+
+
+TOKENS = torch.tensor([[0, 1, 1], [1, 0, 1]])
+
+
+def test_modes_agree_within_the_tolerance() -> None:
+    shift = torch.full((2, 3, 2), 1e-6, dtype=torch.float64)
+    agreement = assert_modes_agree(TwoModes(shift), TOKENS)
+    assert (agreement.fixed_points, agreement.tokens) == (1.0, 1.0)
+
+
+def test_modes_that_differ_name_the_worst_token() -> None:
+    shift = torch.zeros(2, 3, 2, dtype=torch.float64)
+    shift[1, 2, 1] = 3.0  # token 1 decodes to 0; now to 1
+    shift[0, 0, 0] = 1e-3
+    pattern = (
+        r"agree on 66\.67% of fixed points and 83\.33% of outputs, threshold 100\.00%; 0 of 6 tokens did "
+        r"not .*worst is sequence 1, token 2: relative distance 3, threshold 0\.0001"
+    )
+    with pytest.raises(AssertionError, match=pattern):
+        assert_modes_agree(TwoModes(shift), TOKENS)
+    assert assert_modes_agree(TwoModes(shift), TOKENS, share=0.6).tokens == pytest.approx(5 / 6)
+
+
+def test_unconverged_tokens_do_not_count_as_agreeing() -> None:
+    with pytest.raises(AssertionError, match=r"agree on 0\.00% .* 6 of 6 tokens did not converge"):
+        assert_modes_agree(TwoModes(torch.zeros(2, 3, 2, dtype=torch.float64), status=1), TOKENS)
