@@ -1,0 +1,52 @@
+"""The environment that a result was made in, without anything that names a user or a machine."""
+
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import torch
+
+Environment = dict[str, str | int | None]
+
+
+def describe_environment() -> Environment:
+    """Return versions, platform, threads and, where it is known, the commit of this code.
+
+    The commit is that of the working copy which tracks this file, with ``-dirty`` appended if it has changes;
+    None for an installed package.
+
+    Example:
+        >>> environment = describe_environment()
+        >>> environment["torch"] == torch.__version__, sorted(environment)
+        (True, ['commit', 'machine', 'numpy', 'platform', 'python', 'threads', 'torch'])
+    """
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "platform": platform.system(),
+        "machine": platform.machine(),
+        "threads": torch.get_num_threads(),
+        "commit": _commit(),
+    }
+
+
+def _commit() -> str | None:
+    """The commit that this file belongs to; None outside of a working copy of its own repository."""
+    git = shutil.which("git")
+    here = Path(__file__)
+    if git is None:
+        return None
+    # An installed copy may lie in the working copy of another project, which does not track it.
+    for arguments in (
+        ["ls-files", "--error-unmatch", here.name],
+        ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+    ):
+        answer = subprocess.run(
+            [git, *arguments], cwd=here.parent, capture_output=True, text=True, check=False, timeout=10
+        )
+        if answer.returncode:
+            return None
+    return answer.stdout.strip()

@@ -1,0 +1,58 @@
+"""What is minimised: the cross-entropy of the label after every token."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from implicit.curriculum import Phase
+from implicit.fixed_point import Solution
+from implicit.model import ImplicitMamba2
+from implicit.sequence_model import SequenceModel
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The loss of one batch, with what it was computed from.
+
+    Attributes:
+        loss: mean cross-entropy over all tokens, in nats; a scalar with gradient.
+        accuracy: share of all tokens whose most probable class is the label.
+        solution: the fixed points of an implicit model; None for an explicit one.
+
+    Example:
+        >>> from automata.tasks import make_task
+        >>> from implicit.curriculum import Curriculum
+        >>> from implicit.registry import build_model
+        >>> model = build_model("lstm", {}, make_task("parity"))
+        >>> tokens = torch.tensor([[0, 1, 1]])
+        >>> result = objective(model, tokens, torch.tensor([[0, 1, 0]]), Curriculum().phase(1, length=3))
+        >>> result.loss.shape, 0 < result.loss.item() < 2, result.solution
+        (torch.Size([]), True, None)
+    """
+
+    loss: Tensor
+    accuracy: float
+    solution: Solution | None
+
+
+def objective(model: SequenceModel, tokens: Tensor, labels: Tensor, phase: Phase) -> Objective:
+    """Compute the loss of a batch; an implicit model is solved and differentiated as the phase says.
+
+    Args:
+        model: any model.
+        tokens: ``[batch, length]``, int64.
+        labels: the class after every token, ``[batch, length]``, int64.
+        phase: of the curriculum.
+    """
+    solution = None
+    if isinstance(model, ImplicitMamba2):
+        solution = model.solve(tokens, gradient=phase.gradient, stopping=phase.stopping)
+        logits = solution.logits
+    else:
+        logits = model(tokens)
+    loss = functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+    with torch.no_grad():
+        accuracy = float((logits.argmax(dim=-1) == labels).double().mean())
+    return Objective(loss, accuracy, solution)

@@ -1,0 +1,167 @@
+"""Files that are either as they were or complete: neither a kill nor a full disk leaves half a file behind.
+
+Weights are read from and written to safetensors; nothing is unpickled.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from automata.errors import InputError
+
+TEMPORARY_SUFFIX = ".tmp"
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file in one stroke: to a temporary file in the same folder, to the disk, then into place.
+
+    Raises:
+        OSError: naming the path; the file is as it was before.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_bytes(Path(folder) / "figures", b"1 2 3")
+        ...     (Path(folder) / "figures").read_bytes(), len(os.listdir(folder))
+        (b'1 2 3', 1)
+    """
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    with _named(path):
+        try:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+        _flush_folder(path.parent)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write JSON, indented and in UTF-8, in one stroke.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_json(Path(folder) / "config.json", {"seed": 0})
+        ...     read_json(Path(folder) / "config.json")
+        {'seed': 0}
+    """
+    write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON.
+
+    Raises:
+        InputError: for a missing file or one that is not JSON.
+    """
+    try:
+        return json.loads(_read_bytes(path))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not valid JSON ({_reason(error)}); restore it or train again") from None
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write named tensors as safetensors, in one stroke.
+
+    Example:
+        >>> import torch
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_tensors(Path(folder) / "w.safetensors", {"w": torch.ones(2)}, {"step": "3"})
+        ...     read_tensors(Path(folder) / "w.safetensors")
+        ({'w': tensor([1., 1.])}, {'step': '3'})
+    """
+    contiguous = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    write_bytes(path, safetensors.torch.save(contiguous, dict(metadata or {})))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Read named tensors and the metadata from safetensors.
+
+    Raises:
+        InputError: for a missing file or one that is not safetensors.
+    """
+    content = _read_bytes(path)
+    try:
+        tensors = safetensors.torch.load(content)
+    except (SafetensorError, ValueError) as error:
+        raise InputError(
+            f"{path} is not valid safetensors ({_reason(error)}); restore it or train again"
+        ) from None
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    return tensors, header.get("__metadata__", {})
+
+
+def check_tensors(path: Path, tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """Refuse tensors that are not, by name, shape and dtype, those expected, or that are not finite.
+
+    Raises:
+        InputError: naming the first tensor at fault.
+
+    Example:
+        >>> import torch
+        >>> check_tensors(Path("w"), {"w": torch.ones(2)}, {"w": torch.ones(3)})
+        Traceback (most recent call last):
+        automata.errors.InputError: w: tensor 'w' has shape (2,) where the configuration asks for (3,); ...
+    """
+    remedy = "restore the file or train again"
+    for name, tensor in expected.items():
+        if name not in tensors:
+            raise InputError(f"{path}: tensor {name!r} is missing; {remedy}")
+        found = tensors[name]
+        if found.shape != tensor.shape:
+            shapes = f"{tuple(found.shape)} where the configuration asks for {tuple(tensor.shape)}"
+            raise InputError(f"{path}: tensor {name!r} has shape {shapes}; {remedy}")
+        if found.dtype != tensor.dtype:
+            dtypes = f"{found.dtype} where the configuration asks for {tensor.dtype}"
+            raise InputError(f"{path}: tensor {name!r} has dtype {dtypes}; {remedy}")
+        if not bool(found.isfinite().all()):
+            raise InputError(f"{path}: tensor {name!r} holds NaN or infinity; {remedy}")
+    for name in tensors:
+        if name not in expected:
+            raise InputError(f"{path}: tensor {name!r} is unexpected; {remedy}")
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing; restore it or train again") from None
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of an error's message, without a full stop, to stand in brackets."""
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make a rename outlive a power cut; only POSIX systems can open a folder for that."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Name the file in an operating system error, which knows the temporary one or, after a write, none."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None

@@ -1,0 +1,59 @@
+"""Data streams: every batch is a pure function of (seed, stream, number), and no two streams share one.
+
+A run that is resumed at step k draws the batches that an uninterrupted run would have drawn, and nothing
+about the position in a stream has to be stored.
+"""
+
+from enum import IntEnum
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from automata.word_problem import WordProblem
+
+
+class Stream(IntEnum):
+    """What a batch is for. Early stopping looks at VALIDATION, reports at TEST, and neither at the other's.
+
+    Example:
+        >>> [stream.name for stream in Stream]
+        ['TRAIN', 'VALIDATION', 'TEST']
+    """
+
+    TRAIN = 0
+    VALIDATION = 1
+    TEST = 2
+
+
+def draw_batch(
+    task: WordProblem, batch_size: int, length: int, seed: int, stream: Stream, *number: int
+) -> tuple[Tensor, Tensor]:
+    """Draw one batch.
+
+    Args:
+        task: the word problem.
+        batch_size: sequences.
+        length: tokens a sequence.
+        seed: the seed of the run, or of a report.
+        stream: what the batch is for.
+        number: which batch of the stream; one or several integers from 0.
+
+    Returns:
+        Tokens and the label after every token, int64 ``[batch, length]`` each. The generator is seeded with
+        ``numpy.random.SeedSequence(seed, spawn_key=(stream, *number))``.
+
+    Example:
+        >>> from automata.tasks import make_task
+        >>> parity = make_task("parity")
+        >>> tokens, labels = draw_batch(parity, 4, 100, 0, Stream.TRAIN, 7)
+        >>> bool((labels == tokens.cumsum(1) % 2).all())
+        True
+        >>> bool((draw_batch(parity, 4, 100, 0, Stream.TRAIN, 7)[0] == tokens).all())
+        True
+        >>> bool((draw_batch(parity, 4, 100, 0, Stream.TEST, 7)[0] == tokens).all())
+        False
+    """
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(int(stream), *number)))
+    tokens, labels = task.sample(batch_size, length, rng)
+    return torch.as_tensor(np.asarray(tokens, np.int64)), torch.as_tensor(np.asarray(labels, np.int64))
