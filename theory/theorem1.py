@@ -37,7 +37,7 @@ from theory.report import LayerConclusion, StateCheck, Theorem1Report
 from theory.transition import State, Transition
 
 MAX_CANDIDATES = 3
-"""How many other visited states are tried until one has a fixed point."""
+"""How many other visited states are tried until C1 to C3 hold at one."""
 
 
 def check_theorem1(
@@ -168,7 +168,7 @@ def _measure_jacobians(transition: Transition, state: State, latent: Tensor) -> 
 def _elsewhere(
     transition: Transition, state: State, names: tuple[str, ...], others: Sequence[State], solver: _Solver
 ) -> tuple[_MeasuredJacobian | None, str]:
-    """Measure J with h replaced by the farthest other visited value at which a fixed point is reached."""
+    """Measure J with h replaced by the farthest other visited value at which C1 to C3 hold."""
     here = flatten(state, names)
     block = BlockMap(transition, state, names)
     single_layer = dataclasses.replace(transition, layer_states=(names,))
@@ -178,8 +178,9 @@ def _elsewhere(
             break
         displaced = block.at(flatten(others[index], names))
         fixed_point = solver.solve(transition, displaced)
-        if fixed_point.converged:
+        conditions = _conditions(transition, displaced, fixed_point)
+        if all(condition.verdict is Verdict.HOLDS for condition in conditions):
             return _measure_jacobians(single_layer, displaced, fixed_point.latent)[0], ""
     if not distances.any():
         return None, "no other visited state differs in this block, give more states"
-    return None, "no fixed point was reached with the block of another visited state"
+    return None, "C1 to C3 are not established with the block of another visited state"

@@ -69,7 +69,8 @@ def test_theorem1_tells_value_and_threshold_of_the_worst_state(
     assert_theorem1(control, make_states(6, 2), expected="fails")
     pattern = (
         r"the verdict is not 'holds' at 2 of 2 states; the worst is token 1\[0\]: fails: the transition is "
-        r"diagonal and linear.*C2 value 0\.\d+, threshold .*; off-diagonal mass of h value 0, threshold \d.*e-\d+"
+        r"diagonal and linear.*C2 value 0\.\d+, threshold .*; "
+        r"off-diagonal mass of h value 0, threshold \d.*e-\d+"
     )
     with pytest.raises(AssertionError, match=pattern):
         assert_theorem1(control, make_states(6, 2), label="token 1")
