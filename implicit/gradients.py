@@ -27,6 +27,7 @@ from implicit.fixed_point import (
     Stopping,
     solve,
 )
+from implicit.fixed_point.loop import with_all_it_depends_on
 
 _ADJOINT_DEPENDENCE = {
     Dependence.OWN: Dependence.OWN,
@@ -38,7 +39,9 @@ _ADJOINT_DEPENDENCE = {
 class GradientRule(Protocol):
     """Solve a problem so that the value of the solution carries a gradient."""
 
-    def solve(self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor) -> Solution:
+    def solve(
+        self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor
+    ) -> Solution:
         """Return the solution; its value is differentiable in whatever Φ depends on."""
         ...
 
@@ -47,8 +50,8 @@ class GradientRule(Protocol):
 class Unrolled:
     """Differentiate through a fixed number of steps: the bounded phase of the curriculum.
 
-    The stopping rule's limit is replaced by `iterations` and no token stops early. The residual and the status
-    are those of the last evaluated iterate.
+    The stopping rule's limit is replaced by `iterations` and no token stops early. The residual and the
+    status are those of the last evaluated iterate.
 
     Attributes:
         iterations: n, the number of evaluations of Φ.
@@ -70,7 +73,9 @@ class Unrolled:
         if self.iterations < 1:
             raise InputError(f"iterations is {self.iterations}; give at least 1")
 
-    def solve(self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor) -> Solution:
+    def solve(
+        self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor
+    ) -> Solution:
         """Run the steps with gradient."""
         latent, memory = start, solver.start(start)
         everywhere = torch.ones(start.shape[:-1], dtype=torch.bool, device=start.device)
@@ -79,7 +84,8 @@ class Unrolled:
             previous = latent
             latent, memory = solver.step(latent, image, everywhere, memory)
         residual = (image - previous).detach().norm(dim=-1)
-        reached = stopping.is_met(previous.detach(), residual).cummin(dim=-1).values
+        met = stopping.is_met(previous.detach(), residual)
+        reached = with_all_it_depends_on(met, problem.dependence)
         status = torch.where(reached, int(Status.CONVERGED), int(Status.MAX_ITERATIONS))
         status = torch.where(residual.isfinite(), status, int(Status.NON_FINITE)).to(torch.int8)
         return Solution(latent, everywhere * self.iterations, residual, status)
@@ -119,7 +125,9 @@ class Phantom:
         if not 0 < self.damping <= 1:
             raise InputError(f"damping is {self.damping}; give a number above 0 and at most 1")
 
-    def solve(self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor) -> Solution:
+    def solve(
+        self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor
+    ) -> Solution:
         """Solve, then attach the gradient; the account of convergence is that of the solve."""
         with torch.no_grad():
             solution = solve(problem, solver, stopping, start)
@@ -160,8 +168,14 @@ class Implicit:
     solver: Solver | None = None
     stopping: Stopping | None = None
 
-    def solve(self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor) -> Solution:
-        """Solve, then attach the gradient. An adjoint that does not converge is warned about when it happens."""
+    def solve(
+        self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor
+    ) -> Solution:
+        """Solve, then attach the gradient. An adjoint that does not converge is warned about when it happens.
+
+        Raises:
+            InputError: in a backward pass with ``create_graph=True``.
+        """
         with torch.no_grad():
             solution = solve(problem, solver, stopping, start)
         if not torch.is_grad_enabled():
@@ -170,8 +184,15 @@ class Implicit:
         image = problem.function(leaf)
 
         def solve_adjoint(gradient: Tensor) -> Tensor:
+            if torch.is_grad_enabled():  # v would be taken for a constant
+                raise InputError(
+                    "create_graph is True; Implicit has first derivatives only, use Unrolled for more"
+                )
+
             def adjoint(v: Tensor) -> Tensor:
-                return gradient + torch.autograd.grad(image, leaf, v, retain_graph=True)[0]
+                # A Φ that ignores z has no gradient in it: Jᵀ v = 0.
+                transposed = torch.autograd.grad(image, leaf, v, retain_graph=True, materialize_grads=True)[0]
+                return gradient + transposed
 
             backward = solve(
                 FixedPointProblem(adjoint, _ADJOINT_DEPENDENCE[problem.dependence]),

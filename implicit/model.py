@@ -82,7 +82,8 @@ class SequenceSolution(Solution):
     Example:
         >>> torch.manual_seed(0)
         <torch...>
-        >>> model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=8, head_size=8))
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=8, head_size=8)
+        >>> model = ImplicitMamba2(config)
         >>> solution = model.solve(torch.tensor([[0, 1, 1]]), mode="sequential")
         >>> solution.latents.shape, solution.logits.shape, solution.share_converged
         (torch.Size([1, 3, 8]), torch.Size([1, 3, 2]), 1.0)
@@ -103,7 +104,8 @@ class ImplicitMamba2(SequenceModel):
     Example:
         >>> torch.manual_seed(0)
         <torch...>
-        >>> model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=8, head_size=8))
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=8, head_size=8)
+        >>> model = ImplicitMamba2(config)
         >>> tokens = torch.tensor([[0, 1, 1, 0]])
         >>> state, steps = model.init_state(1), []
         >>> for t in range(4):
@@ -128,7 +130,7 @@ class ImplicitMamba2(SequenceModel):
             for _ in range(config.layers)
         )
         self.injections = nn.ModuleList(
-            nn.Linear(config.d_model, mixer.d_in_proj, bias=False) for mixer in self.mixers
+            nn.Linear(config.d_model, mixer.d_in_proj, bias=False) for mixer in self._cells()
         )
         self.mixer_norms = nn.ModuleList(RMSNorm(config.d_model) for _ in range(config.layers))
         self.latent_norm = RMSNorm(config.d_model)
@@ -152,7 +154,7 @@ class ImplicitMamba2(SequenceModel):
         return state
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return the logits of the simultaneous mode; a `NotConvergedWarning` tells of tokens not converged."""
+        """Return the logits of the simultaneous mode; a `NotConvergedWarning` tells if some token failed."""
         solution = self.solve(tokens)
         _warn_unless_converged(solution)
         return solution.logits
@@ -189,34 +191,39 @@ class ImplicitMamba2(SequenceModel):
             Latents, logits, the state after the last token, and per token iterations, residual and status.
 
         Raises:
-            InputError: for tokens that the model cannot read or an unknown mode.
+            InputError: for tokens that the model cannot read, a start that does not fit, or an unknown mode.
         """
         self.check_tokens(tokens)
-        state = self.init_state(len(tokens)) if state is None else state
+        before = self.init_state(len(tokens)) if state is None else state
         solver, stopping = solver or self.solver, stopping or self.stopping
         gradient = gradient or Phantom(damping=self.config.damping)
         injections = self._inject(tokens)
         if start is None:
             start = injections[0].new_zeros(*tokens.shape, self.config.d_model)
+        elif start.shape != (*tokens.shape, self.config.d_model):
+            expected = (*tokens.shape, self.config.d_model)
+            raise InputError(f"start has shape {tuple(start.shape)}; give {expected} for these tokens")
         if mode == "simultaneous":
             problem = FixedPointProblem(
-                lambda latent: self._sweep(latent, injections, state)[0], Dependence.CAUSAL
+                lambda latent: self._sweep(latent, injections, before)[0], Dependence.CAUSAL
             )
             found = gradient.solve(problem, solver, stopping, start)
-            state = self._sweep(found.value, injections, state)[1]
+            after = self._sweep(found.value, injections, before)[1]
         elif mode == "sequential":
-            found, state = self._solve_sequentially(injections, state, solver, stopping, gradient, start)
+            found, after = self._solve_sequentially(injections, before, solver, stopping, gradient, start)
         else:
             raise InputError(f"mode is {mode!r}; choose 'simultaneous' or 'sequential'")
         return SequenceSolution(
-            found.value, found.iterations, found.residual, found.status, self.head(found.value), state
+            found.value, found.iterations, found.residual, found.status, self.head(found.value), after
         )
 
     def transition(self, token: int) -> Transition:
-        """Return (Φ, G) at a token: the latent is z, the state is windows and SSM states without a batch axis."""
+        """Return (Φ, G) at a token; the state is windows and SSM states without a batch axis."""
         self.check_tokens(torch.tensor([[token]]))
         device = self.embedding.weight.device
-        injections = [injection[0].detach() for injection in self._inject(torch.tensor([[token]], device=device))]
+        injections = [
+            injection[0].detach() for injection in self._inject(torch.tensor([[token]], device=device))
+        ]
 
         def advance(latent: Tensor, state: State) -> tuple[Tensor, State]:
             batched = {name: tensor[None] for name, tensor in state.items()}
@@ -235,7 +242,7 @@ class ImplicitMamba2(SequenceModel):
         return [mixer for mixer in self.mixers if isinstance(mixer, Mamba2Cell)]
 
     def _inject(self, tokens: Tensor) -> list[Tensor]:
-        """The injection of every layer, ``[batch, length, d_in_proj]``; it does not change over iterations."""
+        """Every layer's injection, ``[batch, length, d_in_proj]``; it does not change over iterations."""
         embedded = self.embedding_norm(self.embedding(tokens))
         return [injection(embedded) for injection in self.injections]
 
@@ -292,5 +299,7 @@ class ImplicitMamba2(SequenceModel):
 def _warn_unless_converged(solution: Solution) -> None:
     if not bool(solution.converged.all()):
         warnings.warn(
-            f"outputs of tokens without a fixed point: {solution.message()}", NotConvergedWarning, stacklevel=3
+            f"outputs of tokens without a fixed point: {solution.message()}",
+            NotConvergedWarning,
+            stacklevel=3,
         )

@@ -28,8 +28,8 @@ class ModelConfig(BaseModel):
 class SequenceModel(nn.Module, ABC):
     """A model that reads tokens and predicts, after each of them, a class.
 
-    ``model(tokens)`` equals the scan of ``model.step`` over the tokens; tests/implicit/contract.py holds the
-    tests that every model inherits.
+    ``model(tokens)`` equals the scan of ``model.step`` over the tokens; tests/implicit/test_contract.py holds
+    the tests that every model inherits.
 
     Class attributes:
         name: the name that commands know the model by.
@@ -56,7 +56,7 @@ class SequenceModel(nn.Module, ABC):
 
     @abstractmethod
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
-        """Read one token, int64 ``[batch]``; return the next state and the logits, ``[batch, output_size]``."""
+        """Read a token, int64 ``[batch]``; return the next state and logits, ``[batch, output_size]``."""
 
     @abstractmethod
     def forward(self, tokens: Tensor) -> Tensor:
@@ -74,8 +74,11 @@ class SequenceModel(nn.Module, ABC):
         """Refuse tokens that the model cannot read.
 
         Raises:
-            InputError: for an empty sequence or batch, or a token outside the vocabulary.
+            InputError: for an empty sequence or batch, tokens that are not integers, or one outside the
+                vocabulary.
         """
+        if tokens.dtype not in (torch.int64, torch.int32):
+            raise InputError(f"tokens has dtype {tokens.dtype}; give int64")
         if tokens.ndim != 2 or 0 in tokens.shape:
             raise InputError(
                 f"tokens has shape {tuple(tokens.shape)}; give [batch, length] with at least one of each"
@@ -84,5 +87,6 @@ class SequenceModel(nn.Module, ABC):
         if smallest < 0 or largest >= self.config.vocabulary_size:
             wrong = smallest if smallest < 0 else largest
             raise InputError(
-                f"token {wrong} is outside the vocabulary; give tokens from 0 to {self.config.vocabulary_size - 1}"
+                f"token {wrong} is outside the vocabulary; "
+                f"give tokens from 0 to {self.config.vocabulary_size - 1}"
             )

@@ -81,7 +81,7 @@ class LSTM(SequenceModel):
         )
 
     def _advance(self, inputs: Tensor, state: State) -> State:
-        """One step of all layers, from the weights of `torch.nn.LSTM` (whose own op torch.func cannot batch)."""
+        """Step all layers with the weights of `torch.nn.LSTM`, whose own op torch.func cannot batch."""
         following: State = {}
         for layer in range(self.config.layers):
             gates = functional.linear(

@@ -15,8 +15,8 @@ History = tuple[Tensor, Tensor]
 class Anderson:
     """Anderson mixing: the next iterate combines the last m so that the combined residual is smallest.
 
-    With residuals g_i = Φ(z_i) − z_i, the weights α (summing to 1) minimise ‖Σ α_i g_i‖ over the sequence, and
-    z ← Σ α_i (z_i + τ g_i). Weights are found for every sequence alone, so a batch does not mix.
+    With residuals g_i = Φ(z_i) − z_i, the weights α (summing to 1) minimise ‖Σ α_i g_i‖ over the sequence,
+    and z ← Σ α_i (z_i + τ g_i). Weights are found for every sequence alone, so a batch does not mix.
 
     Attributes:
         memory: m, the number of iterates combined, at least 2.
@@ -46,6 +46,8 @@ class Anderson:
             raise InputError(f"memory is {self.memory}; Anderson mixing needs at least 2 iterates")
         if not 0 < self.damping <= 1:
             raise InputError(f"damping is {self.damping}; give a number above 0 and at most 1")
+        if not self.regularization >= 0:
+            raise InputError(f"regularization is {self.regularization}; give a number of at least 0")
 
     def start(self, latent: Tensor) -> History:
         """Return the empty history."""
@@ -68,14 +70,15 @@ class Anderson:
         if steps == 1:
             return residuals.new_ones(1, batch)
         flat = residuals.flatten(2).transpose(0, 1)  # [batch, steps, tokens · features]
-        # Scaled to the newest residual: a sequence that is done has a zero one, and the weights stay finite.
-        scale = flat[:, -1].norm(dim=-1).clamp_min(torch.finfo(flat.dtype).tiny)[:, None, None]
-        gram = (flat / scale) @ (flat / scale).mT
-        ridge = self.regularization * gram.diagonal(dim1=1, dim2=2).amax(-1)[:, None, None] + torch.finfo(
-            flat.dtype
-        ).tiny
+        # The weights do not depend on the scale of the residuals; scaled, their squares cannot overflow.
+        scale = flat.detach().abs().amax(dim=(1, 2), keepdim=True)
+        flat = flat / torch.where(scale > 0, scale, 1)
+        gram = flat @ flat.mT
+        ridge = self.regularization * gram.diagonal(dim1=1, dim2=2).amax(-1)[:, None, None]
         gram = gram + ridge * torch.eye(steps, dtype=flat.dtype, device=flat.device)
-        gram = torch.nan_to_num(gram, nan=1.0, posinf=1.0, neginf=1.0)  # the loop reports such a sequence itself
+        gram = torch.nan_to_num(
+            gram, nan=1.0, posinf=1.0, neginf=1.0
+        )  # the loop reports such a sequence itself
         solved, info = torch.linalg.solve_ex(gram, gram.new_ones(batch, steps, 1))
         weights = solved[..., 0] / solved[..., 0].sum(-1, keepdim=True)
         # A singular system falls back to the plain damped step.

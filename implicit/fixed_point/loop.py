@@ -29,7 +29,7 @@ class Stopping:
     max_iterations: int = 1000
 
     def __post_init__(self) -> None:
-        if self.rtol < 0 or self.atol < 0:
+        if not (self.rtol >= 0 and self.atol >= 0):  # also refuses NaN
             raise InputError(f"rtol is {self.rtol} and atol {self.atol}; give tolerances of at least 0")
         if self.max_iterations < 1:
             raise InputError(f"max_iterations is {self.max_iterations}; give at least 1")
@@ -43,8 +43,9 @@ def solve(problem: FixedPointProblem, solver: Solver, stopping: Stopping, start:
     """Iterate until every token is done, each by itself.
 
     A token is done when it has converged (and, under `Dependence.CAUSAL`, all tokens before it have) or when
-    its image is not finite. From then on its latent is kept as it is, so the result of a sequence does not
-    depend on the others in the batch, and the residual returned belongs to the value returned.
+    its image, or that of a token it depends on, is not finite. From then on its latent is kept as it is, so
+    the result of a sequence does not depend on the others in the batch, and the residual returned belongs to
+    the value returned.
 
     Args:
         problem: Φ and the dependence among tokens.
@@ -54,6 +55,9 @@ def solve(problem: FixedPointProblem, solver: Solver, stopping: Stopping, start:
 
     Returns:
         The `Solution`; look at its status before using its value.
+
+    Raises:
+        InputError: for a Φ that does not keep the shape of the latent.
 
     Example:
         Two sequences stop by themselves, the slower after more evaluations.
@@ -72,11 +76,15 @@ def solve(problem: FixedPointProblem, solver: Solver, stopping: Stopping, start:
     active = torch.ones_like(status, dtype=torch.bool)
     for evaluation in range(1, stopping.max_iterations + 1):
         image = problem.function(latent)
+        if image.shape != latent.shape:  # it would be broadcast silently
+            raise InputError(
+                f"function returned shape {tuple(image.shape)}; it must be that of z, {tuple(latent.shape)}"
+            )
         measured = (image - latent).detach().norm(dim=-1)
         residual = torch.where(active, measured, residual)
         iterations += active
-        finite = measured.isfinite()
-        settled = _with_all_it_depends_on(
+        finite = with_all_it_depends_on(measured.isfinite() | ~active, problem.dependence)
+        settled = with_all_it_depends_on(
             ~active & (status == Status.CONVERGED) | stopping.is_met(latent.detach(), residual) & finite,
             problem.dependence,
         )
@@ -90,8 +98,17 @@ def solve(problem: FixedPointProblem, solver: Solver, stopping: Stopping, start:
     return Solution(latent, iterations, residual, status)
 
 
-def _with_all_it_depends_on(met: Tensor, dependence: Dependence) -> Tensor:
-    """Turn "within tolerance" into "converged": all tokens that a token depends on must be within it too."""
+def with_all_it_depends_on(met: Tensor, dependence: Dependence) -> Tensor:
+    """Turn "within tolerance" into "converged": all tokens that a token depends on must be within it too.
+
+    Args:
+        met: whether a token is within the tolerance, ``[batch, tokens]``, bool.
+        dependence: which tokens a token's image depends on.
+
+    Example:
+        >>> with_all_it_depends_on(torch.tensor([[True, False, True]]), Dependence.CAUSAL).tolist()
+        [[True, False, False]]
+    """
     if dependence is Dependence.CAUSAL:
         return met.cummin(dim=-1).values
     if dependence is Dependence.ANTICAUSAL:

@@ -30,7 +30,7 @@ class DampedPicard:
         if not 0 < self.damping <= 1:
             raise InputError(f"damping is {self.damping}; give a number above 0 and at most 1")
 
-    def start(self, latent: Tensor) -> None:  # noqa: ARG002 - the protocol's argument
+    def start(self, latent: Tensor) -> None:
         """Return nothing: the iteration has no memory."""
 
     def step(

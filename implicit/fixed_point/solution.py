@@ -28,8 +28,13 @@ class Status(IntEnum):
 
 _SENTENCES = {
     Status.CONVERGED: "the residual fell below the tolerance",
-    Status.MAX_ITERATIONS: "the iteration limit was reached first; raise max_iterations, loosen rtol, or lower the damping",
-    Status.NON_FINITE: "the self-map returned NaN or infinity; lower the learning rate or check the weights",
+    Status.MAX_ITERATIONS: (
+        "the iteration limit was reached first; raise max_iterations, loosen rtol, or lower the damping"
+    ),
+    Status.NON_FINITE: (
+        "the self-map returned NaN or infinity, here or at a token this one depends on; "
+        "lower the learning rate or check the weights"
+    ),
 }
 
 
@@ -63,7 +68,8 @@ class Solution:
 
     Example:
         >>> from implicit.fixed_point import DampedPicard, FixedPointProblem, Stopping, solve
-        >>> solution = solve(FixedPointProblem(torch.cos), DampedPicard(), Stopping(rtol=1e-4), torch.zeros(1, 1, 1))
+        >>> problem = FixedPointProblem(torch.cos)
+        >>> solution = solve(problem, DampedPicard(), Stopping(rtol=1e-4), torch.zeros(1, 1, 1))
         >>> round(solution.value.item(), 3), solution.share_converged, solution.message()
         (0.739, 1.0, '1 of 1 tokens: the residual fell below the tolerance')
     """

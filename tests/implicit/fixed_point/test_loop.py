@@ -1,0 +1,222 @@
+"""The loop: every token ends by itself, whatever else is in the batch, and the account of it is honest."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from implicit.fixed_point import (
+    Anderson,
+    DampedPicard,
+    Dependence,
+    FixedPointError,
+    FixedPointProblem,
+    Solution,
+    Solver,
+    Status,
+    Stopping,
+    solve,
+)
+
+SOLVERS: dict[str, Solver] = {"picard": DampedPicard(0.9), "anderson": Anderson(memory=4)}
+STOPPING = Stopping(rtol=1e-9, max_iterations=500)
+both_solvers = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
+
+
+def causal_map(tokens: int = 6, features: int = 3) -> tuple[Tensor, Tensor]:
+    """Draw a causal mixing of tokens, contracting on its diagonal, and a rotation of features."""
+    generator = torch.Generator().manual_seed(0)
+    mixing = torch.randn(tokens, tokens, generator=generator, dtype=torch.float64).tril(-1) * 0.3
+    mixing += torch.diag(torch.linspace(0.3, 0.8, tokens, dtype=torch.float64))
+    turned = torch.linalg.qr(torch.randn(features, features, generator=generator, dtype=torch.float64)).Q
+    return mixing, turned
+
+
+def causal_problem(shift: Tensor) -> FixedPointProblem:
+    """Build z_t ↦ tanh(Σ_{s ≤ t} M_ts R z_s) + b_t: a contraction in each token's own latent."""
+    mixing, turned = causal_map()
+    return FixedPointProblem(lambda z: torch.tanh(mixing @ (z @ turned.T)) + shift, Dependence.CAUSAL)
+
+
+def affine(rates: Tensor) -> FixedPointProblem:
+    return FixedPointProblem(lambda z: rates * z + 1)
+
+
+def random_shift(batch: int, tokens: int = 6, features: int = 3) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(batch, tokens, features, generator=generator, dtype=torch.float64)
+
+
+@both_solvers
+def test_a_sequence_is_solved_alone_as_in_a_batch(solver: Solver) -> None:
+    shift = random_shift(5) * torch.tensor([0.1, 1, 3, 0.0, 10], dtype=torch.float64)[:, None, None]
+    together = solve(causal_problem(shift), solver, STOPPING, torch.zeros_like(shift))
+    assert len(set(together.iterations[:, -1].tolist())) > 2  # they do end at different times
+    for k in range(5):
+        own = shift[k : k + 1]
+        alone = solve(causal_problem(own), solver, STOPPING, torch.zeros_like(own))
+        assert torch.equal(alone.iterations, together.iterations[k : k + 1])
+        assert torch.equal(alone.status, together.status[k : k + 1])
+        # Alone and in a batch the matrix products may be summed in another order: float64 rounding.
+        torch.testing.assert_close(alone.value, together.value[k : k + 1], rtol=1e-10, atol=1e-12)
+
+
+@both_solvers
+def test_nan_in_one_sequence_leaves_the_others_as_they_are(solver: Solver) -> None:
+    shift = random_shift(3)
+    clean = solve(causal_problem(shift), solver, STOPPING, torch.zeros_like(shift))
+    poisoned_shift = shift.clone()
+    poisoned_shift[1, 2] = torch.nan
+    poisoned = solve(causal_problem(poisoned_shift), solver, STOPPING, torch.zeros_like(shift))
+    for part in ("value", "iterations", "residual", "status"):
+        assert torch.equal(getattr(poisoned, part)[[0, 2]], getattr(clean, part)[[0, 2]]), part
+    assert (poisoned.status[1, 2:] == Status.NON_FINITE).all()
+    assert poisoned.converged[1, :2].all()
+    assert poisoned.iterations.max() <= clean.iterations.max() + 1  # nothing waits for what cannot converge
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+@both_solvers
+def test_a_token_that_becomes_non_finite_is_named_and_its_neighbours_converge(
+    solver: Solver, bad: float
+) -> None:
+    evaluations = 0
+
+    def function(z: Tensor) -> Tensor:
+        nonlocal evaluations
+        evaluations += 1
+        image = z / 2 + 1
+        if evaluations >= 3:
+            image = image.index_put((torch.tensor(0), torch.tensor(1)), torch.tensor(bad, dtype=z.dtype))
+        return image
+
+    solution = solve(FixedPointProblem(function), solver, STOPPING, torch.zeros(2, 3, 2, dtype=torch.float64))
+    assert solution.status[0, 1] == Status.NON_FINITE
+    assert solution.iterations[0, 1] == 3
+    assert solution.value.isfinite().all()  # the last finite iterate is kept
+    others = torch.ones(2, 3, dtype=torch.bool)
+    others[0, 1] = False
+    assert solution.converged[others].all()
+    torch.testing.assert_close(
+        solution.value[others], torch.full((5, 2), 2.0, dtype=torch.float64), rtol=1e-8, atol=0
+    )
+
+
+def test_a_causal_token_waits_for_the_earlier_ones_and_an_anticausal_one_for_the_later() -> None:
+    rates = torch.tensor([0.2, 0.9, 0.5], dtype=torch.float64)[None, :, None]
+    start = torch.zeros(1, 3, 1, dtype=torch.float64)
+
+    def iterations(dependence: Dependence) -> list[int]:
+        problem = FixedPointProblem(lambda z: rates * z + 1, dependence)
+        return solve(problem, DampedPicard(1.0), STOPPING, start).iterations[0].tolist()
+
+    fast, slow, middle = iterations(Dependence.OWN)
+    assert fast < middle < slow
+    assert iterations(Dependence.CAUSAL) == [fast, slow, slow]
+    assert iterations(Dependence.ANTICAUSAL) == [slow, slow, middle]
+
+
+@pytest.mark.parametrize("dependence", Dependence)
+def test_a_token_that_never_converges_holds_back_those_that_depend_on_it(dependence: Dependence) -> None:
+    rates = torch.tensor([0.5, -1.0, 0.5], dtype=torch.float64)[None, :, None]  # the middle one oscillates
+    problem = FixedPointProblem(lambda z: rates * z + 1, dependence)
+    solution = solve(problem, DampedPicard(1.0), STOPPING, torch.zeros(1, 3, 1, dtype=torch.float64))
+    expected = {
+        Dependence.OWN: [True, False, True],
+        Dependence.CAUSAL: [True, False, False],
+        Dependence.ANTICAUSAL: [False, False, True],
+    }
+    assert solution.converged[0].tolist() == expected[dependence]
+
+
+def test_a_change_at_a_token_does_not_reach_the_earlier_ones() -> None:
+    shift = random_shift(1)
+    changed = shift.clone()
+    changed[0, 4] += 1
+    one, other = (
+        solve(causal_problem(b), DampedPicard(0.9), STOPPING, torch.zeros_like(b)) for b in (shift, changed)
+    )
+    assert torch.equal(one.value[:, :4], other.value[:, :4])  # Picard's iterates are causal bit for bit
+    assert (one.value[:, 4:] - other.value[:, 4:]).norm(dim=-1).min() > 1e-3
+
+
+def test_tokens_with_their_own_problem_are_independent_under_picard() -> None:
+    rates = torch.linspace(-0.9, 0.9, 7, dtype=torch.float64)[:, None]
+    together = solve(
+        affine(rates),
+        DampedPicard(1.0),
+        STOPPING,
+        torch.zeros(1, 7, 1, dtype=torch.float64),
+    )
+    for t, rate in enumerate(rates):
+        alone = solve(
+            affine(rate),
+            DampedPicard(1.0),
+            STOPPING,
+            torch.zeros(1, 1, 1, dtype=torch.float64),
+        )
+        assert torch.equal(alone.value[0, 0], together.value[0, t])
+        assert alone.iterations.item() == together.iterations[0, t].item()
+
+
+def test_the_self_map_is_evaluated_as_often_as_the_slowest_token_needs() -> None:
+    evaluations = 0
+
+    def function(z: Tensor) -> Tensor:
+        nonlocal evaluations
+        evaluations += 1
+        return 0.5 * z + 1
+
+    solution = solve(FixedPointProblem(function), DampedPicard(1.0), STOPPING, torch.zeros(2, 2, 1))
+    assert evaluations == int(solution.iterations.max())
+
+
+@pytest.mark.parametrize(("rtol", "atol"), [(1e-3, 0.0), (0.0, 1e-3), (1e-3, 1e-2)])
+def test_the_tolerance_is_absolute_plus_relative(rtol: float, atol: float) -> None:
+    value = torch.tensor([[[3.0, 4.0]]])
+    bound = atol + rtol * 5
+    residual = torch.tensor([[0.999 * bound]])
+    assert Stopping(rtol, atol).is_met(value, residual).item()
+    assert not Stopping(rtol, atol).is_met(value, residual * 1.01).item()
+    assert not Stopping(rtol, atol).is_met(value, torch.tensor([[torch.nan]])).item()
+
+
+def solution_with(status: list[int]) -> Solution:
+    count = len(status)
+    value = torch.full((1, count, 4), 2.0)
+    return Solution(
+        value,
+        torch.arange(count)[None],
+        torch.full((1, count), 0.5),
+        torch.tensor([status], dtype=torch.int8),
+    )
+
+
+def test_the_account_of_a_solution() -> None:
+    solution = solution_with([0, 1, 0, 2])
+    assert solution.converged.tolist() == [[True, False, True, False]]
+    assert solution.share_converged == 0.5
+    assert solution.relative_residual.tolist() == [[0.125] * 4]  # 0.5 / ‖(2, 2, 2, 2)‖
+    assert solution.message().startswith("1 of 4 tokens: the self-map returned NaN or infinity")
+    with pytest.raises(FixedPointError, match="no fixed point reached for 1 of 4 tokens: the self-map"):
+        solution.require_converged()
+    fine = solution_with([0, 0])
+    assert fine.require_converged() is fine
+
+
+def test_every_status_names_a_remedy() -> None:
+    assert "raise max_iterations" in Status.MAX_ITERATIONS.sentence
+    assert "check the weights" in Status.NON_FINITE.sentence
+    assert set(Status) == {Status.CONVERGED, Status.MAX_ITERATIONS, Status.NON_FINITE}
+
+
+def test_convergence_is_taken_back_after_a_token_without_a_fixed_point() -> None:
+    solution = solution_with([0, 1, 2])
+    assert solution.after(torch.tensor([[True]])).status.tolist() == [[0, 1, 2]]
+    assert solution.after(torch.tensor([[False]])).status.tolist() == [[1, 1, 2]]
+
+
+def test_solutions_of_consecutive_tokens_are_joined_in_order() -> None:
+    joined = Solution.concatenate([solution_with([0, 1]), solution_with([2])])
+    assert joined.status.tolist() == [[0, 1, 2]]
+    assert joined.iterations.tolist() == [[0, 1, 0]]
+    assert joined.value.shape == (1, 3, 4)
