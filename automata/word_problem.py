@@ -13,6 +13,8 @@ from automata.dfa import DFA
 from automata.errors import InputError
 from automata.monoid import Monoid
 
+_SEQUENCES_AT_ONCE = 512  # measured: 256 and 1024 cost a fifth more, one block of 4096 up to twice as much
+
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class WordProblem:
@@ -279,16 +281,23 @@ class WordProblem:
     def _follow(self, tokens: IntArray) -> IntArray:
         """Run the table over tokens ``[batch, length]`` that are known to be in the vocabulary."""
         batch, length = tokens.shape
-        offsets = np.empty((length, batch), dtype=np.int64)
-        np.multiply(tokens.T, self.state_count, out=offsets)
-        states = np.empty_like(offsets)
-        current = np.full(batch, self.initial_state)
-        for offset, following in zip(offsets, states, strict=True):
-            offset += current
-            # every index is in range: "clip" only spares the checked copy that "raise" makes
-            np.take(self._by_token, offset, out=following, mode="clip")
-            current = following
-        return np.ascontiguousarray(states.T)
+        states = np.empty_like(tokens, order="C")
+        # a block of sequences at a time, position by position, in two buffers that stay in the cache
+        rows = min(batch, _SEQUENCES_AT_ONCE)
+        offsets = np.empty((length, rows), dtype=np.int64)
+        following = np.empty_like(offsets)
+        for start in range(0, batch, rows):
+            block = tokens[start : start + rows].T
+            width = block.shape[1]
+            np.multiply(block, self.state_count, out=offsets[:, :width])
+            current = np.full(width, self.initial_state)
+            for offset, after in zip(offsets[:, :width], following[:, :width], strict=True):
+                offset += current
+                # every index is in range: "clip" only spares the checked copy that "raise" makes
+                np.take(self._by_token, offset, out=after, mode="clip")
+                current = after
+            states[start : start + rows] = following[:, :width].T
+        return states
 
     def _sample_avoiding(
         self, batch: int, length: int, rng: np.random.Generator

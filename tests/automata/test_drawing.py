@@ -1,0 +1,77 @@
+from collections.abc import Iterator
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.patches import Circle, FancyArrowPatch
+
+from automata.drawing import draw_cayley_graph, draw_dfa
+from automata.errors import InputError
+from automata.groups import alternating_group, symmetric_group
+from automata.monoid import Monoid
+from automata.named_dfas import dyck_dfa, flip_flop_dfa, modular_counter_dfa, parity_dfa
+
+
+@pytest.fixture(autouse=True)
+def _without_a_screen() -> Iterator[None]:
+    before = mpl.get_backend()
+    plt.switch_backend("Agg")
+    yield
+    plt.close("all")
+    plt.switch_backend(before)
+
+
+def test_one_circle_a_state_one_more_if_accepting_one_arrow_an_edge() -> None:
+    dfa = dyck_dfa(2)
+    axes = draw_dfa(dfa)
+    circles = [patch for patch in axes.patches if isinstance(patch, Circle)]
+    arrows = [patch for patch in axes.patches if isinstance(patch, FancyArrowPatch)]
+    assert len(circles) == len(dfa.states) + len(dfa.accepting)
+    edges = {(source, target) for source, row in dfa.transitions.items() for target in row.values()}
+    assert len(arrows) == len(edges) + 1  # and the arrow into the initial state
+    texts = [text.get_text() for text in axes.texts]
+    assert "(, )" in texts  # both symbols of the loop at the sink on one arrow
+    assert "ε" in texts
+
+
+def test_circles_do_not_overlap() -> None:
+    group = alternating_group(5)
+    axes = draw_cayley_graph(group, [group.index("23451"), group.index("21435")])
+    centres = np.array([patch.center for patch in axes.patches if isinstance(patch, Circle)])
+    distances = np.linalg.norm(centres[:, None] - centres[None, :], axis=2)
+    np.fill_diagonal(distances, np.inf)
+    assert distances.min() > 0.6  # two radii
+    low, high = axes.get_xlim()
+    assert (centres[:, 0] > low).all()
+    assert (centres[:, 0] < high).all()
+
+
+def test_given_axes_are_drawn_on_and_labels_replaced() -> None:
+    _, given = plt.subplots()
+    axes = draw_dfa(parity_dfa(), given, label_of={"even": "E"})
+    assert axes is given
+    assert {"E", "odd"} <= {text.get_text() for text in axes.texts}
+
+
+def test_arrows_that_coincide_in_a_cayley_graph_are_named() -> None:
+    nilpotent = Monoid([[0, 1, 2], [1, 2, 2], [2, 2, 2]], element_names="1a0")
+    texts = [text.get_text() for text in draw_cayley_graph(nilpotent, [1, 2]).texts]
+    assert texts.count("a, 0") == 2  # from a to 0 and from 0 to itself
+
+
+def test_drawings_can_be_rendered() -> None:
+    for axes in (
+        draw_dfa(flip_flop_dfa(3)),
+        draw_dfa(modular_counter_dfa(1)),
+        draw_cayley_graph(symmetric_group(4)),
+    ):
+        figure = axes.figure
+        figure.canvas.draw()
+        pixels = np.asarray(figure.canvas.buffer_rgba())  # type: ignore[attr-defined]
+        assert (pixels[..., :3] < 128).any()
+
+
+def test_too_many_states_are_refused() -> None:
+    with pytest.raises(InputError, match="200 states"):
+        draw_dfa(modular_counter_dfa(200))
