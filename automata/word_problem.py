@@ -250,12 +250,14 @@ class WordProblem:
             return self._sample_avoiding(batch, length, rng)
         tokens = rng.integers(0, self.vocabulary_size, size=(batch, length))
         if self.hard_fraction < 1:
-            # float32 resolves the probability to 6e-8, in half the time
-            is_easy = rng.random((batch, length), dtype=np.float32) >= self.hard_fraction
+            is_hard = rng.random((batch, length)) < self.hard_fraction
             easy = np.array(self.easy_tokens)
             if len(easy) > 1:
                 easy = easy[rng.integers(0, len(easy), size=(batch, length))]
-            np.copyto(tokens, easy, where=is_easy)
+            # easy + (token - easy)·is_hard in place: a masked copy takes ten times as long on a random mask
+            tokens -= easy
+            tokens *= is_hard
+            tokens += easy
         return tokens, self._follow(tokens)
 
     def states(self, tokens: ArrayLike) -> IntArray:
