@@ -5,13 +5,24 @@
 | bounded | 1 … bounded_steps | bounded_iterations, no more and no less | through all of them          |
 | free    | afterwards      | to free_rtol, at most free_max_iterations | phantom, phantom_steps (k)   |
 
+In the free phase the loss may hold a contraction penalty (`implicit.contraction`), which makes the fixed
+point unique and quick to reach.
+
 Source: Schöne et al. 2025, arXiv 2502.07827; phantom gradients of Geng et al. 2021, arXiv 2111.05177.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+)
 
 from implicit.fixed_point import Stopping
 from implicit.gradients import GradientRule, Phantom, Unrolled
@@ -28,6 +39,7 @@ class Phase:
         length: tokens a sequence.
         gradient: how the fixed point is differentiated.
         stopping: when its iteration ends.
+        contraction_weight: weight of the contraction penalty in the loss.
 
     Example:
         >>> Curriculum(bounded_steps=10).phase(11, length=32).name
@@ -38,6 +50,7 @@ class Phase:
     length: int
     gradient: GradientRule
     stopping: Stopping
+    contraction_weight: float = 0.0
 
 
 class Curriculum(BaseModel):
@@ -75,6 +88,9 @@ class Curriculum(BaseModel):
         default=4, description="differentiated steps after the solve in the free phase"
     )
     phantom_damping: PositiveFloat = Field(default=0.8, le=1, description="damping of those steps")
+    contraction_weight: NonNegativeFloat = Field(
+        default=0.0, description="weight of the contraction penalty in the free phase; 0 for none"
+    )
     start_length: PositiveInt | None = Field(
         default=None, description="tokens a sequence at the first step; the training length if none"
     )
@@ -99,4 +115,5 @@ class Curriculum(BaseModel):
             stopping = Stopping(rtol=self.free_rtol, max_iterations=self.bounded_iterations)
             return Phase("bounded", length, Unrolled(self.bounded_iterations), stopping)
         stopping = Stopping(rtol=self.free_rtol, max_iterations=self.free_max_iterations)
-        return Phase("free", length, Phantom(self.phantom_steps, self.phantom_damping), stopping)
+        gradient = Phantom(self.phantom_steps, self.phantom_damping)
+        return Phase("free", length, gradient, stopping, self.contraction_weight)

@@ -204,10 +204,7 @@ class ImplicitMamba2(SequenceModel):
             expected = (*tokens.shape, self.config.d_model)
             raise InputError(f"start has shape {tuple(start.shape)}; give {expected} for these tokens")
         if mode == "simultaneous":
-            problem = FixedPointProblem(
-                lambda latent: self._sweep(latent, injections, before)[0], Dependence.CAUSAL
-            )
-            found = gradient.solve(problem, solver, stopping, start)
+            found = gradient.solve(self._problem(injections, before), solver, stopping, start)
             after = self._sweep(found.value, injections, before)[1]
         elif mode == "sequential":
             found, after = self._solve_sequentially(injections, before, solver, stopping, gradient, start)
@@ -216,6 +213,16 @@ class ImplicitMamba2(SequenceModel):
         return SequenceSolution(
             found.value, found.iterations, found.residual, found.status, self.head(found.value), after
         )
+
+    def problem(self, tokens: Tensor, state: State | None = None) -> FixedPointProblem:
+        """Return the fixed-point problem of the simultaneous mode: Φ of all tokens together.
+
+        Args:
+            tokens: ``[batch, length]``, int64.
+            state: the state before the first token; the initial state if None.
+        """
+        self.check_tokens(tokens)
+        return self._problem(self._inject(tokens), self.init_state(len(tokens)) if state is None else state)
 
     def transition(self, token: int) -> Transition:
         """Return (Φ, G) at a token; the state is windows and SSM states without a batch axis."""
@@ -245,6 +252,9 @@ class ImplicitMamba2(SequenceModel):
         """Every layer's injection, ``[batch, length, d_in_proj]``; it does not change over iterations."""
         embedded = self.embedding_norm(self.embedding(tokens))
         return [injection(embedded) for injection in self.injections]
+
+    def _problem(self, injections: list[Tensor], state: State) -> FixedPointProblem:
+        return FixedPointProblem(lambda latent: self._sweep(latent, injections, state)[0], Dependence.CAUSAL)
 
     def _sweep(self, latent: Tensor, injections: list[Tensor], state: State) -> tuple[Tensor, State]:
         """Φ and G of all tokens together: one scan per layer."""

@@ -1,4 +1,4 @@
-"""What is minimised: the cross-entropy of the label after every token."""
+"""What is minimised: the cross-entropy of the label after every token, and the contraction penalty if any."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from implicit.contraction import contraction_penalty
 from implicit.curriculum import Phase
 from implicit.fixed_point import Solution
 from implicit.model import ImplicitMamba2
@@ -17,7 +18,8 @@ class Objective:
     """The loss of one batch, with what it was computed from.
 
     Attributes:
-        loss: mean cross-entropy over all tokens, in nats; a scalar with gradient.
+        loss: mean cross-entropy over all tokens, in nats, a scalar with gradient.
+        penalty: weighted contraction penalty, a scalar with gradient; None where the phase asks for none.
         accuracy: share of all tokens whose most probable class is the label.
         solution: the fixed points of an implicit model; None for an explicit one.
 
@@ -33,11 +35,14 @@ class Objective:
     """
 
     loss: Tensor
+    penalty: Tensor | None
     accuracy: float
     solution: Solution | None
 
 
-def objective(model: SequenceModel, tokens: Tensor, labels: Tensor, phase: Phase) -> Objective:
+def objective(
+    model: SequenceModel, tokens: Tensor, labels: Tensor, phase: Phase, noise: torch.Generator | None = None
+) -> Objective:
     """Compute the loss of a batch; an implicit model is solved and differentiated as the phase says.
 
     Args:
@@ -45,14 +50,18 @@ def objective(model: SequenceModel, tokens: Tensor, labels: Tensor, phase: Phase
         tokens: ``[batch, length]``, int64.
         labels: the class after every token, ``[batch, length]``, int64.
         phase: of the curriculum.
+        noise: draws the directions of the contraction penalty.
     """
-    solution = None
+    solution, penalty = None, None
     if isinstance(model, ImplicitMamba2):
         solution = model.solve(tokens, gradient=phase.gradient, stopping=phase.stopping)
         logits = solution.logits
+        if phase.contraction_weight > 0:
+            measured = contraction_penalty(model.problem(tokens), solution.latents.detach(), generator=noise)
+            penalty = phase.contraction_weight * measured
     else:
         logits = model(tokens)
     loss = functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
     with torch.no_grad():
         accuracy = float((logits.argmax(dim=-1) == labels).double().mean())
-    return Objective(loss, accuracy, solution)
+    return Objective(loss, penalty, accuracy, solution)

@@ -16,13 +16,14 @@ FALLBACK_SIZES: Sizes = {"d_model": 32, "expand": 2, "d_state": 16, "head_size":
 FALLBACK: Settings = {
     "batch_size": 64,
     "length": 32,
-    "steps": 1500,
+    "steps": 900,
     "learning_rate": 1e-3,
-    "bounded_steps": 1000,
+    "bounded_steps": 500,
     "bounded_iterations": 4,
     "free_max_iterations": 24,
     "free_rtol": 0.05,
     "phantom_steps": 4,
+    "contraction_weight": 0.01,
 }
 """The settings that learn parity, taken for every task without its own."""
 
@@ -41,6 +42,8 @@ RECIPES: dict[str, Settings] = {
         "free_max_iterations": 32,
         "free_rtol": 0.05,
         "phantom_steps": 4,
+        "contraction_weight": 0.01,
+        "evaluate_every": 250,
     },
 }
 

@@ -14,16 +14,31 @@ from automata.word_problem import WordProblem
 
 
 class Stream(IntEnum):
-    """What a batch is for. Early stopping looks at VALIDATION, reports at TEST, and neither at the other's.
+    """What is drawn. Early stopping looks at VALIDATION, reports at TEST, and neither at the other's.
+
+    PERTURBATION is the noise of the contraction penalty.
 
     Example:
         >>> [stream.name for stream in Stream]
-        ['TRAIN', 'VALIDATION', 'TEST']
+        ['TRAIN', 'VALIDATION', 'TEST', 'PERTURBATION']
     """
 
     TRAIN = 0
     VALIDATION = 1
     TEST = 2
+    PERTURBATION = 3
+
+
+def noise_generator(seed: int, step: int) -> torch.Generator:
+    """Return the generator of a training step's noise, seeded from the seed and the step alone.
+
+    Example:
+        >>> first, again = (torch.randn(3, generator=noise_generator(0, step=7)) for _ in range(2))
+        >>> bool((first == again).all())
+        True
+    """
+    sequence = np.random.SeedSequence(seed, spawn_key=(int(Stream.PERTURBATION), step))
+    return torch.Generator().manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1)))
 
 
 def draw_batch(

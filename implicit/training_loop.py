@@ -19,7 +19,7 @@ from implicit.model import ImplicitMamba2
 from implicit.objective import Objective, objective
 from implicit.run_folder import Metrics, RunFolder
 from implicit.sequence_model import SequenceModel
-from implicit.streams import Stream, draw_batch
+from implicit.streams import Stream, draw_batch, noise_generator
 from implicit.tensorboard import TensorBoard
 from implicit.train_config import TrainConfig
 
@@ -104,9 +104,9 @@ def _step(
 ) -> Objective:
     """Take one training step; its batch depends on the seed and the step alone."""
     tokens, labels = draw_batch(task, config.batch_size, phase.length, config.seed, Stream.TRAIN, step)
-    result = objective(model, tokens, labels, phase)
+    result = objective(model, tokens, labels, phase, noise_generator(config.seed, step))
     optimizer.zero_grad()
-    result.loss.backward()
+    (result.loss if result.penalty is None else result.loss + result.penalty).backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.gradient_clip or math.inf)
     if not bool(norm.isfinite()):
         raise InputError(
@@ -181,6 +181,8 @@ def _entry(
     }
     if isinstance(model, ImplicitMamba2):
         entry["phase"] = phase.name
+    if result.penalty is not None:
+        entry["contraction_penalty"] = result.penalty.item()
     if result.solution is not None:
         entry.update(_finite(Convergence.of([result.solution])))
     for length, evaluation in evaluations.items():
