@@ -183,7 +183,9 @@ class Implicit:
         leaf = solution.value.detach().requires_grad_()
         image = problem.function(leaf)
 
-        def solve_adjoint(gradient: Tensor) -> Tensor:
+        def solve_adjoint(gradient: Tensor | None) -> Tensor | None:
+            if gradient is None:  # what autograd passes for an undefined gradient
+                return None
             if torch.is_grad_enabled():  # v would be taken for a constant
                 raise InputError(
                     "create_graph is True; Implicit has first derivatives only, use Unrolled for more"

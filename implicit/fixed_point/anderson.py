@@ -74,7 +74,8 @@ class Anderson:
         scale = flat.detach().abs().amax(dim=(1, 2), keepdim=True)
         flat = flat / torch.where(scale > 0, scale, 1)
         gram = flat @ flat.mT
-        ridge = self.regularization * gram.diagonal(dim1=1, dim2=2).amax(-1)[:, None, None]
+        largest = gram.diagonal(dim1=1, dim2=2).amax(-1)[:, None, None]
+        ridge = self.regularization * largest + (largest == 0)  # residuals of zero: any weights will do
         gram = gram + ridge * torch.eye(steps, dtype=flat.dtype, device=flat.device)
         gram = torch.nan_to_num(
             gram, nan=1.0, posinf=1.0, neginf=1.0

@@ -1,0 +1,374 @@
+"""Gradient rules against each other, NumPy, finite differences, and the theory of the Neumann series."""
+
+import warnings
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from implicit.fixed_point import (
+    Anderson,
+    DampedPicard,
+    Dependence,
+    FixedPointProblem,
+    NotConvergedWarning,
+    Solver,
+    Status,
+    Stopping,
+    solve,
+)
+from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
+
+TOKENS, FEATURES = 5, 3
+TIGHT = Stopping(rtol=1e-13, max_iterations=3000)
+PICARD = DampedPicard(0.9)
+
+
+def parameters(seed: int = 0, requires_grad: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw a causal mixing of tokens, a matrix of features of norm 0.7, and a shift for two sequences."""
+    generator = torch.Generator().manual_seed(seed)
+    mixing = torch.eye(TOKENS, dtype=torch.float64)
+    mixing += 0.3 * torch.randn(TOKENS, TOKENS, generator=generator, dtype=torch.float64).tril(-1)
+    weight = torch.randn(FEATURES, FEATURES, generator=generator, dtype=torch.float64)
+    weight = 0.7 * weight / torch.linalg.matrix_norm(weight, 2)
+    shift = torch.randn(2, TOKENS, FEATURES, generator=generator, dtype=torch.float64)
+    mixing, weight, shift = (leaf.requires_grad_(requires_grad) for leaf in (mixing, weight, shift))
+    return mixing, weight, shift
+
+
+def causal_problem(mixing: Tensor, weight: Tensor, shift: Tensor) -> FixedPointProblem:
+    """Build z_t ↦ tanh(W Σ_{s ≤ t} M_ts z_s + b_t): contracting in each token's own latent."""
+    return FixedPointProblem(lambda z: torch.tanh(mixing.tril() @ z @ weight.T + shift), Dependence.CAUSAL)
+
+
+def own_problem(mixing: Tensor, weight: Tensor, shift: Tensor) -> FixedPointProblem:
+    """Build the same without the tokens before: each token is a problem of its own."""
+    return FixedPointProblem(lambda z: torch.tanh(mixing.diagonal()[:, None] * (z @ weight.T) + shift))
+
+
+PROBLEMS = {"causal": causal_problem, "own": own_problem}
+Build = Callable[[Tensor, Tensor, Tensor], FixedPointProblem]
+every_problem = pytest.mark.parametrize("build", PROBLEMS.values(), ids=PROBLEMS)
+
+
+def solved(
+    rule: GradientRule,
+    build: Build,
+    leaves: tuple[Tensor, ...],
+    solver: Solver = PICARD,
+    stopping: Stopping = TIGHT,
+) -> Tensor:
+    return rule.solve(build(*leaves), solver, stopping, torch.zeros_like(leaves[2])).value
+
+
+def gradients(rule: GradientRule, build: Build, **options: Solver | Stopping) -> list[Tensor]:
+    """Differentiate a sum with irregular weights, in which the tokens of a sequence count differently."""
+    leaves = parameters()
+    value = solved(rule, build, leaves, **options)  # type: ignore[arg-type]
+    weights = torch.linspace(-1, 2, value.numel(), dtype=torch.float64).view_as(value)
+    return list(torch.autograd.grad((value * weights).sum(), leaves))
+
+
+def distance(one: list[Tensor], other: list[Tensor]) -> float:
+    return max(float((a - b).abs().max()) for a, b in zip(one, other, strict=True))
+
+
+@every_problem
+@pytest.mark.parametrize("solver", [PICARD, Anderson(memory=4)], ids=["picard", "anderson"])
+def test_implicit_equals_many_unrolled_steps(build: Build, solver: Solver) -> None:
+    implicit = gradients(Implicit(), build, solver=solver)
+    unrolled = gradients(Unrolled(120), build)  # at most 0.73^120 = 4e-17 of the difference is left
+    assert distance(implicit, unrolled) < 1e-9  # residuals of 1e-13 times the condition of I − J
+
+
+@every_problem
+def test_implicit_equals_numpy(build: Build) -> None:
+    """dL/db = (I − Jᵀ)⁻¹ g through the dense Jacobian, with Φ = tanh(· + b), so that ∂Φ/∂b = diag(1 − z²)."""
+    leaves = parameters()
+    problem = build(*leaves)
+    value = solved(Implicit(), build, leaves)
+    weights = torch.linspace(-1, 2, value.numel(), dtype=torch.float64).view_as(value)
+    (result,) = torch.autograd.grad((value * weights).sum(), leaves[2])
+    jacobian = torch.autograd.functional.jacobian(problem.function, value.detach())
+    size = value.numel()
+    adjoint = np.linalg.solve(
+        np.eye(size) - jacobian.numpy().reshape(size, size).T, weights.flatten().numpy()
+    )
+    expected = adjoint * (1 - value.detach().flatten().numpy() ** 2)
+    np.testing.assert_allclose(
+        result.flatten().numpy(), expected, rtol=1e-9, atol=1e-11
+    )  # residuals of 1e-13
+
+
+@every_problem
+def test_implicit_by_finite_differences(build: Build) -> None:
+    def run(mixing: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
+        return solved(Implicit(), build, (mixing, weight, shift))
+
+    # gradcheck's tolerances: central differences with a step of 1e-6 of solutions exact to 1e-13 err by
+    # 1e-7 at most. Fast mode: random directions in and out.
+    assert torch.autograd.gradcheck(run, parameters(), fast_mode=True)
+
+
+@pytest.mark.parametrize("solver", [PICARD, Anderson(memory=3)], ids=["picard", "anderson"])
+def test_unrolled_by_finite_differences(solver: Solver) -> None:
+    def run(mixing: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
+        return solved(Unrolled(4), causal_problem, (mixing, weight, shift), solver=solver)
+
+    assert torch.autograd.gradcheck(run, parameters(), fast_mode=True)
+
+
+def test_unrolled_equals_the_steps_written_out() -> None:
+    mixing, weight, shift = leaves = parameters()
+    z = torch.zeros_like(shift)
+    for _ in range(4):
+        z = 0.1 * z + 0.9 * torch.tanh(mixing.tril() @ z @ weight.T + shift)
+    torch.testing.assert_close(solved(Unrolled(4), causal_problem, leaves), z, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("damping", [1.0, 0.8, 0.5])
+def test_phantom_is_the_truncated_neumann_series_and_tends_to_implicit(damping: float) -> None:
+    """For z = a z + 1 the phantom derivative in a is z* τ Σ_{i<k} q^i with q = 1 − τ (1 − a)."""
+    a = torch.tensor(0.6, dtype=torch.float64, requires_grad=True)
+    problem = FixedPointProblem(lambda z: a * z + 1)
+    start = torch.zeros(1, 1, 1, dtype=torch.float64)
+    for steps in (1, 2, 4, 16, 200):
+        value = Phantom(steps, damping).solve(problem, PICARD, TIGHT, start).value
+        (result,) = torch.autograd.grad(value.sum(), a)
+        rate = 1 - damping * 0.4
+        expected = 2.5 * damping * (1 - rate**steps) / (1 - rate)
+        assert result.item() == pytest.approx(expected, rel=1e-11)  # z* = 2.5 to 1e-13 times the condition
+    assert expected == pytest.approx(2.5**2, rel=1e-12)  # dz*/da = 1/(1 − a)²
+
+
+@every_problem
+def test_phantom_is_the_neumann_series_of_the_damped_jacobian(build: Build) -> None:
+    """The adjoint of k steps is τ Σ_{i<k} Dᵀ^i g with D = (1 − τ) I + τ J: its error falls as D^k does."""
+    leaves = parameters()
+    problem = build(*leaves)
+    fixed_point = solved(Implicit(), build, leaves).detach()
+    jacobian = torch.autograd.functional.jacobian(problem.function, fixed_point)
+    size = fixed_point.numel()
+    damped = 0.2 * np.eye(size) + 0.8 * jacobian.numpy().reshape(size, size)
+    weights = np.linspace(-1, 2, size)
+    term, adjoint = 0.8 * weights, np.zeros(size)
+    for steps in range(1, 25):
+        adjoint, term = adjoint + term, damped.T @ term
+        if steps in (1, 4, 8, 24):
+            expected = adjoint * (1 - fixed_point.flatten().numpy() ** 2)  # ∂Φ/∂b of tanh(… + b)
+            shift_gradient = gradients(Phantom(steps, 0.8), build)[2].flatten().numpy()
+            np.testing.assert_allclose(shift_gradient, expected, rtol=1e-10, atol=1e-11)  # z* to 1e-13
+    exact = gradients(Implicit(), build)
+    assert distance(gradients(Phantom(4, 0.8), build), exact) > 1e-3
+    assert distance(gradients(Phantom(60, 0.8), build), exact) < 1e-9
+
+
+def test_one_phantom_step_of_a_bounded_phase() -> None:
+    """ "4+1": four iterations without gradient, and one damped step with it."""
+    mixing, weight, shift = leaves = parameters()
+    value = solved(
+        Phantom(1, 0.8), causal_problem, leaves, solver=DampedPicard(0.8), stopping=Stopping(0.0, 0.0, 4)
+    )
+    with torch.no_grad():
+        z = torch.zeros_like(shift)
+        for _ in range(3):  # the fourth evaluation measures the residual of the iterate that is kept
+            z = 0.2 * z + 0.8 * torch.tanh(mixing.tril() @ z @ weight.T + shift)
+    expected = 0.2 * z + 0.8 * torch.tanh(mixing.tril() @ z @ weight.T + shift)
+    torch.testing.assert_close(value, expected, rtol=1e-13, atol=1e-15)
+    ours, theirs = (torch.autograd.grad(v.square().sum(), leaves) for v in (value, expected))
+    assert distance(list(ours), list(theirs)) < 1e-13  # the same operations in float64
+
+
+@pytest.mark.parametrize("rule", [Phantom(4), Implicit(), Unrolled(4)], ids=lambda rule: type(rule).__name__)
+def test_the_gradient_of_a_sequence_does_not_see_the_others(rule: GradientRule) -> None:
+    mixing, weight, shift = parameters()
+    together = solved(rule, causal_problem, (mixing, weight, shift))
+    (of_both,) = torch.autograd.grad(together.square().sum(), shift)
+    for k in range(2):
+        own = shift[k : k + 1].detach().requires_grad_()
+        (alone,) = torch.autograd.grad(
+            solved(rule, causal_problem, (mixing, weight, own)).square().sum(), own
+        )
+        torch.testing.assert_close(alone[0], of_both[k], rtol=1e-10, atol=1e-12)  # solutions to 1e-13
+
+
+@pytest.mark.parametrize("rule", [Phantom(4), Implicit(), Unrolled(4)], ids=lambda rule: type(rule).__name__)
+def test_gradients_are_causal(rule: GradientRule) -> None:
+    leaves = parameters()
+    value = solved(rule, causal_problem, leaves)
+    (gradient,) = torch.autograd.grad(value[:, 2].sum(), leaves[2])
+    assert (gradient[:, 3:] == 0).all()
+    assert (gradient[:, :3].norm(dim=-1) > 1e-6).all()
+
+
+def test_a_second_backward_pass_gives_the_same_gradient() -> None:
+    leaves = parameters()
+    loss = solved(Implicit(), causal_problem, leaves).square().sum()
+    first = torch.autograd.grad(loss, leaves, retain_graph=True)
+    second = torch.autograd.grad(loss, leaves)
+    assert distance(list(first), list(second)) == 0
+
+
+def test_an_adjoint_that_does_not_converge_is_warned_about() -> None:
+    leaves = parameters()
+    value = solved(Implicit(stopping=Stopping(rtol=1e-13, max_iterations=2)), causal_problem, leaves)
+    with pytest.warns(
+        NotConvergedWarning, match="the implicit gradient is not exact: .* raise max_iterations"
+    ):
+        value.sum().backward()
+    value = solved(Implicit(solver=Anderson()), causal_problem, leaves)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        value.sum().backward()
+
+
+def test_an_adjoint_needs_no_iteration_where_the_loss_does_not_look() -> None:
+    leaves = parameters()
+    value = solved(Implicit(stopping=Stopping(rtol=0.0, max_iterations=1)), causal_problem, leaves)
+    (gradient,) = torch.autograd.grad((0 * value).sum(), leaves[2])  # g = 0 is solved by v = 0 at once
+    assert (gradient == 0).all()
+
+
+def test_a_self_map_that_ignores_its_argument_has_a_gradient() -> None:
+    """Construction (a) of the theory: Φ is the constant map, reached in one iteration."""
+    shift = torch.tensor([[[2.0]]], requires_grad=True)
+    for rule in (Implicit(), Phantom(60), Unrolled(60)):
+        problem = FixedPointProblem(lambda z: shift.expand_as(z))
+        value = rule.solve(problem, DampedPicard(1.0), Stopping(), torch.zeros(1, 1, 1)).value
+        (gradient,) = torch.autograd.grad(value.sum(), shift)
+        assert gradient.item() == pytest.approx(1, abs=1e-6)  # float32
+    nothing = FixedPointProblem(torch.ones_like)
+    assert not Implicit().solve(nothing, PICARD, Stopping(), torch.zeros(1, 1, 1)).value.requires_grad
+
+
+def test_second_derivatives_of_implicit_are_refused_and_of_unrolled_are_right() -> None:
+    a = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    problem = FixedPointProblem(lambda z: a * z + 1)
+    start = torch.zeros(1, 1, 1, dtype=torch.float64)
+    value = Implicit().solve(problem, PICARD, TIGHT, start).value
+    with pytest.raises(InputError, match="create_graph is True; Implicit has first derivatives only"):
+        torch.autograd.grad(value.sum(), a, create_graph=True)
+    value = Unrolled(80).solve(problem, DampedPicard(1.0), TIGHT, start).value
+    (first,) = torch.autograd.grad(value.sum(), a, create_graph=True)
+    (second,) = torch.autograd.grad(first, a)
+    assert second.item() == pytest.approx(2 / 0.5**3, rel=1e-12)  # d²/da² of 1/(1 − a); 0.5^80 is left
+
+
+@pytest.mark.parametrize("rule", [Phantom(4), Implicit()], ids=lambda rule: type(rule).__name__)
+def test_without_grad_the_value_is_that_of_the_solve(rule: GradientRule) -> None:
+    leaves = parameters()
+    start = torch.zeros_like(leaves[2])
+    with torch.no_grad():
+        solution = rule.solve(causal_problem(*leaves), PICARD, TIGHT, start)
+        plain = solve(causal_problem(*leaves), PICARD, TIGHT, start)
+    assert not solution.value.requires_grad
+    assert torch.equal(solution.value, plain.value)
+
+
+@pytest.mark.parametrize("rule", [Phantom(4), Implicit()], ids=lambda rule: type(rule).__name__)
+def test_the_account_of_convergence_is_that_of_the_solve(rule: GradientRule) -> None:
+    leaves = parameters()
+    start = torch.zeros_like(leaves[2])
+    for stopping in (TIGHT, Stopping(rtol=1e-13, max_iterations=5)):
+        solution = rule.solve(causal_problem(*leaves), PICARD, stopping, start)
+        with torch.no_grad():
+            plain = solve(causal_problem(*leaves), PICARD, stopping, start)
+        for part in ("iterations", "residual", "status"):
+            assert torch.equal(getattr(solution, part), getattr(plain, part)), part
+    assert not solution.converged.all()
+
+
+@pytest.mark.parametrize(
+    ("dependence", "converged"),
+    [
+        (Dependence.OWN, [True, False, True]),
+        (Dependence.CAUSAL, [True, False, False]),
+        (Dependence.ANTICAUSAL, [False, False, True]),
+    ],
+)
+def test_the_status_of_unrolled_respects_what_a_token_depends_on(
+    dependence: Dependence, converged: list[bool]
+) -> None:
+    rates = torch.tensor([0.1, -1.0, 0.1], dtype=torch.float64)[None, :, None]
+    problem = FixedPointProblem(lambda z: rates * z + 1, dependence)
+    start = torch.zeros(1, 3, 1, dtype=torch.float64)
+    solution = Unrolled(8).solve(problem, DampedPicard(1.0), Stopping(rtol=1e-4), start)
+    assert solution.converged[0].tolist() == converged
+    assert (solution.iterations == 8).all()
+
+
+def test_the_status_of_unrolled_names_non_finite_tokens() -> None:
+    shift = torch.tensor([[[1.0], [torch.nan], [1.0]]])
+    problem = FixedPointProblem(lambda z: 0.1 * z + shift)
+    solution = Unrolled(8).solve(problem, DampedPicard(1.0), Stopping(rtol=1e-3), torch.zeros(1, 3, 1))
+    assert solution.status[0].tolist() == [Status.CONVERGED, Status.NON_FINITE, Status.CONVERGED]
+
+
+def test_unrolled_anderson_survives_exact_convergence() -> None:
+    """Residuals of zero leave its least-squares problem without content."""
+    a = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    problem = FixedPointProblem(lambda z: a * z + 1)
+    for begin in (0.0, 2.0):
+        start = torch.full((1, 1, 1), begin, dtype=torch.float64)
+        value = Unrolled(30).solve(problem, Anderson(), Stopping(), start).value
+        assert value.item() == pytest.approx(2, rel=1e-9)
+        (gradient,) = torch.autograd.grad(value.sum(), a)
+        # Past convergence the weights are not determined; the gradient is that of the last determined step.
+        assert gradient.item() == pytest.approx(4, rel=0.01)
+
+
+def saved_for_backward(rule: GradientRule, iterations: int) -> int:
+    """Count the numbers that autograd keeps between the forward and the backward pass."""
+    count = 0
+
+    def pack(tensor: Tensor) -> Tensor:
+        nonlocal count
+        count += tensor.numel()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        solved(rule, causal_problem, parameters(), stopping=Stopping(0.0, 0.0, iterations))
+    return count
+
+
+def test_memory_does_not_grow_with_the_iterations_but_unrolled() -> None:
+    rules: list[GradientRule] = [Phantom(4), Implicit()]
+    for rule in rules:
+        assert saved_for_backward(rule, 10) == saved_for_backward(rule, 200) > 0
+    pairs: list[tuple[GradientRule, GradientRule]] = [(Phantom(4), Phantom(8)), (Unrolled(10), Unrolled(20))]
+    for few, many in pairs:
+        assert 1.9 < saved_for_backward(many, 10) / saved_for_backward(few, 10) < 2.2
+
+
+def test_the_graph_of_implicit_is_freed_with_its_value() -> None:
+    images: list[weakref.ref[Tensor]] = []
+
+    def function(z: Tensor) -> Tensor:
+        image = torch.tanh(z @ weight)
+        images.append(weakref.ref(image))
+        return image
+
+    _, weight, shift = parameters()
+    value = Implicit().solve(FixedPointProblem(function), PICARD, TIGHT, torch.ones_like(shift)).value
+    value.sum().backward()
+    del value
+    assert all(image() is None for image in images)  # by reference counts alone: no cycle keeps it
+
+
+@pytest.mark.parametrize(
+    ("build", "sentence"),
+    [
+        (lambda: Unrolled(0), "iterations is 0; give at least 1"),
+        (lambda: Phantom(steps=0), "steps is 0; give at least 1"),
+        (lambda: Phantom(damping=0.0), "damping is 0.0; give a number above 0 and at most 1"),
+        (lambda: Phantom(damping=1.01), "damping is 1.01; give a number above 0 and at most 1"),
+    ],
+)
+def test_bad_options_are_refused(build: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        build()
+    assert str(caught.value) == sentence
