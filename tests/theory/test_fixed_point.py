@@ -69,11 +69,12 @@ def test_newton_finishes_a_slow_iteration_and_reports_the_distance() -> None:
 
 
 def test_newton_is_not_accepted_far_away() -> None:
-    # Near z = 0 the residual is 1e-9 and the slope 1 − 1e-9 points to a fixed point at distance 1.
-    creeping = self_map_only(lambda z, s: z + 1e-9 * (1 - z))
-    found = solve_fixed_point(creeping, STATE, max_iterations=10)
+    # At z = 1 the residual 1e-9 is small against z, but the slope 1 − 1e-9 points to a fixed point at z = 2.
+    creeping = self_map_only(lambda z, s: z + 1e-9 * (2 - z))
+    found = solve_fixed_point(creeping, STATE, torch.ones(1, dtype=torch.float64), max_iterations=10)
     assert found.status is Status.MAX_ITERATIONS
     assert found.polish_distance == 0
+    assert found.latent.item() < 1.001
 
 
 def test_start_chooses_among_two_fixed_points() -> None:
