@@ -101,7 +101,7 @@ class RunFolder:
             write_json(self.config_file, config.as_json())
         except OSError:
             with contextlib.suppress(OSError):
-                for file in (self.environment_file, self.metrics_file):
+                for file in (self.config_file, self.environment_file, self.metrics_file):
                     file.unlink(missing_ok=True)
                 for folder in made:
                     folder.rmdir()

@@ -51,7 +51,7 @@ class TrainConfig(Curriculum):
     batch_size: PositiveInt = Field(default=64, description="sequences a training step")
     length: PositiveInt = Field(default=32, description="training length, in tokens")
     steps: PositiveInt = Field(default=1500, description="training steps")
-    learning_rate: PositiveFloat = Field(default=1e-3, description="peak learning rate of AdamW")
+    learning_rate: PositiveFloat = Field(default=1e-3, le=1e6, description="peak learning rate of AdamW")
     betas: tuple[float, float] = Field(default=(0.9, 0.95), description="decay rates of AdamW's two moments")
     weight_decay: NonNegativeFloat = Field(default=0.0, description="weight decay of AdamW")
     gradient_clip: PositiveFloat | None = Field(

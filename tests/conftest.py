@@ -1,0 +1,43 @@
+"""Fixtures of the whole suite."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from implicit.command import BAD_INPUT, run_command
+
+Main = Callable[[Sequence[str] | None], None]
+
+
+def _contents(folder: Path) -> dict[str, bytes | None]:
+    """Every path below a folder with the bytes of what is a file."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+        if not path.is_symlink()
+    }
+
+
+@pytest.fixture
+def refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[[Main, list[str]], str]:
+    """Run a command that has to refuse its input; return the sentence that it refuses it with.
+
+    Exit code 2, one line on standard error, nothing on standard output, and nothing written below tmp_path.
+    """
+
+    def run(main: Main, argv: list[str]) -> str:
+        before = _contents(tmp_path)
+        capsys.readouterr()
+        code = run_command(main, argv)
+        captured = capsys.readouterr()
+        assert code == BAD_INPUT
+        assert captured.out == ""
+        assert captured.err.startswith("error: ")
+        assert captured.err.endswith("\n")
+        assert captured.err.count("\n") == 1
+        assert "Traceback" not in captured.err
+        assert _contents(tmp_path) == before
+        return captured.err
+
+    return run

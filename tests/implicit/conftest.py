@@ -1,0 +1,34 @@
+"""A finished run, small enough to be made in a moment."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from implicit.recipes import recipe
+from implicit.train import train
+
+
+@pytest.fixture(scope="session")
+def stored_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished LSTM run; read it only."""
+    folder = tmp_path_factory.mktemp("stored") / "run"
+    config = recipe(
+        "parity",
+        "lstm",
+        d_model=4,
+        batch_size=4,
+        length=6,
+        steps=4,
+        warmup_steps=1,
+        evaluate_every=2,
+        checkpoint_every=2,
+    )
+    train(config, folder, progress=False)
+    return folder
+
+
+@pytest.fixture
+def run_folder(stored_run: Path, tmp_path: Path) -> Path:
+    """A copy of that run, to tamper with."""
+    return shutil.copytree(stored_run, tmp_path / "run")

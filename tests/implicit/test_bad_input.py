@@ -1,0 +1,365 @@
+"""Bad input to training and to run folders: one sentence each, exit code 2, nothing written.
+
+A case of a command names what is done beforehand in a folder that holds the finished run ``run``, the
+arguments, and what the sentence must say. The commands of analysis have their cases in tests/analysis.
+"""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from automata.tasks import make_task
+from implicit.evaluation import evaluate
+from implicit.run_dir import load_run
+from implicit.train import main, train
+
+Prepare = Callable[[Path], object]
+Refuses = Callable[[Callable[..., None], list[str]], str]
+
+
+def nothing(folder: Path) -> None:
+    """Leave the folder as it is."""
+
+
+def edit_config(**values: object) -> Prepare:
+    """Change fields in the stored configuration."""
+
+    def edit(folder: Path) -> None:
+        file = folder / "run" / "config.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+    return edit
+
+
+def edit_weights(change: Callable[[dict[str, Tensor]], object]) -> Prepare:
+    """Change the stored weights."""
+
+    def edit(folder: Path) -> None:
+        file = folder / "run" / "model.safetensors"
+        weights = safetensors.torch.load_file(file)
+        change(weights)
+        file.write_bytes(safetensors.torch.save(weights))
+
+    return edit
+
+
+def write(name: str, content: bytes) -> Prepare:
+    """Write a file, and the folder it is in."""
+
+    def make(folder: Path) -> None:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+
+    return make
+
+
+def remove(name: str) -> Prepare:
+    """Remove a file."""
+    return lambda folder: (folder / name).unlink()
+
+
+def make_unfinished(folder: Path) -> None:
+    """Turn the finished run into one that was interrupted."""
+    (folder / "run" / "checkpoint").mkdir()
+    (folder / "run" / "model.safetensors").rename(folder / "run" / "checkpoint" / "state.safetensors")
+
+
+def fill_disk(folder: Path) -> None:
+    """Let the first file that a new run writes land on a device that is always full."""
+    (folder / "new").mkdir()
+    (folder / "new" / "environment.json.tmp").symlink_to("/dev/full")
+
+
+NEW = "--task parity --model lstm --out new"
+
+COMMANDS: dict[str, tuple[Prepare, str, str]] = {
+    "unknown task": (nothing, f"{NEW} --task partiy", "task 'partiy' is unknown; did you mean 'parity'?"),
+    "task in another case": (nothing, f"{NEW} --task s5", "task 's5' is unknown; did you mean 'S5'?"),
+    "unknown model": (nothing, f"{NEW} --model mamba3", "model 'mamba3' is unknown; did you mean 'mamba2'?"),
+    "unknown flag": (nothing, f"{NEW} --stepz 3", "flag --stepz is unknown; the nearest is --steps"),
+    "abbreviated flag": (nothing, f"{NEW} --learning 1", "flag --learning is unknown"),
+    "flag without a value": (nothing, f"{NEW} --steps", "argument --steps: expected one argument"),
+    "stray argument": (nothing, f"{NEW} parity", "argument 'parity' is one too many"),
+    "no task": (nothing, "--model lstm --out new", "task is missing; give one with --task"),
+    "no model": (nothing, "--task parity --out new", "model is missing; give one with --model"),
+    "no out": (nothing, "--task parity --model lstm", "out is missing"),
+    "length 0": (nothing, f"{NEW} --length 0", "length is 0; it should be greater than 0"),
+    "length in words": (nothing, f"{NEW} --length ten", "length is ten; it should be a valid integer"),
+    "steps 0": (nothing, f"{NEW} --steps 0", "steps is 0; it should be greater than 0"),
+    "batch size 1.5": (nothing, f"{NEW} --batch-size 1.5", "batch_size is 1.5"),
+    "negative learning rate": (nothing, f"{NEW} --learning-rate -0.1", "learning_rate is -0.1"),
+    "learning rate above 1e6": (nothing, f"{NEW} --learning-rate 1e38", "learning_rate is 1e38"),
+    "learning rate NaN": (nothing, f"{NEW} --learning-rate nan", "learning_rate is nan; it should be"),
+    "one beta": (nothing, f"{NEW} --betas 0.9", "betas.1 is missing"),
+    "beta 1": (nothing, f"{NEW} --betas 0.9 1", "betas holds 1.0; give two numbers"),
+    "hard fraction 2": (nothing, f"{NEW} --hard-fraction 2", "hard_fraction is 2; it should be less than"),
+    "no identity": (
+        nothing,
+        f"{NEW} --task S5-transpositions --hard-fraction 0.5",
+        "hard_fraction is 0.5 but S5-transpositions has no identity",
+    ),
+    "negative seed": (nothing, f"{NEW} --seed -1", "seed is -1; it should be greater than or equal to 0"),
+    "seed above 2**63": (nothing, f"{NEW} --seed {2**63}", f"seed is {2**63}; it should be less than"),
+    "warm-up above steps": (nothing, f"{NEW} --steps 10", "warmup_steps is 100; give at most steps, 10"),
+    "start above length": (nothing, f"{NEW} --start-length 99", "start_length is 99; give at most"),
+    "target above 1": (nothing, f"{NEW} --target-accuracy 1.5", "target_accuracy is 1.5"),
+    "evaluation length 0": (nothing, f"{NEW} --evaluation-lengths 8 0", "evaluation_lengths.1 is 0"),
+    "d_model 0": (nothing, f"{NEW} --d-model 0", "d_model is 0; it should be greater than 0"),
+    "size of another model": (nothing, f"{NEW} --d-state 8", "size of lstm 'd_state' is unknown"),
+    "heads do not divide": (nothing, f"{NEW} --model mamba2 --d-model 10", "head_size is 16; it must divide"),
+    "damping 2": (nothing, f"{NEW} --model implicit-mamba2 --damping 2", "damping is 2; it should be less"),
+    "out is a file": (write("new", b""), NEW, "out is new, which is a file; give a folder"),
+    "out holds other files": (write("new/notes", b""), NEW, "which holds other files (notes)"),
+    "out below a file": (write("file", b""), f"{NEW} --out file/new", "file/new: not a directory"),
+    "unwritable out": (nothing, f"{NEW} --out /proc/new", "/proc/new: no such file or directory"),
+    "full disk": (fill_disk, NEW, "new/environment.json: no space left on device; free some space"),
+    "resume of nothing": (nothing, "--resume --out new", "out is new, which holds no run to resume"),
+    "resume with another seed": (
+        nothing,
+        "--resume --out run --seed 7",
+        "seed is 7, but the run in run was begun with 0",
+    ),
+    "resume with another model": (
+        nothing,
+        "--resume --out run --model mamba2",
+        "model is mamba2, but the run in run was begun with lstm",
+    ),
+    "resume with another size": (
+        nothing,
+        "--resume --out run --d-model 8",
+        "d_model is 8, but the run in run was begun with 4",
+    ),
+    "another run in out": (
+        nothing,
+        f"{NEW} --out run",
+        "d_model is 32, but the run in run was begun with 4",
+    ),
+    "resume from a bad checkpoint": (
+        make_unfinished,
+        "--resume --out run",
+        "tensor 'model.embedding.weight' is missing",
+    ),
+    "resume with a corrupt config": (
+        write("run/config.json", b"{"),
+        "--resume --out run",
+        "run/config.json is not valid JSON",
+    ),
+}
+
+
+@pytest.mark.parametrize(("prepare", "argv", "sentence"), COMMANDS.values(), ids=COMMANDS)
+def test_command(
+    prepare: Prepare,
+    argv: str,
+    sentence: str,
+    run_folder: Path,
+    refuses: Refuses,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(run_folder.parent)
+    prepare(run_folder.parent)
+    assert sentence in refuses(main, argv.split())
+
+
+RUNS: dict[str, tuple[Prepare, str, str]] = {
+    "missing run": (nothing, "no/run", "run no/run does not exist; make one with python -m implicit.train"),
+    "run is a file": (nothing, "run/config.json", "run/config.json is a file; give the folder that holds it"),
+    "empty folder": (lambda folder: (folder / "new").mkdir(), "new", "new/config.json is missing"),
+    "no weights": (remove("run/model.safetensors"), "run", "run/model.safetensors is missing"),
+    "no metrics": (remove("run/metrics.jsonl"), "run", "run/metrics.jsonl is missing"),
+    "unfinished": (
+        make_unfinished,
+        "run",
+        "run run is not finished; finish it with python -m implicit.train",
+    ),
+    "config is not JSON": (write("run/config.json", b"{'task'"), "run", "run/config.json is not valid JSON"),
+    "config is nested too deep": (
+        write("run/config.json", b"[" * 100_000),
+        "run",
+        "run/config.json is not valid JSON",
+    ),
+    "config is not text": (write("run/config.json", b"\xff\xfe\x00"), "run", "is not valid JSON"),
+    "config is a list": (write("run/config.json", b"[]"), "run", "does not hold a JSON object"),
+    "config with an unknown field": (
+        edit_config(stepz=3),
+        "run",
+        "run/config.json: field 'stepz' is unknown; did you mean 'steps'?",
+    ),
+    "config with a bad value": (edit_config(length=-1), "run", "run/config.json: length is -1"),
+    "config with an unknown task": (edit_config(task="S9"), "run", "run/config.json: task 'S9' is unknown"),
+    "config with bad sizes": (
+        edit_config(sizes={"width": 4}),
+        "run",
+        "run/config.json: size of lstm 'width' is unknown",
+    ),
+    "config with a vocabulary": (
+        edit_config(sizes={"vocabulary_size": 4}),
+        "run",
+        "vocabulary_size is 4; leave it out, for it follows from the task",
+    ),
+    "config of another task": (
+        edit_config(task="S3"),
+        "run",
+        "tensor 'embedding.weight' has shape (2, 4) where the configuration asks for (6, 4)",
+    ),
+    "weights are not safetensors": (
+        write("run/model.safetensors", b"not a header"),
+        "run",
+        "run/model.safetensors is not valid safetensors",
+    ),
+    "weights are empty": (write("run/model.safetensors", b""), "run", "is not valid safetensors"),
+    "weights are cut off": (
+        lambda folder: os.truncate(folder / "run" / "model.safetensors", 500),
+        "run",
+        "is not valid safetensors",
+    ),
+    "tensor of another shape": (
+        edit_weights(lambda weights: weights.update({"head.bias": torch.zeros(3)})),
+        "run",
+        "tensor 'head.bias' has shape (3,) where the configuration asks for (2,)",
+    ),
+    "tensor of another dtype": (
+        edit_weights(lambda weights: weights.update({"head.bias": torch.zeros(2, dtype=torch.float64)})),
+        "run",
+        "tensor 'head.bias' has dtype torch.float64",
+    ),
+    "tensor with NaN": (
+        edit_weights(lambda weights: weights["head.bias"].fill_(torch.nan)),
+        "run",
+        "tensor 'head.bias' holds NaN or infinity",
+    ),
+    "tensor with infinity": (
+        edit_weights(lambda weights: weights["head.bias"].fill_(torch.inf)),
+        "run",
+        "tensor 'head.bias' holds NaN or infinity",
+    ),
+    "missing tensor": (
+        edit_weights(lambda weights: weights.pop("head.bias")),
+        "run",
+        "tensor 'head.bias' is missing",
+    ),
+    "unexpected tensor": (
+        edit_weights(lambda weights: weights.update(extra=torch.zeros(1))),
+        "run",
+        "tensor 'extra' is unexpected",
+    ),
+    "metrics are not JSON": (
+        write("run/metrics.jsonl", b'{"step": 1}\n{"step"'),
+        "run",
+        "run/metrics.jsonl: line 2 is not a JSON object with a step",
+    ),
+    "metrics are not text": (write("run/metrics.jsonl", b"\xff"), "run", "run/metrics.jsonl is not text"),
+}
+
+
+def load(argv: list[str]) -> None:
+    """Load the run as a command of analysis does."""
+    load_run(argv[0])
+
+
+@pytest.mark.parametrize(("prepare", "path", "sentence"), RUNS.values(), ids=RUNS)
+def test_load_run(
+    prepare: Prepare,
+    path: str,
+    sentence: str,
+    run_folder: Path,
+    refuses: Refuses,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(run_folder.parent)
+    prepare(run_folder.parent)
+    assert sentence in refuses(load, [path])
+
+
+def test_unknown_stored_run_names_the_nearest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "parity").mkdir()
+    monkeypatch.setattr("implicit.run_dir.STORED_RUNS", tmp_path)
+    with pytest.raises(InputError, match="run 'partiy' is unknown; did you mean 'parity'"):
+        load_run("partiy")
+
+
+@pytest.mark.parametrize("token", [-1, 2])
+def test_token_outside_the_vocabulary(token: int, stored_run: Path) -> None:
+    with pytest.raises(
+        InputError, match=rf"^token {token} is outside the vocabulary; give tokens from 0 to 1$"
+    ):
+        load_run(stored_run).model(torch.tensor([[0, token, 1]]))
+
+
+@pytest.mark.parametrize("field", ["length", "sequences", "batch_size"])
+def test_evaluation_of_nothing(field: str, stored_run: Path) -> None:
+    sizes = {"length": 4, "sequences": 4, "batch_size": 4, field: 0}
+    model = load_run(stored_run).model
+    with pytest.raises(InputError, match=rf"^{field} is 0; give at least 1$"):
+        evaluate(
+            model,
+            make_task("parity"),
+            sizes["length"],
+            sequences=sizes["sequences"],
+            batch_size=sizes["batch_size"],
+        )
+
+
+@pytest.mark.parametrize("call", range(1, 17))
+def test_disk_that_fills_up_leaves_nothing_half_written(
+    call: int, stored_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever file meets the full disk: the run ends with its name, and goes on once there is room."""
+    config = load_run(stored_run).config
+    calls = 0
+    fsync = os.fsync
+
+    def fill(descriptor: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fill)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        train(config, tmp_path / "parent" / "run", progress=False)
+    assert str(caught.value.filename).startswith(str(tmp_path / "parent" / "run"))
+    assert not list(tmp_path.rglob("*.tmp"))
+    if call <= 6:  # two a file: until the configuration is in place there is no run
+        assert not (tmp_path / "parent").exists()
+    monkeypatch.setattr(os, "fsync", fsync)
+    run = train(config, tmp_path / "parent" / "run", progress=False)
+    finished = (stored_run / "model.safetensors").read_bytes()
+    assert (run.path / "model.safetensors").read_bytes() == finished
+    assert [entry["step"] for entry in run.metrics] == [2, 4]
+
+
+def test_loss_that_is_not_finite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first step throws the weights to 1e6, and exp of them is no longer finite."""
+    monkeypatch.chdir(tmp_path)
+    argv = f"{NEW} --model mamba2 --steps 3 --warmup-steps 0 --learning-rate 1e6".split()
+    with pytest.raises(InputError, match=r"^loss is .* at step [23] .*; lower learning_rate"):
+        main(argv)
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_real_process(tmp_path: Path) -> None:
+    """What the table checks in this process holds for the command itself."""
+    finished = subprocess.run(
+        [sys.executable, "-m", "implicit.train", *NEW.split(), "--length", "0"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 2
+    assert finished.stderr == "error: length is 0; it should be greater than 0\n"
+    assert finished.stdout == ""
+    assert not list(tmp_path.iterdir())
