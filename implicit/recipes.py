@@ -24,6 +24,9 @@ FALLBACK: Settings = {
     "free_rtol": 0.05,
     "phantom_steps": 4,
     "contraction_weight": 0.01,
+    "evaluate_every": 100,
+    "evaluation_rtol": 0.01,
+    "evaluation_max_iterations": 100,
 }
 """The settings that learn parity, taken for every task without its own."""
 
