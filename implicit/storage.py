@@ -66,8 +66,9 @@ def read_json(path: Path) -> Any:
     Raises:
         InputError: for a missing file or one that is not JSON.
     """
+    content = _read_bytes(path)
     try:
-        return json.loads(_read_bytes(path))
+        return json.loads(content)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid JSON ({_reason(error)}); restore it or train again") from None
 

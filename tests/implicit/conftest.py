@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from implicit.recipes import recipe
 from implicit.train import train
+from implicit.train_config import TrainConfig
 
 
 @pytest.fixture(scope="session")
 def stored_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished LSTM run; read it only."""
     folder = tmp_path_factory.mktemp("stored") / "run"
-    config = recipe(
-        "parity",
-        "lstm",
-        d_model=4,
+    config = TrainConfig.of(
+        task="parity",
+        model="lstm",
+        sizes={"d_model": 4},
         batch_size=4,
         length=6,
         steps=4,

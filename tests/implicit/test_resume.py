@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from implicit.recipes import recipe
 from implicit.run_dir import load_run
 from implicit.run_folder import RunFolder
 from implicit.train import train
@@ -63,12 +62,10 @@ print(kill_at - 1)
 @pytest.fixture
 def config() -> TrainConfig:
     """Both phases of a small implicit model, with evaluations and checkpoints out of step."""
-    return recipe(
-        "parity",
-        "implicit-mamba2",
-        d_model=8,
-        head_size=8,
-        d_state=4,
+    return TrainConfig.of(
+        task="parity",
+        model="implicit-mamba2",
+        sizes={"d_model": 8, "head_size": 8, "d_state": 4},
         batch_size=2,
         length=5,
         steps=6,
@@ -77,6 +74,7 @@ def config() -> TrainConfig:
         bounded_iterations=2,
         free_max_iterations=3,
         phantom_steps=1,
+        contraction_weight=0.01,
         evaluate_every=2,
         evaluation_sequences=2,
         checkpoint_every=3,

@@ -1,0 +1,54 @@
+"""The curriculum as a table of steps."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from implicit.curriculum import Curriculum
+from implicit.fixed_point import Stopping
+from implicit.gradients import Phantom, Unrolled
+
+
+def test_bounded_then_free() -> None:
+    curriculum = Curriculum(
+        bounded_steps=10,
+        bounded_iterations=3,
+        free_max_iterations=20,
+        free_rtol=0.1,
+        phantom_steps=2,
+        phantom_damping=0.5,
+    )
+    for step in (1, 10):
+        phase = curriculum.phase(step, length=8)
+        assert (phase.name, phase.length, phase.gradient) == ("bounded", 8, Unrolled(3))
+    for step in (11, 1000):
+        phase = curriculum.phase(step, length=8)
+        assert (phase.name, phase.length, phase.gradient) == ("free", 8, Phantom(2, 0.5))
+        assert phase.stopping == Stopping(rtol=0.1, max_iterations=20)
+
+
+def test_no_bounded_phase() -> None:
+    assert Curriculum(bounded_steps=0).phase(1, length=8).name == "free"
+
+
+@pytest.mark.parametrize(
+    ("step", "length"), [(1, 4), (125, 4), (126, 5), (250, 5), (251, 6), (2501, 24), (10**6, 24)]
+)
+def test_length_grows_by_one_token_in_125_steps(step: int, length: int) -> None:
+    curriculum = Curriculum(start_length=4, length_growth=1, length_growth_every=125)
+    assert curriculum.phase(step, length=24).length == length
+
+
+@given(
+    start=st.integers(1, 20),
+    growth=st.integers(1, 9),
+    every=st.integers(1, 50),
+    step=st.integers(1, 1000),
+    length=st.integers(20, 40),
+)
+def test_length_never_shrinks_and_never_passes_the_training_length(
+    start: int, growth: int, every: int, step: int, length: int
+) -> None:
+    curriculum = Curriculum(start_length=start, length_growth=growth, length_growth_every=every)
+    now, following = (curriculum.phase(step + k, length).length for k in (0, 1))
+    assert start <= now <= following <= min(length, now + growth)

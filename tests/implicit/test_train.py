@@ -1,0 +1,113 @@
+"""The training command from its flags to what it prints."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import implicit
+from automata.tasks import task_names
+from implicit.command import run_command
+from implicit.recipes import recipe
+from implicit.registry import MODELS
+from implicit.run_dir import load_run
+from implicit.train import main
+
+ROOT = Path(__file__).parents[2]
+SMALL = "--d-model 4 --steps 2 --warmup-steps 1 --batch-size 2 --length 4 --evaluation-sequences 2"
+
+
+def test_flags_overrule_the_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "runs" / "parity"
+    argv = ["--task", "parity", "--model", "lstm", "--out", str(out), *SMALL.split()]
+    assert run_command(main, argv) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith(f"{out} is finished: step 2, ")
+    assert captured.out.count("\n") == 1
+    assert captured.err == ""
+    expected = recipe(
+        "parity",
+        "lstm",
+        d_model=4,
+        steps=2,
+        warmup_steps=1,
+        batch_size=2,
+        length=4,
+        evaluation_sequences=2,
+    )
+    assert load_run(out).config == expected
+
+
+def test_none_unsets_what_a_recipe_sets(tmp_path: Path) -> None:
+    argv = f"--task parity --model lstm --gradient-clip none --out {tmp_path / 'run'} {SMALL}".split()
+    assert run_command(main, argv) == 0
+    assert load_run(tmp_path / "run").config.gradient_clip is None
+
+
+def test_list_names_every_task_and_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(main, ["--list"]) == 0
+    first_words = [line.split(" ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert [name for name in (*task_names(), *MODELS) if name not in first_words] == []
+
+
+def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    shown = capsys.readouterr().out
+    assert max(len(line) for line in shown.splitlines()) <= 100
+    for flag in ("--task NAME", "--learning-rate X", "--bounded-steps N", "--d-model N", "--no-residual"):
+        assert flag in shown
+
+
+def test_tensorboard_events_hold_the_metrics(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    argv = f"--task parity --model lstm --tensorboard --out {tmp_path / 'run'} {SMALL}".split()
+    assert run_command(main, argv) == 0
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    entry = json.loads((tmp_path / "run" / "metrics.jsonl").read_text())
+    (loss,) = events.Scalars("loss")
+    assert loss.step == 2
+    assert loss.value == pytest.approx(entry["loss"], rel=1e-6)  # event files hold float32
+    assert [scalar.step for scalar in events.Scalars("validation/4/accuracy")] == [2]
+
+
+def test_missing_tensorboard_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    argv = f"--task parity --model lstm --tensorboard --out {tmp_path / 'run'} {SMALL}".split()
+    assert run_command(main, argv) == 2
+    assert capsys.readouterr().err.startswith("error: tensorboard is not installed; install implicit-ssm[")
+
+
+def test_package_is_light_and_its_names_resolve() -> None:
+    """Importing the package loads no torch; the module that trains runs without runpy's warning."""
+    check = "import sys, implicit; assert 'torch' not in sys.modules; print(implicit.load_run.__module__)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for command, expected in (
+        (["-c", check], "implicit.run_dir"),
+        (["-m", "implicit.train", "--list"], "implicit-mamba2"),
+    ):
+        finished = subprocess.run(
+            [sys.executable, "-W", "error", *command],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert finished.returncode == 0
+        assert finished.stderr == ""
+        assert expected in finished.stdout
+    for name in implicit.__all__:
+        assert getattr(implicit, name).__name__ == name
+
+
+def test_unknown_name_of_the_package() -> None:
+    with pytest.raises(AttributeError, match="module 'implicit' has no attribute 'load_rum'"):
+        implicit.load_rum  # noqa: B018
