@@ -85,6 +85,8 @@ def load_checkpoint(path: Path, model: SequenceModel, optimizer: AdamW) -> Progr
     model.load_state_dict({name: tensors[f"model.{name}"] for name in model.state_dict()})
     for name, parameter in model.named_parameters():
         # AdamW makes this state in its first step.
-        state: dict[str, Tensor] = {moment: tensors[f"{moment}.{name}"].clone() for moment in _MOMENTS}
+        state: dict[str, Tensor] = {
+            moment: tensors[f"{moment}.{name}"].clone().to(parameter.device) for moment in _MOMENTS
+        }
         optimizer.state[parameter] = {"step": torch.tensor(float(progress.step)), **state}
     return progress

@@ -132,14 +132,15 @@ def evaluate(
     with torch.no_grad():
         for index, first in enumerate(range(0, sequences, batch_size)):
             size = min(batch_size, sequences - first)
-            tokens, labels = draw_batch(task, size, length, seed, stream, *number, length, index)
+            drawn = draw_batch(task, size, length, seed, stream, *number, length, index)
+            tokens, labels = (part.to(model.device) for part in drawn)
             if isinstance(model, ImplicitMamba2):
                 solution = model.solve(tokens, stopping=stopping, gradient=gradient)
                 solutions.append(solution)
                 logits = solution.logits
             else:
                 logits = model(tokens)
-            correct.append((logits.argmax(dim=-1) == labels).numpy())
+            correct.append((logits.argmax(dim=-1) == labels).cpu().numpy())
     model.train(was_training)
     return Evaluation(np.concatenate(correct), Convergence.of(solutions) if solutions else None)
 

@@ -45,7 +45,7 @@ RECIPES: dict[str, Settings] = {
         "free_max_iterations": 32,
         "free_rtol": 0.05,
         "phantom_steps": 4,
-        "contraction_weight": 0.01,
+        "contraction_weight": 0.001,
         "evaluate_every": 250,
     },
 }

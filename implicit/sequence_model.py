@@ -66,6 +66,11 @@ class SequenceModel(nn.Module, ABC):
     def transition(self, token: int) -> Transition:
         """Return (Φ, G) at a token for the checks of theory/, over the model's own parameters and dtype."""
 
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are, and where tokens have to be."""
+        return next(self.parameters()).device
+
     def parameter_count(self) -> int:
         """Return the number of trainable numbers."""
         return sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)

@@ -86,7 +86,7 @@ def write_tensors(
         ...     read_tensors(Path(folder) / "w.safetensors")
         ({'w': tensor([1., 1.])}, {'step': '3'})
     """
-    contiguous = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_bytes(path, safetensors.torch.save(contiguous, dict(metadata or {})))
 
 

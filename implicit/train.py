@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.table import Table
 
@@ -30,7 +31,11 @@ _OWN_FIELDS = {
 
 
 def train(
-    config: TrainConfig, out: str | PathLike[str], progress: bool = True, tensorboard: bool = False
+    config: TrainConfig,
+    out: str | PathLike[str],
+    progress: bool = True,
+    tensorboard: bool = False,
+    device: str = "cpu",
 ) -> Run:
     """Train a model, or go on where an interrupted run of the same configuration stopped.
 
@@ -39,13 +44,14 @@ def train(
         out: the run folder; made if it does not exist.
         progress: whether to show a progress bar on standard error.
         tensorboard: whether to write event files to ``out/tensorboard``.
+        device: where to train, such as ``"cpu"`` or ``"cuda"``; the weights are the same only to rounding.
 
     Returns:
         The finished run; if it was finished before, nothing is computed.
 
     Raises:
-        InputError: for sizes that do not divide, a folder that holds something else or a run of another
-            configuration, or a loss that is no longer finite.
+        InputError: for a device that is not there, sizes that do not divide, a folder that holds something
+            else or a run of another configuration, or a loss that is no longer finite.
         OSError: if the folder cannot be written; what was there stays whole.
 
     Example:
@@ -58,7 +64,7 @@ def train(
     """
     folder = RunFolder(Path(out))
     task = make_task(config.task, config.hard_fraction)
-    model = initial_model(config, task)
+    model = initial_model(config, task).to(_device(device))
     if not folder.begun:
         folder.begin(config)
     else:
@@ -89,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     fields, sizes = given_fields(arguments, TrainConfig), given_fields(arguments, size_fields())
     config = _resumed_config(folder, fields, sizes) if arguments.resume else _new_config(fields, sizes)
     was_finished = folder.begun and folder.finished
-    run = train(config, folder.path, arguments.progress, arguments.tensorboard)
+    run = train(config, folder.path, arguments.progress, arguments.tensorboard, arguments.device)
     last = run.metrics[-1]
     accuracies = ", ".join(
         f"{measured['accuracy']:.4f} at length {length}" for length, measured in last["validation"].items()
@@ -98,6 +104,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"{run.path} {'was finished before' if was_finished else 'is finished'}: step {last['step']}, "
         f"{last['seconds']:.0f} s, loss {last['loss']:.4f}, validation accuracy {accuracies}"
     )
+
+
+def _device(name: str) -> torch.device:
+    """Return the device of that name if this machine has it."""
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError):
+        known = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
+        raise InputError(
+            f"device is {name!r}, which is not to be had here; choose from {', '.join(known)}"
+        ) from None
+    return device
 
 
 def _parser() -> CommandParser:
@@ -113,6 +132,9 @@ def _parser() -> CommandParser:
         "--resume",
         action="store_true",
         help="go on with the run in --out; its other flags need not be repeated",
+    )
+    parser.add_argument(
+        "--device", default="cpu", help="where to train: cpu, cuda, cuda:1, ... (default: cpu)"
     )
     parser.add_argument("--tensorboard", action="store_true", help="write event files to FOLDER/tensorboard")
     parser.add_argument("--quiet", dest="progress", action="store_false", help="show no progress bar")

@@ -40,7 +40,7 @@ def take_steps(
     Args:
         config: of the run in the folder.
         task: the word problem.
-        model: with its initial weights; holds the trained ones afterwards.
+        model: with its initial weights, on the device to train on; holds the trained ones afterwards.
         folder: a run that is begun and not finished.
         show_progress: whether to show a progress bar on standard error, if that is a terminal.
         tensorboard: whether to write event files into the folder.
@@ -103,7 +103,8 @@ def _step(
     step: int,
 ) -> Objective:
     """Take one training step; its batch depends on the seed and the step alone."""
-    tokens, labels = draw_batch(task, config.batch_size, phase.length, config.seed, Stream.TRAIN, step)
+    drawn = draw_batch(task, config.batch_size, phase.length, config.seed, Stream.TRAIN, step)
+    tokens, labels = (part.to(model.device) for part in drawn)
     result = objective(model, tokens, labels, phase, noise_generator(config.seed, step))
     optimizer.zero_grad()
     (result.loss if result.penalty is None else result.loss + result.penalty).backward()

@@ -114,6 +114,11 @@ COMMANDS: dict[str, tuple[Prepare, str, str]] = {
     "start above length": (nothing, f"{NEW} --start-length 99", "start_length is 99; give at most"),
     "target above 1": (nothing, f"{NEW} --target-accuracy 1.5", "target_accuracy is 1.5"),
     "evaluation length 0": (nothing, f"{NEW} --evaluation-lengths 8 0", "evaluation_lengths.1 is 0"),
+    "unknown device": (
+        nothing,
+        f"{NEW} --device gpu",
+        "device is 'gpu', which is not to be had here; choose",
+    ),
     "d_model 0": (nothing, f"{NEW} --d-model 0", "d_model is 0; it should be greater than 0"),
     "size of another model": (nothing, f"{NEW} --d-state 8", "size of lstm 'd_state' is unknown"),
     "heads do not divide": (nothing, f"{NEW} --model mamba2 --d-model 10", "head_size is 16; it must divide"),
