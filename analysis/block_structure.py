@@ -1,0 +1,205 @@
+"""Which part of the state moves which: the Frobenius mass of the blocks of ds'/ds.
+
+The state falls into blocks: the heads of each layer's SSM state, or the whole entry where there are no heads,
+and the convolution windows. Theorem 1 speaks of the blocks among the states; an explicit Mamba-2 has mass
+on the diagonal of each head, and from the window to the heads, and nowhere else.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from theory import State, Transition, full_state_jacobian, layer_jacobians
+
+FULL_STATE_LIMIT = 4096
+"""The most state entries at which the windows are included: the full matrix then takes 128 MiB."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of the state.
+
+    Attributes:
+        label: for figures.
+        kind: ``"state"`` for what Theorem 1 speaks of, ``"window"`` for the rest.
+        start: its first row and column in the matrix.
+        stop: the one after its last.
+
+    Example:
+        >>> Block("head 0", "state", 0, 256).stop
+        256
+    """
+
+    label: str
+    kind: str
+    start: int
+    stop: int
+
+    @property
+    def slice(self) -> slice:
+        """The block's rows and columns."""
+        return slice(self.start, self.stop)
+
+
+@dataclass(frozen=True, eq=False)
+class StateJacobian:
+    """The matrix ds'/ds at one state, its rows and columns sorted by blocks, the windows last.
+
+    Attributes:
+        matrix: ``[size, size]``, float64.
+        blocks: what the rows and columns are, in order.
+        has_windows: whether the convolution windows are part of it.
+
+    Example:
+        Two states of which the second drives the first, and a window that nothing drives.
+
+        >>> transition = Transition(
+        ...     self_map=lambda z, s: z,
+        ...     state_update=lambda z, s: {"w": 0 * s["w"], "h": torch.stack([s["h"][1], s["h"][1]])},
+        ...     latent_size=0,
+        ...     layer_states=(("h",),),
+        ... )
+        >>> state = {"w": torch.ones(1).double(), "h": torch.ones(2).double()}
+        >>> jacobian = StateJacobian.at(transition, state, torch.zeros(0).double())
+        >>> jacobian.matrix
+        tensor([[0., 1., 0.],
+                [0., 1., 0.],
+                [0., 0., 0.]], dtype=torch.float64)
+        >>> [(block.label, block.kind) for block in jacobian.blocks]
+        [('h', 'state'), ('w', 'window')]
+    """
+
+    matrix: Tensor
+    blocks: tuple[Block, ...]
+    has_windows: bool
+
+    @classmethod
+    def at(cls, transition: Transition, state: State, latent: Tensor) -> "StateJacobian":
+        """Measure ds'/ds at a fixed point; without the windows where the state is larger than the limit."""
+        states = tuple(dict.fromkeys(name for names in transition.layer_states for name in names))
+        windows = tuple(name for name in state if name not in states and state[name].numel())
+        has_windows = bool(windows) and sum(entry.numel() for entry in state.values()) <= FULL_STATE_LIMIT
+        names = states + windows if has_windows else states
+        if has_windows:
+            full = full_state_jacobian(transition, state, latent)
+            order = torch.cat(
+                [torch.arange(full.slices[name].start, full.slices[name].stop) for name in names]
+            )
+            matrix = full.matrix[order][:, order]
+        else:
+            joined = dataclasses.replace(transition, layer_states=(states,))
+            matrix = layer_jacobians(joined, state, latent)[0].dense()
+        return cls(matrix, _blocks(state, names, states), has_windows)
+
+    @property
+    def state_size(self) -> int:
+        """How many of the rows are the state that Theorem 1 speaks of; they come first."""
+        return max(block.stop for block in self.blocks if block.kind == "state")
+
+    @property
+    def state_block(self) -> Tensor:
+        """The block ∂h'/∂h that Theorem 1 speaks of, all layers together."""
+        return self.matrix[: self.state_size, : self.state_size]
+
+    @property
+    def masses(self) -> NDArray[np.float64]:
+        """‖block‖_F / ‖J‖_F for every pair of blocks, outputs in rows; their squares add up to 1."""
+        norms = [
+            [self.matrix[row.slice, column.slice].norm().item() for column in self.blocks]
+            for row in self.blocks
+        ]
+        return np.array(norms) / (self.matrix.norm().item() or 1.0)
+
+    @property
+    def groups(self) -> dict[str, float]:
+        """The same masses summed up, as roots of sums of squares, by what they mean."""
+        total = self.matrix.norm().item() or 1.0
+        squares = dict.fromkeys(GROUPS, 0.0)
+        for row, masses in zip(self.blocks, self.masses, strict=True):
+            for column, mass in zip(self.blocks, masses, strict=True):
+                if row.kind != "state" or column.kind != "state":
+                    squares[f"{column.kind} to {row.kind}"] += mass**2
+                elif row is column:
+                    entries = self.matrix[row.slice, row.slice]
+                    diagonal = entries.diagonal().norm().item() / total
+                    # The off-diagonal entries are summed by themselves: a difference of norms would cancel.
+                    rest = (entries - entries.diagonal().diag()).norm().item() / total
+                    squares["diagonal"] += diagonal**2
+                    squares["within heads, off the diagonal"] += rest**2
+                else:
+                    squares["across heads"] += mass**2
+        return {name: square**0.5 for name, square in squares.items()}
+
+
+GROUPS = (
+    "diagonal",
+    "within heads, off the diagonal",
+    "across heads",
+    "window to state",
+    "state to window",
+    "window to window",
+)
+"""What the masses of a block structure are summed up to."""
+
+
+@dataclass(frozen=True, eq=False)
+class BlockStructure:
+    """Masses of the blocks, as root mean squares over several states.
+
+    Attributes:
+        blocks: labels of the blocks.
+        masses: ``[blocks, blocks]``, ‖block‖_F / ‖J‖_F; rows are outputs, columns sources.
+        groups: the masses by meaning, see `GROUPS`.
+        states: over how many states.
+        has_windows: whether the convolution windows are included.
+
+    Example:
+        >>> one = StateJacobian(torch.eye(2), (Block("h", "state", 0, 2),), has_windows=False)
+        >>> structure = BlockStructure.over([one])
+        >>> structure.masses, structure.groups["diagonal"], structure.groups["across heads"]
+        (array([[1.]]), 1.0, 0.0)
+    """
+
+    blocks: tuple[str, ...]
+    masses: NDArray[np.float64]
+    groups: dict[str, float]
+    states: int
+    has_windows: bool
+
+    @classmethod
+    def over(cls, jacobians: Sequence[StateJacobian]) -> "BlockStructure":
+        """Return the structure of several states' Jacobians."""
+        first = jacobians[0]
+        masses = np.sqrt(np.mean([jacobian.masses**2 for jacobian in jacobians], axis=0))
+        each = [jacobian.groups for jacobian in jacobians]
+        groups = {name: float(np.sqrt(np.mean([found[name] ** 2 for found in each]))) for name in GROUPS}
+        return cls(
+            tuple(block.label for block in first.blocks), masses, groups, len(jacobians), first.has_windows
+        )
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        return dataclasses.asdict(self)
+
+
+def _blocks(state: State, names: Sequence[str], states: Sequence[str]) -> tuple[Block, ...]:
+    """A block a head where an SSM state ``[heads, head_size, d_state]`` has them, else one an entry."""
+    blocks: list[Block] = []
+    start = 0
+    many_layers = len(states) > 1
+    for name in names:
+        entry, kind = state[name], "state" if name in states else "window"
+        layer = f" of {name}" if many_layers else ""
+        heads = len(entry) if kind == "state" and entry.ndim == 3 else 1
+        size = entry.numel() // heads
+        for head in range(heads):
+            label = f"head {head}{layer}" if heads > 1 else name
+            blocks.append(Block(label, kind, start, start + size))
+            start += size
+    return tuple(blocks)

@@ -1,0 +1,324 @@
+"""How does the search for the fixed points go? ``python -m analysis.convergence RUN``.
+
+Residuals against self-iterations and iterations against position and length, in both modes of evaluation, in
+float64. One run over the longest sequences tells about all shorter ones: the model is causal and every token
+stops by itself, so the first L tokens of a sequence are found exactly as if it ended there.
+"""
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from pydantic import Field, PositiveFloat, PositiveInt
+from rich.table import Table
+from torch import Tensor
+
+from analysis.command import Analysis, SampleSettings, number, settings_from
+from analysis.figures import COLORS, GREY, mark_quantiles, new_figure, powers_of_two, styled
+from analysis.output import RunIdentity
+from analysis.visited_states import as_implicit, in_double_precision, sample_sequences
+from implicit.command import run_command
+from implicit.fixed_point import DampedPicard, Stopping
+from implicit.model import ImplicitMamba2, Mode
+from implicit.run_dir import Run
+
+MODES: tuple[Mode, Mode] = ("simultaneous", "sequential")
+
+FloatArray = NDArray[np.float64]
+
+
+class ConvergenceSettings(SampleSettings):
+    """How far the iteration is followed.
+
+    Example:
+        >>> ConvergenceSettings(rtol=1e-8).sequences
+        8
+    """
+
+    sequences: PositiveInt = Field(default=8, description="sequences of the task that are looked at")
+    length: PositiveInt = Field(default=256, description="tokens a sequence; shorter ones are their prefixes")
+    rtol: PositiveFloat = Field(default=1e-6, description="relative tolerance to iterate to, in float64")
+    max_iterations: PositiveInt = Field(default=1000, description="the most self-iterations")
+
+
+@dataclass(frozen=True)
+class RecordingPicard:
+    """Damped Picard iteration that keeps the relative residual of every token at every step.
+
+    Attributes:
+        picard: the iteration.
+        runs: one list a solve, with ``[batch, tokens]`` residuals for every step.
+
+    Example:
+        >>> from implicit.fixed_point import FixedPointProblem, solve
+        >>> solver = RecordingPicard(DampedPicard(1.0))
+        >>> _ = solve(FixedPointProblem(lambda z: z / 2 + 1), solver, Stopping(rtol=0.1), torch.ones(1, 1, 1))
+        >>> [round(residual.item(), 3) for residual in solver.runs[0]]
+        [0.5, 0.167]
+    """
+
+    picard: DampedPicard
+    runs: list[list[Tensor]] = field(default_factory=list)
+
+    def start(self, latent: Tensor) -> list[Tensor]:
+        """Begin the record of a solve."""
+        self.picard.start(latent)
+        self.runs.append([])
+        return self.runs[-1]
+
+    def step(
+        self, latent: Tensor, image: Tensor, active: Tensor, memory: list[Tensor]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Record the residual and take the step."""
+        scale = latent.norm(dim=-1)
+        # The iteration starts at zero, where a relative residual means nothing: 1 by convention.
+        residual = torch.where(scale > 0, (image - latent).norm(dim=-1) / scale.clamp_min(1e-300), 1.0)
+        memory.append(residual)
+        return self.picard.step(latent, image, active, None)[0], memory
+
+
+@dataclass(frozen=True, eq=False)
+class ModeConvergence:
+    """How the tokens of the sequences converged in one mode.
+
+    Attributes:
+        iterations: evaluations of Φ until the token was done, ``[sequences, length]``.
+        converged: ``[sequences, length]``; a token after one that did not converge counts as not converged.
+        residual: final relative residual, ``[sequences, length]``.
+        history: relative residual of every token before each step, ``[sequences * length, steps]``; a token
+            that is done keeps its last one.
+
+    Example:
+        >>> iterations, residual = np.array([[3, 5, 4]]), np.zeros((1, 3))
+        >>> mode = ModeConvergence(iterations, residual == 0, residual, np.ones((3, 5)))
+        >>> mode.until(2), mode.until(3), mode.evaluations(3, shared=True), mode.evaluations(3, shared=False)
+        (array([5]), array([5]), 15.0, 12.0)
+    """
+
+    iterations: NDArray[np.int64]
+    converged: NDArray[np.bool_]
+    residual: FloatArray
+    history: FloatArray
+
+    @property
+    def share_converged(self) -> float:
+        """The share of all tokens that reached the tolerance."""
+        return float(self.converged.mean())
+
+    def until(self, length: int) -> NDArray[np.int64]:
+        """Return for each sequence the most iterations that one of its first tokens needed."""
+        return self.iterations[:, :length].max(axis=1)
+
+    def evaluations(self, length: int, *, shared: bool) -> float:
+        """Return the mean number of token evaluations of Φ that a sequence takes.
+
+        Args:
+            length: tokens.
+            shared: whether all tokens are evaluated until the last one is done (simultaneous mode).
+        """
+        if shared:
+            return float(length * self.until(length).mean())
+        return float(self.iterations[:, :length].sum(axis=1).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class ConvergenceAnalysis:
+    """What `analyse` returns.
+
+    Attributes:
+        run: which run.
+        settings: what was chosen.
+        modes: by name of the mode.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from automata.tasks import make_task
+        >>> from implicit.recipes import recipe
+        >>> from implicit.run_dir import initial_model
+        >>> config = recipe("parity", "implicit-mamba2", d_model=4, head_size=4, d_state=2)
+        >>> task = make_task("parity")
+        >>> run = Run(Path("runs/tiny"), config, initial_model(config, task), task, [])
+        >>> found = analyse(run, sequences=2, length=4, rtol=1e-4)
+        >>> found.modes["sequential"].iterations.shape, found.lengths
+        ((2, 4), (1, 2, 4))
+    """
+
+    run: RunIdentity
+    settings: ConvergenceSettings
+    modes: dict[Mode, ModeConvergence]
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Powers of two up to the length, and the length itself: those that tables and figures show."""
+        powers = [2**k for k in range(int(math.log2(self.settings.length)) + 1)]
+        return tuple(sorted({*powers, self.settings.length}))[-6:]
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything for JSON: quantiles of the residuals, iterations by position and by length."""
+        return {mode: self._mode_numbers(mode) for mode in self.modes}
+
+    def _mode_numbers(self, mode: Mode) -> dict[str, Any]:
+        found = self.modes[mode]
+        levels = (0.01, 0.25, 0.5, 0.75, 0.99)
+        return {
+            "share_converged": found.share_converged,
+            "mean_iterations": found.iterations.mean(),
+            "residual_by_iteration": dict(
+                zip(map(str, levels), np.quantile(found.history, levels, axis=0), strict=True)
+            ),
+            "iterations_by_position": {
+                "min": found.iterations.min(axis=0),
+                "median": np.median(found.iterations, axis=0),
+                "max": found.iterations.max(axis=0),
+            },
+            "by_length": {
+                length: {
+                    "iterations_until_done": found.until(length),
+                    "share_converged": found.converged[:, :length].mean(),
+                    "token_evaluations": found.evaluations(length, shared=mode == "simultaneous"),
+                }
+                for length in self.lengths
+            },
+        }
+
+
+def analyse(run: Run, settings: ConvergenceSettings | None = None, **chosen: Any) -> ConvergenceAnalysis:
+    """Follow the fixed-point iteration of every token in both modes.
+
+    Args:
+        run: a loaded run of an implicit model.
+        settings: what to look at.
+        chosen: settings by name, instead.
+
+    Raises:
+        InputError: for a bad setting, or a model without fixed points.
+    """
+    settings = settings or settings_from(ConvergenceSettings, chosen)
+    model = in_double_precision(as_implicit(run))
+    assert isinstance(model, ImplicitMamba2)
+    tokens, _ = sample_sequences(run.task, settings.sequences, settings.length, settings.seed)
+    stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
+    return ConvergenceAnalysis(
+        RunIdentity.of(run), settings, {mode: follow(model, tokens, mode, stopping) for mode in MODES}
+    )
+
+
+@torch.no_grad()
+def follow(model: ImplicitMamba2, tokens: Tensor, mode: Mode, stopping: Stopping) -> ModeConvergence:
+    """Solve in one mode and keep the residuals on the way.
+
+    Args:
+        model: an implicit model.
+        tokens: ``[sequences, length]``.
+        mode: of evaluation.
+        stopping: tolerance and limit.
+    """
+    solver = RecordingPicard(model.solver)
+    solution = model.solve(tokens, mode, solver=solver, stopping=stopping)
+    final = solution.relative_residual
+    steps = max(len(run) for run in solver.runs)
+    # A simultaneous solve is one record of all tokens, a sequential one a record for every token.
+    columns = [
+        torch.stack([*run, *([last] * (steps + 1 - len(run)))], dim=-1)
+        for run, last in zip(solver.runs, final.split(final.shape[1] // len(solver.runs), dim=1), strict=True)
+    ]
+    history = torch.cat(columns, dim=1)  # [sequences, length, steps + 1]
+    done = torch.arange(steps + 1) >= solution.iterations[..., None] - 1
+    history = torch.where(done, final[..., None], history)
+    return ModeConvergence(
+        solution.iterations.numpy(), solution.converged.numpy(), final.numpy(), history.flatten(0, 1).numpy()
+    )
+
+
+def draw(found: ConvergenceAnalysis) -> Figure:
+    """Draw residuals, iterations by position, and what a sequence costs."""
+    settings = found.settings
+    with styled():
+        figure = new_figure(
+            11,
+            3.6,
+            f"{found.run.title}: search for the fixed points of {settings.sequences} sequences of "
+            f"{settings.length} tokens, float64",
+        )
+        residual, position, cost = figure.subplots(1, 3)
+        for mode, color, marker in zip(found.modes, COLORS, "os", strict=False):
+            result = found.modes[mode]
+            label = f"{mode}, {result.share_converged:.1%} of tokens converged"
+            mark_quantiles(residual, np.arange(1.0, result.history.shape[1] + 1), result.history, color, mode)
+            mark_quantiles(
+                position, np.arange(1.0, settings.length + 1), result.iterations.astype(float), color, label
+            )
+            evaluations = [
+                result.evaluations(length, shared=mode == "simultaneous") for length in found.lengths
+            ]
+            cost.plot(found.lengths, evaluations, marker + "-", color=color, label=mode)
+        residual.axhline(settings.rtol, color=GREY, linewidth=0.8, linestyle="--", label="tolerance")
+        residual.set(
+            title="residual over tokens",
+            xlabel="self-iteration",
+            ylabel="relative residual ‖Φ(z) − z‖ / ‖z‖",
+            yscale="log",
+        )
+        position.set(
+            title="iterations until the tolerance",
+            xlabel="position of the token",
+            ylabel="self-iterations",
+            ylim=(0, None),
+        )
+        cost.set(
+            title="cost of a sequence",
+            xlabel="length (tokens)",
+            ylabel="token evaluations of Φ",
+            yscale="log",
+        )
+        powers_of_two(cost, found.lengths)
+        for axes in (residual, position, cost):
+            axes.legend(
+                loc="best", title="median, middle 50% and 98%" if axes is not cost else None, title_fontsize=7
+            )
+        return figure
+
+
+def tables(found: ConvergenceAnalysis) -> list[Table | str]:
+    """Return a table with a line for every mode and length, for the terminal."""
+    table = Table(
+        title=f"{found.run.title}; relative tolerance {found.settings.rtol:g}", title_justify="left"
+    )
+    table.add_column("mode")
+    for column in ("length", "converged", "iterations", "token evaluations"):
+        table.add_column(column, justify="right")
+    for mode, result in found.modes.items():
+        for length in found.lengths:
+            table.add_row(
+                mode,
+                str(length),
+                f"{result.converged[:, :length].mean():.2%}",
+                f"{np.median(result.until(length)):.0f} (at most {result.until(length).max()})",
+                number(result.evaluations(length, shared=mode == "simultaneous"), 6),
+            )
+    return [table]
+
+
+ANALYSIS = Analysis(
+    "convergence",
+    "Follow the fixed-point iteration of a trained implicit model: residuals, iterations, cost.",
+    ConvergenceSettings,
+    analyse,
+    draw,
+    tables,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    return run_command(ANALYSIS.command, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""From nothing to a verified fixed point: ``python -m analysis.demo``.
+
+Trains an implicit Mamba-2 and two controls on parity at length 32, then runs all analyses and writes a
+report. An interrupted demo goes on where it stopped: runs that are finished are not trained again.
+"""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import Field, NonNegativeInt, PositiveInt
+from rich.console import Console
+
+from analysis.command import add_output_flag
+from analysis.output import check_writable
+from analysis.report import (
+    ReportSettings,
+    accuracy_task,
+    collect,
+    finish_tasks,
+    perform_quietly,
+    print_report,
+    tasks_of,
+    two_processes,
+    write_report,
+)
+from implicit.command import CommandParser, add_config_flags, given_fields, run_command
+from implicit.recipes import recipe
+from implicit.run_dir import load_run
+from implicit.train import train
+from implicit.train_config import TrainConfig
+from implicit.validation import validated
+
+TASK = "parity"
+IMPLICIT = "implicit-mamba2"
+CONTROLS = ("mamba2", "lstm")
+
+
+class DemoSettings(ReportSettings):
+    """How the demo trains and how much it looks at.
+
+    Example:
+        >>> DemoSettings().training_seed
+        0
+    """
+
+    training_seed: NonNegativeInt = Field(default=0, description="seed of the three training runs")
+    steps: PositiveInt | None = Field(
+        default=None, description="training steps of every model; those of the recipe if none"
+    )
+
+
+def demo_config(model: str, settings: DemoSettings) -> TrainConfig:
+    """Return how a model is trained in the demo: by the recipe.
+
+    Example:
+        >>> demo_config("lstm", DemoSettings(steps=10)).warmup_steps
+        10
+    """
+    config = recipe(TASK, model, seed=settings.training_seed)
+    if settings.steps is None:
+        return config
+    warmup = min(config.warmup_steps, settings.steps)
+    return recipe(TASK, model, seed=settings.training_seed, steps=settings.steps, warmup_steps=warmup)
+
+
+def train_controls(folder: Path, settings: DemoSettings) -> dict[str, float]:
+    """Train the controls one after the other, without progress bars, and return the seconds of each.
+
+    Raises:
+        InputError: if the folder holds other runs.
+        OSError: if it cannot be written.
+    """
+    seconds = {}
+    for model in CONTROLS:
+        began = time.monotonic()
+        train(demo_config(model, settings), folder / "runs" / model, progress=False)
+        seconds[model] = time.monotonic() - began
+    return seconds
+
+
+def run_demo(folder: Path, settings: DemoSettings, command: str, console: Console) -> dict[str, Any]:
+    """Train, analyse, and write the report.
+
+    Args:
+        folder: of the demo; made if it does not exist.
+        settings: how.
+        command: that makes the report again.
+        console: gets a line for every part that is done.
+
+    Returns:
+        The content of ``report.json``.
+
+    Raises:
+        InputError: if the folder holds runs of another configuration.
+        OSError: if it cannot be written.
+    """
+    began = time.monotonic()
+    console.print(
+        f"Training {IMPLICIT} on {TASK}; in a second process {' and '.join(CONTROLS)}", highlight=False
+    )
+    with two_processes() as pool:
+        controls = pool.submit(train_controls, folder, settings)
+        with one_thread():
+            implicit_began = time.monotonic()
+            train(demo_config(IMPLICIT, settings), folder / "runs" / IMPLICIT)
+            parts = {f"training of {IMPLICIT}": time.monotonic() - implicit_began}
+        parts |= {f"training of {model}": seconds for model, seconds in controls.result().items()}
+        for part, seconds in parts.items():
+            console.print(f"  {seconds:6.1f} s  {part}", highlight=False)
+        runs = [load_run(folder / "runs" / model) for model in (IMPLICIT, *CONTROLS)]
+        first, *rest = runs
+        tasks = [*tasks_of(first, folder, settings), accuracy_task(runs, folder, settings)]
+        tasks += [task for run in rest for task in tasks_of(run, folder, settings)]
+        console.print("Analysing, two tasks at a time", highlight=False)
+        parts |= finish_tasks({pool.submit(perform_quietly, task): task.label for task in tasks}, console)
+    report = collect(runs, folder, settings, time.monotonic() - began, parts, command)
+    write_report(report, folder)
+    return report
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread, then as many as before.
+
+    Example:
+        >>> before = torch.get_num_threads()
+        >>> with one_thread():
+        ...     torch.get_num_threads()
+        1
+        >>> torch.get_num_threads() == before
+        True
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _command(argv: Sequence[str] | None) -> None:
+    parser = CommandParser(
+        "python -m analysis.demo",
+        "Train three models on parity, verify Theorem 1 on their weights, write a report.",
+    )
+    add_output_flag(parser, "out/demo")
+    add_config_flags(parser, DemoSettings, title="settings")
+    arguments = parser.parse_args(argv)
+    settings = validated(DemoSettings, given_fields(arguments, DemoSettings))
+    folder = Path(arguments.out if arguments.out is not None else "out/demo")
+    check_writable(folder)
+    console = Console()
+    command = " ".join(["python -m analysis.demo", *(argv if argv is not None else sys.argv[1:])])
+    print_report(run_demo(folder, settings, command, console), folder, console)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    return run_command(_command, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
