@@ -1,0 +1,1 @@
+"""What the toolkit costs, timed behind correctness checks: ``python -m benchmarks [NAME ...] [--list]``."""

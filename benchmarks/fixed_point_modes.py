@@ -1,0 +1,69 @@
+"""What simultaneous and sequential evaluation of the stored parity model cost at three lengths."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from benchmarks.frame import Benchmark, Case, Contender, IncorrectError
+from implicit import ImplicitMamba2, load_run
+from implicit.fixed_point import Stopping
+from implicit.model import Mode, SequenceSolution
+from implicit.streams import Stream, draw_batch
+
+RUN = "parity"
+SEQUENCES = 16
+LENGTHS = (32, 128, 256)
+MODES: tuple[Mode, Mode] = ("simultaneous", "sequential")
+STOPPING = Stopping(rtol=1e-3, max_iterations=1000)
+
+
+def cases() -> Iterator[Case]:
+    run = load_run(RUN)
+    model = run.model
+    assert isinstance(model, ImplicitMamba2)
+    for length in LENGTHS:
+        tokens, labels = draw_batch(run.task, SEQUENCES, length, 0, Stream.TEST, length)
+        solutions = {mode: solve(model, tokens, mode) for mode in MODES}
+        yield Case(
+            parameters={"run": RUN, "sequences": SEQUENCES, "length": length, "rtol": STOPPING.rtol},
+            check=partial(check, solutions, labels),
+            contenders=tuple(
+                Contender(
+                    mode,
+                    partial(solve, model, tokens, mode),
+                    {"token_evaluations": evaluations(solutions[mode], mode)},
+                )
+                for mode in MODES
+            ),
+            turns=3,
+        )
+
+
+@torch.no_grad()
+def solve(model: ImplicitMamba2, tokens: Tensor, mode: Mode) -> SequenceSolution:
+    return model.solve(tokens, mode, stopping=STOPPING)
+
+
+def evaluations(solution: SequenceSolution, mode: Mode) -> int:
+    """Evaluations of Φ of one token; what is solved together goes on until the last of it is done."""
+    batch, length = solution.iterations.shape
+    if mode == "simultaneous":
+        return int(solution.iterations.max()) * batch * length
+    return int(solution.iterations.max(dim=0).values.sum()) * batch
+
+
+def check(solutions: dict[Mode, SequenceSolution], labels: Tensor) -> None:
+    """Both modes converge at every token and decode the same answers, the right ones."""
+    for mode, solution in solutions.items():
+        if solution.share_converged < 1:
+            raise IncorrectError(f"{mode}: only {solution.share_converged:.2%} of the tokens converged")
+        right = (solution.logits.argmax(-1) == labels).double().mean().item()
+        if right < 1:
+            raise IncorrectError(f"{mode}: only {right:.2%} of the answers are right")
+
+
+BENCHMARK = Benchmark(
+    "fixed_point_modes", "Simultaneous against sequential evaluation of the parity model", cases
+)

@@ -1,0 +1,94 @@
+"""Our Mamba-2 cell against the mixer of `transformers` with the same weights, on a CPU."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.frame import Benchmark, Case, Contender, IncorrectError
+from implicit.cells import Mamba2Cell
+
+SIZES = (
+    {"batch": 8, "length": 256, "d_model": 256, "expand": 2, "d_state": 64, "head_size": 64},
+    {"batch": 64, "length": 32, "d_model": 32, "expand": 2, "d_state": 16, "head_size": 16},
+)
+"""A layer of a small language model, and that of the parity recipe."""
+TOLERANCE = 1e-4
+"""Of float32 outputs and gradients, relative to their largest entry: the two sum in another order."""
+
+
+def cases() -> Iterator[Case]:
+    for sizes in SIZES:
+        cell, mixer, inputs = contenders(**sizes)
+        for passes in ("forward", "forward+backward"):
+            run: Callable[[nn.Module, Tensor], object] = forward if passes == "forward" else forward_backward
+            yield Case(
+                parameters={"passes": passes, **sizes},
+                check=partial(check, cell, mixer, inputs),
+                contenders=(
+                    Contender("ours", partial(run, cell, inputs)),
+                    Contender("transformers", partial(run, mixer, inputs)),
+                ),
+                turns=7,
+            )
+
+
+def contenders(
+    batch: int, length: int, d_model: int, expand: int, d_state: int, head_size: int
+) -> tuple[Mamba2Cell, nn.Module, Tensor]:
+    """Our cell, the mixer with a copy of its weights, and inputs."""
+    # Imported where it is used: it takes seconds, and the other benchmarks do without.
+    from transformers import Mamba2Config
+    from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
+
+    torch.manual_seed(0)
+    cell = Mamba2Cell(d_model, d_state, expand=expand, head_size=head_size)
+    config = Mamba2Config(
+        hidden_size=d_model,
+        state_size=d_state,
+        expand=expand,
+        num_heads=cell.heads,
+        head_dim=head_size,
+        n_groups=1,
+        chunk_size=64,  # ours; the default of 256 would pad short sequences to 256 tokens
+        num_hidden_layers=1,
+    )
+    mixer = Mamba2Mixer(config, 0)
+    mixer.load_state_dict(cell.state_dict())
+    return cell, mixer, torch.randn(batch, length, d_model)
+
+
+def outputs_of(layer: nn.Module, inputs: Tensor) -> Tensor:
+    outputs = layer(inputs)
+    return outputs[0] if isinstance(outputs, tuple) else outputs
+
+
+@torch.no_grad()
+def forward(layer: nn.Module, inputs: Tensor) -> Tensor:
+    return outputs_of(layer, inputs)
+
+
+def forward_backward(layer: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
+    outputs = outputs_of(layer, inputs)
+    names, parameters = zip(*layer.named_parameters(), strict=True)
+    return {
+        "outputs": outputs,
+        **dict(zip(names, torch.autograd.grad((outputs**2).sum(), parameters), strict=True)),
+    }
+
+
+def check(cell: Mamba2Cell, mixer: nn.Module, inputs: Tensor) -> None:
+    """Outputs and the gradients of all parameters are equal."""
+    theirs = forward_backward(mixer, inputs)
+    for name, ours in forward_backward(cell, inputs).items():
+        difference = ((ours - theirs[name]).abs().max() / theirs[name].abs().max()).item()
+        if not difference <= TOLERANCE:
+            raise IncorrectError(
+                f"{name} differs from that of transformers by {difference:.2g} of the largest entry"
+            )
+
+
+BENCHMARK = Benchmark(
+    "mamba2_cell", "Our Mamba-2 cell against the mixer of transformers, same weights", cases
+)
