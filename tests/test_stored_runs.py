@@ -82,8 +82,8 @@ def test_modes_agree_on_stored_runs(name: str) -> None:
     run = load_run(name)
     assert isinstance(run.model, ImplicitMamba2)
     tokens, _ = sample_sequences(run.task, 4, 32, SEED)
-    # Both modes stop at a relative residual of 1e-5. An error in a latent is passed on to later tokens, so the
-    # distance between the modes may be larger than that; 1e-2 is far below the distance of two fixed points,
-    # which is of order 1.
+    # Both modes stop at a relative residual of 1e-5. An error in a latent is passed on to later tokens, so
+    # the distance between the modes may be larger than that; 1e-2 is far below the distance of two fixed
+    # points, which is of order 1.
     with torch.no_grad():
         assert_modes_agree(run.model, tokens, tolerance=1e-2, stopping=Stopping(rtol=1e-5))
