@@ -70,7 +70,7 @@ class Spectrum:
         complete: whether they are all of them, or only those of largest modulus.
 
     Example:
-        >>> Spectrum.of(torch.tensor([[0.0, 1.0], [-1.0, 0.0]])).values.round(12)
+        >>> Spectrum.of(torch.tensor([[0.0, 1.0], [-1.0, 0.0]]).double()).values.round(12)
         array([0.+1.j, 0.-1.j])
     """
 
