@@ -229,6 +229,8 @@ def draw(found: LengthAnalysis) -> Figure:
                 if several_of_a_model
                 else MODEL_COLORS.get(result.run.model, spare[0])
             )
+            # The first is drawn broadest, so that runs of equal accuracy show behind one another.
+            breadth = 1 - number / max(1, len(found.runs) - 1)
             accuracies = np.array([result.accuracy(length) for length in lengths])
             bounds = np.array([result.interval(length, settings.confidence) for length in lengths]).T
             by_length.errorbar(
@@ -237,10 +239,18 @@ def draw(found: LengthAnalysis) -> Figure:
                 yerr=np.abs(bounds - accuracies),
                 marker=marker,
                 color=color,
-                capsize=3,
+                capsize=3 + 3 * breadth,
+                linewidth=1.2 + 3 * breadth,
+                elinewidth=1.2,
+                markersize=5 + 5 * breadth,
                 label=result.run.name,
             )
-            by_position.plot(_running(result.correct.mean(axis=0)), color=color, label=result.run.name)
+            by_position.plot(
+                _running(result.correct.mean(axis=0)),
+                color=color,
+                linewidth=1.2 + 3 * breadth,
+                label=result.run.name,
+            )
         for axes in (by_length, by_position):
             for chance in {result.chance for result in found.runs}:
                 axes.axhline(chance, color=GREY, linewidth=0.8, linestyle=":", label="chance")
