@@ -1,18 +1,20 @@
 """Backward kernels: the gradients within the chunks, once the state and its gradient have been carried.
 
-In the notation of `forward`, with u_j = Δ_j x_j, a_k = Δ_k A, h the state that enters the chunk, g the gradient
-of the one that leaves it, S_ij = C_i · B_j and V_ij = dy_i · x_j (L_ij = 0 for j > i):
+In the notation of `forward`, with u_j = Δ_j x_j, a_k = Δ_k A, h the state that enters the chunk, g the
+gradient of the one that leaves it, S_ij = C_i · B_j and V_ij = dy_i · x_j (L_ij = 0 for j > i):
 
-    du_j = Σ_i S_ij L_ij dy_i + t_j g B_j                  dx_j = Δ_j du_j
-    dB_j = Σ_i L_ij V_ij Δ_j C_i + t_j gᵀ u_j              summed over the heads of the group
-    dC_i = Σ_j L_ij V_ij Δ_j B_j + e_i hᵀ dy_i             likewise
-    dΔ_k = x_k · du_k + A da_k                             dA = Σ_k Δ_k da_k
-    da_k = Σ_{j < k ≤ i} S_ij L_ij V_ij Δ_j + Σ_{i ≥ k} e_i dy_i · h C_i + Σ_{j < k} t_j u_j · g B_j + w ⟨g, h⟩
+    du_j = Σ_i S_ij L_ij dy_i + t_j g B_j              dx_j = Δ_j du_j
+    dB_j = Σ_i L_ij V_ij Δ_j C_i + t_j gᵀ u_j          summed over the heads of the group
+    dC_i = Σ_j L_ij V_ij Δ_j B_j + e_i hᵀ dy_i         likewise
+    dΔ_k = x_k · du_k + A da_k                         dA = Σ_k Δ_k da_k
+    da_k = Σ_{j < k ≤ i} S_ij L_ij V_ij Δ_j            decays from token to token
+           + Σ_{i ≥ k} e_i dy_i · h C_i                from the start to a token
+           + Σ_{j < k} t_j u_j · g B_j                 from a token to the end
+           + w ⟨g, h⟩                                  over the whole chunk
 
-a_k is in every decay that passes token k, which the four terms of da_k list: from token to token, from the
-start, to the end, and over the whole chunk. They are summed as they stand. The shorter way, the running sum of
-y_i · dy_i − u_i · du_i, leaves rounding errors of the whole chunk where da_k itself is zero, and dΔ multiplies
-them by A.
+The terms of da_k, one for each kind of decay that passes token k, are summed as they stand. The shorter way,
+the running sum of y_i · dy_i − u_i · du_i, leaves rounding errors of the whole chunk where da_k itself is
+zero, and dΔ multiplies them by A.
 """
 
 import torch
@@ -137,7 +139,9 @@ def input_gradient_kernel(
     inside = scores * products
     along_x = tl.sum(inside, 1) + to_end * inward  # x_j · du_j
     inside *= step_size[:, None]
-    passing = tl.cumsum(inside, 1, reverse=True) + (to_end * step_size * inward)[:, None]  # [token j, token k]
+    passing = (
+        tl.cumsum(inside, 1, reverse=True) + (to_end * step_size * inward)[:, None]
+    )  # [token j, token k]
     passing = tl.sum(tl.where(token[:, None] < token[None, :], passing, 0.0), 0)
     da = passing + tl.cumsum(from_start * outward, 0, reverse=True) + whole * across
     tl.store(ddt + own_row + token * heads, along_x + rate * da, mask=token < remaining)
@@ -178,7 +182,7 @@ def projection_gradient_kernel(
     BLOCK_P: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """Gradients of B and C from one chunk, for a tile of state_size, summed over a part of a group's heads."""
+    """Gradients of B and C from one chunk, for a tile of state_size, summed over some heads of a group."""
     program = tl.program_id(0)
     tiles_n: tl.constexpr = (STATE_SIZE + BLOCK_N - 1) // BLOCK_N
     n = (program % tiles_n) * BLOCK_N + tl.arange(0, BLOCK_N)

@@ -9,8 +9,8 @@ import triton.language as tl
 
 from implicit.ops.ssd.triton_kernels.launch import INTERPRETED
 
-# The interpreter holds bfloat16 as bit patterns and would multiply those as integers. Products of bfloat16 are
-# exact in float32, so widening the operands there gives what a tensor core gives.
+# The interpreter holds bfloat16 as bit patterns and would multiply those as integers. Products of bfloat16
+# are exact in float32, so widening the operands there gives what a tensor core gives.
 WIDEN = tl.constexpr(INTERPRETED)
 
 
@@ -47,9 +47,7 @@ def load_steps(start, stride, token, count):
 def store_rows(start, stride, rows, row_count, columns, WIDTH: tl.constexpr, tile):
     """Store the tile [rows, columns] in the element type of the pointer; nothing outside."""
     inside = (rows[:, None] < row_count) & (columns[None, :] < WIDTH)
-    tl.store(
-        start + rows[:, None] * stride + columns[None, :], tile.to(start.dtype.element_ty), mask=inside
-    )
+    tl.store(start + rows[:, None] * stride + columns[None, :], tile.to(start.dtype.element_ty), mask=inside)
 
 
 @triton.jit

@@ -197,7 +197,8 @@ def carry(
 
     Example:
         >>> x, dt, B = torch.ones(1, 70, 2, 16), torch.ones(1, 70, 2), torch.ones(1, 70, 1, 32)
-        >>> launch, entering, final = carry(x, B, dt, -torch.ones(2), torch.zeros(1, 2, 16, 32), reverse=False)
+        >>> state = torch.zeros(1, 2, 16, 32)
+        >>> launch, entering, final = carry(x, B, dt, -torch.ones(2), state, reverse=False)
         >>> entering.shape, launch.programs
         (torch.Size([1, 2, 2, 16, 32]), 2)
     """
@@ -224,7 +225,9 @@ def carry(
     return launch, carried, last
 
 
-def outputs(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, entering: Tensor) -> tuple[Launch, Tensor]:
+def outputs(
+    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, entering: Tensor
+) -> tuple[Launch, Tensor]:
     """Plan the outputs of all chunks.
 
     Args:

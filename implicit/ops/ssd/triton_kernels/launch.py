@@ -15,8 +15,11 @@ INTERPRETED: bool = triton.knobs.runtime.interpret
 CHUNK_SIZE = 64
 """Tokens a chunk. `device.log_decay_sums` is exact up to this size."""
 
-SIZES = range(1, 257)
-"""Head and state sizes that the kernels take; tiles are padded to powers of two of at least 16."""
+LARGEST = 256
+"""Largest head_size and state_size. Smaller ones need not be powers of two: tiles are padded."""
+
+DTYPES = (torch.float32, torch.bfloat16)
+"""Element types of x, B and C; sums are in float32 with either."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Shape:
 
     @classmethod
     def of(cls, x: Tensor, B: Tensor) -> Self:
-        """Read the sizes off x, ``[batch, length, heads, head_size]``, and B, ``[.., groups, state_size]``."""
+        """Read the sizes off x, ``[batch, length, heads, head_size]``, and B, ``[..., state_size]``."""
         batch, length, heads, head_size = x.shape
         return cls(batch, length, heads, B.shape[2], head_size, B.shape[3])
 
@@ -89,8 +92,8 @@ class Tiles:
         return {"BLOCK_P": self.block_p, "BLOCK_N": self.block_n}
 
 
-# Largest tile of each kernel, by the width of an element. float32 tiles are half as wide, so that operands take
-# the same shared memory as in bfloat16 and stay within the 64 KiB of gfx942.
+# Largest tile of each kernel, by the width of an element. float32 tiles are half as wide, so that operands
+# take the same shared memory as in bfloat16 and stay within the 64 KiB of gfx942.
 TILES: dict[tuple[str, int], Tiles] = {
     ("carry", 2): Tiles(block_p=64, block_n=64, warps=4, stages=2),
     ("carry", 4): Tiles(block_p=32, block_n=32, warps=4, stages=2),

@@ -4,15 +4,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from automata.errors import InputError
+from implicit.ops.ssd.backends import Request, triton_refusal
 from implicit.ops.ssd.triton_kernels.backward import input_gradients, projection_gradients
 from implicit.ops.ssd.triton_kernels.forward import carry, outputs
-from implicit.ops.ssd.triton_kernels.launch import INTERPRETED, SIZES
-
-DTYPES = (torch.float32, torch.bfloat16)
-"""Element types of x, B and C; sums are in float32 with either."""
 
 
 class _Scan(torch.autograd.Function):
@@ -29,12 +25,15 @@ class _Scan(torch.autograd.Function):
         return y, final_state
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], _output: tuple[Tensor, Tensor]) -> None:
         ctx.save_for_backward(*inputs)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, dy: Tensor, final_gradient: Tensor) -> tuple[Tensor, ...]:
+        if torch.is_grad_enabled():
+            raise InputError(
+                "create_graph is True; the triton backend has first derivatives only, use backend='chunked'"
+            )
         x, dt, A, B, C, initial_state = ctx.saved_tensors
         walk, entering, _ = carry(x, B, dt, A, initial_state, reverse=False)
         walk.run()
@@ -76,8 +75,8 @@ def ssd_triton(
         The outputs, shaped like ``x`` and of its dtype, and the state after the last token, float32.
 
     Raises:
-        InputError: for a dtype or a size that the kernels do not take, for tensors of several dtypes, and for
-            tensors on a CPU outside Triton's interpreter.
+        InputError: for a dtype or a size that the kernels do not take, for x, B and C of several dtypes, for
+            tensors on a CPU outside Triton's interpreter, and in a backward pass with ``create_graph=True``.
 
     Source:
         Dao & Gu 2024, arXiv 2405.21060, section 6; gradients derived in `triton_kernels.backward`.
@@ -92,43 +91,11 @@ def ssd_triton(
         >>> y.flatten().tolist(), state.item()
         ([1.0, 3.0, 6.0], 6.0)
     """
-    check_request(x, dt, A, B, C, initial_state)
+    refusal = triton_refusal(Request.of(x, B, C))
+    if refusal is not None:
+        raise InputError(refusal)
     if initial_state is None:
         batch, _, heads, head_size = x.shape
         initial_state = x.new_zeros(batch, heads, head_size, B.shape[3], dtype=torch.float32)
     y, final_state = _Scan.apply(x, dt, A, B, C, initial_state)
     return y, final_state
-
-
-def check_request(
-    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initial_state: Tensor | None = None
-) -> None:
-    """Raise InputError where the kernels cannot take these tensors; shapes are assumed to fit each other.
-
-    Example:
-        >>> x, dt, B = torch.ones(1, 1, 1, 300), torch.ones(1, 1, 1), torch.ones(1, 1, 1, 16)
-        >>> check_request(x, dt, -torch.ones(1), B, B)
-        Traceback (most recent call last):
-        automata.errors.InputError: head_size is 300; the triton backend takes 1 to 256, use backend='chunked'
-    """
-    for name, tensor in (("x", x), ("B", B), ("C", C)):
-        if tensor.dtype not in DTYPES:
-            raise InputError(
-                f"{name} is {tensor.dtype}; the triton backend takes torch.float32 and torch.bfloat16, "
-                "cast it or use backend='chunked'"
-            )
-        if tensor.dtype != x.dtype:
-            raise InputError(f"{name} is {tensor.dtype} and x is {x.dtype}; cast both to the same dtype")
-    for name, tensor in (("dt", dt), ("A", A), ("initial_state", initial_state)):
-        if tensor is not None and not tensor.is_floating_point():
-            raise InputError(f"{name} is {tensor.dtype}; give it in a floating dtype")
-    for name, size in (("head_size", x.shape[3]), ("state_size", B.shape[3])):
-        if size not in SIZES:
-            raise InputError(
-                f"{name} is {size}; the triton backend takes {SIZES.start} to {SIZES.stop - 1}, "
-                "use backend='chunked'"
-            )
-    if x.device.type != "cuda" and not INTERPRETED:
-        raise InputError(
-            f"x is on {x.device}; move the tensors to a GPU, or set TRITON_INTERPRET=1 before Triton is imported"
-        )
