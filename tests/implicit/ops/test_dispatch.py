@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from implicit.ops import explain
 from implicit.ops.ssd import BACKENDS, backends, ssd
 from implicit.ops.ssd.backends import Request
 
-ARGUMENTS: dict[str, Tensor] = {
+ARGUMENTS: dict[str, Any] = {
     "x": torch.ones(2, 3, 4, 16),
     "dt": torch.ones(2, 3, 4),
     "A": -torch.ones(4),
@@ -31,9 +32,7 @@ def test_on_a_cpu_auto_is_chunked() -> None:
     explanation = explain("cpu")
     assert explanation.chosen == "chunked"
     assert "on cpu" in explanation.reason
-    for result, expected in zip(
-        ssd(*ARGUMENTS.values()), ssd(*ARGUMENTS.values(), backend="chunked"), strict=True
-    ):
+    for result, expected in zip(ssd(**ARGUMENTS), ssd(**ARGUMENTS, backend="chunked"), strict=True):
         assert torch.equal(result, expected)
     assert Mamba2Cell(d_model=16, d_state=16, head_size=16).backend == "auto"
 
