@@ -1,7 +1,7 @@
 """The SSD scan on a GPU: our Triton kernels, mamba_ssm's and our chunked path, side by side in one run.
 
 Run ``python -m benchmarks.gpu_ssd [--out OUT.json]`` on a machine with a GPU. Each backend is first compared
-with the float64 definition, results and all gradients; one that fails reports no speed. ``--check-only`` stops
+with the float64 definition, results and all gradients; one that fails reports no speed. ``--check-only`` ends
 there, and needs no GPU: the kernels then run in Triton's interpreter, at a size that it can bear.
 
 Times are medians over rounds; in a round every backend runs once, so that clocks and neighbours are shared.

@@ -80,7 +80,7 @@ def input_gradient_kernel(
     batch = (program // chunks).to(tl.int64)
     token = tl.arange(0, CHUNK)
     start = chunk * CHUNK
-    remaining = length - start
+    remaining = tl.minimum(length - start, CHUNK).to(tl.int32)
     group = head // heads_per_group
 
     x_start = x + batch * x_batch + start * x_token + head * HEAD_SIZE
@@ -196,7 +196,7 @@ def projection_gradient_kernel(
     batch = (program // chunks).to(tl.int64)
     token = tl.arange(0, CHUNK)
     start = chunk * CHUNK
-    remaining = length - start
+    remaining = tl.minimum(length - start, CHUNK).to(tl.int32)
 
     weights = tl.zeros((CHUNK, CHUNK), tl.float32)  # Σ_heads L_ij V_ij Δ_j
     key_gradient = tl.zeros((CHUNK, BLOCK_N), tl.float32)

@@ -27,14 +27,14 @@ def dot(left, right, accumulator):
 def load_rows(start, stride, rows, row_count, columns, WIDTH: tl.constexpr):
     """Load the tile [rows, columns] of a matrix whose rows are packed and ``stride`` apart; zero outside."""
     inside = (rows[:, None] < row_count) & (columns[None, :] < WIDTH)
-    return tl.load(start + rows[:, None] * stride + columns[None, :], mask=inside, other=0.0)
+    return tl.load(start + (rows[:, None] * stride + columns[None, :]), mask=inside, other=0.0)
 
 
 @triton.jit
 def load_columns(start, stride, rows, row_count, columns, WIDTH: tl.constexpr):
     """Load the transposed tile [columns, rows] of the same matrix."""
     inside = (columns[:, None] < WIDTH) & (rows[None, :] < row_count)
-    return tl.load(start + rows[None, :] * stride + columns[:, None], mask=inside, other=0.0)
+    return tl.load(start + (rows[None, :] * stride + columns[:, None]), mask=inside, other=0.0)
 
 
 @triton.jit
@@ -47,7 +47,9 @@ def load_steps(start, stride, token, count):
 def store_rows(start, stride, rows, row_count, columns, WIDTH: tl.constexpr, tile):
     """Store the tile [rows, columns] in the element type of the pointer; nothing outside."""
     inside = (rows[:, None] < row_count) & (columns[None, :] < WIDTH)
-    tl.store(start + rows[:, None] * stride + columns[None, :], tile.to(start.dtype.element_ty), mask=inside)
+    tl.store(
+        start + (rows[:, None] * stride + columns[None, :]), tile.to(start.dtype.element_ty), mask=inside
+    )
 
 
 @triton.jit

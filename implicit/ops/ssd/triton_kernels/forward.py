@@ -82,7 +82,7 @@ def carry_kernel(
         own_chunk = ((batch * chunks + chunk) * heads + head) * HEAD_SIZE * STATE_SIZE
         store_rows(carried + own_chunk, STATE_SIZE, p, HEAD_SIZE, n, STATE_SIZE, state)
 
-        remaining = length - start
+        remaining = tl.minimum(length - start, CHUNK).to(tl.int32)
         step_size = load_steps(dt + batch * dt_batch + start * dt_token + head, dt_token, token, remaining)
         coarse, fine = log_decay_sums(step_size, rate)
         from_start, to_end, whole = decay_over_chunk(coarse, fine, token, CHUNK)
@@ -149,7 +149,7 @@ def output_kernel(
     batch = (program // chunks).to(tl.int64)
     token = tl.arange(0, CHUNK)
     start = chunk * CHUNK
-    remaining = length - start
+    remaining = tl.minimum(length - start, CHUNK).to(tl.int32)
     group = head // heads_per_group
 
     B_start = B + batch * B_batch + start * B_token + group * STATE_SIZE

@@ -92,16 +92,16 @@ class Tiles:
         return {"BLOCK_P": self.block_p, "BLOCK_N": self.block_n}
 
 
-# Largest tile of each kernel, by the width of an element. float32 tiles are half as wide, so that operands
-# take the same shared memory as in bfloat16 and stay within the 64 KiB of gfx942.
+# Largest tile of each kernel, by the width of an element, chosen for the fewest registers spilled when compiled
+# for sm_80, sm_90 and gfx942 (benchmarks/triton_compilation.py); not yet by time on a GPU.
 TILES: dict[tuple[str, int], Tiles] = {
     ("carry", 2): Tiles(block_p=64, block_n=64, warps=4, stages=2),
     ("carry", 4): Tiles(block_p=32, block_n=32, warps=4, stages=2),
     ("output", 2): Tiles(block_p=64, block_n=64, warps=4, stages=2),
-    ("output", 4): Tiles(block_p=32, block_n=32, warps=4, stages=2),
-    ("input_gradient", 2): Tiles(block_p=64, block_n=64, warps=8, stages=1),
-    ("input_gradient", 4): Tiles(block_p=32, block_n=32, warps=8, stages=1),
-    ("projection_gradient", 2): Tiles(block_p=64, block_n=64, warps=8, stages=1),
+    ("output", 4): Tiles(block_p=32, block_n=32, warps=8, stages=2),
+    ("input_gradient", 2): Tiles(block_p=64, block_n=32, warps=8, stages=1),
+    ("input_gradient", 4): Tiles(block_p=16, block_n=32, warps=8, stages=1),
+    ("projection_gradient", 2): Tiles(block_p=64, block_n=32, warps=8, stages=1),
     ("projection_gradient", 4): Tiles(block_p=32, block_n=32, warps=8, stages=1),
 }
 
