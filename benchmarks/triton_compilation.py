@@ -40,24 +40,33 @@ SHARED_LIMITS = {"sm_80": 163 * 1024, "sm_90": 227 * 1024, "gfx942": 64 * 1024} 
 
 # (head_size, state_size): each tile size once, sizes that fill no tile, and the largest.
 SIZES = ((16, 16), (16, 128), (64, 16), (32, 32), (64, 64), (64, 128), (100, 70), (256, 256))
-CASES = [(*sizes, dtype, tuple(TARGETS)) for sizes in SIZES for dtype in (torch.bfloat16, torch.float32)]
+# (batch, length, heads): many of each, and the least there is. Triton makes constants of sizes that are 1.
+LARGE, LEAST = (8, 2048, 24), (1, 1, 1)
+CASES = [
+    (*sizes, dtype, scan, tuple(TARGETS))
+    for sizes, scan in [*((sizes, LARGE) for sizes in SIZES), ((16, 16), LEAST)]
+    for dtype in (torch.bfloat16, torch.float32)
+]
 QUICK_CASES = [
-    (64, 128, torch.bfloat16, tuple(TARGETS)),
-    (100, 70, torch.float32, ("sm_90",)),
-    (16, 16, torch.float32, ("gfx942",)),
+    (64, 128, torch.bfloat16, LARGE, tuple(TARGETS)),
+    (100, 70, torch.float32, LARGE, ("sm_90",)),
+    (16, 16, torch.float32, LEAST, ("sm_80", "gfx942")),
 ]
 POINTERS = {torch.float32: "*fp32", torch.bfloat16: "*bf16"}
 
 
-def launches(head_size: int, state_size: int, dtype: torch.dtype) -> Iterator[tuple[str, Launch]]:
-    """Every launch of a forward and a backward pass at batch 8, 2048 tokens, 24 heads in one group."""
+def launches(
+    head_size: int, state_size: int, dtype: torch.dtype, scan: tuple[int, int, int]
+) -> Iterator[tuple[str, Launch]]:
+    """Every launch of a forward and a backward pass, all heads in one group."""
+    batch, length, heads = scan
 
     def empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.empty(*shape, dtype=dtype, device="meta")
 
-    x = empty(8, 2048, 24, head_size, dtype=dtype)
-    B = empty(8, 2048, 1, state_size, dtype=dtype)
-    dt, A, state = empty(8, 2048, 24), empty(24), empty(8, 24, head_size, state_size)
+    x = empty(batch, length, heads, head_size, dtype=dtype)
+    B = empty(batch, length, 1, state_size, dtype=dtype)
+    dt, A, state = empty(batch, length, heads), empty(heads), empty(batch, heads, head_size, state_size)
     walk, entering, _ = carry(x, B, dt, A, state, reverse=False)
     yield "carry", walk
     yield "output", outputs(x, dt, A, B, B, entering)[0]
@@ -102,9 +111,15 @@ def resources(assembly: dict[str, object]) -> dict[str, int]:
     return {"registers": int(registers), "spilled_bytes": int(stack) + int(local)}
 
 
-def compile_case(head_size: int, state_size: int, dtype: torch.dtype, targets: tuple[str, ...]) -> list[dict]:
+def compile_case(
+    head_size: int,
+    state_size: int,
+    dtype: torch.dtype,
+    scan: tuple[int, int, int],
+    targets: tuple[str, ...],
+) -> list[dict]:
     rows = []
-    for name, launch in launches(head_size, state_size, dtype):
+    for name, launch in launches(head_size, state_size, dtype, scan):
         for target in targets:
             start = time.perf_counter()
             options = {"num_warps": launch.tiles.warps, "num_stages": launch.tiles.stages}
@@ -114,6 +129,7 @@ def compile_case(head_size: int, state_size: int, dtype: torch.dtype, targets: t
                 "dtype": str(dtype).removeprefix("torch."),
                 "head_size": head_size,
                 "state_size": state_size,
+                "batch_length_heads": scan,
                 "target": target,
                 "tile": [launch.tiles.block_p, launch.tiles.block_n],
                 "warps": launch.tiles.warps,

@@ -92,8 +92,8 @@ class Tiles:
         return {"BLOCK_P": self.block_p, "BLOCK_N": self.block_n}
 
 
-# Largest tile of each kernel, by the width of an element, chosen for the fewest registers spilled when compiled
-# for sm_80, sm_90 and gfx942 (benchmarks/triton_compilation.py); not yet by time on a GPU.
+# Largest tile of each kernel, by the width of an element: those that spill the fewest registers when compiled
+# for sm_80, sm_90 and gfx942 (benchmarks/triton_compilation.py). Not yet chosen by time on a GPU.
 TILES: dict[tuple[str, int], Tiles] = {
     ("carry", 2): Tiles(block_p=64, block_n=64, warps=4, stages=2),
     ("carry", 4): Tiles(block_p=32, block_n=32, warps=4, stages=2),
