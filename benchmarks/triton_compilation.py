@@ -13,7 +13,6 @@ import os
 import re
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -121,7 +120,6 @@ def compile_case(
     rows = []
     for name, launch in launches(head_size, state_size, dtype, scan):
         for target in targets:
-            start = time.perf_counter()
             options = {"num_warps": launch.tiles.warps, "num_stages": launch.tiles.stages}
             compiled = triton.compile(source(launch), target=TARGETS[target], options=options)
             row = {
@@ -137,7 +135,6 @@ def compile_case(
                 "shared_bytes": compiled.metadata.shared,
                 "shared_limit": SHARED_LIMITS[target],
                 **resources(compiled.asm),
-                "seconds": round(time.perf_counter() - start, 1),
             }
             rows.append(row)
             spilled = row.get("spilled_bytes", row.get("spilled_registers"))
