@@ -19,7 +19,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from rich.table import Table
 from torch import Tensor
 
-from analysis.agreement_drawing import draw
+from analysis.agreement_drawing import draw as draw
 from analysis.command import Analysis, SampleSettings, number, settings_from
 from analysis.fixed_point_search import TokenFixedPoints, search_fixed_points, states_before
 from analysis.output import RunIdentity

@@ -23,8 +23,13 @@ from tqdm import tqdm
 
 from analysis.command import add_output_flag, print_tables, settings_from
 from analysis.figures import COLORS, GREY, MODEL_COLORS, new_figure, powers_of_two, styled
-from analysis.output import RunIdentity, check_writable, default_folder, write_analysis
-from automata.errors import InputError
+from analysis.output import (
+    RunIdentity,
+    check_writable,
+    default_folder,
+    require_different_names,
+    write_analysis,
+)
 from implicit.command import CommandParser, add_config_flags, given_fields, run_command
 from implicit.evaluation import REPORTED_TOKENS
 from implicit.fixed_point import Stopping
@@ -67,8 +72,8 @@ def wilson_interval(mean: float, count: int, confidence: float = 0.95) -> tuple[
 
     The values are one a sequence: the share of its last ten tokens that are right. Their errors come
     together, so that the sequences are the independent units. A variable in [0, 1] with mean p has variance
-    at most p (1 − p), that of a coin; the interval for a coin is therefore wide enough. It does not shrink to a
-    point at 100%.
+    at most p (1 − p), that of a coin; the interval for a coin is therefore wide enough. It does not shrink
+    to a point at 100%.
 
     Source:
         Wilson 1927, "Probable inference, the law of succession, and statistical inference".
@@ -173,12 +178,8 @@ def analyse(
     """
     settings = settings or settings_from(LengthSettings, chosen)
     several = [runs] if isinstance(runs, Run) else list(runs)
-    measured = tuple(_measure(run, settings) for run in several)
-    names = [found.run.name for found in measured]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"run name {name} is given twice; rename one of the run folders")
-    return LengthAnalysis(settings, measured)
+    require_different_names(several)
+    return LengthAnalysis(settings, tuple(_measure(run, settings) for run in several))
 
 
 @torch.no_grad()
