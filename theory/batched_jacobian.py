@@ -174,19 +174,24 @@ def _latent_factors(
     transitions: TransitionBatch, names: tuple[str, ...], states: State, latents: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return ∂zG and (I − ∂zΦ)^{-1} ∂vΦ at every position."""
+    positions, size, entries = len(transitions), transitions.latent_size, _block_size(states, names)
+    left, right = latents.new_empty(positions, entries, size), latents.new_empty(positions, size, entries)
+    identity = torch.eye(size, dtype=latents.dtype, device=latents.device)
 
-    def factors(latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, Tensor, Tensor]:
+    def derivatives(latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, Tensor, Tensor]:
         advance = partial(_advance_block, transitions, names, state, inputs)
-        slope, left, source = latent_derivatives(advance, latent, flatten(state, names))
-        identity = torch.eye(latent.numel(), dtype=latent.dtype, device=latent.device)
-        right, singular = torch.linalg.solve_ex(identity - slope, source)
-        return left, right, singular
+        return latent_derivatives(advance, latent, flatten(state, names))
 
-    chunk = _positions_at_once(_block_size(states, names) * max(1, transitions.latent_size))
-    left, right, singular = vmap(factors, chunk_size=chunk)(latents, states, transitions.inputs)
-    if singular.any():
-        position = int(singular.nonzero()[0])
-        raise InputError(f"I − ∂zΦ is singular at position {position}; leave it out: it has no Jacobian")
+    count = _positions_at_once(entries * max(1, size))
+    for start in range(0, positions, count):
+        part = slice(start, start + count)
+        here = {name: entry[part] for name, entry in states.items()}
+        inputs = {name: entry[part] for name, entry in transitions.inputs.items()}
+        slope, left[part], source = vmap(derivatives)(latents[part], here, inputs)
+        right[part], singular = torch.linalg.solve_ex(identity - slope, source)
+        if singular.any():
+            position = start + int(singular.nonzero()[0])
+            raise InputError(f"I − ∂zΦ is singular at position {position}; leave it out: it has no Jacobian")
     return left, right
 
 
