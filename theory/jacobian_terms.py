@@ -43,8 +43,9 @@ def latent_derivatives(advance: Advance, latent: Tensor, vector: Tensor) -> tupl
         return jvp(lambda z: advance(z, vector), (latent,), (direction,))[1]
 
     identity = torch.eye(size, dtype=latent.dtype, device=latent.device)
-    slope, left = vmap(along, out_dims=1)(identity)
-    return slope, left, jacobian_by_rows(lambda v: advance(latent, v)[0], vector)
+    # Not out_dims=1: vmap fails there on an output that does not depend on z.
+    slopes, lefts = vmap(along)(identity)
+    return slopes.mT, lefts.mT, jacobian_by_rows(lambda v: advance(latent, v)[0], vector)
 
 
 def probe_direct_term(update: Callable[[Tensor], Tensor], vector: Tensor, signs: Tensor) -> Tensor:

@@ -41,6 +41,7 @@ class Mamba2(SequenceModel):
         Dao & Gu 2024, arXiv 2405.21060.
 
     Example:
+        >>> import torch
         >>> model = Mamba2(Mamba2Config(vocabulary_size=3, output_size=5, d_model=8, head_size=8))
         >>> model(torch.tensor([[0, 1, 2, 0]])).shape
         torch.Size([1, 4, 5])

@@ -120,6 +120,25 @@ def test_linear_transitions_have_their_jacobians_in_closed_form() -> None:
         torch.testing.assert_close(jacobian[t].dense(), expected, rtol=1e-12, atol=1e-13)  # a 3 × 3 inverse
 
 
+@pytest.mark.parametrize("ignored", ["latent in G", "state in Φ", "latent in Φ"])
+def test_negative_controls_have_the_coupling_that_is_left(ignored: str) -> None:
+    """Φ = z/2 + h and G = h/4 + z, each term in turn left out: J = 1/4 + 1 · (1 − ∂zΦ)^{-1} · 1."""
+    weights = [float(name != ignored) for name in ("latent in G", "state in Φ", "latent in Φ")]
+    read, source, recur = torch.tensor(weights, dtype=torch.float64)
+
+    def advance(z: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
+        image = inputs["token"] + (recur * 0.5 * z if recur else 0) + (source * state["h"] if source else 0)
+        return image, {"h": 0.25 * state["h"] + (z if read else 0)}
+
+    ones = torch.ones(3, 2, dtype=torch.float64)
+    batch = TransitionBatch(advance, {"token": ones}, 2, (("h",),))
+    (jacobian,) = batched_layer_jacobians(batch, {"h": ones}, ones)
+    # All numbers are dyadic, hence exact; every matrix is diagonal, so that summed entries are exactly zero.
+    expected = 0.25 + {"latent in G": 0, "state in Φ": 0, "latent in Φ": 1}[ignored]
+    assert torch.equal(jacobian.diagonals(), expected * ones)
+    assert jacobian.off_diagonal_masses().tolist() == [0, 0, 0]
+
+
 @pytest.fixture(params=["diagonal", "dense"])
 def batched(request: pytest.FixtureRequest) -> BatchedJacobian:
     direct = random(4, 7, 7, seed=0) if request.param == "dense" else random(4, 7, seed=0)
