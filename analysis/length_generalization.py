@@ -175,6 +175,16 @@ def analyse(
 
     Raises:
         InputError: for a bad setting, or two runs of the same name.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from automata.tasks import make_task
+        >>> from implicit.recipes import recipe
+        >>> from implicit.run_dir import Run, initial_model
+        >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
+        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> analyse(run, lengths=(16,), sequences=8).runs[0].correct.shape
+        (8, 16)
     """
     settings = settings or settings_from(LengthSettings, chosen)
     several = [runs] if isinstance(runs, Run) else list(runs)
@@ -229,6 +239,8 @@ def draw(found: LengthAnalysis) -> Figure:
                 if several_of_a_model
                 else MODEL_COLORS.get(result.run.model, spare[0])
             )
+            # The first is drawn broadest, so that runs of equal accuracy show behind one another.
+            breadth = 1 - number / max(1, len(found.runs) - 1)
             accuracies = np.array([result.accuracy(length) for length in lengths])
             bounds = np.array([result.interval(length, settings.confidence) for length in lengths]).T
             by_length.errorbar(
@@ -237,10 +249,18 @@ def draw(found: LengthAnalysis) -> Figure:
                 yerr=np.abs(bounds - accuracies),
                 marker=marker,
                 color=color,
-                capsize=3,
+                capsize=3 + 3 * breadth,
+                linewidth=1.2 + 3 * breadth,
+                elinewidth=1.2,
+                markersize=5 + 5 * breadth,
                 label=result.run.name,
             )
-            by_position.plot(_running(result.correct.mean(axis=0)), color=color, label=result.run.name)
+            by_position.plot(
+                _running(result.correct.mean(axis=0)),
+                color=color,
+                linewidth=1.2 + 3 * breadth,
+                label=result.run.name,
+            )
         for axes in (by_length, by_position):
             for chance in {result.chance for result in found.runs}:
                 axes.axhline(chance, color=GREY, linewidth=0.8, linestyle=":", label="chance")
@@ -262,7 +282,16 @@ def draw(found: LengthAnalysis) -> Figure:
 
 
 def tables(found: LengthAnalysis) -> list[Table | str]:
-    """Return a table with a line for every run, for the terminal."""
+    """Return a table with a line for every run, for the terminal.
+
+    Example:
+        >>> identity = RunIdentity("mine", "parity", "lstm", 178, 32, 0, "0" * 64)
+        >>> accuracy = RunAccuracy(identity, np.ones((8, 16), bool), None, 0.5)
+        >>> found = LengthAnalysis(LengthSettings(lengths=(16,), sequences=8), (accuracy,))
+        >>> table = tables(found)[0]
+        >>> [list(column.cells) for column in table.columns]
+        [['mine'], ['1.000 (0.676–1.000)']]
+    """
     table = Table(
         title=f"accuracy over the last {REPORTED_TOKENS} tokens, {found.settings.sequences} sequences, with "
         f"{found.settings.confidence:.0%} intervals",
