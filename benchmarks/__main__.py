@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from automata.errors import unknown_name
-from benchmarks import fixed_point_modes, mamba2_cell, ssd_scan, word_problem_throughput
+from benchmarks import fixed_point_modes, jacobians, mamba2_cell, ssd_scan, word_problem_throughput
 from benchmarks.frame import Benchmark, run_case
 from implicit.command import CommandParser, run_command
 from implicit.environment import describe_environment
@@ -27,9 +27,9 @@ RESULTS = Path(__file__).parent / "results"
 THREADS = 1
 BENCHMARKS = {
     module.BENCHMARK.name: module.BENCHMARK
-    for module in (word_problem_throughput, ssd_scan, mamba2_cell, fixed_point_modes)
+    for module in (word_problem_throughput, ssd_scan, mamba2_cell, fixed_point_modes, jacobians)
 }
-_NOT_COUNTS = {"median_seconds", "best_seconds", "ratio_to_first", "seconds"}
+_NOT_COUNTS = {"median_seconds", "best_seconds", "ratio_to_first", "share", "seconds"}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -128,7 +128,7 @@ def _in_words(parameters: dict[str, Any]) -> str:
 
 def _remark(times: dict[str, Any]) -> str:
     """Rates and counts in words."""
-    parts = []
+    parts = [] if times["share"] == 1 else [f"from {times['share']:.1%} of the work"]
     for name, value in times.items():
         if name.endswith("_per_second"):
             parts.append(f"{value['median'] / 1e6:.1f} million {name.removesuffix('_per_second')} a second")

@@ -32,7 +32,8 @@ from implicit.fixed_point import (
 )
 from implicit.gradients import GradientRule, Phantom
 from implicit.sequence_model import ModelConfig, SequenceModel
-from theory.transition import State, Transition
+from theory.transition import State
+from theory.transition_batch import TokenInputs, TransitionBatch
 
 Mode = Literal["simultaneous", "sequential"]
 
@@ -224,22 +225,21 @@ class ImplicitMamba2(SequenceModel):
         self.check_tokens(tokens)
         return self._problem(self._inject(tokens), self.init_state(len(tokens)) if state is None else state)
 
-    def transition(self, token: int) -> Transition:
-        """Return (Φ, G) at a token; the state is windows and SSM states without a batch axis."""
-        self.check_tokens(torch.tensor([[token]]))
-        device = self.embedding.weight.device
-        injections = [
-            injection[0].detach() for injection in self._inject(torch.tensor([[token]], device=device))
-        ]
+    def transitions(self, tokens: Tensor) -> TransitionBatch:
+        """Return (Φ, G) at every one of the tokens; the state is windows and SSM states."""
+        positions = tokens.reshape(1, -1)
+        self.check_tokens(positions)
+        names = [f"injection.{layer}" for layer in range(self.config.layers)]
+        injections = [injection[0].detach() for injection in self._inject(positions)]
 
-        def advance(latent: Tensor, state: State) -> tuple[Tensor, State]:
+        def advance(latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
             batched = {name: tensor[None] for name, tensor in state.items()}
-            image, following = self._advance(latent[None], injections, batched)
+            image, following = self._advance(latent[None], [inputs[name] for name in names], batched)
             return image[0], {name: tensor[0] for name, tensor in following.items()}
 
-        return Transition(
-            self_map=lambda latent, state: advance(latent, state)[0],
-            state_update=lambda latent, state: advance(latent, state)[1],
+        return TransitionBatch(
+            advance=advance,
+            inputs=dict(zip(names, injections, strict=True)),
             latent_size=self.config.d_model,
             layer_states=tuple((f"ssm.{layer}",) for layer in range(self.config.layers)),
             damping=self.config.damping,
