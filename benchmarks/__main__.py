@@ -91,13 +91,21 @@ def processor() -> str:
 
 def table(record: dict[str, Any]) -> Table:
     """Lay a benchmark's record out for the terminal."""
-    shown = Table(title=f"{record['benchmark']}: {record['description']}", title_justify="left")
+    parameters = [case["parameters"] for case in record["cases"]]
+    common = {
+        name: value for name, value in parameters[0].items() if all(p[name] == value for p in parameters)
+    }
+    title = f"{record['benchmark']}: {record['description']}"
+    if len(parameters) > 1 and common:
+        title += f" ({_in_words(common)})"
+    shown = Table(title=title, title_justify="left")
     for column in ("case", "contender"):
         shown.add_column(column)
-    for column in ("median ms", "best ms", "ratio", ""):
+    for column in ("median ms", "best ms", "time ratio", ""):
         shown.add_column(column, justify="right")
     for case in record["cases"]:
-        label = ", ".join(f"{name} {value}" for name, value in case["parameters"].items())
+        own = {name: value for name, value in case["parameters"].items() if name not in common}
+        label = _in_words(own or case["parameters"])
         if not case["correct"]:
             shown.add_row(label, f"[red]not correct, no speed: {case['fault']}[/red]")
             continue
@@ -112,6 +120,10 @@ def table(record: dict[str, Any]) -> Table:
             )
             label = ""
     return shown
+
+
+def _in_words(parameters: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in parameters.items())
 
 
 def _remark(times: dict[str, Any]) -> str:
