@@ -74,6 +74,23 @@ class Account:
         """Which tokens are not done, ``[batch, tokens]``, bool."""
         return self.status == Status.MAX_ITERATIONS
 
+    @property
+    def converged(self) -> Tensor:
+        """Which tokens have converged, ``[batch, tokens]``, bool."""
+        return self.status == Status.CONVERGED
+
+    def select(self, rows: Tensor) -> "Account":
+        """Return the account of some rows of the batch, given by their numbers."""
+        return Account(self.iterations[rows], self.residual[rows], self.status[rows])
+
+    def with_rows(self, rows: Tensor, other: "Account") -> "Account":
+        """Return the account with that of some rows of the batch replaced."""
+        return Account(
+            self.iterations.index_copy(0, rows, other.iterations),
+            self.residual.index_copy(0, rows, other.residual),
+            self.status.index_copy(0, rows, other.status),
+        )
+
     def after(self, latent: Tensor, image: Tensor, stopping: Stopping, dependence: Dependence) -> "Account":
         """Enter one evaluation of Φ.
 
@@ -95,7 +112,7 @@ class Account:
         residual = torch.where(active, measured, self.residual)
         finite = with_all_it_depends_on(measured.isfinite() | ~active, dependence)
         settled = with_all_it_depends_on(
-            (self.status == Status.CONVERGED) | active & stopping.is_met(latent.detach(), residual) & finite,
+            self.converged | active & stopping.is_met(latent.detach(), residual) & finite,
             dependence,
         )
         status = torch.where(active & settled, int(Status.CONVERGED), self.status)
