@@ -119,9 +119,11 @@ def verify(
         z, part = latent[active], account.select(active)
         there = [tensor[active] for tensor in inputs], {n: tensor[active] for n, tensor in states.items()}
         count = min(burst, stopping.max_iterations - done)
-        for _ in range(count):
+        for evaluation in range(done + 1, done + count + 1):
             image = recurrence.advance(z[:, 0], *there)[0][:, None]
             part = part.after(z, image, stopping, Dependence.OWN)
+            if evaluation == stopping.max_iterations:  # the residual is to belong to the value
+                break
             following, _ = solver.step(z, image, part.active, None)
             z = torch.where(part.active[..., None], following, z)
         # Out of place: nothing that the caller holds is written to.
