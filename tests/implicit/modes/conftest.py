@@ -37,8 +37,8 @@ def latch() -> Callable[[Tensor], Recurrence]:
     """Return the recurrence of tokens ``[batch, length]``, in float64 with one feature, h' = z.
 
     At a keep token z = tanh(3 z + h / 2 − 0.1) has a fixed point near 1 and one near −1. From z = 0 the right
-    one is reached with h = ±1; with h = 0, as long as the token before has not been iterated, the one near −1,
-    and it is not left any more.
+    one is reached with h = ±1; with h = 0, as long as the token before has not been iterated, the one near
+    −1, and it is not left any more.
     """
 
     def build(tokens: Tensor) -> Recurrence:
