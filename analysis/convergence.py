@@ -249,7 +249,7 @@ def draw(found: ConvergenceAnalysis) -> Figure:
         residual, position, cost = figure.subplots(1, 3)
         for mode, color, marker in zip(found.modes, COLORS, "os", strict=False):
             result = found.modes[mode]
-            label = f"{mode}, {result.share_converged:.1%} of tokens converged"
+            label = f"{mode}: {result.share_converged:.1%} converged"
             mark_quantiles(residual, np.arange(1.0, result.history.shape[1] + 1), result.history, color, mode)
             mark_quantiles(
                 position, np.arange(1.0, settings.length + 1), result.iterations.astype(float), color, label
@@ -260,7 +260,7 @@ def draw(found: ConvergenceAnalysis) -> Figure:
             cost.plot(found.lengths, evaluations, marker + "-", color=color, label=mode)
         residual.axhline(settings.rtol, color=GREY, linewidth=0.8, linestyle="--", label="tolerance")
         residual.set(
-            title="residual over tokens",
+            title="over tokens: median, middle 50% and 98%",
             xlabel="self-iteration",
             ylabel="relative residual ‖Φ(z) − z‖ / ‖z‖",
             yscale="log",
@@ -279,9 +279,7 @@ def draw(found: ConvergenceAnalysis) -> Figure:
         )
         powers_of_two(cost, found.lengths)
         for axes in (residual, position, cost):
-            axes.legend(
-                loc="best", title="median, middle 50% and 98%" if axes is not cost else None, title_fontsize=7
-            )
+            axes.legend(loc="upper right" if axes is residual else "upper left")
         return figure
 
 

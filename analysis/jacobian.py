@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from analysis.block_structure import BlockStructure, StateJacobian
 from analysis.command import Analysis, SampleSettings, number, settings_from
-from analysis.jacobian_drawing import draw
+from analysis.jacobian_drawing import draw as draw
 from analysis.output import RunIdentity
 from analysis.visited_states import in_double_precision, sample_sequences, visited_states
 from implicit.command import run_command
@@ -70,7 +70,7 @@ class Spectrum:
         complete: whether they are all of them, or only those of largest modulus.
 
     Example:
-        >>> Spectrum.of(torch.tensor([[0.0, 1.0], [-1.0, 0.0]])).values.round(12)
+        >>> Spectrum.of(torch.tensor([[0.0, 1.0], [-1.0, 0.0]]).double()).values.round(12)
         array([0.+1.j, 0.-1.j])
     """
 
@@ -206,8 +206,8 @@ def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -
     )
     # The median first: it is the one shown.
     jacobians = {}
-    for place in QUANTILES if measured else ():
-        state = visited[measured[round(place * (len(measured) - 1))]]
+    for place in dict.fromkeys(round(level * (len(measured) - 1)) for level in QUANTILES if measured):
+        state = visited[measured[place]]
         jacobians[state.label] = _jacobian(transitions[state.token], state.state, settings.max_iterations)
     return JacobianAnalysis(
         RunIdentity.of(run),

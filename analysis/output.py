@@ -3,7 +3,7 @@
 import hashlib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,20 @@ def json_ready(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def require_different_names(runs: Sequence[Run]) -> None:
+    """Refuse two runs whose folders have the same name, by which results tell them apart.
+
+    Raises:
+        InputError: naming it.
+    """
+    seen = set()
+    for run in runs:
+        name = run.path.resolve().name
+        if name in seen:
+            raise InputError(f"run name {name} is given twice; rename one of the run folders")
+        seen.add(name)
 
 
 def default_folder(run: Run, analysis: str) -> Path:

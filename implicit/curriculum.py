@@ -40,6 +40,7 @@ class Phase:
         gradient: how the fixed point is differentiated.
         stopping: when its iteration ends.
         contraction_weight: weight of the contraction penalty in the loss.
+        carried_share: probability that a sequence goes on from where one of the last step ended.
 
     Example:
         >>> Curriculum(bounded_steps=10).phase(11, length=32).name
@@ -51,6 +52,7 @@ class Phase:
     gradient: GradientRule
     stopping: Stopping
     contraction_weight: float = 0.0
+    carried_share: float = 0.0
 
 
 class Curriculum(BaseModel):
@@ -91,6 +93,15 @@ class Curriculum(BaseModel):
     contraction_weight: NonNegativeFloat = Field(
         default=0.0, description="weight of the contraction penalty in the free phase; 0 for none"
     )
+    carried_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="probability that a sequence goes on where one of the last step ended, in the free phase",
+    )
+    carried_after: NonNegativeInt = Field(
+        default=0, description="training steps before the first sequences go on (with carried_share)"
+    )
     start_length: PositiveInt | None = Field(
         default=None, description="tokens a sequence at the first step; the training length if none"
     )
@@ -115,5 +126,6 @@ class Curriculum(BaseModel):
             stopping = Stopping(rtol=self.free_rtol, max_iterations=self.bounded_iterations)
             return Phase("bounded", length, Unrolled(self.bounded_iterations), stopping)
         stopping = Stopping(rtol=self.free_rtol, max_iterations=self.free_max_iterations)
+        carried_share = self.carried_share if step > self.carried_after else 0.0
         gradient = Phantom(self.phantom_steps, self.phantom_damping)
-        return Phase("free", length, gradient, stopping, self.contraction_weight)
+        return Phase("free", length, gradient, stopping, self.contraction_weight, carried_share)

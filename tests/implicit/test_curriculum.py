@@ -52,3 +52,9 @@ def test_length_never_shrinks_and_never_passes_the_training_length(
     curriculum = Curriculum(start_length=start, length_growth=growth, length_growth_every=every)
     now, following = (curriculum.phase(step + k, length).length for k in (0, 1))
     assert start <= now <= following <= min(length, now + growth)
+
+
+def test_sequences_are_carried_in_the_free_phase_only_and_after_their_step() -> None:
+    curriculum = Curriculum(bounded_steps=10, carried_share=0.9, carried_after=20)
+    shares = {step: curriculum.phase(step, length=8).carried_share for step in (1, 10, 11, 20, 21, 99)}
+    assert shares == {1: 0, 10: 0, 11: 0, 20: 0, 21: 0.9, 99: 0.9}
