@@ -1,6 +1,6 @@
 """What a mode needs of a model, and what it returns."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -9,7 +9,7 @@ from torch import Tensor
 from implicit.fixed_point import Dependence, FixedPointProblem, Solution
 from theory.transition import State
 
-Inputs: TypeAlias = Sequence[Tensor]
+Inputs: TypeAlias = list[Tensor]
 """What a model reads at the tokens, each tensor ``[batch, length, …]``; without a latent in it."""
 
 Map: TypeAlias = Callable[[Tensor, Inputs, State], tuple[Tensor, State]]

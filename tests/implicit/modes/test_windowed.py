@@ -211,4 +211,4 @@ def test_what_windows_cannot_use_is_refused(parity: ImplicitMamba2) -> None:
         parity.solve(tokens, "windowed", gradient=Unrolled(4))
     for name in ("width", "sweeps", "block", "patience", "precision", "agreement"):
         with pytest.raises(InputError, match=f"{name} is 0; give"):
-            Windowed(**{name: 0})  # type: ignore[arg-type]
+            Windowed(**{name: 0})
