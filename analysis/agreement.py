@@ -72,13 +72,8 @@ class AgreementAnalysis:
         state_names: of the classes.
 
     Example:
-        >>> from pathlib import Path
-        >>> from automata.tasks import make_task
-        >>> from implicit.recipes import recipe
-        >>> from implicit.run_dir import initial_model
-        >>> config = recipe("parity", "implicit-mamba2", d_model=4, head_size=4, d_state=2)
-        >>> task = make_task("parity")
-        >>> run = Run(Path("runs/tiny"), config, initial_model(config, task), task, [])
+        >>> from implicit.run_dir import load_run
+        >>> run = load_run("parity")
         >>> found = analyse(run, sequences=2, length=4, examples=1)
         >>> round(sum(found.shares.values()), 12), len(found.searches)
         (1.0, 1)
@@ -158,6 +153,14 @@ def analyse(run: Run, settings: AgreementSettings | None = None, **chosen: Any) 
 
     Raises:
         InputError: for a bad setting, or a model without fixed points.
+
+    Example:
+        >>> from implicit.run_dir import load_run
+        >>> found = analyse(load_run("parity"), sequences=2, length=8, examples=0)
+        >>> found.shares, found.is_demanded
+        ({'agree': 1.0, 'differ': 0.0, 'unconverged': 0.0}, True)
+        >>> [column.header for column in tables(found)[0].columns]
+        ['share of', 'tokens', 'sequences']
     """
     settings = settings or settings_from(AgreementSettings, chosen)
     model = in_double_precision(as_implicit(run))

@@ -189,6 +189,16 @@ def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -
 
     Raises:
         InputError: for a bad setting.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from automata.tasks import make_task
+        >>> from implicit.recipes import recipe
+        >>> from implicit.run_dir import Run, initial_model
+        >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
+        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> analyse(run, states=4, length=8).theorem1()["states"]
+        4
     """
     settings = settings or settings_from(JacobianSettings, chosen)
     model = in_double_precision(run.model)
@@ -254,7 +264,18 @@ def _state_numbers(check: StateCheck) -> dict[str, Any]:
 
 
 def tables(found: JacobianAnalysis) -> list[Table | str]:
-    """Return the verdict with its reasons, the conditions and the conclusions, for the terminal."""
+    """Return the verdict with its reasons, the conditions and the conclusions, for the terminal.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from automata.tasks import make_task
+        >>> from implicit.recipes import recipe
+        >>> from implicit.run_dir import Run, initial_model
+        >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
+        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> tables(analyse(run, states=4, length=8))[2]
+        '  4 × holds: the transition is non-diagonal and non-linear, but not by a fixed point ...'
+    """
     summary = found.theorem1()
     table = Table(title=found.run.title, title_justify="left")
     table.add_column("quantity")

@@ -175,6 +175,16 @@ def analyse(
 
     Raises:
         InputError: for a bad setting, or two runs of the same name.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from automata.tasks import make_task
+        >>> from implicit.recipes import recipe
+        >>> from implicit.run_dir import Run, initial_model
+        >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
+        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> analyse(run, lengths=(16,), sequences=8).runs[0].correct.shape
+        (8, 16)
     """
     settings = settings or settings_from(LengthSettings, chosen)
     several = [runs] if isinstance(runs, Run) else list(runs)
@@ -272,7 +282,16 @@ def draw(found: LengthAnalysis) -> Figure:
 
 
 def tables(found: LengthAnalysis) -> list[Table | str]:
-    """Return a table with a line for every run, for the terminal."""
+    """Return a table with a line for every run, for the terminal.
+
+    Example:
+        >>> identity = RunIdentity("mine", "parity", "lstm", 178, 32, 0, "0" * 64)
+        >>> accuracy = RunAccuracy(identity, np.ones((8, 16), bool), None, 0.5)
+        >>> found = LengthAnalysis(LengthSettings(lengths=(16,), sequences=8), (accuracy,))
+        >>> table = tables(found)[0]
+        >>> [list(column.cells) for column in table.columns]
+        [['mine'], ['1.000 (0.676–1.000)']]
+    """
     table = Table(
         title=f"accuracy over the last {REPORTED_TOKENS} tokens, {found.settings.sequences} sequences, with "
         f"{found.settings.confidence:.0%} intervals",

@@ -76,7 +76,7 @@ class Mamba2Cell(nn.Module):
         expand: int = 2,
         head_size: int = 64,
         groups: int = 1,
-        backend: str = "chunked",
+        backend: str = "auto",
     ) -> None:
         super().__init__()
         self.d_inner = expand * d_model
