@@ -17,32 +17,33 @@ from implicit.model import Mode, SequenceSolution
 from implicit.streams import Stream, draw_batch
 
 MODES: tuple[Mode, ...] = ("simultaneous", "sequential", "windowed")
-STOPPING = Stopping(rtol=1e-3, max_iterations=4000)
-SIZES = (  # run, sequences, length, turns
-    ("parity", 8, 32, 5),
-    ("parity", 8, 128, 3),
-    ("parity", 8, 512, 2),
-    ("parity", 1, 512, 2),
-    ("parity", 1, 2048, 1),
-    ("s5-generators", 8, 32, 3),
-    ("s5-generators", 8, 64, 3),
+SIZES = (  # run, sequences, length, relative tolerance, turns
+    ("parity", 8, 32, 1e-3, 5),
+    ("parity", 8, 128, 1e-3, 3),
+    ("parity", 8, 512, 1e-3, 3),
+    ("parity", 1, 512, 1e-3, 3),
+    ("parity", 1, 2048, 1e-3, 1),
+    # 120 classes: at 1e-3 a near tie of two of them is decided by the error that the tolerance allows
+    ("s5-generators", 8, 32, 1e-4, 3),
+    ("s5-generators", 8, 64, 1e-4, 3),
 )
 
 
 def cases() -> Iterator[Case]:
-    for name, sequences, length, turns in SIZES:
+    for name, sequences, length, rtol, turns in SIZES:
         run = load_run(name)
         model = run.model
         assert isinstance(model, ImplicitMamba2)
         tokens, _ = draw_batch(run.task, sequences, length, 0, Stream.TEST, length)
-        solutions = {mode: solve(model, tokens, mode) for mode in MODES}
+        stopping = Stopping(rtol=rtol, max_iterations=4000)
+        solutions = {mode: solve(model, tokens, mode, stopping) for mode in MODES}
         yield Case(
-            parameters={"run": name, "sequences": sequences, "length": length, "rtol": STOPPING.rtol},
+            parameters={"run": name, "sequences": sequences, "length": length, "rtol": rtol},
             check=partial(check, solutions),
             contenders=tuple(
                 Contender(
                     mode,
-                    partial(solve, model, tokens, mode),
+                    partial(solve, model, tokens, mode, stopping),
                     {"evaluations_a_token": round(solutions[mode].evaluations.double().mean().item(), 1)},
                 )
                 for mode in MODES
@@ -52,8 +53,8 @@ def cases() -> Iterator[Case]:
 
 
 @torch.no_grad()
-def solve(model: ImplicitMamba2, tokens: Tensor, mode: Mode) -> SequenceSolution:
-    return model.solve(tokens, mode, stopping=STOPPING)
+def solve(model: ImplicitMamba2, tokens: Tensor, mode: Mode, stopping: Stopping) -> SequenceSolution:
+    return model.solve(tokens, mode, stopping=stopping)
 
 
 def check(solutions: dict[Mode, SequenceSolution]) -> None:
