@@ -17,7 +17,14 @@ from rich.console import Console
 from rich.table import Table
 
 from automata.errors import unknown_name
-from benchmarks import fixed_point_modes, jacobians, mamba2_cell, ssd_scan, word_problem_throughput
+from benchmarks import (
+    fixed_point_modes,
+    jacobians,
+    mamba2_cell,
+    solvers,
+    ssd_scan,
+    word_problem_throughput,
+)
 from benchmarks.frame import Benchmark, run_case
 from implicit.command import CommandParser, run_command
 from implicit.environment import describe_environment
@@ -27,7 +34,7 @@ RESULTS = Path(__file__).parent / "results"
 THREADS = 1
 BENCHMARKS = {
     module.BENCHMARK.name: module.BENCHMARK
-    for module in (word_problem_throughput, ssd_scan, mamba2_cell, fixed_point_modes, jacobians)
+    for module in (word_problem_throughput, ssd_scan, mamba2_cell, fixed_point_modes, jacobians, solvers)
 }
 _NOT_COUNTS = {"median_seconds", "best_seconds", "ratio_to_first", "share", "seconds"}
 

@@ -60,7 +60,9 @@ def objective(
     """
     solution, penalty = None, None
     if isinstance(model, ImplicitMamba2):
-        solution = model.solve(tokens, state=state, gradient=phase.gradient, stopping=phase.stopping)
+        solution = model.solve(
+            tokens, phase.mode, state=state, gradient=phase.gradient, stopping=phase.stopping
+        )
         logits = solution.logits
         if phase.contraction_weight > 0:
             problem = model.problem(tokens, state)

@@ -155,6 +155,7 @@ def _validate(
             number=(step,),
             stopping=stopping,
             gradient=phase.gradient if as_trained else Phantom(),
+            mode=phase.mode if as_trained else "simultaneous",
         )
         for length in config.validation_lengths()
     }

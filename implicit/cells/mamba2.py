@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from automata.errors import InputError
 from implicit.cells.norm import GatedRMSNorm
-from implicit.ops.ssd import ssd, ssd_step
+from implicit.ops.ssd import ssd, ssd_states, ssd_step
 
 
 class CellState(NamedTuple):
@@ -142,19 +142,34 @@ class Mamba2Cell(nn.Module):
             inputs.new_zeros(batch, self.d_conv - 1, self.conv_channels) if state is None else state.window.mT
         )
         padded = torch.cat([before, channels], dim=1)  # [batch, d_conv - 1 + length, conv_channels]
-        # A sum of shifted products: for a width of 4 it is faster on a CPU than a depthwise convolution, and
-        # its derivatives of any order are those of products.
-        taps = self.conv1d.weight[:, 0].unbind(-1)
-        convolved = self._conv_bias()
-        for k, tap in enumerate(taps):
-            convolved = convolved + padded[:, k : k + length] * tap
-        x, B, C = self._split(functional.silu(convolved))
+        x, B, C = self._split(functional.silu(self._convolve(padded)))
         y, ssm = ssd(
             x, dt, -torch.exp(self.A_log), B, C, None if state is None else state.ssm, backend=self.backend
         )
         y = (y + self.D[:, None] * x).flatten(-2)
         outputs = self.out_proj(self.norm(y, gate))
         return outputs, CellState(padded[:, length:].mT, ssm)
+
+    def states(
+        self, inputs: Tensor, injection: Tensor | None = None, state: CellState | None = None
+    ) -> CellState:
+        """Return the state before every token and after the last, without computing the outputs.
+
+        Args:
+            inputs: ``[batch, length, d_model]``.
+            injection: ``[batch, length, d_in_proj]``, added to the input projection; nothing if None.
+            state: the state before the first token; zero if None.
+
+        Returns:
+            Windows, ``[batch, length + 1, channels, d_conv − 1]``, and SSM states,
+            ``[batch, length + 1, heads, head_size, d_state]``.
+        """
+        before = self.init_state(len(inputs)) if state is None else state
+        _, channels, dt = self._project(inputs, injection)
+        padded = torch.cat([before.window.mT, channels], dim=1)
+        x, B, _ = self._split(functional.silu(self._convolve(padded)))
+        windows = padded.unfold(1, self.d_conv - 1, 1)
+        return CellState(windows, ssd_states(x, dt, -torch.exp(self.A_log), B, before.ssm))
 
     def step(
         self, inputs: Tensor, state: CellState, injection: Tensor | None = None
@@ -178,6 +193,16 @@ class Mamba2Cell(nn.Module):
         ssm = ssd_step(x, dt, -torch.exp(self.A_log), B, state.ssm)
         y = (ssm * C[..., None, :]).sum(-1).to(x.dtype) + self.D[:, None] * x
         return self.out_proj(self.norm(y.flatten(-2), gate)), CellState(window[..., 1:], ssm)
+
+    def _convolve(self, padded: Tensor) -> Tensor:
+        """The short convolution, without its activation, of channels that the window is prepended to."""
+        # A sum of shifted products: for a width of 4 it is faster on a CPU than a depthwise convolution, and
+        # its derivatives of any order are those of products.
+        length = padded.shape[1] - self.d_conv + 1
+        convolved = self._conv_bias()
+        for k, tap in enumerate(self.conv1d.weight[:, 0].unbind(-1)):
+            convolved = convolved + padded[:, k : k + length] * tap
+        return convolved
 
     def _conv_bias(self) -> Tensor:
         assert self.conv1d.bias is not None  # optional only in the type that torch gives it

@@ -172,6 +172,6 @@ def test_the_check_of_the_modes_notices_wrong_answers_and_tokens_not_converged()
 def test_token_evaluations_count_what_is_solved_together() -> None:
     iterations = torch.tensor([[3, 9, 4], [5, 2, 8]])
     empty = torch.zeros(2, 3)
-    solution = SequenceSolution(empty, iterations, empty, empty, empty, {})
+    solution = SequenceSolution(empty, iterations, empty, empty, empty, {}, iterations)
     assert fixed_point_modes.evaluations(solution, "simultaneous") == 9 * 6
     assert fixed_point_modes.evaluations(solution, "sequential") == 2 * (5 + 9 + 8)

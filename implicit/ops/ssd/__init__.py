@@ -4,5 +4,15 @@ from implicit.ops.ssd.backends import BACKENDS
 from implicit.ops.ssd.chunked import ssd_chunked
 from implicit.ops.ssd.dispatch import Explanation, explain, ssd
 from implicit.ops.ssd.reference import ssd_reference, ssd_step
+from implicit.ops.ssd.states import ssd_states
 
-__all__ = ["BACKENDS", "Explanation", "explain", "ssd", "ssd_chunked", "ssd_reference", "ssd_step"]
+__all__ = [
+    "BACKENDS",
+    "Explanation",
+    "explain",
+    "ssd",
+    "ssd_chunked",
+    "ssd_reference",
+    "ssd_states",
+    "ssd_step",
+]
