@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
-import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 

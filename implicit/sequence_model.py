@@ -78,7 +78,7 @@ class SequenceModel(nn.Module, ABC):
     @property
     def device(self) -> torch.device:
         """Where the parameters are, and where tokens have to be."""
-        return next(self.parameters()).device
+        return next((parameter.device for parameter in self.parameters()), torch.device("cpu"))
 
     def parameter_count(self) -> int:
         """Return the number of trainable numbers."""
