@@ -97,8 +97,8 @@ class SequenceSolution(Solution):
             evaluated with it, ``[batch, length]``, int64; what gradients take is not counted.
 
     Example:
-        >>> torch.manual_seed(0)
-        <torch...>
+        >>> import torch
+        >>> _ = torch.manual_seed(0)
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=8, head_size=8)
         >>> model = ImplicitMamba2(config)
         >>> solution = model.solve(torch.tensor([[0, 1, 1]]), mode="sequential")
@@ -120,8 +120,8 @@ class ImplicitMamba2(SequenceModel):
     """Mamba-2 whose layers are iterated to a fixed point at every token.
 
     Example:
-        >>> torch.manual_seed(0)
-        <torch...>
+        >>> import torch
+        >>> _ = torch.manual_seed(0)
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=8, head_size=8)
         >>> model = ImplicitMamba2(config)
         >>> tokens = torch.tensor([[0, 1, 1, 0]])

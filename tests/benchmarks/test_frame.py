@@ -19,6 +19,7 @@ from implicit import ImplicitMamba2, ImplicitMamba2Config
 from implicit.fixed_point import Stopping
 from implicit.model import SequenceSolution
 from implicit.ops.ssd import BACKENDS, ssd_reference
+from implicit.ops.ssd.backends import Backend
 
 Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
 
@@ -125,10 +126,11 @@ def test_the_check_of_the_scan_notices_a_wrong_backend(monkeypatch: pytest.Monke
     arguments = ssd_scan.random_arguments(batch=1, length=5, heads=2, head_size=3, state_size=2)
     ssd_scan.check(arguments)
 
-    def doubled(*scan: Any) -> tuple[Tensor, ...]:
-        return tuple(2 * result for result in ssd_reference(*scan))
+    def doubled(*scan: Any) -> tuple[Tensor, Tensor]:
+        y, state = ssd_reference(*scan)
+        return 2 * y, 2 * state
 
-    monkeypatch.setitem(BACKENDS, "chunked", doubled)
+    monkeypatch.setitem(BACKENDS, "chunked", Backend(doubled, BACKENDS["chunked"].refusal))
     with pytest.raises(IncorrectError, match="outputs of the two backends differ"):
         ssd_scan.check(arguments)
 
