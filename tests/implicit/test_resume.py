@@ -159,7 +159,7 @@ def test_early_stop_counts_on_after_a_resume(
     """The number of evaluations in a row that met the target is part of what is resumed."""
     # Any accuracy meets this target; the bounded phase ends with step 3, so steps 4 and 6 are the two.
     stopping = config.model_copy(update={"steps": 20, "target_accuracy": 1e-9, "patience": 2})
-    stopping = stopping.model_copy(update={"checkpoint_every": 5})
+    stopping = stopping.model_copy(update={"bounded_steps": 3, "checkpoint_every": 5})
     train(stopping, tmp_path / "uninterrupted", progress=False)
     calls = 0
     replace = os.replace
