@@ -276,7 +276,14 @@ def _examples(found: AgreementAnalysis) -> list[tuple[int, int, str]]:
 
 
 def tables(found: AgreementAnalysis) -> list[Table | str]:
-    """Return the shares, and in red what falls short of the demand, for the terminal."""
+    """Return the shares, and in red what falls short of the demand, for the terminal.
+
+    Example:
+        >>> from implicit.run_dir import load_run
+        >>> found = analyse(load_run("parity"), sequences=1, length=4, examples=0)
+        >>> tables(found)[0].row_count
+        4
+    """
     numbers = found.numbers()
     table = Table(title=found.run.title, title_justify="left")
     table.add_column("share of")
@@ -320,7 +327,14 @@ ANALYSIS = Analysis(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
+    """Run the command and return its exit code.
+
+    Example:
+        The exit code is 2 for bad input; the sentence that says why goes to standard error.
+
+        >>> main(["no/such/run"])
+        2
+    """
     return run_command(ANALYSIS.command, argv)
 
 

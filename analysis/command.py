@@ -127,7 +127,13 @@ def add_output_flag(parser: CommandParser, default: str) -> None:
 
 
 def print_tables(tables: Sequence[Table | str], written: Path) -> None:
-    """Print tables and lines of rich markup, then where the results are."""
+    """Print tables and lines of rich markup, then where the results are.
+
+    Example:
+        >>> print_tables(["one line"], Path("out/one.json"))
+        one line
+        Written: out/one.json, with its figure as .png and .pdf beside it
+    """
     console = Console()
     for table in tables:
         console.print(table)

@@ -249,7 +249,14 @@ def follow(model: ImplicitMamba2, tokens: Tensor, mode: Mode, stopping: Stopping
 
 
 def draw(found: ConvergenceAnalysis) -> Figure:
-    """Draw residuals, iterations by position, and what a sequence costs."""
+    """Draw residuals, iterations by position, and what a sequence costs.
+
+    Example:
+        >>> from implicit.run_dir import load_run
+        >>> found = analyse(load_run("parity"), sequences=1, length=4)
+        >>> draw(found).axes[2].get_xlabel()
+        'length (tokens)'
+    """
     settings = found.settings
     with styled():
         figure = new_figure(
@@ -296,7 +303,14 @@ def draw(found: ConvergenceAnalysis) -> Figure:
 
 
 def tables(found: ConvergenceAnalysis) -> list[Table | str]:
-    """Return a table with a line for every mode and length, for the terminal."""
+    """Return a table with a line for every mode and length, for the terminal.
+
+    Example:
+        >>> from implicit.run_dir import load_run
+        >>> found = analyse(load_run("parity"), sequences=1, length=4)
+        >>> [table.columns[0].header for table in tables(found)]
+        ['mode']
+    """
     table = Table(
         title=f"{found.run.title}; relative tolerance {found.settings.rtol:g}", title_justify="left"
     )
@@ -326,7 +340,14 @@ ANALYSIS = Analysis(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
+    """Run the command and return its exit code.
+
+    Example:
+        The exit code is 2 for bad input; the sentence that says why goes to standard error.
+
+        >>> main(["no/such/run"])
+        2
+    """
     return run_command(ANALYSIS.command, argv)
 
 

@@ -74,6 +74,12 @@ def train_controls(folder: Path, settings: DemoSettings) -> dict[str, float]:
     Raises:
         InputError: if the folder holds other runs.
         OSError: if it cannot be written.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     sorted(train_controls(Path(folder), DemoSettings(steps=2)))
+        ['lstm', 'mamba2']
     """
     seconds = {}
     for model in CONTROLS:
@@ -83,7 +89,7 @@ def train_controls(folder: Path, settings: DemoSettings) -> dict[str, float]:
     return seconds
 
 
-def run_demo(folder: Path, settings: DemoSettings, command: str, console: Console) -> dict[str, Any]:
+def _run_demo(folder: Path, settings: DemoSettings, command: str, console: Console) -> dict[str, Any]:
     """Train, analyse, and write the report.
 
     Args:
@@ -156,11 +162,18 @@ def _command(argv: Sequence[str] | None) -> None:
     check_writable(folder)
     console = Console()
     command = " ".join(["python -m analysis.demo", *(argv if argv is not None else sys.argv[1:])])
-    print_report(run_demo(folder, settings, command, console), folder, console)
+    print_report(_run_demo(folder, settings, command, console), folder, console)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
+    """Run the command and return its exit code.
+
+    Example:
+        The exit code is 2 for bad input; the sentence that says why goes to standard error.
+
+        >>> main(["--steps", "0"])
+        2
+    """
     return run_command(_command, argv)
 
 

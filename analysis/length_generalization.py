@@ -216,7 +216,14 @@ def _measure(run: Run, settings: LengthSettings) -> RunAccuracy:
 
 
 def draw(found: LengthAnalysis) -> Figure:
-    """Draw accuracy against length, and against the position in the longest sequences."""
+    """Draw accuracy against length, and against the position in the longest sequences.
+
+    Example:
+        >>> from implicit.run_dir import load_run
+        >>> found = analyse(load_run("parity"), lengths=(16,), sequences=2)
+        >>> [axes.get_xlabel() for axes in draw(found).axes]
+        ['length (tokens)', 'position of the token']
+    """
     settings = found.settings
     lengths = sorted(settings.lengths)
     tasks = sorted({result.run.task for result in found.runs})
@@ -319,6 +326,16 @@ def write(found: LengthAnalysis, folder: Path, seconds: float) -> None:
 
     Raises:
         OSError: if it cannot be written.
+
+    Example:
+        >>> from implicit.run_dir import load_run
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> found = analyse(load_run("parity"), lengths=(16,), sequences=2)
+        >>> with TemporaryDirectory() as folder:
+        ...     write(found, Path(folder), seconds=0.0)
+        ...     sorted(path.suffix for path in Path(folder).iterdir())
+        ['.json', '.pdf', '.png']
     """
     write_analysis(
         folder,
@@ -361,7 +378,14 @@ def _command(argv: Sequence[str] | None) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
+    """Run the command and return its exit code.
+
+    Example:
+        The exit code is 2 for bad input; the sentence that says why goes to standard error.
+
+        >>> main(["no/such/run"])
+        2
+    """
     return run_command(_command, argv)
 
 

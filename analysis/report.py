@@ -168,6 +168,14 @@ def perform_quietly(task: Task) -> tuple[float, str]:
 
     Returns:
         The seconds, and anything else that was written to standard error.
+
+    Example:
+        >>> class Nothing(Task):
+        ...     def __init__(self) -> None: ...
+        ...     def perform(self) -> float:
+        ...         return 0.5
+        >>> perform_quietly(Nothing())
+        (0.5, '')
     """
     with contextlib.redirect_stderr(io.StringIO()) as errors:
         seconds = task.perform()
@@ -176,7 +184,13 @@ def perform_quietly(task: Task) -> tuple[float, str]:
 
 @contextlib.contextmanager
 def two_processes() -> Iterator[Executor]:
-    """Offer processes that run tasks with one thread each; on an error they drop what is waiting."""
+    """Offer processes that run tasks with one thread each; on an error they drop what is waiting.
+
+    Example:
+        >>> with two_processes() as pool:
+        ...     pool.submit(abs, -2).result()
+        2
+    """
     pool = ProcessPoolExecutor(
         PROCESSES, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
     )
@@ -189,7 +203,15 @@ def two_processes() -> Iterator[Executor]:
 
 
 def finish_tasks(futures: dict[Future[tuple[float, str]], str], console: Console) -> dict[str, float]:
-    """Wait for tasks, say when each is done, and return their seconds by label."""
+    """Wait for tasks, say when each is done, and return their seconds by label.
+
+    Example:
+        >>> done: Future[tuple[float, str]] = Future()
+        >>> done.set_result((1.5, ""))
+        >>> finish_tasks({done: "training"}, Console())
+             1.5 s  training
+        {'training': 1.5}
+    """
     seconds = {}
     for future in as_completed(futures):
         taken, errors = future.result()
@@ -217,6 +239,16 @@ def collect(
         seconds: that everything took.
         parts: seconds by part.
         command: that makes the report again.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as parent:
+        ...     folder = Path(parent)
+        ...     (folder / "analysis").mkdir()
+        ...     write_json(folder / "analysis" / "length_generalization.json", {"result": {}})
+        ...     report = collect([], folder, ReportSettings(), seconds=1.0, parts={}, command="demo")
+        >>> report["models"], report["command"]
+        ({}, 'demo')
     """
     accuracies = read_json(folder / "analysis" / f"{length_generalization.NAME}.json")["result"]
     models = {}
@@ -264,6 +296,28 @@ def write_report(report: dict[str, Any], folder: Path) -> None:
 
     Raises:
         OSError: if they cannot be written.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> spread = {"min": 0.1, "median": 0.2, "max": 0.3}
+        >>> theorem = {"sentence": "Theorem 1 fails", "reasons": {"fails: linear": 64}, "verdict": "fails"}
+        >>> from theory.report import QUANTITIES
+        >>> model = {
+        ...     "model": "mamba2", "task": "parity", "parameters": 9, "training_length": 32,
+        ...     "training_steps": 5, "training_seconds": 1.5, "seed": 0, "weights_sha256": "ab" * 32,
+        ...     "accuracy": {"32": 0.5}, "accuracy_interval": {"32": [0.4, 0.6]}, "chance": 0.5,
+        ...     "block_masses": None,
+        ...     "theorem1": {**theorem, **dict.fromkeys(QUANTITIES, spread)},
+        ... }
+        >>> environment = {"python": "3.11", "torch": "2.13"}
+        >>> report = {
+        ...     "seconds": 60, "parts": {}, "command": "make demo", "settings": {"sequences": 256, "seed": 0},
+        ...     "environment": environment, "models": {"mamba2": model},
+        ... }
+        >>> with TemporaryDirectory() as folder:
+        ...     write_report(report, Path(folder))
+        ...     sorted(file.name for file in Path(folder).iterdir())
+        ['report.json', 'report.md']
     """
     report = json_ready(report)
     write_bytes(folder / "report.md", markdown(report).encode())
@@ -271,7 +325,12 @@ def write_report(report: dict[str, Any], folder: Path) -> None:
 
 
 def print_report(report: dict[str, Any], folder: Path, console: Console) -> None:
-    """Print accuracy and verdict of every run, what has to be seen in red, and where the report is."""
+    """Print accuracy and verdict of every run, what has to be seen in red, and where the report is.
+
+    Example:
+        >>> print_report({"models": {}, "seconds": 1.0}, Path("out"), Console())
+        Report after 1 s: out/report.md
+    """
     for name, model in report["models"].items():
         accuracy = ", ".join(f"{value:.3f} at {length}" for length, value in model["accuracy"].items())
         console.print(f"[bold]{name}[/]: accuracy {accuracy}", highlight=False)
@@ -311,7 +370,14 @@ def _command(argv: Sequence[str] | None) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
+    """Run the command and return its exit code.
+
+    Example:
+        The exit code is 2 for bad input; the sentence that says why goes to standard error.
+
+        >>> main(["no/such/run"])
+        2
+    """
     return run_command(_command, argv)
 
 

@@ -78,6 +78,14 @@ def load_checkpoint(path: Path, model: SequenceModel, optimizer: AdamW) -> tuple
 
     Raises:
         InputError: for a corrupt file, or one that does not fit the model.
+
+    Example:
+        What `save_checkpoint` shows, and a file that is not there:
+
+        >>> model = torch.nn.Linear(1, 1)
+        >>> load_checkpoint(Path("nowhere"), model, AdamW(model.parameters()))
+        Traceback (most recent call last):
+        automata.errors.InputError: nowhere is missing; restore it or train again
     """
     tensors, metadata = read_tensors(path)
     carried = {

@@ -102,7 +102,15 @@ def add_config_flags(
 def given_fields(
     arguments: argparse.Namespace, fields: Mapping[str, FieldInfo] | type[BaseModel]
 ) -> dict[str, Any]:
-    """Return the fields that flags of `add_config_flags` were given for, as text for pydantic to read."""
+    """Return the fields that flags of `add_config_flags` were given for, as text for pydantic to read.
+
+    Example:
+        >>> from implicit.curriculum import Curriculum
+        >>> parser = CommandParser("train", "Train a model.")
+        >>> add_config_flags(parser, Curriculum, title="curriculum")
+        >>> given_fields(parser.parse_args(["--bounded-steps", "9"]), Curriculum)
+        {'bounded_steps': '9'}
+    """
     fields = fields if isinstance(fields, Mapping) else fields.model_fields
     return {
         name: None

@@ -37,7 +37,11 @@ _ADJOINT_DEPENDENCE = {
 
 
 class GradientRule(Protocol):
-    """Solve a problem so that the value of the solution carries a gradient."""
+    """Solve a problem so that the value of the solution carries a gradient.
+
+    Example:
+        >>> rules: list[GradientRule] = [Unrolled(4), Phantom(4), Implicit()]  # accepted by the type checker
+    """
 
     def solve(
         self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor

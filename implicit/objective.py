@@ -57,6 +57,15 @@ def objective(
         phase: of the curriculum.
         noise: draws the directions of the contraction penalty.
         state: an implicit model's state before the first token; the initial one if None.
+
+    Example:
+        >>> from implicit.curriculum import Curriculum
+        >>> from implicit.run_dir import load_run
+        >>> phase = Curriculum(bounded_steps=0, contraction_weight=0.01).phase(1, length=3)
+        >>> tokens, labels = torch.tensor([[0, 1, 1]]), torch.tensor([[0, 1, 0]])
+        >>> found = objective(load_run("parity").model, tokens, labels, phase)
+        >>> found.accuracy, bool(found.loss < 0.1), found.penalty is None
+        (1.0, True, False)
     """
     solution, penalty = None, None
     if isinstance(model, ImplicitMamba2):

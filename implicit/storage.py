@@ -65,6 +65,11 @@ def read_json(path: Path) -> Any:
 
     Raises:
         InputError: for a missing file or one that is not JSON.
+
+    Example:
+        >>> read_json(Path("nowhere.json"))
+        Traceback (most recent call last):
+        automata.errors.InputError: nowhere.json is missing; restore it or train again
     """
     content = _read_bytes(path)
     try:
@@ -95,6 +100,11 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
     Raises:
         InputError: for a missing file or one that is not safetensors.
+
+    Example:
+        >>> read_tensors(Path("nowhere.safetensors"))
+        Traceback (most recent call last):
+        automata.errors.InputError: nowhere.safetensors is missing; restore it or train again
     """
     content = _read_bytes(path)
     try:

@@ -21,13 +21,26 @@ MODE_MARKERS = dict(zip(MODES, "os", strict=True))
 
 
 def compute(runs: Runs) -> Results:
-    """Follow the fixed-point iteration of every run in both modes."""
+    """Follow the fixed-point iteration of every run in both modes.
+
+    Example:
+        >>> compute({})["seeds"]
+        {}
+    """
     found = {str(wanted.seed): json_ready(analyse(run, SETTINGS).numbers()) for wanted, run in runs.items()}
     return {"settings": SETTINGS.model_dump(mode="json"), "seeds": found}
 
 
 def draw(found: Results) -> Figure:
-    """Draw residuals of one run, and iterations against position and length of all runs."""
+    """Draw residuals of one run, and iterations against position and length of all runs.
+
+    Example:
+        >>> from analysis.figures import styled
+        >>> from paper_figures.stored_results import StoredResults
+        >>> with styled():
+        ...     len(draw(StoredResults.read("convergence").results).axes) >= 3
+        True
+    """
     figure = Figure(figsize=(10.5, 4), layout="constrained")
     residual, position, length = figure.subplots(1, 3)
     seeds = found["seeds"]
@@ -100,7 +113,13 @@ def _draw_runs(axes: Axes, x: Any, values: Any, mode: Mode, marker: str = "") ->
 
 
 def caption(found: Results) -> str:
-    """Tell what is drawn, with the share of tokens that converged."""
+    """Tell what is drawn, with the share of tokens that converged.
+
+    Example:
+        >>> from paper_figures.stored_results import StoredResults
+        >>> print(caption(StoredResults.read("convergence").results))
+        Search for the fixed points of implicit Mamba-2 trained on parity at length 32: 8 sequences ...
+    """
     settings, seeds = found["settings"], found["seeds"].values()
     shares = "; ".join(
         f"{mode} {min(numbers[mode]['share_converged'] for numbers in seeds):.2%}" for mode in MODES

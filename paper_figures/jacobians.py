@@ -38,6 +38,10 @@ def compute(runs: Runs) -> Results:
 
     Raises:
         InputError: for a run without any fixed point.
+
+    Example:
+        >>> compute({})["models"]
+        {}
     """
     return {
         "settings": SETTINGS.model_dump(mode="json"),
@@ -99,7 +103,15 @@ def logarithms(magnitudes: FloatArray) -> FloatArray:
 
 
 def draw(found: Results) -> Figure:
-    """Draw a column for each model, and one for the conclusions at all states."""
+    """Draw a column for each model, and one for the conclusions at all states.
+
+    Example:
+        >>> from analysis.figures import styled
+        >>> from paper_figures.stored_results import StoredResults
+        >>> with styled():
+        ...     len(draw(StoredResults.read("jacobians").results).axes) >= 6
+        True
+    """
     models = found["models"]
     drawn = [model for model in LABELS if models[model]["shown"] is not None]
     largest = max(
@@ -116,8 +128,8 @@ def draw(found: Results) -> Figure:
             f"{LABELS[model]}: ∂h'/∂h\nTheorem 1 {verdict}; off-diagonal mass {_short(mass)}"
         )
         if shown is not None:
-            draw_whole(columns[0, column], shown, colors)
-            draw_corner(columns[1, column], shown, colors)
+            _draw_whole(columns[0, column], shown, colors)
+            _draw_corner(columns[1, column], shown, colors)
     figure.colorbar(
         ScalarMappable(colors, "magma_r"),
         ax=columns[:, :2],
@@ -132,7 +144,7 @@ def draw(found: Results) -> Figure:
     return figure
 
 
-def draw_whole(axes: Axes, shown: Mapping[str, Any], colors: LogNorm) -> None:
+def _draw_whole(axes: Axes, shown: Mapping[str, Any], colors: LogNorm) -> None:
     """Draw the whole block with lines between the heads."""
     size = shown["size"]
     _draw_image(axes, _entries(shown["whole"]), colors, size)
@@ -148,7 +160,7 @@ def draw_whole(axes: Axes, shown: Mapping[str, Any], colors: LogNorm) -> None:
     axes.set(xlabel="state before the token, h", ylabel="state after the token, h'")
 
 
-def draw_corner(axes: Axes, shown: Mapping[str, Any], colors: LogNorm) -> None:
+def _draw_corner(axes: Axes, shown: Mapping[str, Any], colors: LogNorm) -> None:
     """Draw the first entries of the block one by one."""
     corner = _entries(shown["corner"])
     _draw_image(axes, corner, colors, len(corner))
@@ -209,7 +221,13 @@ def _short(value: float | None) -> str:
 
 
 def caption(found: Results) -> str:
-    """Tell what is drawn, with the counts of states."""
+    """Tell what is drawn, with the counts of states.
+
+    Example:
+        >>> from paper_figures.stored_results import StoredResults
+        >>> caption(StoredResults.read("jacobians").results).startswith("State-to-state Jacobian")
+        True
+    """
     settings, models = found["settings"], found["models"]
     verdicts = [f"{LABELS[model]}: {_counts(models[model]['theorem1'])}" for model in LABELS]
     shown = models["implicit-mamba2"]["shown"]

@@ -23,7 +23,19 @@ SOLVED_ACCURACY = 0.99
 
 
 def compute(runs: Runs) -> Results:
-    """Measure the accuracy of every run at every length, and count those that solve parity."""
+    """Measure the accuracy of every run at every length, and count those that solve parity.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from automata.tasks import make_task
+        >>> from implicit.recipes import recipe
+        >>> from implicit.run_dir import Run, initial_model
+        >>> wanted, task = RunRecipe("parity", "lstm", seed=0), make_task("parity")
+        >>> config = recipe("parity", "lstm", d_model=4)
+        >>> untrained = Run(Path(wanted.name), config, initial_model(config, task), task, [])
+        >>> compute({wanted: untrained})["solved"]["lstm"]
+        {'length': 256, 'accuracy': 0.99, 'runs': 0, 'of': 1}
+    """
     measured = json_ready(analyse(runs.values(), SETTINGS).numbers())
     by_model: dict[str, dict[str, Any]] = {model: {} for model in SEEDS}
     for wanted in runs:
@@ -60,7 +72,15 @@ def accuracy_at(run: dict[str, Any], length: int) -> float:
 
 
 def draw(found: Results) -> Figure:
-    """Draw every run as a thin line and the mean of each model's runs as a thick one."""
+    """Draw every run as a thin line and the mean of each model's runs as a thick one.
+
+    Example:
+        >>> from analysis.figures import styled
+        >>> from paper_figures.stored_results import StoredResults
+        >>> with styled():
+        ...     len(draw(StoredResults.read("length_generalization").results).axes) >= 1
+        True
+    """
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
     lengths = found["settings"]["lengths"]
@@ -90,7 +110,13 @@ def _draw_model(axes: Axes, model: str, accuracies: Any, lengths: list[int]) -> 
 
 
 def caption(found: Results) -> str:
-    """Tell what is drawn and how many runs solve the task."""
+    """Tell what is drawn and how many runs solve the task.
+
+    Example:
+        >>> from paper_figures.stored_results import StoredResults
+        >>> print(caption(StoredResults.read("length_generalization").results))
+        Accuracy on parity against length: ...
+    """
     settings = found["settings"]
     solved = "; ".join(
         f"{LABELS[model]}: {counts['runs']} of {counts['of']}" for model, counts in found["solved"].items()

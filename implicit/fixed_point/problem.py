@@ -51,7 +51,12 @@ class FixedPointProblem:
 
 
 class Solver(Protocol):
-    """An immutable set of options with one step; the loop that calls it is written once, in `loop.solve`."""
+    """An immutable set of options with one step; the loop that calls it is written once, in `loop.solve`.
+
+    Example:
+        >>> from implicit.fixed_point import Anderson, DampedPicard
+        >>> solvers: list[Solver] = [DampedPicard(0.5), Anderson(memory=3)]  # accepted by the type checker
+    """
 
     def start(self, latent: Tensor) -> Any:
         """Return the memory that the solver carries from step to step; None if it needs none."""
