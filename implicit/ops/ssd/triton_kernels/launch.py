@@ -173,7 +173,11 @@ class Launch:
         tiles: the number of warps and pipeline stages.
 
     Example:
-        See `forward.outputs`, which returns one.
+        What `forward` and `backward` return; here one that is only looked at.
+
+        >>> tiles = Tiles(block_p=32, block_n=64, warps=4, stages=2)
+        >>> Launch(None, programs=2, arguments={"length": 3}, constants={"CHUNK": 64}, tiles=tiles).constants
+        {'CHUNK': 64}
     """
 
     kernel: Any
