@@ -1,7 +1,7 @@
 """Ops with a hand-written forward and backward pass beside the definition of what they compute.
 
-PyTorch differentiates a composition one elementary op at a time, and writes and keeps a tensor for each. An op
-made by `fused` runs hand-written code where training spends its time: the forward pass and the first
+PyTorch differentiates a composition one elementary op at a time, and writes and keeps a tensor for each. An
+op made by `fused` runs hand-written code where training spends its time: the forward pass and the first
 derivative. The definition, a plain composition of differentiable ops, serves everything else, that is higher
 derivatives, forward mode and every transform of ``torch.func``: slower, and exact.
 """
@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 Tensors = tuple[Tensor, ...]
-Arguments = Sequence[Tensor | None]
+Arguments = Sequence[Any]
+"""Tensors, or None where one is absent."""
 Op = Callable[..., Tensors]
-Backward = Callable[[Arguments, Arguments, Sequence[bool]], Arguments]
+Backward = Callable[[Arguments, Arguments], Arguments]
 
 
 def fused(definition: Op, forward: Op, backward: Backward) -> Op:
@@ -27,9 +28,8 @@ def fused(definition: Op, forward: Op, backward: Backward) -> Op:
     Args:
         definition: maps the inputs, positional tensors or None for an absent one, to a tuple of outputs.
         forward: computes the same; called without gradient tracking, so it may work in place.
-        backward: maps the inputs, the gradients of the outputs (None for an output that was not used; not all are) and a
-            flag per input that says whether its gradient is needed, to the gradients of the inputs (anything
-            where none is needed); called without gradient tracking.
+        backward: maps the inputs and the gradients of the outputs (None for one that was not used) to the
+            gradients of the inputs; called without gradient tracking.
 
     Returns:
         The op: a function of the inputs with the outputs of the definition.
@@ -40,13 +40,13 @@ def fused(definition: Op, forward: Op, backward: Backward) -> Op:
         >>> square = fused(
         ...     definition=lambda x: (x * x,),
         ...     forward=lambda x: (x.square(),),
-        ...     backward=lambda inputs, gradients, needed: (2 * inputs[0] * gradients[0],),
+        ...     backward=lambda inputs, gradients: (2 * inputs[0] * gradients[0],),
         ... )
         >>> x = torch.tensor(3.0, requires_grad=True)
         >>> (first,) = torch.autograd.grad(square(x)[0], x, create_graph=True)
         >>> first.item(), torch.autograd.grad(first, x)[0].item()
         (6.0, 2.0)
-        >>> torch.func.jacrev(torch.func.jacrev(lambda x: square(x)[0]))(x.detach()).item()
+        >>> torch.func.grad(torch.func.grad(lambda x: square(x)[0]))(x.detach()).item()
         2.0
     """
 
@@ -64,12 +64,7 @@ def fused(definition: Op, forward: Op, backward: Backward) -> Op:
                 return (None,) * len(inputs)
             if torch.is_grad_enabled() or is_transformed(gradients):
                 return _pull_back(definition, inputs, gradients)
-            return tuple(
-                gradient if needed else None
-                for gradient, needed in zip(
-                    backward(inputs, gradients, ctx.needs_input_grad), ctx.needs_input_grad, strict=True
-                )
-            )
+            return tuple(backward(inputs, gradients))
 
     def op(*inputs: Tensor | None) -> Tensors:
         if is_transformed(inputs):
@@ -82,7 +77,7 @@ def fused(definition: Op, forward: Op, backward: Backward) -> Op:
 
 
 def is_transformed(tensors: Arguments) -> bool:
-    """Whether a transform of torch.func or forward-mode differentiation sees what is done with the tensors."""
+    """Whether a transform of torch.func or forward-mode differentiation watches the tensors."""
     # PyTorch asks itself the same way; it has no public name for it.
     if torch._C._are_functorch_transforms_active():
         return True
@@ -98,7 +93,7 @@ def _pull_back(definition: Op, inputs: Arguments, gradients: Arguments) -> Argum
         remaining = iter(tensors)
         return definition(*(None if tensor is None else next(remaining) for tensor in inputs))
 
-    outputs, pull_back = torch.func.vjp(of_present, *(tensor for tensor in inputs if tensor is not None))
+    outputs, pull_back, *_ = torch.func.vjp(of_present, *(tensor for tensor in inputs if tensor is not None))
     found = iter(
         pull_back(
             tuple(

@@ -58,19 +58,20 @@ def _op(groups: int, epsilon: float) -> Op:
     def forward(y: Tensor, x: Tensor, D: Tensor, gate: Tensor, weight: Tensor) -> tuple[Tensor]:
         result = torch.empty_like(gate, memory_format=torch.contiguous_format)
         for result_rows, y_rows, x_rows, gate_rows in _row_blocks(result, y.flatten(-2), x.flatten(-2), gate):
-            n = torch.addcmul(y_rows, D.repeat_interleave(x.shape[-1]), x_rows).mul_(functional.silu(gate_rows))
+            n = torch.addcmul(y_rows, D.repeat_interleave(x.shape[-1]), x_rows).mul_(
+                functional.silu(gate_rows)
+            )
             normalise(n.unflatten(-1, (groups, -1)))
             torch.mul(n, weight, out=result_rows)
         return (result,)
 
-    def backward(inputs: Arguments, gradients: Arguments, needed: object) -> Arguments:  # noqa: ARG001
-        """A dot marks the gradient of a result. With s = y + D x, q = s silu(gate), n = r q, o = weight n:
+    def backward(inputs: Arguments, gradients: Arguments) -> Arguments:
+        """Gradients, marked by a dot, of s = y + D x, q = s silu(gate), n = r q and the output o = weight n.
 
         ṅ = weight ȯ      q̇ = r (ṅ − n mean(n ṅ))      ẏ = ṡ = silu(gate) q̇      ẋ = D ṡ      Ḋ = Σ x ṡ
         """
-        y, x, D, gate, weight = (part for part in inputs if part is not None)
+        y, x, D, gate, weight = inputs
         (o_dot,) = gradients
-        assert o_dot is not None
         per_feature = D.repeat_interleave(x.shape[-1])
         s_dot, x_dot, gate_dot = (gate.new_empty(gate.shape) for _ in range(3))
         of_weight, of_skip = (torch.zeros_like(weight, dtype=torch.float64) for _ in range(2))
@@ -100,5 +101,5 @@ def _op(groups: int, epsilon: float) -> Op:
 def _row_blocks(*parts: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """Blocks of rows, ``[rows, features]``, of tensors ``[..., features]`` of one shape."""
     flat = [part.reshape(-1, part.shape[-1]) for part in parts]
-    for block in blocks(*flat[0].shape):
+    for block in blocks(flat[0]):
         yield tuple(part[block] for part in flat)

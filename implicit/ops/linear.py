@@ -1,7 +1,7 @@
 """The linear map x Wᵀ, through oneDNN where that is the faster library.
 
-PyTorch multiplies float32 matrices on a CPU with MKL, which leaves half of the arithmetic units of other makers'
-processors unused. oneDNN, which PyTorch carries too, does not (docs/log.md has the figures).
+PyTorch multiplies float32 matrices on a CPU with MKL. On processors of other makers than its own, MKL does
+without their widest instructions; oneDNN, which PyTorch carries too, takes half the time there.
 """
 
 from typing import Any
@@ -36,7 +36,7 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
     if not _is_for_onednn(x, weight) or is_transformed((x, weight)):
         return functional.linear(x, weight)
     rows = x.reshape(-1, x.shape[-1])
-    demand = _WeightGradient.apply(weight, rows)
+    demand = _WeightGradient.apply(weight, rows.detach(), [rows])
     return _Product.apply(rows, weight, demand).view(*x.shape[:-1], -1)
 
 
@@ -62,9 +62,9 @@ def _multiply(left: Tensor, right: Tensor) -> Tensor:
 
 # L = L(Y) with Y = X Wᵀ and G = ∂L/∂Y:   ∂L/∂X = G W,   ∂L/∂W = Gᵀ X.
 #
-# Each is computed by its own autograd function: autograd runs one only if what it leads to was asked for, and
-# the implicit gradient asks many times for ∂L/∂X alone. `_Product` hands G to `_WeightGradient` as the gradient
-# of a demand, a zero that takes no memory.
+# Each is computed by its own autograd function, because autograd runs one only if what it leads to was asked
+# for, and the implicit gradient asks many times for ∂L/∂X alone. `_Product` hands G to `_WeightGradient` as
+# the gradient of its third input, a zero that takes no memory.
 
 
 class _Product(torch.autograd.Function):
@@ -82,14 +82,17 @@ class _Product(torch.autograd.Function):
 
 class _WeightGradient(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return weight.new_zeros(()).expand(len(x), len(weight))
+    def forward(ctx: Any, weight: Tensor, detached: Tensor, x: list[Tensor]) -> Tensor:
+        # Given as an input, x would make this function a way to ∂L/∂X. In a list autograd does not see it;
+        # only second derivatives need how it came about.
+        ctx.save_for_backward(detached)
+        ctx.x = x
+        return weight.new_zeros(()).expand(len(detached), len(weight))
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        (x,) = ctx.saved_tensors
+        (x,) = ctx.x if torch.is_grad_enabled() else ctx.saved_tensors
         # oneDNN is faster with the longer side last.
         if x.shape[1] < gradient.shape[1]:
-            return _multiply(x.T, gradient.T).T, None
-        return _multiply(gradient.T, x.T), None
+            return _multiply(x.T, gradient.T).T, None, None
+        return _multiply(gradient.T, x.T), None, None

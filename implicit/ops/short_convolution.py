@@ -42,25 +42,24 @@ def _forward(padded: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor]:
     return (functional.silu(_convolve(padded, weight, bias), inplace=True),)
 
 
-def _backward(inputs: Arguments, gradients: Arguments, needed: object) -> Arguments:  # noqa: ARG001
-    """With q the convolution before the activation and q̇ = silu'(q) ẏ.
+def _backward(inputs: Arguments, gradients: Arguments) -> Arguments:
+    """With q the convolution before the activation and its gradient q̇ = silu'(q) ẏ.
 
-    The gradient of a padded token is Σ_k weight_k q̇_{t−k}, a convolution with the taps reversed; that of a tap
-    is Σ_t q̇_t padded_{t+k}.
+    The gradient of a padded token is Σ_k weight_k q̇_{t−k}, a convolution with the taps reversed; that of a
+    tap is Σ_t q̇_t padded_{t+k}.
     """
-    padded, weight, bias = (part for part in inputs if part is not None)
+    padded, weight, bias = inputs
     (y_dot,) = gradients
-    assert y_dot is not None
-    before, (batch, extended, channels) = weight.shape[1] - 1, padded.shape
-    length = extended - before
+    before = weight.shape[1] - 1
+    length = padded.shape[1] - before
     padded_dot = padded.new_empty(padded.shape)
     taps_dot = [torch.zeros_like(bias, dtype=torch.float64) for _ in range(before + 1)]
     bias_dot = torch.zeros_like(bias, dtype=torch.float64)
     reversed_taps = weight.flip(1)
-    for block in blocks(batch, extended * channels):
+    for block in blocks(padded):
         part = padded[block]
         q = _convolve(part, weight, bias)
-        around = padded.new_zeros(len(part), extended + before, channels)
+        around = part.new_zeros(len(part), before + length + before, part.shape[2])
         q_dot = around[:, before : before + length]
         torch.ops.aten.silu_backward(y_dot[block], q, grad_input=q_dot)
         padded_dot[block] = _convolve(around, reversed_taps, None)

@@ -89,8 +89,8 @@ def _scan(chunk_size: int) -> Op:
 
     return fused(
         definition,
-        forward=lambda *inputs: chunked_passes.forward(*inputs, chunk_size),
-        backward=lambda inputs, gradients, _: chunked_passes.backward(*inputs, chunk_size, *gradients),
+        forward=functools.partial(chunked_passes.forward, chunk_size),
+        backward=lambda inputs, gradients: chunked_passes.backward(chunk_size, *inputs, *gradients),
     )
 
 

@@ -1,7 +1,7 @@
 """Forward and backward pass of the chunked SSD scan, written by hand for a CPU.
 
-What decides the time is how often memory is read and written. So chunks are handled one after the other, small
-enough for the cache, and in place, and what is needed per token and head only is computed for all of them
+What decides the time is how often memory is read and written. So chunks are handled one after the other,
+small enough for the cache, and in place, and what has one number a token and head is computed for all of them
 beforehand.
 
 Within a chunk of l tokens, with the state S before it, u = Δ x and a_i = Σ_{s ≤ i} Δ_s A:
@@ -70,7 +70,7 @@ class Decays(NamedTuple):
 
 
 def forward(
-    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initial_state: Tensor | None, chunk_size: int
+    chunk_size: int, x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initial_state: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Outputs and final state; arguments as of `ssd_chunked`, all of one dtype."""
     groups = B.shape[2]
@@ -95,13 +95,13 @@ def forward(
 
 
 def backward(
+    chunk_size: int,
     x: Tensor,
     dt: Tensor,
     A: Tensor,
     B: Tensor,
     C: Tensor,
     initial_state: Tensor | None,
-    chunk_size: int,
     y_dot: Tensor | None,
     state_dot: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]:
@@ -128,11 +128,14 @@ def backward(
         torch.empty_like(part, memory_format=torch.contiguous_format) for part in (x, dt, B, C)
     )
     y_dot = torch.zeros_like(x) if y_dot is None else y_dot
-    after = x.new_zeros(*x.shape[::2], x.shape[3], B.shape[3]) if state_dot is None else state_dot.contiguous()
+    if state_dot is None:
+        state_dot = x.new_zeros(len(x), *x.shape[2:], B.shape[3])
+    after = state_dot.contiguous()  # Ṡ'
     a_dot = torch.zeros_like(decays.total)
     for number, tokens in reversed(list(enumerate(_chunks(x, chunk_size)))):
         x_chunk, b, c = x[:, tokens], _rows(B[:, tokens]), _rows(C[:, tokens])
-        state, of_chunk, after_matrix = states[number], decays.of_chunk[..., number], _as_matrix(after, groups)
+        state, of_chunk = states[number], decays.of_chunk[..., number]
+        after_matrix = _as_matrix(after, groups)
         a_chunk = a_dot[:, :, number, : x_chunk.shape[1]]
 
         decay, scores = decays.between(number, x_chunk.shape[1]), c @ b.mT
@@ -154,9 +157,10 @@ def backward(
         b_dot = (P.mT @ c).baddbmm_(_merge_heads(v, groups), after_matrix)  # (3)
         c_dot = P @ b  # (2), and below with a state
         if state is not None:
-            w, state_matrix = y_dot[:, tokens] * decays.since_start[:, tokens], _as_matrix(state, groups)
+            w = y_dot[:, tokens] * decays.since_start[:, tokens]
+            state_matrix = _as_matrix(state, groups)
             c_dot.baddbmm_(_merge_heads(w, groups), state_matrix)
-            a_chunk[..., -1] += ((after * state).sum((-1, -2)) * of_chunk[..., 0, 0])  # (6)
+            a_chunk[..., -1] += (after * state).sum((-1, -2)) * of_chunk[..., 0, 0]  # (6)
             a_chunk += _split_heads(c @ state_matrix.mT, x_chunk).mul_(w).sum(-1).mT
             after = _state_after(after, of_chunk, _merge_heads(w, groups), c, x_chunk)  # (4)
         B_dot[:, tokens] = b_dot.unflatten(0, (-1, groups)).transpose(1, 2)
