@@ -118,7 +118,8 @@ def backward(
         ȧ_l has Σ_j K_j + e^{a_l} Ṡ' · S besides          K_j = v_j · Ṡ' B_j                (6)
 
     Each part of (5) vanishes with its decay. The shorter ȧ_i = ẏ_i · y_i − u̇_i · u_i does not: at tokens
-    that reset the state it would leave the rounding error of two large numbers.
+    that reset the state it would leave the rounding error of two large numbers. The sums over ȧ in the
+    gradients of Δ and A meet every G_ij and K_j with both signs, so that ȧ is added up in float64.
     """
     groups = B.shape[2]
     decays = Decays.of(dt, A, chunk_size, x.dtype)
@@ -143,7 +144,7 @@ def backward(
         pairs = (y_rows @ _rows(x_chunk, dt[:, tokens]).mT).view_as(decay).mul_(decay)
         P = _by_group(pairs, groups).sum(1).tril_()
         _by_group(pairs, groups).mul_(scores.tril(-1)[:, None])  # G
-        a_chunk += pairs.sum(-1) - pairs.sum(-2)
+        a_chunk += pairs.sum(-1, dtype=torch.float64) - pairs.sum(-2, dtype=torch.float64)
         _by_group(decay, groups).mul_(scores.tril_()[:, None])  # M
         inside = _tokens_first(decay.flatten(0, 1).mT @ y_rows, x_chunk)
 
