@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from implicit.ops.blocks import blocks
 from implicit.ops.fused import Arguments, fused
 
 
@@ -52,21 +51,16 @@ def _backward(inputs: Arguments, gradients: Arguments) -> Arguments:
     (y_dot,) = gradients
     before = weight.shape[1] - 1
     length = padded.shape[1] - before
-    padded_dot = padded.new_empty(padded.shape)
-    taps_dot = [torch.zeros_like(bias, dtype=torch.float64) for _ in range(before + 1)]
-    bias_dot = torch.zeros_like(bias, dtype=torch.float64)
-    reversed_taps = weight.flip(1)
-    for block in blocks(padded):
-        part = padded[block]
-        q = _convolve(part, weight, bias)
-        around = part.new_zeros(len(part), before + length + before, part.shape[2])
-        q_dot = around[:, before : before + length]
-        torch.ops.aten.silu_backward(y_dot[block], q, grad_input=q_dot)
-        padded_dot[block] = _convolve(around, reversed_taps, None)
-        for k, tap_dot in enumerate(taps_dot):
-            tap_dot += torch.mul(q_dot, part[:, k : k + length], out=q).sum((0, 1))
-        bias_dot += q_dot.sum((0, 1))
-    return padded_dot, torch.stack(taps_dot, dim=1).to(weight.dtype), bias_dot.to(bias.dtype)
+    q = _convolve(padded, weight, bias)
+    around = padded.new_zeros(len(padded), before + length + before, len(weight))
+    q_dot = around[:, before : before + length]
+    torch.ops.aten.silu_backward(y_dot, q, grad_input=q_dot)
+    padded_dot = _convolve(around, weight.flip(1), None)
+    products = q  # its memory
+    taps_dot = [
+        torch.mul(q_dot, padded[:, k : k + length], out=products).sum((0, 1)) for k in range(before + 1)
+    ]
+    return padded_dot, torch.stack(taps_dot, dim=1), q_dot.sum((0, 1))
 
 
 def _convolve(padded: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

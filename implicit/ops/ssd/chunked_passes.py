@@ -143,8 +143,9 @@ def backward(
         y_rows = _rows(y_dot[:, tokens])
         pairs = (y_rows @ _rows(x_chunk, dt[:, tokens]).mT).view_as(decay).mul_(decay)
         P = _by_group(pairs, groups).sum(1).tril_()
-        _by_group(pairs, groups).mul_(scores.tril(-1)[:, None])  # G
-        a_chunk += pairs.sum(-1, dtype=torch.float64) - pairs.sum(-2, dtype=torch.float64)
+        _by_group(pairs, groups).mul_(scores.tril(-1)[:, None])
+        G = pairs.double()
+        a_chunk += G.sum(-1) - G.sum(-2)
         _by_group(decay, groups).mul_(scores.tril_()[:, None])  # M
         inside = _tokens_first(decay.flatten(0, 1).mT @ y_rows, x_chunk)
 

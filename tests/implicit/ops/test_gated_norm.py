@@ -5,8 +5,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from implicit.ops import blocks as blocks_module
-from implicit.ops.blocks import blocks
 from implicit.ops.gated_norm import gated_norm
 
 EPSILON = 1e-5
@@ -39,10 +37,7 @@ def gradients(y: Tensor, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 # float64 rounding; float32 against float64, inputs rounded to 6e-8 and a norm of at least 0.1.
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-13), (torch.float32, 3e-6)], ids=str)
 @pytest.mark.parametrize("groups", [1, 2, 4])
-def test_equals_the_composition(
-    groups: int, dtype: torch.dtype, tolerance: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(blocks_module, "BLOCK", 3 * 12)  # four blocks, the last one of a single row
+def test_equals_the_composition(groups: int, dtype: torch.dtype, tolerance: float) -> None:
     exact = arguments()
     expected = by_pytorch(exact, groups)
     inputs = arguments(dtype)
@@ -67,13 +62,3 @@ def test_first_and_second_derivatives_by_finite_differences() -> None:
     # gradcheck's own tolerances: central differences in float64 with a step of 1e-6.
     assert torch.autograd.gradcheck(run, inputs)
     assert torch.autograd.gradgradcheck(run, inputs)
-
-
-@pytest.mark.parametrize("rows", [1, 7, 8, 9])
-def test_blocks_cover_every_row_once(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks_module, "BLOCK", 4 * 6)
-    tensor = torch.arange(rows).repeat_interleave(6).view(rows, 2, 3)
-    found = blocks(tensor)
-    assert torch.equal(torch.cat([tensor[block] for block in found]), tensor)
-    assert all(len(tensor[block]) <= 4 for block in found)
-    assert len(found) == -(-rows // 4)

@@ -5,7 +5,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from implicit.ops import blocks as blocks_module
 from implicit.ops.short_convolution import short_convolution
 
 Arguments = tuple[Tensor, Tensor, Tensor]
@@ -42,11 +41,8 @@ def gradients(y: Tensor, arguments: Arguments) -> tuple[Tensor, ...]:
 @pytest.mark.parametrize("width", [1, 2, 4])
 @pytest.mark.parametrize("length", [1, 9])
 def test_equals_the_convolution_of_pytorch(
-    width: int, length: int, dtype: torch.dtype, tolerance: float, monkeypatch: pytest.MonkeyPatch
+    width: int, length: int, dtype: torch.dtype, tolerance: float
 ) -> None:
-    monkeypatch.setattr(
-        blocks_module, "BLOCK", 2 * (width - 1 + length) * 5
-    )  # two blocks for three sequences
     exact = arguments(width, length)
     expected = by_pytorch(*exact)
     inputs = arguments(width, length, dtype)
