@@ -29,9 +29,9 @@ def ssd_chunked(
 ) -> tuple[Tensor, Tensor]:
     """Compute what `ssd_reference` computes, a chunk of tokens at a time.
 
-    Half-precision inputs are accumulated in float32; the outputs come back in the dtype of ``x``. Differentiable
-    to any order and in forward mode: the first derivative is written by hand (`chunked_passes`), and all others
-    are those of the plain composition below.
+    Half-precision inputs are accumulated in float32; the outputs come back in the dtype of ``x``. The scan is
+    differentiable to any order and in forward mode: its first derivative is written by hand in
+    `chunked_passes`, and the others are those of the plain composition below.
 
     Args:
         x: inputs, ``[batch, length, heads, head_size]``.
