@@ -24,7 +24,7 @@ demo: $(READY) ## Train three models on parity, verify Theorem 1 on their weight
 	$(BIN)/python -m analysis.demo
 
 test: $(READY) ## Run the whole test suite, doctests and the notebook included
-	$(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 lint: $(READY) ## Formatting, lint, types and the import floors: what pre-commit runs
 	$(BIN)/ruff format --check .

@@ -16,14 +16,9 @@ def draw(found: "AgreementAnalysis") -> Figure:
     """Draw distances, shares by position, and the fixed points of the example tokens.
 
     Example:
-        >>> from pathlib import Path
+        >>> from implicit.run_dir import load_run
         >>> from analysis.agreement import analyse
-        >>> from automata.tasks import make_task
-        >>> from implicit.recipes import recipe
-        >>> from implicit.run_dir import Run, initial_model
-        >>> config = recipe("parity", "implicit-mamba2", d_model=4, head_size=4, d_state=2)
-        >>> task = make_task("parity")
-        >>> run = Run(Path("runs/tiny"), config, initial_model(config, task), task, [])
+        >>> run = load_run("parity")
         >>> figure = draw(analyse(run, sequences=2, length=4, examples=1))
         >>> [axes.get_ylabel() for axes in figure.axes[:2]]
         ['tokens', 'share of sequences']

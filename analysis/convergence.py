@@ -137,13 +137,8 @@ class ConvergenceAnalysis:
         modes: by name of the mode.
 
     Example:
-        >>> from pathlib import Path
-        >>> from automata.tasks import make_task
-        >>> from implicit.recipes import recipe
-        >>> from implicit.run_dir import initial_model
-        >>> config = recipe("parity", "implicit-mamba2", d_model=4, head_size=4, d_state=2)
-        >>> task = make_task("parity")
-        >>> run = Run(Path("runs/tiny"), config, initial_model(config, task), task, [])
+        >>> from implicit.run_dir import load_run
+        >>> run = load_run("parity")
         >>> found = analyse(run, sequences=2, length=4, rtol=1e-4)
         >>> found.modes["sequential"].iterations.shape, found.lengths
         ((2, 4), (1, 2, 4))
@@ -198,6 +193,16 @@ def analyse(run: Run, settings: ConvergenceSettings | None = None, **chosen: Any
 
     Raises:
         InputError: for a bad setting, or a model without fixed points.
+
+    Example:
+        >>> from implicit.run_dir import load_run
+        >>> found = analyse(load_run("parity"), sequences=1, length=4)
+        >>> {mode: result.share_converged for mode, result in found.modes.items()}
+        {'simultaneous': 1.0, 'sequential': 1.0}
+        >>> [axes.get_xlabel() for axes in draw(found).axes]
+        ['self-iteration', 'position of the token', 'length (tokens)']
+        >>> tables(found)[0].columns[1].header
+        'length'
     """
     settings = settings or settings_from(ConvergenceSettings, chosen)
     model = in_double_precision(as_implicit(run))
@@ -218,6 +223,13 @@ def follow(model: ImplicitMamba2, tokens: Tensor, mode: Mode, stopping: Stopping
         tokens: ``[sequences, length]``.
         mode: of evaluation.
         stopping: tolerance and limit.
+
+    Example:
+        >>> from implicit.run_dir import load_run
+        >>> model = in_double_precision(load_run("parity").model)
+        >>> mode = follow(model, torch.tensor([[0, 1, 1]]), "sequential", Stopping(rtol=1e-4))
+        >>> mode.iterations.shape, mode.share_converged
+        ((1, 3), 1.0)
     """
     solver = RecordingPicard(model.solver)
     solution = model.solve(tokens, mode, solver=solver, stopping=stopping)
@@ -249,7 +261,7 @@ def draw(found: ConvergenceAnalysis) -> Figure:
         residual, position, cost = figure.subplots(1, 3)
         for mode, color, marker in zip(found.modes, COLORS, "os", strict=False):
             result = found.modes[mode]
-            label = f"{mode}, {result.share_converged:.1%} of tokens converged"
+            label = f"{mode}: {result.share_converged:.1%} converged"
             mark_quantiles(residual, np.arange(1.0, result.history.shape[1] + 1), result.history, color, mode)
             mark_quantiles(
                 position, np.arange(1.0, settings.length + 1), result.iterations.astype(float), color, label
@@ -260,7 +272,7 @@ def draw(found: ConvergenceAnalysis) -> Figure:
             cost.plot(found.lengths, evaluations, marker + "-", color=color, label=mode)
         residual.axhline(settings.rtol, color=GREY, linewidth=0.8, linestyle="--", label="tolerance")
         residual.set(
-            title="residual over tokens",
+            title="over tokens: median, middle 50% and 98%",
             xlabel="self-iteration",
             ylabel="relative residual ‖Φ(z) − z‖ / ‖z‖",
             yscale="log",
@@ -279,9 +291,7 @@ def draw(found: ConvergenceAnalysis) -> Figure:
         )
         powers_of_two(cost, found.lengths)
         for axes in (residual, position, cost):
-            axes.legend(
-                loc="best", title="median, middle 50% and 98%" if axes is not cost else None, title_fontsize=7
-            )
+            axes.legend(loc="upper right" if axes is residual else "upper left")
         return figure
 
 

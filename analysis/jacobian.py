@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from analysis.block_structure import BlockStructure, StateJacobian
 from analysis.command import Analysis, SampleSettings, number, settings_from
-from analysis.jacobian_drawing import draw
+from analysis.jacobian_drawing import draw as draw
 from analysis.output import RunIdentity
 from analysis.visited_states import in_double_precision, sample_sequences, visited_states
 from implicit.command import run_command
@@ -70,7 +70,7 @@ class Spectrum:
         complete: whether they are all of them, or only those of largest modulus.
 
     Example:
-        >>> Spectrum.of(torch.tensor([[0.0, 1.0], [-1.0, 0.0]])).values.round(12)
+        >>> Spectrum.of(torch.tensor([[0.0, 1.0], [-1.0, 0.0]]).double()).values.round(12)
         array([0.+1.j, 0.-1.j])
     """
 
@@ -189,6 +189,16 @@ def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -
 
     Raises:
         InputError: for a bad setting.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from automata.tasks import make_task
+        >>> from implicit.recipes import recipe
+        >>> from implicit.run_dir import Run, initial_model
+        >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
+        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> analyse(run, states=4, length=8).theorem1()["states"]
+        4
     """
     settings = settings or settings_from(JacobianSettings, chosen)
     model = in_double_precision(run.model)
@@ -206,8 +216,8 @@ def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -
     )
     # The median first: it is the one shown.
     jacobians = {}
-    for place in QUANTILES if measured else ():
-        state = visited[measured[round(place * (len(measured) - 1))]]
+    for place in dict.fromkeys(round(level * (len(measured) - 1)) for level in QUANTILES if measured):
+        state = visited[measured[place]]
         jacobians[state.label] = _jacobian(transitions[state.token], state.state, settings.max_iterations)
     return JacobianAnalysis(
         RunIdentity.of(run),
@@ -254,7 +264,18 @@ def _state_numbers(check: StateCheck) -> dict[str, Any]:
 
 
 def tables(found: JacobianAnalysis) -> list[Table | str]:
-    """Return the verdict with its reasons, the conditions and the conclusions, for the terminal."""
+    """Return the verdict with its reasons, the conditions and the conclusions, for the terminal.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from automata.tasks import make_task
+        >>> from implicit.recipes import recipe
+        >>> from implicit.run_dir import Run, initial_model
+        >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
+        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> tables(analyse(run, states=4, length=8))[2]
+        '  4 × holds: the transition is non-diagonal and non-linear, but not by a fixed point ...'
+    """
     summary = found.theorem1()
     table = Table(title=found.run.title, title_justify="left")
     table.add_column("quantity")

@@ -187,7 +187,7 @@ def _draw_states(axes: Axes, found: "JacobianAnalysis") -> None:
     axes.set(
         title="conclusions at every state with a fixed point",
         xlabel="states, sorted by the measured value",
-        ylabel="relative to ‖∂h'/∂h‖",
+        ylabel="relative to ‖∂h'/∂h‖ (zeros at the lower edge)",
     )
     axes.legend(loc="best")
 

@@ -23,8 +23,13 @@ from tqdm import tqdm
 
 from analysis.command import add_output_flag, print_tables, settings_from
 from analysis.figures import COLORS, GREY, MODEL_COLORS, new_figure, powers_of_two, styled
-from analysis.output import RunIdentity, check_writable, default_folder, write_analysis
-from automata.errors import InputError
+from analysis.output import (
+    RunIdentity,
+    check_writable,
+    default_folder,
+    require_different_names,
+    write_analysis,
+)
 from implicit.command import CommandParser, add_config_flags, given_fields, run_command
 from implicit.evaluation import REPORTED_TOKENS
 from implicit.fixed_point import Stopping
@@ -67,8 +72,8 @@ def wilson_interval(mean: float, count: int, confidence: float = 0.95) -> tuple[
 
     The values are one a sequence: the share of its last ten tokens that are right. Their errors come
     together, so that the sequences are the independent units. A variable in [0, 1] with mean p has variance
-    at most p (1 − p), that of a coin; the interval for a coin is therefore wide enough. It does not shrink to a
-    point at 100%.
+    at most p (1 − p), that of a coin; the interval for a coin is therefore wide enough. It does not shrink
+    to a point at 100%.
 
     Source:
         Wilson 1927, "Probable inference, the law of succession, and statistical inference".
@@ -170,15 +175,21 @@ def analyse(
 
     Raises:
         InputError: for a bad setting, or two runs of the same name.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from automata.tasks import make_task
+        >>> from implicit.recipes import recipe
+        >>> from implicit.run_dir import Run, initial_model
+        >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
+        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> analyse(run, lengths=(16,), sequences=8).runs[0].correct.shape
+        (8, 16)
     """
     settings = settings or settings_from(LengthSettings, chosen)
     several = [runs] if isinstance(runs, Run) else list(runs)
-    measured = tuple(_measure(run, settings) for run in several)
-    names = [found.run.name for found in measured]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"run name {name} is given twice; rename one of the run folders")
-    return LengthAnalysis(settings, measured)
+    require_different_names(several)
+    return LengthAnalysis(settings, tuple(_measure(run, settings) for run in several))
 
 
 @torch.no_grad()
@@ -228,6 +239,8 @@ def draw(found: LengthAnalysis) -> Figure:
                 if several_of_a_model
                 else MODEL_COLORS.get(result.run.model, spare[0])
             )
+            # The first is drawn broadest, so that runs of equal accuracy show behind one another.
+            breadth = 1 - number / max(1, len(found.runs) - 1)
             accuracies = np.array([result.accuracy(length) for length in lengths])
             bounds = np.array([result.interval(length, settings.confidence) for length in lengths]).T
             by_length.errorbar(
@@ -236,10 +249,18 @@ def draw(found: LengthAnalysis) -> Figure:
                 yerr=np.abs(bounds - accuracies),
                 marker=marker,
                 color=color,
-                capsize=3,
+                capsize=3 + 3 * breadth,
+                linewidth=1.2 + 3 * breadth,
+                elinewidth=1.2,
+                markersize=5 + 5 * breadth,
                 label=result.run.name,
             )
-            by_position.plot(_running(result.correct.mean(axis=0)), color=color, label=result.run.name)
+            by_position.plot(
+                _running(result.correct.mean(axis=0)),
+                color=color,
+                linewidth=1.2 + 3 * breadth,
+                label=result.run.name,
+            )
         for axes in (by_length, by_position):
             for chance in {result.chance for result in found.runs}:
                 axes.axhline(chance, color=GREY, linewidth=0.8, linestyle=":", label="chance")
@@ -261,7 +282,16 @@ def draw(found: LengthAnalysis) -> Figure:
 
 
 def tables(found: LengthAnalysis) -> list[Table | str]:
-    """Return a table with a line for every run, for the terminal."""
+    """Return a table with a line for every run, for the terminal.
+
+    Example:
+        >>> identity = RunIdentity("mine", "parity", "lstm", 178, 32, 0, "0" * 64)
+        >>> accuracy = RunAccuracy(identity, np.ones((8, 16), bool), None, 0.5)
+        >>> found = LengthAnalysis(LengthSettings(lengths=(16,), sequences=8), (accuracy,))
+        >>> table = tables(found)[0]
+        >>> [list(column.cells) for column in table.columns]
+        [['mine'], ['1.000 (0.676–1.000)']]
+    """
     table = Table(
         title=f"accuracy over the last {REPORTED_TOKENS} tokens, {found.settings.sequences} sequences, with "
         f"{found.settings.confidence:.0%} intervals",

@@ -3,7 +3,7 @@
 import hashlib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -104,10 +104,40 @@ def json_ready(value: Any) -> Any:
     return value
 
 
+def require_different_names(runs: Sequence[Run]) -> None:
+    """Refuse two runs whose folders have the same name, by which results tell them apart.
+
+    Raises:
+        InputError: naming it.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from automata.tasks import make_task
+        >>> from implicit.recipes import recipe
+        >>> from implicit.run_dir import Run, initial_model
+        >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
+        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> require_different_names([run, run])
+        Traceback (most recent call last):
+        automata.errors.InputError: run name lstm is given twice; rename one of the run folders
+    """
+    seen = set()
+    for run in runs:
+        name = run.path.resolve().name
+        if name in seen:
+            raise InputError(f"run name {name} is given twice; rename one of the run folders")
+        seen.add(name)
+
+
 def default_folder(run: Run, analysis: str) -> Path:
     """Return where an analysis of a run writes unless told otherwise.
 
     ``RUN/analysis/<analysis>``; for a run stored in the package ``out/<run>/<analysis>``.
+
+    Example:
+        >>> from implicit.run_dir import load_run
+        >>> default_folder(load_run("parity"), "jacobian").as_posix()
+        'out/parity/jacobian'
     """
     if run.path.resolve().is_relative_to(STORED_RUNS.resolve()):
         return Path("out") / run.path.name / analysis
@@ -158,6 +188,17 @@ def write_analysis(
 
     Raises:
         OSError: if they cannot be written.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> identity = RunIdentity("parity", "parity", "lstm", 178, 32, 0, "0" * 64)
+        >>> numbers = {"settings": {"seed": 0}, "result": {"accuracy": 1.0}, "seconds": 0.1}
+        >>> with TemporaryDirectory() as folder:
+        ...     paths = write_analysis(
+        ...         Path(folder), "length", runs=identity, figure=Figure((1, 1)), **numbers
+        ...     )
+        ...     [path.name for path in paths]
+        ['length.json', 'length.png', 'length.pdf']
     """
     folder.mkdir(parents=True, exist_ok=True)
     png, pdf = save_figure(figure, folder, name)

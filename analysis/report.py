@@ -21,9 +21,8 @@ from rich.console import Console
 
 from analysis import agreement, convergence, jacobian, length_generalization
 from analysis.command import add_output_flag
-from analysis.output import RunIdentity, check_writable, json_ready
+from analysis.output import RunIdentity, check_writable, json_ready, require_different_names
 from analysis.report_markdown import markdown
-from automata.errors import InputError
 from implicit.command import CommandParser, add_config_flags, given_fields, run_command
 from implicit.environment import describe_environment
 from implicit.model import ImplicitMamba2
@@ -295,10 +294,7 @@ def _command(argv: Sequence[str] | None) -> None:
     settings = validated(ReportSettings, given_fields(arguments, ReportSettings))
     folder = Path(arguments.out if arguments.out is not None else "out/report")
     runs = [load_run(run) for run in arguments.runs]
-    names = [run.path.resolve().name for run in runs]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"run name {name} is given twice; rename one of the run folders")
+    require_different_names(runs)
     check_writable(folder)
     console, began = Console(), time.monotonic()
     tasks = [task for run in runs for task in tasks_of(run, folder, settings)]

@@ -229,25 +229,33 @@ class WordProblem:
     def __repr__(self) -> str:
         return f"<WordProblem {self.name}: {self.vocabulary_size} tokens, {self.state_count} states>"
 
-    def sample(self, batch: int, length: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    def sample(
+        self, batch: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
+    ) -> tuple[IntArray, IntArray]:
         """Draw sequences and label them.
 
         Args:
             batch: the number of sequences.
             length: the number of tokens in each.
             rng: the source of randomness; the same state of it gives the same result.
+            start: the state before the first token of each sequence, ``[batch]``; the initial state if None.
 
         Returns:
             Tokens and the states after them, both int64 ``[batch, length]``.
 
         Raises:
-            InputError: batch or length is below 1.
+            InputError: batch or length is below 1, or start holds something that is no state.
         """
         for field, value in (("batch", batch), ("length", length)):
             if value < 1:
                 raise InputError(f"{field} is {value}; give a {field} of at least 1")
+        before = np.full(batch, self.initial_state) if start is None else integer_array("start", start)
+        if before.shape != (batch,) or before.min() < 0 or before.max() >= self.state_count:
+            raise InputError(
+                f"start holds {before.tolist()}; give {batch} states in 0 … {self.state_count - 1}"
+            )
         if self.avoid:
-            return self._sample_avoiding(batch, length, rng)
+            return self._sample_avoiding(before, length, rng)
         tokens = rng.integers(0, self.vocabulary_size, size=(batch, length))
         if self.hard_fraction < 1:
             is_hard = rng.random((batch, length)) < self.hard_fraction
@@ -258,7 +266,7 @@ class WordProblem:
             tokens -= easy
             tokens *= is_hard
             tokens += easy
-        return tokens, self._follow(tokens)
+        return tokens, self._follow(tokens, before)
 
     def states(self, tokens: ArrayLike) -> IntArray:
         """Return the exact state after every token, for tokens of shape ``[..., length]``.
@@ -278,10 +286,11 @@ class WordProblem:
                 f"token {given[where]} at position {place} is not in the vocabulary of {self.name}; "
                 f"give one in 0 … {self.vocabulary_size - 1}"
             )
-        return self._follow(given.reshape(-1, given.shape[-1])).reshape(given.shape)
+        flat = given.reshape(-1, given.shape[-1])
+        return self._follow(flat, np.full(len(flat), self.initial_state)).reshape(given.shape)
 
-    def _follow(self, tokens: IntArray) -> IntArray:
-        """Run the table over tokens ``[batch, length]`` that are known to be in the vocabulary."""
+    def _follow(self, tokens: IntArray, before: IntArray) -> IntArray:
+        """Run the table from states ``[batch]`` over tokens ``[batch, length]`` of the vocabulary."""
         batch, length = tokens.shape
         states = np.empty_like(tokens, order="C")
         # a block of sequences at a time, position by position, in two buffers that stay in the cache
@@ -292,7 +301,7 @@ class WordProblem:
             block = tokens[start : start + rows].T
             width = block.shape[1]
             np.multiply(block, self.state_count, out=offsets[:, :width])
-            current = np.full(width, self.initial_state)
+            current = before[start : start + rows]
             for offset, after in zip(offsets[:, :width], following[:, :width], strict=True):
                 offset += current
                 # every index is in range: "clip" only spares the checked copy that "raise" makes
@@ -302,12 +311,12 @@ class WordProblem:
         return states
 
     def _sample_avoiding(
-        self, batch: int, length: int, rng: np.random.Generator
+        self, before: IntArray, length: int, rng: np.random.Generator
     ) -> tuple[IntArray, IntArray]:
         choices = self._allowed_tokens
-        draws = rng.integers(0, choices.shape[1], size=(length, batch))
+        draws = rng.integers(0, choices.shape[1], size=(length, len(before)))
         tokens, states = np.empty_like(draws), np.empty_like(draws)
-        current = np.full(batch, self.initial_state)
+        current = before
         for position, draw in enumerate(draws):
             tokens[position] = choices[current, draw]
             current = self.table[current, tokens[position]]

@@ -17,7 +17,14 @@ from rich.console import Console
 from rich.table import Table
 
 from automata.errors import unknown_name
-from benchmarks import fixed_point_modes, mamba2_cell, ssd_scan, word_problem_throughput
+from benchmarks import (
+    fixed_point_modes,
+    jacobians,
+    mamba2_cell,
+    solvers,
+    ssd_scan,
+    word_problem_throughput,
+)
 from benchmarks.frame import Benchmark, run_case
 from implicit.command import CommandParser, run_command
 from implicit.environment import describe_environment
@@ -27,9 +34,9 @@ RESULTS = Path(__file__).parent / "results"
 THREADS = 1
 BENCHMARKS = {
     module.BENCHMARK.name: module.BENCHMARK
-    for module in (word_problem_throughput, ssd_scan, mamba2_cell, fixed_point_modes)
+    for module in (word_problem_throughput, ssd_scan, mamba2_cell, fixed_point_modes, jacobians, solvers)
 }
-_NOT_COUNTS = {"median_seconds", "best_seconds", "ratio_to_first", "seconds"}
+_NOT_COUNTS = {"median_seconds", "best_seconds", "ratio_to_first", "share", "seconds"}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -91,13 +98,21 @@ def processor() -> str:
 
 def table(record: dict[str, Any]) -> Table:
     """Lay a benchmark's record out for the terminal."""
-    shown = Table(title=f"{record['benchmark']}: {record['description']}", title_justify="left")
+    parameters = [case["parameters"] for case in record["cases"]]
+    common = {
+        name: value for name, value in parameters[0].items() if all(p[name] == value for p in parameters)
+    }
+    title = f"{record['benchmark']}: {record['description']}"
+    if len(parameters) > 1 and common:
+        title += f" ({_in_words(common)})"
+    shown = Table(title=title, title_justify="left")
     for column in ("case", "contender"):
         shown.add_column(column)
-    for column in ("median ms", "best ms", "ratio", ""):
+    for column in ("median ms", "best ms", "time ratio", ""):
         shown.add_column(column, justify="right")
     for case in record["cases"]:
-        label = ", ".join(f"{name} {value}" for name, value in case["parameters"].items())
+        own = {name: value for name, value in case["parameters"].items() if name not in common}
+        label = _in_words(own or case["parameters"])
         if not case["correct"]:
             shown.add_row(label, f"[red]not correct, no speed: {case['fault']}[/red]")
             continue
@@ -114,9 +129,13 @@ def table(record: dict[str, Any]) -> Table:
     return shown
 
 
+def _in_words(parameters: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in parameters.items())
+
+
 def _remark(times: dict[str, Any]) -> str:
     """Rates and counts in words."""
-    parts = []
+    parts = [] if times["share"] == 1 else [f"from {times['share']:.1%} of the work"]
     for name, value in times.items():
         if name.endswith("_per_second"):
             parts.append(f"{value['median'] / 1e6:.1f} million {name.removesuffix('_per_second')} a second")

@@ -32,11 +32,14 @@ class Contender:
         name: in tables and results.
         work: does it once.
         counts: what is known about the work beside its time, such as the number of evaluations.
+        share: the part of the case's work that it does, for work that is too slow as a whole and uniform; all
+            of its times but the raw ones are divided by it.
     """
 
     name: str
     work: Callable[[], object]
     counts: Mapping[str, float] = field(default_factory=dict)
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -104,9 +107,17 @@ def run_case(case: Case, clock: Callable[[], float] = time.process_time) -> dict
             elapsed = clock() - began
             if turn > 0:
                 seconds[contender.name].append(elapsed)
-    first = seconds[case.contenders[0].name]
+    whole = {
+        contender.name: [elapsed / contender.share for elapsed in seconds[contender.name]]
+        for contender in case.contenders
+    }
+    first = whole[case.contenders[0].name]
     record["contenders"] = {
-        contender.name: _record(contender, seconds[contender.name], first, case)
+        contender.name: {
+            **_record(contender, whole[contender.name], first, case),
+            "share": contender.share,
+            "seconds": seconds[contender.name],
+        }
         for contender in case.contenders
     }
     return record
@@ -119,7 +130,6 @@ def _record(contender: Contender, seconds: list[float], first: list[float], case
         "best_seconds": min(seconds),
         "ratio_to_first": statistics.median(mine / other for mine, other in zip(seconds, first, strict=True)),
         **contender.counts,
-        "seconds": seconds,
     }
     if case.items:
         record[f"{case.unit}_per_second"] = {"median": case.items / median, "best": case.items / min(seconds)}

@@ -1,5 +1,6 @@
-"""The state of training between two steps, in one safetensors file: weights, AdamW's moments, progress.
+"""The state of training between two steps, in one safetensors file.
 
+Weights, AdamW's moments, progress, and where the sequences of the last step ended, if any go on from there.
 There is no random state in it: the initial weights follow from the seed and every batch from (seed, step).
 """
 
@@ -12,6 +13,7 @@ from torch import Tensor
 from torch.optim import AdamW
 
 from automata.errors import InputError
+from implicit.carried import Carried
 from implicit.sequence_model import SequenceModel
 from implicit.storage import check_tensors, read_tensors, write_tensors
 
@@ -37,7 +39,9 @@ class Progress:
     target_met: int = 0
 
 
-def save_checkpoint(path: Path, model: SequenceModel, optimizer: AdamW, progress: Progress) -> None:
+def save_checkpoint(
+    path: Path, model: SequenceModel, optimizer: AdamW, progress: Progress, carried: Carried | None = None
+) -> None:
     """Write the state of training in one stroke.
 
     Args:
@@ -45,6 +49,7 @@ def save_checkpoint(path: Path, model: SequenceModel, optimizer: AdamW, progress
         model: the model.
         optimizer: its AdamW, after at least one step.
         progress: how far it has come.
+        carried: what the next step may go on from.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -57,22 +62,29 @@ def save_checkpoint(path: Path, model: SequenceModel, optimizer: AdamW, progress
         >>> with TemporaryDirectory() as folder:
         ...     save_checkpoint(Path(folder) / "state", model, optimizer, Progress(step=1))
         ...     load_checkpoint(Path(folder) / "state", model, optimizer)
-        Progress(step=1, seconds=0.0, target_met=0)
+        (Progress(step=1, seconds=0.0, target_met=0), None)
     """
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     for name, parameter in model.named_parameters():
         tensors.update({f"{moment}.{name}": optimizer.state[parameter][moment] for moment in _MOMENTS})
+    if carried is not None:
+        tensors.update({f"carried.{name}": tensor for name, tensor in carried.tensors().items()})
     path.parent.mkdir(exist_ok=True)
     write_tensors(path, tensors, {"progress": json.dumps(asdict(progress))})
 
 
-def load_checkpoint(path: Path, model: SequenceModel, optimizer: AdamW) -> Progress:
-    """Put model and optimiser back into the state that was saved, and return the progress.
+def load_checkpoint(path: Path, model: SequenceModel, optimizer: AdamW) -> tuple[Progress, Carried | None]:
+    """Put model and optimiser back into the state that was saved; return the progress and what was carried.
 
     Raises:
         InputError: for a corrupt file, or one that does not fit the model.
     """
     tensors, metadata = read_tensors(path)
+    carried = {
+        name.removeprefix("carried."): tensors.pop(name).to(model.device)
+        for name in list(tensors)
+        if name.startswith("carried.")
+    }
     expected = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     for name, parameter in model.named_parameters():
         expected.update({f"{moment}.{name}": parameter for moment in _MOMENTS})
@@ -89,4 +101,4 @@ def load_checkpoint(path: Path, model: SequenceModel, optimizer: AdamW) -> Progr
             moment: tensors[f"{moment}.{name}"].clone().to(parameter.device) for moment in _MOMENTS
         }
         optimizer.state[parameter] = {"step": torch.tensor(float(progress.step)), **state}
-    return progress
+    return progress, Carried.from_tensors(carried) if carried else None

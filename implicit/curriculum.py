@@ -26,6 +26,7 @@ from pydantic import (
 
 from implicit.fixed_point import Stopping
 from implicit.gradients import GradientRule, Phantom, Unrolled
+from implicit.modes import Windowed
 
 PhaseName = Literal["bounded", "free"]
 
@@ -40,6 +41,8 @@ class Phase:
         gradient: how the fixed point is differentiated.
         stopping: when its iteration ends.
         contraction_weight: weight of the contraction penalty in the loss.
+        carried_share: probability that a sequence goes on from where one of the last step ended.
+        mode: in which order the fixed points of the tokens are sought.
 
     Example:
         >>> Curriculum(bounded_steps=10).phase(11, length=32).name
@@ -51,6 +54,8 @@ class Phase:
     gradient: GradientRule
     stopping: Stopping
     contraction_weight: float = 0.0
+    carried_share: float = 0.0
+    mode: Literal["simultaneous"] | Windowed = "simultaneous"
 
 
 class Curriculum(BaseModel):
@@ -81,6 +86,10 @@ class Curriculum(BaseModel):
     free_max_iterations: PositiveInt = Field(
         default=24, description="the most self-iterations in the free phase"
     )
+    free_mode: Literal["simultaneous", "windowed"] = Field(
+        default="simultaneous",
+        description="order of the solve in the free phase; windowed pays for sequences beyond 64 tokens",
+    )
     free_rtol: PositiveFloat = Field(
         default=0.05, description="relative tolerance of the fixed point in the free phase"
     )
@@ -90,6 +99,15 @@ class Curriculum(BaseModel):
     phantom_damping: PositiveFloat = Field(default=0.8, le=1, description="damping of those steps")
     contraction_weight: NonNegativeFloat = Field(
         default=0.0, description="weight of the contraction penalty in the free phase; 0 for none"
+    )
+    carried_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="probability that a sequence goes on where one of the last step ended, in the free phase",
+    )
+    carried_after: NonNegativeInt = Field(
+        default=0, description="training steps before the first sequences go on (with carried_share)"
     )
     start_length: PositiveInt | None = Field(
         default=None, description="tokens a sequence at the first step; the training length if none"
@@ -115,5 +133,8 @@ class Curriculum(BaseModel):
             stopping = Stopping(rtol=self.free_rtol, max_iterations=self.bounded_iterations)
             return Phase("bounded", length, Unrolled(self.bounded_iterations), stopping)
         stopping = Stopping(rtol=self.free_rtol, max_iterations=self.free_max_iterations)
+        carried_share = self.carried_share if step > self.carried_after else 0.0
         gradient = Phantom(self.phantom_steps, self.phantom_damping)
-        return Phase("free", length, gradient, stopping, self.contraction_weight)
+        # What is left to the tolerance of training gains nothing from a solve that is verified and tightened.
+        mode = Windowed(block=None, precision=1) if self.free_mode == "windowed" else self.free_mode
+        return Phase("free", length, gradient, stopping, self.contraction_weight, carried_share, mode)

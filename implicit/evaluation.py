@@ -11,7 +11,8 @@ from automata.errors import InputError
 from automata.word_problem import WordProblem
 from implicit.fixed_point import Solution, Stopping
 from implicit.gradients import GradientRule
-from implicit.model import ImplicitMamba2
+from implicit.model import ImplicitMamba2, Mode
+from implicit.modes import Windowed
 from implicit.sequence_model import SequenceModel
 from implicit.streams import Stream, draw_batch
 
@@ -95,6 +96,7 @@ def evaluate(
     number: tuple[int, ...] = (),
     stopping: Stopping | None = None,
     gradient: GradientRule | None = None,
+    mode: Mode | Windowed = "simultaneous",
 ) -> Evaluation:
     """Measure a model on fresh sequences of one length.
 
@@ -109,6 +111,7 @@ def evaluate(
         number: which part of the stream.
         stopping: tolerance and limit of an implicit model; its own if None.
         gradient: the gradient rule, whose solve is used (`Unrolled` fixes the iterations); phantom if None.
+        mode: in which order an implicit model seeks its fixed points.
 
     Raises:
         InputError: for a length or a number of sequences below 1.
@@ -135,7 +138,7 @@ def evaluate(
             drawn = draw_batch(task, size, length, seed, stream, *number, length, index)
             tokens, labels = (part.to(model.device) for part in drawn)
             if isinstance(model, ImplicitMamba2):
-                solution = model.solve(tokens, stopping=stopping, gradient=gradient)
+                solution = model.solve(tokens, mode, stopping=stopping, gradient=gradient)
                 solutions.append(solution)
                 logits = solution.logits
             else:

@@ -45,6 +45,19 @@ class GradientRule(Protocol):
         """Return the solution; its value is differentiable in whatever Φ depends on."""
         ...
 
+    def attach(
+        self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, solution: Solution
+    ) -> Solution:
+        """Give the value of a solution that was found without gradient its gradient.
+
+        Args:
+            problem: that was solved.
+            solver: that the adjoint takes if the rule names none.
+            stopping: likewise.
+            solution: however it was found.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class Unrolled:
@@ -90,6 +103,22 @@ class Unrolled:
         status = torch.where(residual.isfinite(), status, int(Status.NON_FINITE)).to(torch.int8)
         return Solution(latent, everywhere * self.iterations, residual, status)
 
+    def attach(
+        self,
+        problem: FixedPointProblem,  # noqa: ARG002
+        solver: Solver,  # noqa: ARG002
+        stopping: Stopping,  # noqa: ARG002
+        solution: Solution,  # noqa: ARG002
+    ) -> Solution:
+        """Refuse: the steps that led to the solution are not known.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError(
+            f"gradient is {self}; it differentiates its own iterations only, give Phantom or Implicit here"
+        )
+
 
 @dataclass(frozen=True)
 class Phantom:
@@ -131,6 +160,16 @@ class Phantom:
         """Solve, then attach the gradient; the account of convergence is that of the solve."""
         with torch.no_grad():
             solution = solve(problem, solver, stopping, start)
+        return self.attach(problem, solver, stopping, solution)
+
+    def attach(
+        self,
+        problem: FixedPointProblem,
+        solver: Solver,  # noqa: ARG002
+        stopping: Stopping,  # noqa: ARG002
+        solution: Solution,
+    ) -> Solution:
+        """Take the damped steps."""
         if not torch.is_grad_enabled():
             return solution
         latent = solution.value
@@ -171,13 +210,23 @@ class Implicit:
     def solve(
         self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor
     ) -> Solution:
-        """Solve, then attach the gradient. An adjoint that does not converge is warned about when it happens.
+        """Solve, then attach the gradient.
 
         Raises:
             InputError: in a backward pass with ``create_graph=True``.
         """
         with torch.no_grad():
             solution = solve(problem, solver, stopping, start)
+        return self.attach(problem, solver, stopping, solution)
+
+    def attach(
+        self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, solution: Solution
+    ) -> Solution:
+        """Hook in the solve of the adjoint, which warns when it happens and does not converge.
+
+        Raises:
+            InputError: in a backward pass with ``create_graph=True``.
+        """
         if not torch.is_grad_enabled():
             return solution
         leaf = solution.value.detach().requires_grad_()

@@ -12,18 +12,18 @@ Source: Schöne et al. 2025, arXiv 2502.07827, Eq. 1 and 2.
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
-import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from automata.errors import InputError
+from automata.errors import InputError, unknown_name
 from implicit.cells import CellState, Mamba2Cell, RMSNorm
 from implicit.fixed_point import (
     DampedPicard,
-    Dependence,
     FixedPointProblem,
     NotConvergedWarning,
     Solution,
@@ -31,10 +31,25 @@ from implicit.fixed_point import (
     Stopping,
 )
 from implicit.gradients import GradientRule, Phantom
+from implicit.modes import (
+    ModeResult,
+    Recurrence,
+    Windowed,
+    solve_sequentially,
+    solve_simultaneously,
+    solve_windowed,
+)
+from implicit.modes.recurrence import Inputs
 from implicit.sequence_model import ModelConfig, SequenceModel
-from theory.transition import State, Transition
+from theory.transition import State
+from theory.transition_batch import TokenInputs, TransitionBatch
 
-Mode = Literal["simultaneous", "sequential"]
+Mode = Literal["simultaneous", "sequential", "windowed"]
+_MODES: dict[str, Callable[[Recurrence, Solver, Stopping, GradientRule, Tensor], ModeResult]] = {
+    "simultaneous": solve_simultaneously,
+    "sequential": solve_sequentially,
+    "windowed": partial(solve_windowed, options=Windowed()),
+}
 
 
 class ImplicitMamba2Config(ModelConfig):
@@ -78,10 +93,12 @@ class SequenceSolution(Solution):
     Attributes:
         logits: ``[batch, length, output_size]``.
         state: the state after the last token.
+        evaluations: how often each token went through the layers, for its own sake or because others were
+            evaluated with it, ``[batch, length]``, int64; what gradients take is not counted.
 
     Example:
-        >>> torch.manual_seed(0)
-        <torch...>
+        >>> import torch
+        >>> _ = torch.manual_seed(0)
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=8, head_size=8)
         >>> model = ImplicitMamba2(config)
         >>> solution = model.solve(torch.tensor([[0, 1, 1]]), mode="sequential")
@@ -91,6 +108,7 @@ class SequenceSolution(Solution):
 
     logits: Tensor
     state: State
+    evaluations: Tensor
 
     @property
     def latents(self) -> Tensor:
@@ -102,8 +120,8 @@ class ImplicitMamba2(SequenceModel):
     """Mamba-2 whose layers are iterated to a fixed point at every token.
 
     Example:
-        >>> torch.manual_seed(0)
-        <torch...>
+        >>> import torch
+        >>> _ = torch.manual_seed(0)
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=8, head_size=8)
         >>> model = ImplicitMamba2(config)
         >>> tokens = torch.tensor([[0, 1, 1, 0]])
@@ -168,7 +186,7 @@ class ImplicitMamba2(SequenceModel):
     def solve(
         self,
         tokens: Tensor,
-        mode: Mode = "simultaneous",
+        mode: Mode | Windowed = "simultaneous",
         *,
         state: State | None = None,
         solver: Solver | None = None,
@@ -180,7 +198,9 @@ class ImplicitMamba2(SequenceModel):
 
         Args:
             tokens: ``[batch, length]``, int64.
-            mode: ``"simultaneous"`` iterates all tokens together, ``"sequential"`` one after the other.
+            mode: ``"simultaneous"`` iterates all tokens together, ``"sequential"`` one after the other;
+                ``"windowed"``, or a `Windowed` with its options, finds the answer of the latter with windows
+                that follow the front of convergence (docs/solvers.md helps to choose).
             state: the state before the first token; the initial state if None.
             solver: damped Picard with the configured damping if None.
             stopping: the configured tolerance and limit if None.
@@ -188,30 +208,37 @@ class ImplicitMamba2(SequenceModel):
             start: z₀, ``[batch, length, d_model]``; zero if None.
 
         Returns:
-            Latents, logits, the state after the last token, and per token iterations, residual and status.
+            Latents, logits, the state after the last token, and per token iterations, residual, status and
+            evaluations.
 
         Raises:
-            InputError: for tokens that the model cannot read, a start that does not fit, or an unknown mode.
+            InputError: for tokens that the model cannot read, a start that does not fit, an unknown mode, or
+                a solver or gradient rule that the windowed mode cannot use.
         """
         self.check_tokens(tokens)
-        before = self.init_state(len(tokens)) if state is None else state
+        recurrence = self._recurrence(tokens, state)
         solver, stopping = solver or self.solver, stopping or self.stopping
         gradient = gradient or Phantom(damping=self.config.damping)
-        injections = self._inject(tokens)
         if start is None:
-            start = injections[0].new_zeros(*tokens.shape, self.config.d_model)
+            start = recurrence.inputs[0].new_zeros(*tokens.shape, self.config.d_model)
         elif start.shape != (*tokens.shape, self.config.d_model):
             expected = (*tokens.shape, self.config.d_model)
             raise InputError(f"start has shape {tuple(start.shape)}; give {expected} for these tokens")
-        if mode == "simultaneous":
-            found = gradient.solve(self._problem(injections, before), solver, stopping, start)
-            after = self._sweep(found.value, injections, before)[1]
-        elif mode == "sequential":
-            found, after = self._solve_sequentially(injections, before, solver, stopping, gradient, start)
+        if isinstance(mode, Windowed):
+            result = solve_windowed(recurrence, solver, stopping, gradient, start, mode)
+        elif mode in _MODES:
+            result = _MODES[mode](recurrence, solver, stopping, gradient, start)
         else:
-            raise InputError(f"mode is {mode!r}; choose 'simultaneous' or 'sequential'")
+            raise unknown_name("mode", str(mode), _MODES)
+        found = result.solution
         return SequenceSolution(
-            found.value, found.iterations, found.residual, found.status, self.head(found.value), after
+            found.value,
+            found.iterations,
+            found.residual,
+            found.status,
+            self.head(found.value),
+            result.state,
+            result.evaluations,
         )
 
     def problem(self, tokens: Tensor, state: State | None = None) -> FixedPointProblem:
@@ -222,24 +249,23 @@ class ImplicitMamba2(SequenceModel):
             state: the state before the first token; the initial state if None.
         """
         self.check_tokens(tokens)
-        return self._problem(self._inject(tokens), self.init_state(len(tokens)) if state is None else state)
+        return self._recurrence(tokens, state).problem()
 
-    def transition(self, token: int) -> Transition:
-        """Return (Φ, G) at a token; the state is windows and SSM states without a batch axis."""
-        self.check_tokens(torch.tensor([[token]]))
-        device = self.embedding.weight.device
-        injections = [
-            injection[0].detach() for injection in self._inject(torch.tensor([[token]], device=device))
-        ]
+    def transitions(self, tokens: Tensor) -> TransitionBatch:
+        """Return (Φ, G) at every one of the tokens; the state is windows and SSM states."""
+        positions = tokens.reshape(1, -1)
+        self.check_tokens(positions)
+        names = [f"injection.{layer}" for layer in range(self.config.layers)]
+        injections = [injection[0].detach() for injection in self._inject(positions)]
 
-        def advance(latent: Tensor, state: State) -> tuple[Tensor, State]:
+        def advance(latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
             batched = {name: tensor[None] for name, tensor in state.items()}
-            image, following = self._advance(latent[None], injections, batched)
+            image, following = self._advance(latent[None], [inputs[name] for name in names], batched)
             return image[0], {name: tensor[0] for name, tensor in following.items()}
 
-        return Transition(
-            self_map=lambda latent, state: advance(latent, state)[0],
-            state_update=lambda latent, state: advance(latent, state)[1],
+        return TransitionBatch(
+            advance=advance,
+            inputs=dict(zip(names, injections, strict=True)),
             latent_size=self.config.d_model,
             layer_states=tuple((f"ssm.{layer}",) for layer in range(self.config.layers)),
             damping=self.config.damping,
@@ -253,10 +279,11 @@ class ImplicitMamba2(SequenceModel):
         embedded = self.embedding_norm(self.embedding(tokens))
         return [injection(embedded) for injection in self.injections]
 
-    def _problem(self, injections: list[Tensor], state: State) -> FixedPointProblem:
-        return FixedPointProblem(lambda latent: self._sweep(latent, injections, state)[0], Dependence.CAUSAL)
+    def _recurrence(self, tokens: Tensor, state: State | None) -> Recurrence:
+        before = self.init_state(len(tokens)) if state is None else state
+        return Recurrence(self._inject(tokens), before, self._sweep, self._advance, self._states)
 
-    def _sweep(self, latent: Tensor, injections: list[Tensor], state: State) -> tuple[Tensor, State]:
+    def _sweep(self, latent: Tensor, injections: Inputs, state: State) -> tuple[Tensor, State]:
         """Φ and G of all tokens together: one scan per layer."""
         stream = latent
         following: State = {}
@@ -267,7 +294,7 @@ class ImplicitMamba2(SequenceModel):
             following[f"conv.{layer}"], following[f"ssm.{layer}"] = after
         return self.latent_norm(stream), following
 
-    def _advance(self, latent: Tensor, injections: list[Tensor], state: State) -> tuple[Tensor, State]:
+    def _advance(self, latent: Tensor, injections: Inputs, state: State) -> tuple[Tensor, State]:
         """Φ and G of one token; latent ``[batch, d_model]``."""
         stream = latent
         following: State = {}
@@ -278,32 +305,21 @@ class ImplicitMamba2(SequenceModel):
             following[f"conv.{layer}"], following[f"ssm.{layer}"] = after
         return self.latent_norm(stream), following
 
+    def _states(self, latent: Tensor, injections: Inputs, state: State) -> State:
+        """The state before every token and after the last."""
+        stream = latent
+        states: State = {}
+        for layer, (mixer, norm) in enumerate(zip(self._cells(), self.mixer_norms, strict=True)):
+            before = CellState(state[f"conv.{layer}"], state[f"ssm.{layer}"])
+            states[f"conv.{layer}"], states[f"ssm.{layer}"] = mixer.states(
+                norm(stream), injections[layer], before
+            )
+            if layer + 1 < len(self.mixers):
+                stream = self._add(stream, mixer(norm(stream), injections[layer], before)[0])
+        return states
+
     def _add(self, stream: Tensor, output: Tensor) -> Tensor:
         return stream + output if self.config.residual else output
-
-    def _solve_sequentially(
-        self,
-        injections: list[Tensor],
-        state: State,
-        solver: Solver,
-        stopping: Stopping,
-        gradient: GradientRule,
-        start: Tensor,
-    ) -> tuple[Solution, State]:
-        """Solve token after token, each from its own start with the state that the last one left."""
-        solutions = []
-        reached = torch.ones(len(start), 1, dtype=torch.bool, device=start.device)
-        for t in range(start.shape[1]):
-            injected = [injection[:, t] for injection in injections]
-
-            def self_map(latent: Tensor, injected: list[Tensor] = injected, state: State = state) -> Tensor:
-                return self._advance(latent[:, 0], injected, state)[0][:, None]
-
-            solution = gradient.solve(FixedPointProblem(self_map), solver, stopping, start[:, t : t + 1])
-            state = self._advance(solution.value[:, 0], injected, state)[1]
-            solutions.append(solution.after(reached))
-            reached = solutions[-1].converged
-        return Solution.concatenate(solutions), state
 
 
 def _warn_unless_converged(solution: Solution) -> None:

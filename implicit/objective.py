@@ -8,9 +8,9 @@ from torch.nn import functional
 
 from implicit.contraction import contraction_penalty
 from implicit.curriculum import Phase
-from implicit.fixed_point import Solution
-from implicit.model import ImplicitMamba2
+from implicit.model import ImplicitMamba2, SequenceSolution
 from implicit.sequence_model import SequenceModel
+from theory.transition import State
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,16 @@ class Objective:
     loss: Tensor
     penalty: Tensor | None
     accuracy: float
-    solution: Solution | None
+    solution: SequenceSolution | None
 
 
 def objective(
-    model: SequenceModel, tokens: Tensor, labels: Tensor, phase: Phase, noise: torch.Generator | None = None
+    model: SequenceModel,
+    tokens: Tensor,
+    labels: Tensor,
+    phase: Phase,
+    noise: torch.Generator | None = None,
+    state: State | None = None,
 ) -> Objective:
     """Compute the loss of a batch; an implicit model is solved and differentiated as the phase says.
 
@@ -51,13 +56,17 @@ def objective(
         labels: the class after every token, ``[batch, length]``, int64.
         phase: of the curriculum.
         noise: draws the directions of the contraction penalty.
+        state: an implicit model's state before the first token; the initial one if None.
     """
     solution, penalty = None, None
     if isinstance(model, ImplicitMamba2):
-        solution = model.solve(tokens, gradient=phase.gradient, stopping=phase.stopping)
+        solution = model.solve(
+            tokens, phase.mode, state=state, gradient=phase.gradient, stopping=phase.stopping
+        )
         logits = solution.logits
         if phase.contraction_weight > 0:
-            measured = contraction_penalty(model.problem(tokens), solution.latents.detach(), generator=noise)
+            problem = model.problem(tokens, state)
+            measured = contraction_penalty(problem, solution.latents.detach(), generator=noise)
             penalty = phase.contraction_weight * measured
     else:
         logits = model(tokens)

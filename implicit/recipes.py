@@ -16,7 +16,7 @@ FALLBACK_SIZES: Sizes = {"d_model": 32, "expand": 2, "d_state": 16, "head_size":
 FALLBACK: Settings = {
     "batch_size": 64,
     "length": 32,
-    "steps": 900,
+    "steps": 1100,
     "learning_rate": 1e-3,
     "bounded_steps": 500,
     "bounded_iterations": 4,
@@ -24,6 +24,8 @@ FALLBACK: Settings = {
     "free_rtol": 0.05,
     "phantom_steps": 4,
     "contraction_weight": 0.01,
+    "carried_share": 0.9,
+    "carried_after": 700,
     "evaluate_every": 100,
     "evaluation_rtol": 0.01,
     "evaluation_max_iterations": 100,

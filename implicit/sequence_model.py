@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from automata.errors import InputError
 from theory.transition import State, Transition
+from theory.transition_batch import TransitionBatch
 
 
 class ModelConfig(BaseModel):
@@ -63,13 +64,21 @@ class SequenceModel(nn.Module, ABC):
         """Return the logits after every token: ``[batch, length]`` → ``[batch, length, output_size]``."""
 
     @abstractmethod
+    def transitions(self, tokens: Tensor) -> TransitionBatch:
+        """Return (Φ, G) at every one of the tokens, for the analysis of many states at once.
+
+        Args:
+            tokens: int64, of any shape; the positions of the batch are those of ``tokens.flatten()``.
+        """
+
     def transition(self, token: int) -> Transition:
         """Return (Φ, G) at a token for the checks of theory/, over the model's own parameters and dtype."""
+        return self.transitions(torch.tensor([token], device=self.device))[0]
 
     @property
     def device(self) -> torch.device:
         """Where the parameters are, and where tokens have to be."""
-        return next(self.parameters()).device
+        return next((parameter.device for parameter in self.parameters()), torch.device("cpu"))
 
     def parameter_count(self) -> int:
         """Return the number of trainable numbers."""

@@ -42,7 +42,13 @@ def noise_generator(seed: int, step: int) -> torch.Generator:
 
 
 def draw_batch(
-    task: WordProblem, batch_size: int, length: int, seed: int, stream: Stream, *number: int
+    task: WordProblem,
+    batch_size: int,
+    length: int,
+    seed: int,
+    stream: Stream,
+    *number: int,
+    start: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Draw one batch.
 
@@ -53,6 +59,7 @@ def draw_batch(
         seed: the seed of the run, or of a report.
         stream: what the batch is for.
         number: which batch of the stream; one or several integers from 0.
+        start: the automaton's state before each sequence, ``[batch_size]``; the initial one if None.
 
     Returns:
         Tokens and the label after every token, int64 ``[batch, length]`` each. The generator is seeded with
@@ -70,5 +77,5 @@ def draw_batch(
         False
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(int(stream), *number)))
-    tokens, labels = task.sample(batch_size, length, rng)
+    tokens, labels = task.sample(batch_size, length, rng, None if start is None else start.numpy())
     return torch.as_tensor(np.asarray(tokens, np.int64)), torch.as_tensor(np.asarray(labels, np.int64))

@@ -4,12 +4,14 @@ import math
 import time
 from dataclasses import asdict, replace
 
+import torch
 from torch import nn
 from torch.optim import AdamW
 from tqdm import tqdm
 
 from automata.errors import InputError
 from automata.word_problem import WordProblem
+from implicit.carried import Carried
 from implicit.checkpoint import Progress, load_checkpoint, save_checkpoint
 from implicit.curriculum import Phase
 from implicit.evaluation import Convergence, Evaluation, evaluate
@@ -64,9 +66,9 @@ def take_steps(
         [2, 3]
     """
     optimizer = AdamW(model.parameters(), betas=config.betas, weight_decay=config.weight_decay)
-    done = Progress()
+    done, carried = Progress(), None
     if folder.checkpoint_file.is_file():
-        done = load_checkpoint(folder.checkpoint_file, model, optimizer)
+        done, carried = load_checkpoint(folder.checkpoint_file, model, optimizer)
     # What was measured after the checkpoint is measured again.
     metrics = [entry for entry in folder.read_metrics() if entry["step"] <= done.step]
     folder.write_metrics(metrics)
@@ -78,7 +80,7 @@ def take_steps(
     ):
         for step in range(done.step + 1, config.steps + 1):
             phase = config.phase(step, config.length)
-            result = _step(config, task, model, optimizer, phase, step)
+            result, carried = _step(config, task, model, optimizer, phase, step, carried)
             bar.update()
             done = replace(done, step=step, seconds=time.monotonic() - began)
             if step % config.evaluate_every == 0 or step == config.steps:
@@ -91,7 +93,7 @@ def take_steps(
             if done.target_met == config.patience:
                 break
             if step % config.checkpoint_every == 0 and step < config.steps:
-                save_checkpoint(folder.checkpoint_file, model, optimizer, done)
+                save_checkpoint(folder.checkpoint_file, model, optimizer, done, carried)
 
 
 def _step(
@@ -101,11 +103,20 @@ def _step(
     optimizer: AdamW,
     phase: Phase,
     step: int,
-) -> Objective:
-    """Take one training step; its batch depends on the seed and the step alone."""
-    drawn = draw_batch(task, config.batch_size, phase.length, config.seed, Stream.TRAIN, step)
+    carried: Carried | None,
+) -> tuple[Objective, Carried | None]:
+    """Take one training step; its batch depends on the seed, the step, and what is carried from the last."""
+    noise = noise_generator(config.seed, step)
+    state, start = None, None
+    if carried is not None and isinstance(model, ImplicitMamba2):
+        beginning = torch.full_like(carried.labels, task.initial_state)
+        state, start = carried.go_on(
+            model.init_state(config.batch_size), beginning, phase.carried_share, noise
+        )
+        start = start.cpu()
+    drawn = draw_batch(task, config.batch_size, phase.length, config.seed, Stream.TRAIN, step, start=start)
     tokens, labels = (part.to(model.device) for part in drawn)
-    result = objective(model, tokens, labels, phase, noise_generator(config.seed, step))
+    result = objective(model, tokens, labels, phase, noise, state)
     optimizer.zero_grad()
     (result.loss if result.penalty is None else result.loss + result.penalty).backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.gradient_clip or math.inf)
@@ -117,7 +128,9 @@ def _step(
     for group in optimizer.param_groups:
         group["lr"] = config.learning_rate_at(step)
     optimizer.step()
-    return result
+    if phase.carried_share == 0 or result.solution is None:
+        return result, None
+    return result, Carried.of(result.solution.state, labels, result.solution)
 
 
 def _validate(
@@ -142,6 +155,7 @@ def _validate(
             number=(step,),
             stopping=stopping,
             gradient=phase.gradient if as_trained else Phantom(),
+            mode=phase.mode if as_trained else "simultaneous",
         )
         for length in config.validation_lengths()
     }

@@ -211,20 +211,20 @@ def _short(value: float | None) -> str:
 def caption(found: Results) -> str:
     """Tell what is drawn, with the counts of states."""
     settings, models = found["settings"], found["models"]
-    verdicts = [f"{LABELS[model]} {_counts(models[model]['theorem1'])}" for model in LABELS]
+    verdicts = [f"{LABELS[model]}: {_counts(models[model]['theorem1'])}" for model in LABELS]
     shown = models["implicit-mamba2"]["shown"]
     cell = shown["size"] // found["cells"] if shown is not None else 1
     return (
         "State-to-state Jacobian ∂h'/∂h of models trained on parity, in float64, at the visited state of "
         f"median off-diagonal mass: root mean square over cells of {cell} × {cell} entries (top) and single "
         f"entries (bottom). Right: both conclusions of Theorem 1 at states of {settings['sequences']} "
-        f"sequences of {settings['length']} tokens (data seed {settings['seed']}). Theorem 1: "
+        f"sequences of {settings['length']} tokens (data seed {settings['seed']}). Verdicts: "
         f"{'; '.join(verdicts)}."
     )
 
 
 def _counts(theorem1: Mapping[str, Any]) -> str:
-    parts = [f"{verdict} at {count}" for verdict, count in theorem1["counts"].items() if count]
+    parts = [f"{verdict} at {count} states" for verdict, count in theorem1["counts"].items() if count]
     return ", ".join(parts)
 
 

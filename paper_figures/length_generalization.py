@@ -16,6 +16,7 @@ SEEDS = {"implicit-mamba2": (0, 1, 2, 3, 4), "mamba2": (0, 1, 2), "lstm": (0, 1,
 SETTINGS = LengthSettings(lengths=(32, 64, 128, 256, 512), sequences=512, mode="sequential", seed=0)
 LABELS = {"implicit-mamba2": "implicit Mamba-2", "mamba2": "explicit Mamba-2", "lstm": "LSTM"}
 MARKERS = {"implicit-mamba2": "o", "mamba2": "s", "lstm": "^"}
+DASHES = {"implicit-mamba2": "-", "mamba2": "-", "lstm": "--"}
 SOLVED_LENGTH = 256
 SOLVED_ACCURACY = 0.99
 """A run solves parity if it is this accurate at that length."""
@@ -60,7 +61,7 @@ def accuracy_at(run: dict[str, Any], length: int) -> float:
 
 def draw(found: Results) -> Figure:
     """Draw every run as a thin line and the mean of each model's runs as a thick one."""
-    figure = Figure(figsize=(6, 4.4), layout="constrained")
+    figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
     lengths = found["settings"]["lengths"]
     for model, seeds in found["models"].items():
@@ -76,22 +77,23 @@ def draw(found: Results) -> Figure:
         ylim=(0.4, 1.03),
         title="Parity: train short, test long",
     )
-    axes.legend(loc="center right", bbox_to_anchor=(1, 0.42))
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1))  # beside the lines, which may go anywhere
     return figure
 
 
 def _draw_model(axes: Axes, model: str, accuracies: Any, lengths: list[int]) -> None:
     color = MODEL_COLORS[model]
-    axes.plot(lengths, accuracies.T, color=color, linewidth=0.7, alpha=0.6)
+    axes.plot(lengths, accuracies.T, DASHES[model], color=color, linewidth=0.8, alpha=0.7)
     label = f"{LABELS[model]}, mean of {len(accuracies)} runs"
-    axes.plot(lengths, accuracies.mean(axis=0), MARKERS[model] + "-", color=color, linewidth=2.2, label=label)
+    style = MARKERS[model] + DASHES[model]
+    axes.plot(lengths, accuracies.mean(axis=0), style, color=color, linewidth=2.2, label=label)
 
 
 def caption(found: Results) -> str:
     """Tell what is drawn and how many runs solve the task."""
     settings = found["settings"]
     solved = "; ".join(
-        f"{LABELS[model]} {counts['runs']} of {counts['of']}" for model, counts in found["solved"].items()
+        f"{LABELS[model]}: {counts['runs']} of {counts['of']}" for model, counts in found["solved"].items()
     )
     return (
         f"Accuracy on parity against length: mean over the last {found['reported_tokens']} tokens of "

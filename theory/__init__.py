@@ -1,5 +1,6 @@
 """Statements, conditions and certificates about any recurrent transition given as a pair (Φ, G)."""
 
+from theory.batched_jacobian import BatchedJacobian, batched_layer_jacobians
 from theory.blocks import BlockMap
 from theory.conditions import Condition, Verdict
 from theory.fixed_point import FixedPoint, Status, solve_fixed_point
@@ -13,8 +14,10 @@ from theory.jacobian import (
 from theory.report import LayerConclusion, StateCheck, Theorem1Report
 from theory.theorem1 import check_theorem1
 from theory.transition import State, Transition
+from theory.transition_batch import TokenInputs, TransitionBatch
 
 __all__ = [
+    "BatchedJacobian",
     "BlockMap",
     "Condition",
     "FactoredJacobian",
@@ -25,8 +28,11 @@ __all__ = [
     "StateCheck",
     "Status",
     "Theorem1Report",
+    "TokenInputs",
     "Transition",
+    "TransitionBatch",
     "Verdict",
+    "batched_layer_jacobians",
     "check_theorem1",
     "full_state_jacobian",
     "latent_jacobian",

@@ -13,7 +13,12 @@ MAX_CHUNK_ENTRIES = 2**22
 
 
 @functools.cache
-def _load_forward_mode() -> None:
+def load_forward_mode() -> None:
+    """Have PyTorch load its forward-mode rules, once, without the warning that comes with them.
+
+    Example:
+        >>> load_forward_mode()
+    """
     # PyTorch compiles its forward-mode rules at the first use and warns that torch.jit.script is deprecated;
     # no caller can act on that, and where warnings are errors it would end the analysis.
     with warnings.catch_warnings():
@@ -42,7 +47,7 @@ def directional(function: Callable[[Tensor], Tensor], point: Tensor, directions:
         tensor([[2., 0.],
                 [2., 4.]])
     """
-    _load_forward_mode()
+    load_forward_mode()
 
     def along(direction: Tensor) -> Tensor:
         return jvp(function, (point,), (direction,))[1]

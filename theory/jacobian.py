@@ -17,8 +17,8 @@ from torch import Tensor
 
 from automata.errors import InputError
 from theory.blocks import BlockMap, random_signs, slices, validate
-from theory.derivatives import MAX_CHUNK_ENTRIES, directional, jacobian, jacobian_by_rows
-from theory.fixed_point import EPSILON
+from theory.derivatives import MAX_CHUNK_ENTRIES, jacobian
+from theory.jacobian_terms import diagonality, latent_derivatives, probe_direct_term
 from theory.transition import State, Transition
 
 
@@ -240,13 +240,12 @@ def full_state_jacobian(transition: Transition, state: State, latent: Tensor) ->
 
 def _latent_factors(block: BlockMap, latent: Tensor) -> tuple[Tensor, Tensor]:
     """Return ∂zG and (I − ∂zΦ)^{-1} ∂vΦ for the block."""
-    vector, size = block.vector, latent.numel()
-    if size == 0:  # an explicit model: s' does not go through a fixed point
-        return vector.new_zeros(vector.numel(), 0), vector.new_zeros(0, vector.numel())
-    joint = jacobian(lambda z: torch.cat([block.self_map(z, vector), block.state_update(z, vector)]), latent)
-    slope, left = joint[:size], joint[size:]
-    source = jacobian_by_rows(lambda v: block.self_map(latent, v), vector)
-    identity = torch.eye(size, dtype=latent.dtype, device=latent.device)
+
+    def advance(z: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
+        return block.self_map(z, vector), block.state_update(z, vector)
+
+    slope, left, source = latent_derivatives(advance, latent, block.vector)
+    identity = torch.eye(latent.numel(), dtype=latent.dtype, device=latent.device)
     right, singular = torch.linalg.solve_ex(identity - slope, source)
     if singular.item():
         raise InputError("I − ∂zΦ is singular at this latent; the Jacobian does not exist there")
@@ -261,13 +260,11 @@ def _direct_term(block: BlockMap, latent: Tensor) -> tuple[Tensor, float]:
         return block.state_update(latent, value)
 
     signs = random_signs(3, vector.numel(), vector)
-    products = directional(update, vector, torch.cat([torch.ones_like(vector)[None], signs]))
-    diagonal = products[0]
-    deviation = products[1:] - signs * diagonal
-    # The products of a diagonal term differ in the last places only; what is tolerated here is also returned.
-    if deviation.abs().max().item() > 100 * EPSILON * products.abs().max().item():
+    products = probe_direct_term(update, vector, signs)
+    is_diagonal, error = diagonality(products, signs)
+    if not is_diagonal.item():
         return jacobian(update, vector), 0.0
-    return diagonal, deviation.norm().item() / math.sqrt(len(signs))
+    return products[0], error.item()
 
 
 def _as_matrix(direct: Tensor) -> Tensor:

@@ -5,8 +5,7 @@ conclusions are read off each layer's block J = ∂h'/∂h:
 
 - *non-diagonal*: ‖J − diag J‖_F / ‖J‖_F is positive;
 - *non-linear*: ‖J(h) − J(h̃)‖_F / ‖J(h)‖_F is positive for another visited value h̃ of the same block, with
-the
-  token and the rest of the state unchanged. (The map h ↦ h' is affine only if J is constant.)
+  the token and the rest of the state unchanged. (The map h ↦ h' is affine only if J is constant.)
 
 Thresholds come from the error of J, measured at every state against finite differences of the actual map.
 """

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from implicit.sequence_model import ModelConfig, SequenceModel
-from theory.transition import State, Transition
+from theory.transition import State
+from theory.transition_batch import TransitionBatch
 
 
 class LSTMConfig(ModelConfig):
@@ -69,13 +70,12 @@ class LSTM(SequenceModel):
         following = self._advance(self.embedding(token), state)
         return following, self.head(following[f"hidden.{self.config.layers - 1}"])
 
-    def transition(self, token: int) -> Transition:
-        """Return (Φ, G) without a latent; a layer's state is its hidden and cell state together."""
-        self.check_tokens(torch.tensor([[token]]))
-        embedded = self.embedding.weight[token].detach()
-        return Transition(
-            self_map=lambda latent, state: latent,  # noqa: ARG005
-            state_update=lambda latent, state: self._advance(embedded, state),  # noqa: ARG005
+    def transitions(self, tokens: Tensor) -> TransitionBatch:
+        """Return (Φ, G) without a latent at every token; a layer's state is its hidden and cell state."""
+        self.check_tokens(tokens.reshape(1, -1))
+        return TransitionBatch(
+            advance=lambda latent, state, inputs: (latent, self._advance(inputs["embedding"], state)),
+            inputs={"embedding": self.embedding(tokens.flatten()).detach()},
             latent_size=0,
             layer_states=tuple((f"hidden.{layer}", f"cell.{layer}") for layer in range(self.config.layers)),
         )

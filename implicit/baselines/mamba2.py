@@ -8,13 +8,13 @@
 
 from typing import ClassVar
 
-import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from implicit.cells import CellState, Mamba2Cell, RMSNorm
 from implicit.sequence_model import ModelConfig, SequenceModel
-from theory.transition import State, Transition
+from theory.transition import State
+from theory.transition_batch import TokenInputs, TransitionBatch
 
 
 class Mamba2Config(ModelConfig):
@@ -41,6 +41,7 @@ class Mamba2(SequenceModel):
         Dao & Gu 2024, arXiv 2405.21060.
 
     Example:
+        >>> import torch
         >>> model = Mamba2(Mamba2Config(vocabulary_size=3, output_size=5, d_model=8, head_size=8))
         >>> model(torch.tensor([[0, 1, 2, 0]])).shape
         torch.Size([1, 4, 5])
@@ -85,18 +86,18 @@ class Mamba2(SequenceModel):
         stream, following = self._advance(self.embedding(token), state)
         return following, self.head(self.final_norm(stream))
 
-    def transition(self, token: int) -> Transition:
-        """Return (Φ, G) without a latent: G is the whole transition."""
-        self.check_tokens(torch.tensor([[token]]))
-        embedded = self.embedding.weight[token].detach()
+    def transitions(self, tokens: Tensor) -> TransitionBatch:
+        """Return (Φ, G) without a latent at every one of the tokens: G is the whole transition."""
+        self.check_tokens(tokens.reshape(1, -1))
 
-        def state_update(latent: Tensor, state: State) -> State:  # noqa: ARG001 - there is no latent
+        def advance(latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
             batched = {name: tensor[None] for name, tensor in state.items()}
-            return {name: tensor[0] for name, tensor in self._advance(embedded[None], batched)[1].items()}
+            following = self._advance(inputs["embedding"][None], batched)[1]
+            return latent, {name: tensor[0] for name, tensor in following.items()}
 
-        return Transition(
-            self_map=lambda latent, state: latent,  # noqa: ARG005
-            state_update=state_update,
+        return TransitionBatch(
+            advance=advance,
+            inputs={"embedding": self.embedding(tokens.flatten()).detach()},
             latent_size=0,
             layer_states=tuple((f"ssm.{layer}",) for layer in range(self.config.layers)),
         )

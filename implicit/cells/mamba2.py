@@ -27,7 +27,7 @@ from implicit.cells.norm import GatedRMSNorm
 from implicit.ops.gated_norm import gated_norm
 from implicit.ops.linear import linear
 from implicit.ops.short_convolution import short_convolution
-from implicit.ops.ssd import ssd, ssd_step
+from implicit.ops.ssd import ssd, ssd_states, ssd_step
 
 
 class CellState(NamedTuple):
@@ -79,7 +79,7 @@ class Mamba2Cell(nn.Module):
         expand: int = 2,
         head_size: int = 64,
         groups: int = 1,
-        backend: str = "chunked",
+        backend: str = "auto",
     ) -> None:
         super().__init__()
         self.d_inner = expand * d_model
@@ -145,14 +145,34 @@ class Mamba2Cell(nn.Module):
             inputs.new_zeros(batch, self.d_conv - 1, self.conv_channels) if state is None else state.window.mT
         )
         padded = torch.cat([before, channels], dim=1)  # [batch, d_conv - 1 + length, conv_channels]
-        convolved = short_convolution(padded, self.conv1d.weight[:, 0], self._conv_bias())
-        x, B, C = self._split(convolved)
+        x, B, C = self._split(self._convolve(padded))
         y, ssm = ssd(
             x, dt, -torch.exp(self.A_log), B, C, None if state is None else state.ssm, backend=self.backend
         )
         normalised = gated_norm(y, x, self.D, gate, self.norm.weight, self.norm.groups, self.norm.epsilon)
         outputs = linear(normalised, self.out_proj.weight)
         return outputs, CellState(padded[:, length:].mT, ssm)
+
+    def states(
+        self, inputs: Tensor, injection: Tensor | None = None, state: CellState | None = None
+    ) -> CellState:
+        """Return the state before every token and after the last, without computing the outputs.
+
+        Args:
+            inputs: ``[batch, length, d_model]``.
+            injection: ``[batch, length, d_in_proj]``, added to the input projection; nothing if None.
+            state: the state before the first token; zero if None.
+
+        Returns:
+            Windows, ``[batch, length + 1, channels, d_conv − 1]``, and SSM states,
+            ``[batch, length + 1, heads, head_size, d_state]``.
+        """
+        before = self.init_state(len(inputs)) if state is None else state
+        _, channels, dt = self._project(inputs, injection)
+        padded = torch.cat([before.window.mT, channels], dim=1)
+        x, B, _ = self._split(self._convolve(padded))
+        windows = padded.unfold(1, self.d_conv - 1, 1)
+        return CellState(windows, ssd_states(x, dt, -torch.exp(self.A_log), B, before.ssm))
 
     def step(
         self, inputs: Tensor, state: CellState, injection: Tensor | None = None
@@ -176,6 +196,10 @@ class Mamba2Cell(nn.Module):
         ssm = ssd_step(x, dt, -torch.exp(self.A_log), B, state.ssm)
         y = (ssm * C[..., None, :]).sum(-1).to(x.dtype) + self.D[:, None] * x
         return linear(self.norm(y.flatten(-2), gate), self.out_proj.weight), CellState(window[..., 1:], ssm)
+
+    def _convolve(self, padded: Tensor) -> Tensor:
+        """The short convolution with its activation, of channels that the window is prepended to."""
+        return short_convolution(padded, self.conv1d.weight[:, 0], self._conv_bias())
 
     def _conv_bias(self) -> Tensor:
         assert self.conv1d.bias is not None  # optional only in the type that torch gives it

@@ -39,6 +39,87 @@ class Stopping:
         return residual <= self.atol + self.rtol * latent.norm(dim=-1)
 
 
+@dataclass(frozen=True)
+class Account:
+    """What is known of every token while it is iterated; one more evaluation makes the next account.
+
+    Attributes:
+        iterations: evaluations of Φ while the token was not done, ``[batch, tokens]``, int64.
+        residual: ‖Φ(z) − z‖ when it was last evaluated, ``[batch, tokens]``; infinite before.
+        status: `Status` codes, ``[batch, tokens]``, int8; MAX_ITERATIONS for a token that is not done.
+
+    Example:
+        >>> z = torch.tensor([[[0.0], [1.0]]])
+        >>> account = Account.opened(z).after(z, torch.cos(z), Stopping(rtol=0.5), Dependence.OWN)
+        >>> account.active.tolist(), [round(r, 2) for r in account.residual.flatten().tolist()]
+        ([[True, False]], [1.0, 0.46])
+    """
+
+    iterations: Tensor
+    residual: Tensor
+    status: Tensor
+
+    @staticmethod
+    def opened(latent: Tensor) -> "Account":
+        """Return the account before the first evaluation."""
+        tokens, device = latent.shape[:-1], latent.device
+        return Account(
+            torch.zeros(tokens, dtype=torch.long, device=device),
+            torch.full(tokens, torch.inf, dtype=latent.dtype, device=device),
+            torch.full(tokens, Status.MAX_ITERATIONS, dtype=torch.int8, device=device),
+        )
+
+    @property
+    def active(self) -> Tensor:
+        """Which tokens are not done, ``[batch, tokens]``, bool."""
+        return self.status == Status.MAX_ITERATIONS
+
+    @property
+    def converged(self) -> Tensor:
+        """Which tokens have converged, ``[batch, tokens]``, bool."""
+        return self.status == Status.CONVERGED
+
+    def select(self, rows: Tensor) -> "Account":
+        """Return the account of some rows of the batch, given by their numbers."""
+        return Account(self.iterations[rows], self.residual[rows], self.status[rows])
+
+    def with_rows(self, rows: Tensor, other: "Account") -> "Account":
+        """Return the account with that of some rows of the batch replaced."""
+        return Account(
+            self.iterations.index_copy(0, rows, other.iterations),
+            self.residual.index_copy(0, rows, other.residual),
+            self.status.index_copy(0, rows, other.status),
+        )
+
+    def after(self, latent: Tensor, image: Tensor, stopping: Stopping, dependence: Dependence) -> "Account":
+        """Enter one evaluation of Φ.
+
+        Args:
+            latent: z, ``[batch, tokens, features]``.
+            image: Φ(z).
+            stopping: whose tolerance holds.
+            dependence: which tokens a token's image depends on.
+
+        Raises:
+            InputError: for an image of another shape than the latent.
+        """
+        if image.shape != latent.shape:  # it would be broadcast silently
+            raise InputError(
+                f"function returned shape {tuple(image.shape)}; it must be that of z, {tuple(latent.shape)}"
+            )
+        active = self.active
+        measured = (image - latent).detach().norm(dim=-1)
+        residual = torch.where(active, measured, self.residual)
+        finite = with_all_it_depends_on(measured.isfinite() | ~active, dependence)
+        settled = with_all_it_depends_on(
+            self.converged | active & stopping.is_met(latent.detach(), residual) & finite,
+            dependence,
+        )
+        status = torch.where(active & settled, int(Status.CONVERGED), self.status)
+        status = torch.where(active & ~finite, int(Status.NON_FINITE), status).to(torch.int8)
+        return Account(self.iterations + active, residual, status)
+
+
 def solve(problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor) -> Solution:
     """Iterate until every token is done, each by itself.
 
@@ -69,33 +150,15 @@ def solve(problem: FixedPointProblem, solver: Solver, stopping: Stopping, start:
         >>> solution.iterations.flatten().tolist(), [round(z, 2) for z in solution.value.flatten().tolist()]
         ([4, 45], [1.11, 9.9])
     """
-    latent, memory = start, solver.start(start)
-    iterations = torch.zeros(start.shape[:-1], dtype=torch.long, device=start.device)
-    residual = torch.full(start.shape[:-1], torch.inf, dtype=start.dtype, device=start.device)
-    status = torch.full(start.shape[:-1], Status.MAX_ITERATIONS, dtype=torch.int8, device=start.device)
-    active = torch.ones_like(status, dtype=torch.bool)
+    latent, memory, account = start, solver.start(start), Account.opened(start)
     for evaluation in range(1, stopping.max_iterations + 1):
         image = problem.function(latent)
-        if image.shape != latent.shape:  # it would be broadcast silently
-            raise InputError(
-                f"function returned shape {tuple(image.shape)}; it must be that of z, {tuple(latent.shape)}"
-            )
-        measured = (image - latent).detach().norm(dim=-1)
-        residual = torch.where(active, measured, residual)
-        iterations += active
-        finite = with_all_it_depends_on(measured.isfinite() | ~active, problem.dependence)
-        settled = with_all_it_depends_on(
-            ~active & (status == Status.CONVERGED) | stopping.is_met(latent.detach(), residual) & finite,
-            problem.dependence,
-        )
-        status = torch.where(active & settled, int(Status.CONVERGED), status)
-        status = torch.where(active & ~finite, int(Status.NON_FINITE), status).to(torch.int8)
-        active = status == Status.MAX_ITERATIONS
-        if evaluation == stopping.max_iterations or not bool(active.any()):
+        account = account.after(latent, image, stopping, problem.dependence)
+        if evaluation == stopping.max_iterations or not bool(account.active.any()):
             break
-        following, memory = solver.step(latent, image, active, memory)
-        latent = torch.where(active[..., None], following, latent)
-    return Solution(latent, iterations, residual, status)
+        following, memory = solver.step(latent, image, account.active, memory)
+        latent = torch.where(account.active[..., None], following, latent)
+    return Solution(latent, account.iterations, account.residual, account.status)
 
 
 def with_all_it_depends_on(met: Tensor, dependence: Dependence) -> Tensor:

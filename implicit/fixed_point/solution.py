@@ -98,7 +98,8 @@ class Solution:
         """Return the solution with "converged" taken back where the tokens before it did not converge.
 
         Args:
-            reached: whether all earlier tokens of the sequence converged, ``[batch, 1]``, bool.
+            reached: whether all earlier tokens of the sequence converged, ``[batch, 1]`` or
+                ``[batch, tokens]``, bool.
         """
         status = torch.where(reached | ~self.converged, self.status, int(Status.MAX_ITERATIONS))
         return replace(self, status=status.to(torch.int8))

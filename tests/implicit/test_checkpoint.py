@@ -36,7 +36,10 @@ def test_following_steps_have_the_same_bits(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "checkpoint" / "state", model, optimizer, Progress(3, 1.25, 2))
     take_steps(model, optimizer, 4)
     other, other_optimizer = pair(1)
-    assert load_checkpoint(tmp_path / "checkpoint" / "state", other, other_optimizer) == Progress(3, 1.25, 2)
+    assert load_checkpoint(tmp_path / "checkpoint" / "state", other, other_optimizer) == (
+        Progress(3, 1.25, 2),
+        None,
+    )
     take_steps(other, other_optimizer, 4)
     for name, weight in model.state_dict().items():
         assert torch.equal(other.state_dict()[name], weight)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from implicit.curriculum import Curriculum
 from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom, Unrolled
+from implicit.modes import Windowed
 
 
 def test_bounded_then_free() -> None:
@@ -52,3 +53,16 @@ def test_length_never_shrinks_and_never_passes_the_training_length(
     curriculum = Curriculum(start_length=start, length_growth=growth, length_growth_every=every)
     now, following = (curriculum.phase(step + k, length).length for k in (0, 1))
     assert start <= now <= following <= min(length, now + growth)
+
+
+def test_sequences_are_carried_in_the_free_phase_only_and_after_their_step() -> None:
+    curriculum = Curriculum(bounded_steps=10, carried_share=0.9, carried_after=20)
+    shares = {step: curriculum.phase(step, length=8).carried_share for step in (1, 10, 11, 20, 21, 99)}
+    assert shares == {1: 0, 10: 0, 11: 0, 20: 0, 21: 0.9, 99: 0.9}
+
+
+def test_windows_solve_in_the_free_phase_only_and_only_if_asked_for() -> None:
+    windowed = Curriculum(bounded_steps=10, free_mode="windowed")
+    assert windowed.phase(10, length=32).mode == "simultaneous"
+    assert windowed.phase(11, length=32).mode == Windowed(block=None, precision=1)
+    assert Curriculum(bounded_steps=10).phase(11, length=32).mode == "simultaneous"

@@ -13,7 +13,8 @@ from implicit.model import ImplicitMamba2
 from implicit.registry import build_model
 from implicit.sequence_model import ModelConfig, SequenceModel
 from implicit.streams import Stream, draw_batch
-from theory.transition import State, Transition
+from theory.transition import State
+from theory.transition_batch import TransitionBatch
 
 
 class ExactParity(SequenceModel):
@@ -37,7 +38,7 @@ class ExactParity(SequenceModel):
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         raise NotImplementedError
 
-    def transition(self, token: int) -> Transition:
+    def transitions(self, tokens: Tensor) -> TransitionBatch:
         raise NotImplementedError
 
 

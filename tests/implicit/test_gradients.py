@@ -205,6 +205,21 @@ def test_gradients_are_causal(rule: GradientRule) -> None:
     assert (gradient[:, :3].norm(dim=-1) > 1e-6).all()
 
 
+@pytest.mark.parametrize("solver", [DampedPicard(1.0), Anderson(memory=3)], ids=["picard", "anderson"])
+def test_the_adjoint_of_a_causal_problem_waits_for_the_later_tokens(solver: Solver) -> None:
+    """A loss at the last token reaches the first one only after as many iterations as tokens lie between.
+
+    For z_t = z_t / 2 + z_{t-1} / 3 + b_t the derivative of z_T in b_0 is (1/3)^T / (1/2)^{T+1}.
+    """
+    before = torch.diag(torch.full((TOKENS - 1,), 1 / 3, dtype=torch.float64), -1)
+    shift = torch.ones(1, TOKENS, 1, dtype=torch.float64, requires_grad=True)
+    problem = FixedPointProblem(lambda z: z / 2 + before @ z + shift, Dependence.CAUSAL)
+    value = Implicit().solve(problem, solver, Stopping(rtol=1e-10), torch.zeros_like(shift)).value
+    (gradient,) = torch.autograd.grad(value[0, -1].sum(), shift)
+    last = TOKENS - 1
+    assert gradient[0, 0].item() == pytest.approx((1 / 3) ** last / (1 / 2) ** (last + 1), rel=1e-8)
+
+
 def test_a_second_backward_pass_gives_the_same_gradient() -> None:
     leaves = parameters()
     loss = solved(Implicit(), causal_problem, leaves).square().sum()

@@ -224,7 +224,7 @@ def test_options_of_solve_go_before_those_of_the_configuration() -> None:
 
 def test_bad_arguments_of_solve_are_refused() -> None:
     model = contracting()
-    with pytest.raises(InputError, match="mode is 'parallel'; choose 'simultaneous' or 'sequential'"):
+    with pytest.raises(InputError, match="mode 'parallel' is unknown; known: sequential, simul"):
         model.solve(TOKENS, "parallel")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"start has shape \(2, 8\); give \(2, 7, 8\) for these tokens"):
         model.solve(TOKENS, start=torch.zeros(2, 8, dtype=torch.float64))

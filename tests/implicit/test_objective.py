@@ -11,6 +11,7 @@ from implicit.gradients import Phantom, Unrolled
 from implicit.model import ImplicitMamba2
 from implicit.objective import objective
 from implicit.registry import MODELS, build_model
+from implicit.run_dir import load_run
 from implicit.streams import Stream, draw_batch
 
 CURRICULUM = Curriculum(bounded_steps=1, bounded_iterations=3, free_max_iterations=7, free_rtol=1e-2)
@@ -54,3 +55,16 @@ def test_phases_solve_and_differentiate_as_they_say() -> None:
         assert torch.equal(gradient, expected)
         gradients.append(gradient)
     assert not torch.allclose(gradients[0], gradients[1])
+
+
+def test_windows_of_the_phase_reach_the_solve_and_its_gradient() -> None:
+    run = load_run("parity")
+    assert isinstance(run.model, ImplicitMamba2)
+    tokens, labels = draw_batch(run.task, 2, 48, 0, Stream.TRAIN, 1)
+    curriculum = Curriculum(bounded_steps=0, free_mode="windowed")
+    result = objective(run.model, tokens, labels, curriculum.phase(1, length=48))
+    assert result.solution is not None
+    assert result.solution.converged.all()
+    assert result.solution.evaluations.double().mean() < 24  # the sweeps that training is given
+    result.loss.backward()
+    assert all(parameter.grad is not None for parameter in run.model.parameters())

@@ -70,11 +70,13 @@ def config() -> TrainConfig:
         length=5,
         steps=6,
         warmup_steps=2,
-        bounded_steps=3,
+        bounded_steps=1,
         bounded_iterations=2,
         free_max_iterations=3,
+        free_rtol=0.9,  # so that sequences count as solved, and the checkpoint holds what is carried
         phantom_steps=1,
         contraction_weight=0.01,
+        carried_share=0.9,
         evaluate_every=2,
         evaluation_sequences=2,
         checkpoint_every=3,
@@ -157,7 +159,7 @@ def test_early_stop_counts_on_after_a_resume(
     """The number of evaluations in a row that met the target is part of what is resumed."""
     # Any accuracy meets this target; the bounded phase ends with step 3, so steps 4 and 6 are the two.
     stopping = config.model_copy(update={"steps": 20, "target_accuracy": 1e-9, "patience": 2})
-    stopping = stopping.model_copy(update={"checkpoint_every": 5})
+    stopping = stopping.model_copy(update={"bounded_steps": 3, "checkpoint_every": 5})
     train(stopping, tmp_path / "uninterrupted", progress=False)
     calls = 0
     replace = os.replace

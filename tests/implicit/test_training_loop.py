@@ -139,11 +139,11 @@ def test_training_and_validation_data_differ_and_test_data_are_not_drawn(
 ) -> None:
     drawn: list[tuple[Stream, tuple[int, ...]]] = []
 
-    def recorded(*arguments: object) -> object:
+    def recorded(*arguments: object, start: object = None) -> object:
         stream, *number = arguments[4:]
         assert isinstance(stream, Stream)
         drawn.append((stream, tuple(int(str(part)) for part in number)))
-        return draw_batch(*arguments)  # type: ignore[arg-type]
+        return draw_batch(*arguments, start=start)  # type: ignore[arg-type]
 
     monkeypatch.setattr("implicit.training_loop.draw_batch", recorded)
     monkeypatch.setattr("implicit.evaluation.draw_batch", recorded)

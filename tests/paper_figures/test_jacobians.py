@@ -74,4 +74,4 @@ def test_titles_tell_the_verdicts(found: Results) -> None:
         titles = [axes.get_title() for axes in jacobians.draw(found).axes[:2]]
     assert "Theorem 1 fails; off-diagonal mass 0" in titles[0]
     assert f"Theorem 1 {found['models']['implicit-mamba2']['theorem1']['verdict']}" in titles[1]
-    assert "explicit Mamba-2 fails at 4" in jacobians.caption(found)
+    assert "explicit Mamba-2: fails at 4 states" in jacobians.caption(found)

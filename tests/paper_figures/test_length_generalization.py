@@ -57,7 +57,7 @@ def test_counts_the_runs_that_solve_the_task(found: Results) -> None:
     for model, seeds in found["models"].items():
         solved = sum(run["accuracy"]["16"] >= 0.5 for run in seeds.values())
         assert found["solved"][model]["runs"] == solved
-        assert f"{length_generalization.LABELS[model]} {solved} of 2" in length_generalization.caption(found)
+        assert f"{length_generalization.LABELS[model]}: {solved} of 2" in length_generalization.caption(found)
 
 
 def test_draws_every_run_and_the_mean(found: Results) -> None:

@@ -1,17 +1,14 @@
-"""Choose the backend of the SSD scan, and check the arguments once for all of them."""
+"""Choose the backend of the SSD scan, say why, and check the arguments once for all of them."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from automata.errors import InputError, unknown_name
-from implicit.ops.ssd.chunked import ssd_chunked
-from implicit.ops.ssd.reference import ssd_reference
+from implicit.ops.ssd.backends import BACKENDS, Request
 
-BACKENDS: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
-    "reference": ssd_reference,
-    "chunked": ssd_chunked,
-}
+AUTO = "auto"
 
 
 def ssd(
@@ -21,7 +18,7 @@ def ssd(
     B: Tensor,
     C: Tensor,
     initial_state: Tensor | None = None,
-    backend: str = "chunked",
+    backend: str = AUTO,
 ) -> tuple[Tensor, Tensor]:
     """Run the SSD scan h_t = exp(Δ_t A) h_{t-1} + Δ_t x_t B_tᵀ, y_t = h_t C_t.
 
@@ -32,25 +29,105 @@ def ssd(
         B: input projections, ``[batch, length, groups, state_size]``; ``heads`` is a multiple of ``groups``.
         C: output projections, shaped like ``B``.
         initial_state: state before the first token, ``[batch, heads, head_size, state_size]``; zero if None.
-        backend: ``"chunked"`` (matrix products) or ``"reference"`` (the readable loop).
+        backend: ``"auto"`` (see `explain`), ``"reference"`` (the readable loop), ``"chunked"`` (matrix
+            products), ``"triton"`` (our kernels, first derivatives only) or ``"mamba_ssm"`` (that package's).
 
     Returns:
         The outputs, shaped like ``x``, and the state after the last token.
 
     Raises:
-        InputError: for an unknown backend, an empty batch or sequence, or shapes that do not fit.
+        InputError: for an unknown backend or one that cannot run these tensors, an empty batch or sequence,
+            tensors on several devices or not floating, or shapes that do not fit.
 
     Example:
-        >>> import torch
         >>> x, dt, B = torch.ones(1, 2, 4, 8), torch.ones(1, 2, 4), torch.ones(1, 2, 1, 16)
         >>> y, state = ssd(x, dt, -torch.ones(4), B, B)
         >>> y.shape, state.shape
         (torch.Size([1, 2, 4, 8]), torch.Size([1, 4, 8, 16]))
     """
-    if backend not in BACKENDS:
-        raise unknown_name("backend", backend, BACKENDS)
+    if backend != AUTO and backend not in BACKENDS:
+        raise unknown_name("backend", backend, [AUTO, *BACKENDS])
     _check_shapes(x, dt, A, B, C, initial_state)
-    return BACKENDS[backend](x, dt, A, B, C, initial_state)
+    _check_types(x, dt=dt, A=A, B=B, C=C, initial_state=initial_state)
+    request = Request.of(x, B, C)
+    if backend == AUTO:
+        backend = _choose(request)[0]
+    else:
+        refusal = BACKENDS[backend].refusal(request)
+        if refusal is not None:
+            raise InputError(f"backend {backend!r} cannot run this: {refusal}, or use backend='chunked'")
+    return BACKENDS[backend].scan(x, dt, A, B, C, initial_state)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What ``backend="auto"`` chooses for a request, and why.
+
+    Attributes:
+        chosen: name of the backend.
+        reason: why this one.
+        refusals: for every backend, why it cannot run the request and the remedy; None where it can.
+
+    Example:
+        >>> Explanation("chunked", "it is there", {"chunked": None, "triton": "no GPU; get one"}).chosen
+        'chunked'
+    """
+
+    chosen: str
+    reason: str
+    refusals: dict[str, str | None]
+
+    def __str__(self) -> str:
+        lines = [f"auto chooses {self.chosen}: {self.reason}"]
+        for name, refusal in self.refusals.items():
+            lines.append(f"  {name:<10} " + ("available" if refusal is None else f"unavailable: {refusal}"))
+        return "\n".join(lines)
+
+
+def explain(
+    device: str | None = None,
+    dtype: torch.dtype = torch.float32,
+    head_size: int = 64,
+    state_size: int = 128,
+) -> Explanation:
+    """Say which backend ``"auto"`` takes, why, and what the others lack.
+
+    Args:
+        device: type of the device of the tensors; ``"cuda"`` if there is one, else ``"cpu"``, for None.
+        dtype: element type of x, B and C.
+        head_size: rows of the state of a head.
+        state_size: columns of the state of a head.
+
+    Returns:
+        The choice; print it to read it.
+
+    Example:
+        >>> print(explain("cpu"))
+        auto chooses chunked: the tensors are on cpu, where it is the fastest
+          reference  available
+          chunked    available
+          triton     ...
+          mamba_ssm  unavailable: the tensors are on cpu; move them to a CUDA device
+    """
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    request = Request(device, (dtype, dtype, dtype), head_size, state_size)
+    chosen, reason = _choose(request)
+    return Explanation(chosen, reason, {name: backend.refusal(request) for name, backend in BACKENDS.items()})
+
+
+def _choose(request: Request) -> tuple[str, str]:
+    """The backend for a request, and why.
+
+    On a GPU our kernels come before mamba_ssm's: in float32 theirs may round products to TF32, and over their
+    chunks of 256 tokens a reset costs the digits of the decays that follow, which state tracking lives on.
+    """
+    if request.device != "cuda":
+        return "chunked", f"the tensors are on {request.device}, where it is the fastest"
+    refusal = BACKENDS["triton"].refusal(request)
+    if refusal is None:
+        return "triton", "the tensors are on a GPU, and it keeps IEEE products and exact resets there"
+    return "chunked", f"triton cannot run this: {refusal}"
 
 
 def _check_shapes(
@@ -80,3 +157,13 @@ def _check_shapes(
             raise InputError(
                 f"{name} has shape {tuple(tensor.shape)}; with x and B as given it must be {shape}"
             )
+
+
+def _check_types(x: Tensor, **others: Tensor | None) -> None:
+    for name, tensor in {"x": x, **others}.items():
+        if tensor is None:
+            continue
+        if not tensor.is_floating_point():
+            raise InputError(f"{name} is {tensor.dtype}; cast it to a floating dtype")
+        if tensor.device != x.device:
+            raise InputError(f"{name} is on {tensor.device} and x on {x.device}; move both to one device")

@@ -11,9 +11,10 @@ from scipy.signal import lfilter
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit.ops.ssd import BACKENDS, ssd, ssd_chunked, ssd_reference, ssd_step
+from implicit.ops.ssd import ssd, ssd_chunked, ssd_reference, ssd_step
 
 LENGTHS = (1, 63, 64, 65, 500)
+PORTABLE = ("reference", "chunked")  # any device and floating dtype; the kernels have a test of their own
 
 
 class Arguments(NamedTuple):
@@ -70,7 +71,7 @@ def gradients(arguments: Arguments, backend: str) -> list[Tensor]:
     return list(torch.autograd.grad((y * weights[0]).sum() + (state * weights[1]).sum(), leaves))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", PORTABLE)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_constant_decay_is_a_first_order_filter(backend: str, length: int) -> None:
     arguments = random_arguments(length, batch=1, groups=4)
@@ -92,7 +93,7 @@ def test_constant_decay_is_a_first_order_filter(backend: str, length: int) -> No
         )
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", PORTABLE)
 def test_no_decay_is_a_running_sum(backend: str) -> None:
     x, dt, _, B, _, _ = random_arguments(130, heads=1, groups=1, state_size=1)
     ones = torch.ones_like(B)
@@ -103,7 +104,7 @@ def test_no_decay_is_a_running_sum(backend: str) -> None:
     torch.testing.assert_close(state[..., 0], expected[:, -1], rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", PORTABLE)
 def test_the_scan_is_the_masked_attention_of_the_duality(backend: str) -> None:
     x, dt, A, B, C, _ = random_arguments(70)
     y, _ = ssd(x, dt, A, B, C, backend=backend)
@@ -191,7 +192,7 @@ def test_transforms_of_torch_func_see_the_chunked_scan() -> None:
         torch.testing.assert_close(results, expected, rtol=1e-11, atol=1e-12)  # float64 rounding
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", PORTABLE)
 def test_first_and_second_derivatives_by_finite_differences(backend: str) -> None:
     arguments = random_arguments(3, batch=1, heads=2, head_size=2, groups=1, state_size=2)
     leaves = tuple(tensor.requires_grad_() for tensor in arguments)
@@ -205,7 +206,7 @@ def test_first_and_second_derivatives_by_finite_differences(backend: str) -> Non
 
 
 @pytest.mark.parametrize("split", [1, 63, 64, 65, 129])
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", PORTABLE)
 def test_the_final_state_continues_the_sequence(backend: str, split: int) -> None:
     x, dt, A, B, C, initial_state = random_arguments(130)
     whole, final = ssd(x, dt, A, B, C, initial_state, backend=backend)
@@ -243,7 +244,7 @@ def test_chunked_in_low_precision(length: int, dtype: torch.dtype, tolerance: fl
     assert (state.double() - exact_state).abs().max() <= 2e-6 * exact_state.abs().max()  # float32 either way
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", PORTABLE)
 def test_gradients_in_float32(backend: str) -> None:
     arguments = random_arguments(65)
     exact = gradients(arguments, "reference")
@@ -263,7 +264,7 @@ def test_gradients_in_bfloat16_keep_the_dtype() -> None:
         assert error < 2e-2, f"gradient of {name}"  # the incoming gradient and the result are rounded to 4e-3
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", PORTABLE)
 @pytest.mark.parametrize("decay", [50.0, 1e3, 1e6])
 def test_large_decays_forget_and_do_not_overflow(backend: str, decay: float) -> None:
     arguments = random_arguments(130, dtype=torch.float32)
@@ -278,7 +279,7 @@ def test_large_decays_forget_and_do_not_overflow(backend: str, decay: float) -> 
         assert gradient.isfinite().all(), f"gradient of {name}"
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", PORTABLE)
 def test_resets_do_not_cost_the_precision_of_what_follows(backend: str) -> None:
     """A float32 sum over 30 resets of e^-320 would leave three digits to the slow tokens after."""
     arguments = random_arguments(500)

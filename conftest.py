@@ -1,0 +1,12 @@
+"""What has to be settled before the first test module is imported."""
+
+import os
+from importlib.util import find_spec
+
+import torch
+
+# Without a GPU, Triton kernels run in its interpreter, which is chosen when Triton is first imported.
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+
+collect_ignore = [] if find_spec("triton") else ["implicit/ops/ssd/triton_kernels"]

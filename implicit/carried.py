@@ -1,0 +1,87 @@
+"""Sequences that go on from where those of the last training step ended: long histories at no extra cost.
+
+A model trained on sequences of L tokens sees only states that L tokens can lead to. If its state drifts
+slowly, longer sequences lead it elsewhere, and it fails there. Starting some of the sequences from states
+that earlier ones ended in, without a gradient through them, shows it the states of long histories (figures in
+docs/log.md).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from implicit.fixed_point import Solution
+from theory.transition import State
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """Where the sequences of a training step ended.
+
+    Attributes:
+        state: the model's state after the last token, with a leading batch axis, without gradient.
+        labels: the exact state of the automaton there, int64 ``[batch]``.
+        reached: which sequences reached the fixed point at every token, bool ``[batch]``; the model's state
+            of the others is not the one that belongs to their tokens.
+
+    Source:
+        Buitrago & Gu 2025, "Understanding and Improving Length Generalization in Recurrent Models",
+        arXiv 2507.02782, who call it state passing.
+
+    Example:
+        >>> state = {"h": torch.tensor([[1.0], [2.0]])}
+        >>> carried = Carried(state, torch.tensor([1, 1]), torch.tensor([True, False]))
+        >>> begin = ({"h": torch.zeros(2, 1)}, torch.zeros(2, dtype=torch.long))
+        >>> state, labels = carried.go_on(*begin, share=1.0, noise=torch.Generator().manual_seed(0))
+        >>> state["h"].flatten().tolist(), labels.tolist()
+        ([1.0, 0.0], [1, 0])
+    """
+
+    state: State
+    labels: Tensor
+    reached: Tensor
+
+    @classmethod
+    def of(cls, state: State, labels: Tensor, solution: Solution) -> "Carried":
+        """Return where a step ended: its final state, the labels ``[batch, length]`` and its solution."""
+        detached = {name: part.detach() for name, part in state.items()}
+        return cls(detached, labels[:, -1], solution.converged.all(dim=1))
+
+    def go_on(
+        self, state: State, labels: Tensor, share: float, noise: torch.Generator
+    ) -> tuple[State, Tensor]:
+        """Return the starts of the next step: a share of them from here, the others from the beginning.
+
+        Args:
+            state: the model's state at the beginning of a sequence, for the whole batch.
+            labels: the automaton's, ``[batch]``.
+            share: the probability that a sequence which reached its fixed points is gone on with.
+            noise: draws which ones.
+        """
+        drawn = torch.rand(len(self.labels), generator=noise) < share
+        chosen = drawn.to(self.reached.device) & self.reached
+        mixed = {
+            name: torch.where(chosen.view(-1, *[1] * (part.ndim - 1)), self.state[name], part)
+            for name, part in state.items()
+        }
+        return mixed, torch.where(chosen, self.labels, labels)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return all of it as named tensors, for a checkpoint.
+
+        Example:
+            >>> carried = Carried({"h": torch.zeros(1, 1)}, torch.zeros(1), torch.ones(1))
+            >>> sorted(carried.tensors())
+            ['labels', 'reached', 'state.h']
+        """
+        states = {f"state.{name}": part for name, part in self.state.items()}
+        return {**states, "labels": self.labels, "reached": self.reached}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> "Carried":
+        """Undo `tensors`."""
+        states = {
+            name.removeprefix("state."): part for name, part in tensors.items() if name.startswith("state.")
+        }
+        return cls(states, tensors["labels"], tensors["reached"])

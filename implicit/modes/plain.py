@@ -1,0 +1,83 @@
+"""The two plain modes: all tokens together, and one after the other."""
+
+import torch
+from torch import Tensor
+
+from implicit.fixed_point import FixedPointProblem, Solution, Solver, Stopping
+from implicit.gradients import GradientRule
+from implicit.modes.recurrence import ModeResult, Recurrence
+from theory.transition import State
+
+
+def solve_simultaneously(
+    recurrence: Recurrence, solver: Solver, stopping: Stopping, gradient: GradientRule, start: Tensor
+) -> ModeResult:
+    """Iterate all tokens of all sequences together until the last of them is done.
+
+    Args:
+        recurrence: Φ and G.
+        solver: how the next iterate is made.
+        stopping: tolerance and limit.
+        gradient: how the solution is differentiated.
+        start: z₀, ``[batch, tokens, features]``.
+
+    Example:
+        >>> from implicit.fixed_point import DampedPicard
+        >>> from implicit.gradients import Phantom
+        >>> recurrence = Recurrence(
+        ...     [torch.tensor([[[1.0], [2.0]]])], {},
+        ...     sweep=lambda z, x, s: ((x[0] + z) / 2, s),
+        ...     advance=lambda z, x, s: ((x[0] + z) / 2, s),
+        ...     states=lambda z, x, s: s,
+        ... )
+        >>> arguments = recurrence, DampedPicard(1.0), Stopping(rtol=0.1), Phantom(), torch.zeros(1, 2, 1)
+        >>> result = solve_simultaneously(*arguments)  # 4 to the tolerance, 1 for the state
+        >>> result.solution.value.flatten().tolist(), result.evaluations.tolist()
+        ([0.98..., 1.96...], [[5, 5]])
+    """
+    found = gradient.solve(recurrence.problem(), solver, stopping, start)
+    after = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1]
+    return ModeResult(found, after, (found.iterations.max() + 1).expand_as(found.iterations))
+
+
+def solve_sequentially(
+    recurrence: Recurrence, solver: Solver, stopping: Stopping, gradient: GradientRule, start: Tensor
+) -> ModeResult:
+    """Solve token after token, each from its own start with the state that the last one left.
+
+    Args:
+        recurrence: Φ and G.
+        solver: how the next iterate is made.
+        stopping: tolerance and limit.
+        gradient: how the solution is differentiated.
+        start: z₀, ``[batch, tokens, features]``.
+
+    Example:
+        >>> from implicit.fixed_point import DampedPicard
+        >>> from implicit.gradients import Phantom
+        >>> recurrence = Recurrence(
+        ...     [torch.tensor([[[1.0], [0.0]]])], {},
+        ...     sweep=lambda z, x, s: ((x[0] + z) / 2, s),
+        ...     advance=lambda z, x, s: ((x[0] + z) / 2, s),
+        ...     states=lambda z, x, s: s,
+        ... )
+        >>> arguments = recurrence, DampedPicard(1.0), Stopping(rtol=0.1), Phantom(), torch.zeros(1, 2, 1)
+        >>> result = solve_sequentially(*arguments)
+        >>> result.solution.value.flatten().tolist(), result.evaluations.tolist()
+        ([0.98..., 0.0], [[5, 2]])
+    """
+    solutions, state = [], recurrence.state
+    reached = torch.ones(len(start), 1, dtype=torch.bool, device=start.device)
+    for t in range(start.shape[1]):
+        inputs = [tensor[:, t] for tensor in recurrence.inputs]
+
+        def self_map(latent: Tensor, inputs: list[Tensor] = inputs, state: State = state) -> Tensor:
+            return recurrence.advance(latent[:, 0], inputs, state)[0][:, None]
+
+        solution = gradient.solve(FixedPointProblem(self_map), solver, stopping, start[:, t : t + 1])
+        state = recurrence.advance(solution.value[:, 0], inputs, state)[1]
+        solutions.append(solution.after(reached))
+        reached = solutions[-1].converged
+    found = Solution.concatenate(solutions)
+    evaluations = (found.iterations.amax(dim=0) + 1).expand_as(found.iterations)
+    return ModeResult(found, state, evaluations)

@@ -1,0 +1,73 @@
+"""What a mode needs of a model, and what it returns."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from torch import Tensor
+
+from implicit.fixed_point import Dependence, FixedPointProblem, Solution
+from theory.transition import State
+
+Inputs: TypeAlias = list[Tensor]
+"""What a model reads at the tokens, each tensor ``[batch, length, …]``; without a latent in it."""
+
+Map: TypeAlias = Callable[[Tensor, Inputs, State], tuple[Tensor, State]]
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """The self-map Φ and the state update G of a batch of sequences, over windows and over single tokens.
+
+    Attributes:
+        inputs: at all tokens.
+        state: before the first token, each tensor ``[batch, …]``.
+        sweep: Φ and G of consecutive tokens together: from latents ``[batch, tokens, features]``, the inputs
+            there and the state before them to the images and the state after the last.
+        advance: Φ and G of one token; latents ``[batch, features]``, inputs ``[batch, …]``.
+        states: the state before every one of consecutive tokens and after the last, each tensor
+            ``[batch, tokens + 1, …]``; takes what `sweep` takes.
+
+    Example:
+        The running sum h' = h + z with Φ(z; h, x) = x / 2 + z / 2, whose fixed point is z = x.
+
+        >>> import torch
+        >>> recurrence = Recurrence(
+        ...     inputs=[torch.tensor([[[1.0], [2.0]]])],
+        ...     state={"h": torch.zeros(1, 1)},
+        ...     sweep=lambda z, x, s: ((x[0] + z) / 2, {"h": s["h"] + z.sum(1)}),
+        ...     advance=lambda z, x, s: ((x[0] + z) / 2, {"h": s["h"] + z}),
+        ...     states=lambda z, x, s: {"h": torch.cat([s["h"][:, None], s["h"][:, None] + z.cumsum(1)], 1)},
+        ... )
+        >>> recurrence.problem().function(torch.zeros(1, 2, 1)).flatten().tolist()
+        [0.5, 1.0]
+    """
+
+    inputs: Inputs
+    state: State
+    sweep: Map
+    advance: Map
+    states: Callable[[Tensor, Inputs, State], State]
+
+    def problem(self) -> FixedPointProblem:
+        """Return the fixed-point problem of all tokens together."""
+        return FixedPointProblem(lambda z: self.sweep(z, self.inputs, self.state)[0], Dependence.CAUSAL)
+
+
+class ModeResult(NamedTuple):
+    """What a mode found and what that took.
+
+    Attributes:
+        solution: the fixed points, per token.
+        state: after the last token.
+        evaluations: how often each token went through the layers, for its own sake or for that of others that
+            were evaluated with it, ``[batch, tokens]``, int64; without what gradients take.
+
+    Example:
+        >>> ModeResult._fields
+        ('solution', 'state', 'evaluations')
+    """
+
+    solution: Solution
+    state: State
+    evaluations: Tensor

@@ -1,0 +1,148 @@
+"""Verify candidate fixed points in parallel: solve every token anew from its start, with the states given."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from implicit.fixed_point import Dependence, Solver, Stopping
+from implicit.fixed_point.loop import Account
+from implicit.modes.recurrence import Inputs, Recurrence
+from theory.transition import State
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Consecutive tokens of some sequences with the fixed points that are to be verified.
+
+    Attributes:
+        latents: the candidates, ``[sequences, tokens, features]``.
+        starts: z₀ of the tokens, of the same shape.
+        inputs: at the tokens, each tensor ``[sequences, tokens, …]``.
+        states: before the tokens, as the candidates before them make them, each ``[sequences, tokens, …]``.
+        claimed: which tokens have a candidate; a prefix of each sequence, ``[sequences, tokens]``, bool.
+        asked: which tokens to solve: the claimed ones, and one more where a token without a candidate has to
+            be solved on its own.
+
+    Example:
+        >>> z = torch.zeros(1, 2, 3)
+        >>> claimed = torch.tensor([[True, False]])
+        >>> Candidates(z, z, [], {}, claimed, asked=claimed).latents.shape
+        torch.Size([1, 2, 3])
+    """
+
+    latents: Tensor
+    starts: Tensor
+    inputs: Inputs
+    states: State
+    claimed: Tensor
+    asked: Tensor
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How far the candidates of each sequence are what the sequential mode finds.
+
+    Attributes:
+        last: the last token whose fixed point is known, ``[sequences]``: the first that was solved to
+            something else than its candidate, or the last one that was asked for.
+        replaced: whether the fixed point there is not the candidate, ``[sequences]``, bool.
+        latent: the fixed point found there, ``[sequences, features]``.
+        iterations: of that token, ``[sequences]``.
+        residual: of that token, ``[sequences]``.
+        status: of that token, ``[sequences]``.
+        evaluations: of every token, ``[sequences, tokens]``.
+
+    Example:
+        >>> Verdict.__dataclass_params__.frozen
+        True
+    """
+
+    last: Tensor
+    replaced: Tensor
+    latent: Tensor
+    iterations: Tensor
+    residual: Tensor
+    status: Tensor
+    evaluations: Tensor
+
+
+def verify(
+    recurrence: Recurrence,
+    candidates: Candidates,
+    solver: Solver,
+    stopping: Stopping,
+    agreement: float,
+    burst: int,
+) -> Verdict:
+    """Solve the tokens anew, all at the same time, and find the first whose solution is not the candidate.
+
+    By induction the candidates before it are the answer of the sequential mode: the first token has the right
+    state; where a token's state is right and its solution is the candidate, the next token's state is right.
+    The token itself is solved with the right state, so its solution is that answer too.
+
+    Tokens that are done, and those behind a token that was solved to something else, are not evaluated again.
+
+    Args:
+        recurrence: Φ and G.
+        candidates: what to verify; at least one token of each sequence is asked for.
+        solver: how the next iterate is made; it must have no memory.
+        stopping: tolerance and limit.
+        agreement: a solution is the candidate if ‖z − candidate‖ ≤ agreement · (atol + rtol · ‖candidate‖).
+        burst: evaluations between two looks at what is done.
+
+    Example:
+        Φ(z) = (x + z) / 2 has the fixed point x; the second candidate is another.
+
+        >>> from implicit.fixed_point import DampedPicard
+        >>> recurrence = Recurrence([], {}, lambda z, x, s: (z, s), lambda z, x, s: ((x[0] + z) / 2, s), dict)
+        >>> x = torch.tensor([[[1.0], [2.0], [3.0]]])
+        >>> z = torch.tensor([[[1.0], [5.0], [3.0]]])
+        >>> everything = torch.ones(1, 3, dtype=torch.bool)
+        >>> candidates = Candidates(z, torch.zeros_like(z), [x], {}, everything, everything)
+        >>> verdict = verify(recurrence, candidates, DampedPicard(1.0), Stopping(rtol=1e-3), 5.0, burst=1)
+        >>> verdict.last.tolist(), verdict.replaced.tolist(), round(verdict.latent.item(), 2)
+        ([1], [True], 2.0)
+    """
+    sequence, token = candidates.asked.nonzero(as_tuple=True)
+    inputs = [tensor[sequence, token] for tensor in candidates.inputs]
+    states = {name: tensor[sequence, token] for name, tensor in candidates.states.items()}
+    candidate, claimed = candidates.latents[sequence, token], candidates.claimed[sequence, token]
+    tolerance = agreement * (stopping.atol + stopping.rtol * candidate.norm(dim=-1))
+
+    latent = candidates.starts[sequence, token][:, None]  # [items, 1, features]
+    account = Account.opened(latent)
+    evaluations = torch.zeros_like(candidates.asked, dtype=torch.long)
+    last = candidates.asked.sum(dim=1) - 1
+    active = torch.arange(len(sequence), device=latent.device)
+    for done in range(0, stopping.max_iterations, burst):
+        z, part = latent[active], account.select(active)
+        there = [tensor[active] for tensor in inputs], {n: tensor[active] for n, tensor in states.items()}
+        count = min(burst, stopping.max_iterations - done)
+        for evaluation in range(done + 1, done + count + 1):
+            image = recurrence.advance(z[:, 0], *there)[0][:, None]
+            part = part.after(z, image, stopping, Dependence.OWN)
+            if evaluation == stopping.max_iterations:  # the residual is to belong to the value
+                break
+            following, _ = solver.step(z, image, part.active, None)
+            z = torch.where(part.active[..., None], following, z)
+        # Out of place: nothing that the caller holds is written to.
+        latent, account = latent.index_copy(0, active, z), account.with_rows(active, part)
+        evaluations[sequence[active], token[active]] += count
+        agrees = claimed & account.converged[:, 0] & ((latent[:, 0] - candidate).norm(dim=-1) <= tolerance)
+        running = account.active[:, 0] & (done + count < stopping.max_iterations)
+        differs = ~running & ~agrees
+        last = last.scatter_reduce(0, sequence[differs], token[differs], "amin")
+        active = (running & (token <= last[sequence])).nonzero()[:, 0]
+        if not len(active):
+            break
+    known = token == last[sequence]  # one item a sequence, in their order
+    return Verdict(
+        last,
+        ~agrees[known],
+        latent[known, 0],
+        account.iterations[known, 0],
+        account.residual[known, 0],
+        account.status[known, 0],
+        evaluations,
+    )

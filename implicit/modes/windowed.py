@@ -1,0 +1,244 @@
+"""The windowed mode: windows that follow the front of convergence, verified against the sequential mode.
+
+| code           | meaning                                                                                  |
+|----------------|------------------------------------------------------------------------------------------|
+| ``front``      | where a sequence's window begins: all tokens before it have a candidate fixed point      |
+| ``verified``   | all tokens before it have the fixed point that the sequential mode finds                 |
+| stuck          | the token at the front does not converge: it is solved anew, on its own                  |
+
+Only the few tokens behind the front are being iterated at any time: those further on would read a wrong
+state, those before are done. A token that began on a wrong state may converge to another fixed point than
+from its start with the right state. So candidates are verified (`implicit.modes.verification`), and where one
+fails, its sequence goes on from there. Every sequence has its own front; none depends on the others.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from implicit.fixed_point import Dependence, Solution, Solver, Status, Stopping
+from implicit.fixed_point.loop import Account, with_all_it_depends_on
+from implicit.gradients import GradientRule
+from implicit.modes.recurrence import ModeResult, Recurrence
+from implicit.modes.verification import Candidates, verify
+from implicit.modes.window import Place, Window
+
+_SMALLEST_RTOL = 64
+"""Tolerances below this many times the rounding unit may never be met."""
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """Options of the windowed mode. None but `block` changes the answer, only what it costs.
+
+    Attributes:
+        width: tokens of a sequence that are iterated together.
+        sweeps: evaluations of a window between two moves.
+        block: candidates a sequence that are collected before they are verified; None to trust them
+            unverified, which is safe only where the fixed points are known to be unique.
+        precision: candidates are iterated to the tolerance divided by this. The residual of a token that
+            follows others which still move is smaller, for the same error, than that of one solved alone.
+        agreement: a candidate passes if it is within this many tolerances of the solution from the start.
+        patience: evaluations after which the token at the front is solved on its own.
+
+    Raises:
+        InputError: for a value outside of its range.
+
+    Example:
+        >>> from implicit import load_run
+        >>> model, tokens = load_run("parity").model, torch.ones(1, 64, dtype=torch.long)
+        >>> with torch.no_grad():
+        ...     plain = model.solve(tokens)
+        ...     windowed = model.solve(tokens, mode=Windowed(width=12))
+        >>> windowed.share_converged, bool((windowed.logits.argmax(-1) == plain.logits.argmax(-1)).all())
+        (1.0, True)
+        >>> bool(windowed.evaluations.sum() < plain.evaluations.sum())
+        True
+    """
+
+    width: int = 16
+    sweeps: int = 4
+    block: int | None = 64
+    precision: float = 10.0
+    agreement: float = 20.0
+    patience: int = 96
+
+    def __post_init__(self) -> None:
+        for name in ("width", "sweeps", "block", "patience"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} is {value}; give at least 1")
+        for name in ("precision", "agreement"):
+            value = getattr(self, name)
+            if not value >= 1:  # also refuses NaN
+                raise InputError(f"{name} is {value}; give a number of at least 1")
+
+
+def solve_windowed(
+    recurrence: Recurrence,
+    solver: Solver,
+    stopping: Stopping,
+    gradient: GradientRule,
+    start: Tensor,
+    options: Windowed,
+) -> ModeResult:
+    """Find the fixed points of the sequential mode with windows, then attach the gradient over all tokens.
+
+    Iterations are those of the token's last solve; a token that reached the limit has the value that the
+    sequential mode gives it, and the tokens after it do not count as converged.
+
+    Args:
+        recurrence: Φ and G.
+        solver: how the next iterate is made; it must have no memory.
+        stopping: tolerance and limit.
+        gradient: how the solution is differentiated; `Unrolled` cannot be, since nothing is unrolled.
+        start: z₀, ``[batch, tokens, features]``.
+        options: of the mode.
+
+    Raises:
+        InputError: for a solver that keeps a memory.
+
+    Example:
+        >>> from implicit.fixed_point import DampedPicard
+        >>> from implicit.gradients import Phantom
+        >>> x = torch.tensor([[[1.0], [2.0]]])
+        >>> recurrence = Recurrence(
+        ...     [x], {}, lambda z, x, s: (x[0], s), lambda z, x, s: (x[0], s), lambda z, x, s: s
+        ... )
+        >>> arguments = DampedPicard(1.0), Stopping(), Phantom(), torch.zeros(1, 2, 1), Windowed(sweeps=2)
+        >>> result = solve_windowed(recurrence, *arguments)  # sweeps, verification, states
+        >>> result.solution.value.flatten().tolist(), result.evaluations.tolist()
+        ([1.0, 2.0], [[7, 8]])
+    """
+    if solver.start(start) is not None:
+        raise InputError(
+            f"solver is {solver}; windows need one without memory of past iterates, give DampedPicard"
+        )
+    with torch.no_grad():
+        search = _Search(recurrence, solver, stopping, start, options)
+        found = search.run()
+    if not torch.is_grad_enabled():
+        return ModeResult(found, search.front.state, search.evaluations)
+    found = gradient.attach(recurrence.problem(), solver, stopping, found)
+    after = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1]
+    return ModeResult(found, after, search.evaluations + 1)
+
+
+class _Search:
+    """What is known so far of all sequences of the batch."""
+
+    def __init__(
+        self, recurrence: Recurrence, solver: Solver, stopping: Stopping, start: Tensor, options: Windowed
+    ) -> None:
+        self.recurrence, self.solver, self.stopping, self.options = recurrence, solver, stopping, options
+        attainable = _SMALLEST_RTOL * torch.finfo(start.dtype).eps
+        rtol = max(stopping.rtol / options.precision, min(stopping.rtol, attainable))
+        self.stopping_in_windows = replace(stopping, rtol=rtol, atol=stopping.atol / options.precision)
+        self.patience = min(options.patience, stopping.max_iterations)
+        self.start, self.latents, self.length = start, start.clone(), start.shape[1]
+        account = Account.opened(start)
+        self.iterations, self.residual, self.status = account.iterations, account.residual, account.status
+        self.evaluations = torch.zeros_like(self.iterations)
+        self.front = Place.beginning(recurrence.state, start)
+        self.verified = Place.beginning(recurrence.state, start)
+        self.waited = torch.zeros_like(self.front.token)
+        self.stuck = torch.zeros_like(self.waited, dtype=torch.bool)
+
+    def run(self) -> Solution:
+        """Alternate between moving windows and verifying what they leave, until every sequence is through."""
+        unfinished = torch.arange(len(self.waited), device=self.start.device)
+        while len(unfinished):
+            moving = unfinished
+            while len(moving):
+                self._sweep(moving)
+                ready = self.stuck | (self.front.token == self.length)
+                if self.options.block is not None:
+                    ready |= self.front.token - self.verified.token >= self.options.block
+                moving = moving[~ready[moving]]
+            self._settle(unfinished)
+            unfinished = unfinished[self.front.token[unfinished] < self.length]
+        found = Solution(self.latents, self.iterations, self.residual, self.status)
+        return found.after(with_all_it_depends_on(found.converged, Dependence.CAUSAL))
+
+    def _sweep(self, sequences: Tensor) -> None:
+        """Iterate the windows of some sequences a few times, then move them past what has converged."""
+        first, state = self.front.of(sequences)
+        window = Window(sequences, first, first + self.options.width, self.length)
+        inputs = [window.take(tensor) for tensor in self.recurrence.inputs]
+        latent = window.take(self.latents)
+        account = Account.opened(latent)
+        for _ in range(self.options.sweeps):
+            image = self.recurrence.sweep(latent, inputs, state)[0]
+            account = account.after(latent, image, self.stopping_in_windows, Dependence.CAUSAL)
+            following, _ = self.solver.step(latent, image, account.active, None)
+            latent = torch.where(account.active[..., None], following, latent)
+        done = account.converged & window.inside
+        window.put(self.latents, latent, window.inside)
+        window.put(self.residual, account.residual, done)
+        window.put(self.status, account.status, done)
+        window.put(self.iterations, window.take(self.iterations) + account.iterations, window.inside)
+        window.put(self.evaluations, window.take(self.evaluations) + self.options.sweeps, window.inside)
+
+        count = done.sum(dim=1)
+        most = int(count.max())
+        if most > 0:
+            states = self.recurrence.states(latent[:, :most], [tensor[:, :most] for tensor in inputs], state)
+            window.put(self.evaluations, window.take(self.evaluations) + 1, done)
+            rows = torch.arange(len(sequences), device=count.device)
+            after = {name: tensor[rows, count] for name, tensor in states.items()}
+            self.front.move(sequences, first + count, after)
+        waited = torch.where(count > 0, 0, self.waited[sequences] + self.options.sweeps)
+        self.waited[sequences] = waited
+        not_finite = account.status[:, 0] == Status.NON_FINITE
+        self.stuck[sequences] = (waited >= self.patience) | not_finite
+
+    def _settle(self, sequences: Tensor) -> None:
+        """Verify candidates of some sequences and solve the stuck tokens; go on from what is then known."""
+        if self.options.block is None:
+            self.verified.move(sequences, *self.front.of(sequences))
+        sequences = sequences[(self.front.token + self.stuck > self.verified.token)[sequences]]
+        if not len(sequences):
+            return
+        first, state = self.verified.of(sequences)
+        front = self.front.token[sequences]
+        window = Window(sequences, first, front + self.stuck[sequences], self.length)
+        inputs, latents = [window.take(t) for t in self.recurrence.inputs], window.take(self.latents)
+        states = self.recurrence.states(latents, inputs, state)
+        candidates = Candidates(
+            latents,
+            window.take(self.start),
+            inputs,
+            states={name: tensor[:, :-1] for name, tensor in states.items()},
+            claimed=window.tokens < front[:, None],
+            asked=window.inside,
+        )
+        options = self.options
+        verdict = verify(
+            self.recurrence, candidates, self.solver, self.stopping, options.agreement, options.sweeps
+        )
+        window.put(self.evaluations, window.take(self.evaluations) + verdict.evaluations + 1, window.inside)
+        rows, last = torch.arange(len(sequences), device=first.device), first + verdict.last
+        fresh = verdict.replaced.nonzero()[:, 0]
+        redone, token = sequences[fresh], last[fresh]
+        # What was iterated behind a token that is replaced began on a wrong state: it begins again.
+        behind = torch.arange(self.length, device=token.device) > token[:, None]
+        self.latents[redone] = torch.where(behind[..., None], self.start[redone], self.latents[redone])
+        self.status[redone] = self.status[redone].masked_fill(behind, int(Status.MAX_ITERATIONS))
+        self.iterations[redone] = self.iterations[redone].masked_fill(behind, 0)
+        self.latents[redone, token] = verdict.latent[fresh]
+        self.iterations[redone, token] = verdict.iterations[fresh]
+        self.residual[redone, token] = verdict.residual[fresh]
+        self.status[redone, token] = verdict.status[fresh]
+
+        there = (
+            [tensor[rows, verdict.last] for tensor in inputs],
+            {n: t[rows, verdict.last] for n, t in states.items()},
+        )
+        after = self.recurrence.advance(self.latents[sequences, last], *there)[1]
+        self.evaluations[sequences, last] += 1
+        for place in (self.front, self.verified):
+            place.move(sequences, last + 1, after)
+        self.waited[sequences] = 0
+        self.stuck[sequences] = False

@@ -1,0 +1,93 @@
+"""What the kernels share: loads that are zero outside the sequence, products, and decays within a chunk.
+
+These functions run inside kernels. A chunk has ``CHUNK`` tokens; those past the end of the sequence load as
+zeros, and a step size of zero neither decays the state nor adds to it.
+"""
+
+import triton
+import triton.language as tl
+
+from implicit.ops.ssd.triton_kernels.launch import INTERPRETED
+
+# The interpreter holds bfloat16 as bit patterns and would multiply those as integers. Products of bfloat16
+# are exact in float32, so widening the operands there gives what a tensor core gives.
+WIDEN = tl.constexpr(INTERPRETED)
+
+
+@triton.jit
+def dot(left, right, accumulator):
+    """Add the product of two tiles to a float32 accumulator, without TF32."""
+    if WIDEN:
+        left = left.to(tl.float32)
+        right = right.to(tl.float32)
+    return tl.dot(left, right, accumulator, input_precision="ieee")
+
+
+@triton.jit
+def load_rows(start, stride, rows, row_count, columns, WIDTH: tl.constexpr):
+    """Load the tile [rows, columns] of a matrix whose rows are packed and ``stride`` apart; zero outside."""
+    inside = (rows[:, None] < row_count) & (columns[None, :] < WIDTH)
+    return tl.load(start + (rows[:, None] * stride + columns[None, :]), mask=inside, other=0.0)
+
+
+@triton.jit
+def load_columns(start, stride, rows, row_count, columns, WIDTH: tl.constexpr):
+    """Load the transposed tile [columns, rows] of the same matrix."""
+    inside = (columns[:, None] < WIDTH) & (rows[None, :] < row_count)
+    return tl.load(start + (rows[None, :] * stride + columns[:, None]), mask=inside, other=0.0)
+
+
+@triton.jit
+def load_steps(start, stride, token, count):
+    """Load the step sizes Δ of a chunk in float32; zero past the end of the sequence."""
+    return tl.load(start + token * stride, mask=token < count, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def store_rows(start, stride, rows, row_count, columns, WIDTH: tl.constexpr, tile):
+    """Store the tile [rows, columns] in the element type of the pointer; nothing outside."""
+    inside = (rows[:, None] < row_count) & (columns[None, :] < WIDTH)
+    tl.store(
+        start + (rows[:, None] * stride + columns[None, :]), tile.to(start.dtype.element_ty), mask=inside
+    )
+
+
+@triton.jit
+def log_decay_sums(dt, A):
+    """Sum the log decays Δ A from the start of the chunk, as a coarse and a fine part.
+
+    Only differences of the sums are used, and tokens that reset the state drive the sums so low that in
+    float32 nothing would be left of the slow decays that follow. So every log decay is split into a multiple
+    of 2⁻⁸ and a rest below 2⁻⁸. With log decays held above −1024 (a decay of 0 in any case), a sum of 64
+    multiples stays below 2¹⁶ and is exact in the 24 bits of float32; the sum of the rests stays below 1/4.
+    Differences are then as good as if summed from one token to the other.
+    """
+    log_decay = dt * A
+    log_decay = tl.where(log_decay < -1024.0, -1024.0, log_decay)  # unlike a maximum, this keeps a NaN
+    coarse = tl.floor(log_decay * 256.0) * 0.00390625
+    return tl.cumsum(coarse, 0), tl.cumsum(log_decay - coarse, 0)
+
+
+@triton.jit
+def decay_over_chunk(coarse, fine, token, CHUNK: tl.constexpr):
+    """Return the decay from the start to each token, from each token to the end, and of the whole chunk."""
+    coarse_end = tl.sum(tl.where(token == CHUNK - 1, coarse, 0.0), 0)
+    fine_end = tl.sum(tl.where(token == CHUNK - 1, fine, 0.0), 0)
+    from_start = tl.exp(coarse + fine)
+    to_end = tl.exp((coarse_end - coarse) + (fine_end - fine))
+    return from_start, to_end, tl.exp(coarse_end + fine_end)
+
+
+@triton.jit
+def decay_between(coarse, fine, token):
+    """Return L, [token i, token j]: the decay from token j to token i ≥ j, zero where j comes after i."""
+    exponent = (coarse[:, None] - coarse[None, :]) + (fine[:, None] - fine[None, :])
+    # Masked before exp: above the diagonal the exponent is positive and could overflow.
+    return tl.exp(tl.where(token[:, None] >= token[None, :], exponent, float("-inf")))
+
+
+@triton.jit
+def decay_between_transposed(coarse, fine, token):
+    """Return Lᵀ, [token j, token i]."""
+    exponent = (coarse[None, :] - coarse[:, None]) + (fine[None, :] - fine[:, None])
+    return tl.exp(tl.where(token[None, :] >= token[:, None], exponent, float("-inf")))

@@ -1,0 +1,266 @@
+"""Forward kernels: the states that enter the chunks, and the outputs within them.
+
+With e_i the decay from the start of the chunk to token i, t_j from token j to its end, w over the whole chunk
+and L_ij from token j to token i, a chunk that the state h enters and the state h' leaves computes
+
+    y_i = e_i h C_i + Σ_{j ≤ i} L_ij (C_i · B_j) Δ_j x_j        h' = w h + Σ_j t_j Δ_j x_j B_jᵀ
+
+(Dao & Gu 2024, arXiv 2405.21060, section 6). The carry kernel walks over the chunks of one head and keeps the
+state in registers; the output kernel treats all chunks at once.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from implicit.ops.ssd.triton_kernels.device import (
+    decay_between,
+    decay_over_chunk,
+    dot,
+    load_columns,
+    load_rows,
+    load_steps,
+    log_decay_sums,
+    store_rows,
+)
+from implicit.ops.ssd.triton_kernels.launch import Launch, Shape, rows, strided, tiles
+
+
+@triton.jit
+def carry_kernel(
+    values,
+    values_batch,
+    values_token,
+    keys,
+    keys_batch,
+    keys_token,
+    dt,
+    dt_batch,
+    dt_token,
+    A,
+    boundary,
+    carried,
+    last,
+    length,
+    chunks,
+    heads,
+    heads_per_group,
+    HEAD_SIZE: tl.constexpr,
+    STATE_SIZE: tl.constexpr,
+    CHUNK: tl.constexpr,
+    BLOCK_P: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    REVERSE: tl.constexpr,
+):
+    """Carry the state of one head from chunk to chunk; with REVERSE its gradient, from the last to the first.
+
+    Forward, values are x, keys are B, and h' = w h + Σ_j t_j Δ_j x_j B_jᵀ. In reverse, values are the
+    gradients of y, keys are C, and the gradient of h is that of h' times w, plus Σ_i e_i dy_i C_iᵀ.
+    ``carried`` receives what enters each chunk from where the walk comes, ``last`` what comes out at its end.
+    """
+    program = tl.program_id(0)
+    tiles_n: tl.constexpr = (STATE_SIZE + BLOCK_N - 1) // BLOCK_N
+    tiles_p: tl.constexpr = (HEAD_SIZE + BLOCK_P - 1) // BLOCK_P
+    n = (program % tiles_n) * BLOCK_N + tl.arange(0, BLOCK_N)
+    program = program // tiles_n
+    p = (program % tiles_p) * BLOCK_P + tl.arange(0, BLOCK_P)
+    program = program // tiles_p
+    head = program % heads
+    batch = (program // heads).to(tl.int64)
+    token = tl.arange(0, CHUNK)
+
+    rate = tl.load(A + head).to(tl.float32)
+    own_state = (batch * heads + head) * HEAD_SIZE * STATE_SIZE
+    state = load_rows(boundary + own_state, STATE_SIZE, p, HEAD_SIZE, n, STATE_SIZE).to(tl.float32)
+    for step in range(chunks):
+        if REVERSE:
+            chunk = tl.cast(chunks - 1 - step, tl.int64)
+        else:
+            chunk = tl.cast(step, tl.int64)
+        start = chunk * CHUNK
+        own_chunk = ((batch * chunks + chunk) * heads + head) * HEAD_SIZE * STATE_SIZE
+        store_rows(carried + own_chunk, STATE_SIZE, p, HEAD_SIZE, n, STATE_SIZE, state)
+
+        remaining = tl.minimum(length - start, CHUNK).to(tl.int32)
+        step_size = load_steps(dt + batch * dt_batch + start * dt_token + head, dt_token, token, remaining)
+        coarse, fine = log_decay_sums(step_size, rate)
+        from_start, to_end, whole = decay_over_chunk(coarse, fine, token, CHUNK)
+        if REVERSE:
+            weight = from_start
+        else:
+            weight = to_end * step_size
+        value = load_columns(
+            values + batch * values_batch + start * values_token + head * HEAD_SIZE,
+            values_token,
+            token,
+            remaining,
+            p,
+            HEAD_SIZE,
+        )  # [BLOCK_P, CHUNK]
+        key = load_rows(
+            keys + batch * keys_batch + start * keys_token + (head // heads_per_group) * STATE_SIZE,
+            keys_token,
+            token,
+            remaining,
+            n,
+            STATE_SIZE,
+        )  # [CHUNK, BLOCK_N]
+        weighted = (value.to(tl.float32) * weight[None, :]).to(key.dtype)
+        state = dot(weighted, key, state * whole)
+    store_rows(last + own_state, STATE_SIZE, p, HEAD_SIZE, n, STATE_SIZE, state)
+
+
+@triton.jit
+def output_kernel(
+    x,
+    x_batch,
+    x_token,
+    dt,
+    dt_batch,
+    dt_token,
+    B,
+    B_batch,
+    B_token,
+    C,
+    C_batch,
+    C_token,
+    A,
+    entering,
+    y,
+    length,
+    chunks,
+    heads,
+    heads_per_group,
+    HEAD_SIZE: tl.constexpr,
+    STATE_SIZE: tl.constexpr,
+    CHUNK: tl.constexpr,
+    BLOCK_P: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """Outputs of one chunk of one head, for a tile of its head_size."""
+    program = tl.program_id(0)
+    tiles_p: tl.constexpr = (HEAD_SIZE + BLOCK_P - 1) // BLOCK_P
+    p = (program % tiles_p) * BLOCK_P + tl.arange(0, BLOCK_P)
+    program = program // tiles_p
+    head = program % heads
+    program = program // heads
+    chunk = (program % chunks).to(tl.int64)
+    batch = (program // chunks).to(tl.int64)
+    token = tl.arange(0, CHUNK)
+    start = chunk * CHUNK
+    remaining = tl.minimum(length - start, CHUNK).to(tl.int32)
+    group = head // heads_per_group
+
+    B_start = B + batch * B_batch + start * B_token + group * STATE_SIZE
+    C_start = C + batch * C_batch + start * C_token + group * STATE_SIZE
+    own_chunk = entering + ((batch * chunks + chunk) * heads + head) * HEAD_SIZE * STATE_SIZE
+    scores = tl.zeros((CHUNK, CHUNK), tl.float32)
+    carried = tl.zeros((CHUNK, BLOCK_P), tl.float32)
+    for first in range(0, STATE_SIZE, BLOCK_N):
+        n = first + tl.arange(0, BLOCK_N)
+        key = load_columns(B_start, B_token, token, remaining, n, STATE_SIZE)  # [BLOCK_N, CHUNK]
+        query = load_rows(C_start, C_token, token, remaining, n, STATE_SIZE)  # [CHUNK, BLOCK_N]
+        state = load_columns(own_chunk, STATE_SIZE, p, HEAD_SIZE, n, STATE_SIZE)  # [BLOCK_N, BLOCK_P]
+        scores = dot(query, key, scores)
+        carried = dot(query, state, carried)
+
+    rate = tl.load(A + head).to(tl.float32)
+    step_size = load_steps(dt + batch * dt_batch + start * dt_token + head, dt_token, token, remaining)
+    coarse, fine = log_decay_sums(step_size, rate)
+    value = load_rows(
+        x + batch * x_batch + start * x_token + head * HEAD_SIZE, x_token, token, remaining, p, HEAD_SIZE
+    )
+    weights = (scores * decay_between(coarse, fine, token) * step_size[None, :]).to(value.dtype)
+    outputs = dot(weights, value, carried * tl.exp(coarse + fine)[:, None])
+    y_start = y + ((batch * length + start) * heads + head) * HEAD_SIZE
+    store_rows(y_start, heads * HEAD_SIZE, token, remaining, p, HEAD_SIZE, outputs)
+
+
+def carry(
+    values: Tensor, keys: Tensor, dt: Tensor, A: Tensor, boundary: Tensor, *, reverse: bool
+) -> tuple[Launch, Tensor, Tensor]:
+    """Plan the walk over the chunks.
+
+    Args:
+        values: x, or in reverse the gradient of y, ``[batch, length, heads, head_size]``.
+        keys: B, or in reverse C, ``[batch, length, groups, state_size]``.
+        dt: step sizes, ``[batch, length, heads]``.
+        A: decay rates, ``[heads]``.
+        boundary: the initial state, or in reverse the gradient of the final one.
+        reverse: walk from the last chunk to the first and carry the gradient of the state.
+
+    Returns:
+        The launch; what enters each chunk, ``[batch, chunks, heads, head_size, state_size]`` in the dtype of
+        ``values``; and what comes out at the end of the walk, shaped like ``boundary``, float32. Both are
+        filled when the launch runs.
+
+    Example:
+        >>> x, dt, B = torch.ones(1, 70, 2, 16), torch.ones(1, 70, 2), torch.ones(1, 70, 1, 32)
+        >>> state = torch.zeros(1, 2, 16, 32)
+        >>> launch, entering, final = carry(x, B, dt, -torch.ones(2), state, reverse=False)
+        >>> entering.shape, launch.programs
+        (torch.Size([1, 2, 2, 16, 32]), 2)
+    """
+    shape = Shape.of(values, keys)
+    carried = values.new_empty(
+        shape.batch, shape.chunks, shape.heads, shape.head_size, shape.state_size, dtype=values.dtype
+    )
+    last = torch.empty(boundary.shape, dtype=torch.float32, device=boundary.device)
+    tile = tiles("carry", shape, values.dtype)
+    launch = Launch(
+        carry_kernel,
+        shape.batch * shape.heads * tile.count_p(shape) * tile.count_n(shape),
+        {
+            **strided(values=rows(values), keys=rows(keys), dt=rows(dt)),
+            "A": A.contiguous(),
+            "boundary": boundary.contiguous(),
+            "carried": carried,
+            "last": last,
+            **shape.arguments(),
+        },
+        {**shape.constants(), **tile.constants(), "REVERSE": reverse},
+        tile,
+    )
+    return launch, carried, last
+
+
+def outputs(
+    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, entering: Tensor
+) -> tuple[Launch, Tensor]:
+    """Plan the outputs of all chunks.
+
+    Args:
+        x: inputs, ``[batch, length, heads, head_size]``.
+        dt: step sizes, ``[batch, length, heads]``.
+        A: decay rates, ``[heads]``.
+        B: ``[batch, length, groups, state_size]``.
+        C: like ``B``.
+        entering: the states that enter the chunks, from `carry`.
+
+    Returns:
+        The launch, and the outputs, shaped like ``x``, which it fills.
+
+    Example:
+        >>> x, dt, B = torch.ones(1, 70, 2, 16), torch.ones(1, 70, 2), torch.ones(1, 70, 1, 32)
+        >>> launch, y = outputs(x, dt, -torch.ones(2), B, B, torch.zeros(1, 2, 2, 16, 32))
+        >>> y.shape, launch.programs
+        (torch.Size([1, 70, 2, 16]), 4)
+    """
+    shape = Shape.of(x, B)
+    y = x.new_empty(shape.batch, shape.length, shape.heads, shape.head_size)
+    tile = tiles("output", shape, x.dtype)
+    launch = Launch(
+        output_kernel,
+        shape.batch * shape.chunks * shape.heads * tile.count_p(shape),
+        {
+            **strided(x=rows(x), dt=rows(dt), B=rows(B), C=rows(C)),
+            "A": A.contiguous(),
+            "entering": entering,
+            "y": y,
+            **shape.arguments(),
+        },
+        {**shape.constants(), **tile.constants()},
+        tile,
+    )
+    return launch, y

@@ -1,0 +1,196 @@
+"""Launches as values: kernel, arguments and tile sizes, to be run on tensors or compiled ahead of time."""
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+INTERPRETED: bool = triton.knobs.runtime.interpret
+"""Whether kernels run in Triton's interpreter: TRITON_INTERPRET=1 when Triton was imported."""
+
+CHUNK_SIZE = 64
+"""Tokens a chunk. `device.log_decay_sums` is exact up to this size."""
+
+LARGEST = 256
+"""Largest head_size and state_size. Smaller ones need not be powers of two: tiles are padded."""
+
+DTYPES = (torch.float32, torch.bfloat16)
+"""Element types of x, B and C; sums are in float32 with either."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of one scan.
+
+    Example:
+        >>> shape = Shape.of(torch.empty(2, 65, 4, 16), torch.empty(2, 65, 1, 32))
+        >>> shape.chunks, shape.state_size, shape.arguments()["heads_per_group"]
+        (2, 32, 4)
+    """
+
+    batch: int
+    length: int
+    heads: int
+    groups: int
+    head_size: int
+    state_size: int
+
+    @classmethod
+    def of(cls, x: Tensor, B: Tensor) -> Self:
+        """Read the sizes off x, ``[batch, length, heads, head_size]``, and B, ``[..., state_size]``."""
+        batch, length, heads, head_size = x.shape
+        return cls(batch, length, heads, B.shape[2], head_size, B.shape[3])
+
+    @property
+    def chunks(self) -> int:
+        """Chunks a sequence, the last of them perhaps shorter."""
+        return -(-self.length // CHUNK_SIZE)
+
+    def arguments(self) -> dict[str, int]:
+        """Return the sizes that kernels take at run time."""
+        return {
+            "length": self.length,
+            "chunks": self.chunks,
+            "heads": self.heads,
+            "heads_per_group": self.heads // self.groups,
+        }
+
+    def constants(self) -> dict[str, int]:
+        """Return the sizes that kernels are compiled for."""
+        return {"HEAD_SIZE": self.head_size, "STATE_SIZE": self.state_size, "CHUNK": CHUNK_SIZE}
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """How a kernel cuts one head's matrices: a tile is ``block_p`` of head_size by ``block_n`` of state_size.
+
+    Example:
+        >>> Tiles(block_p=32, block_n=64, warps=4, stages=2).count_n(
+        ...     Shape(batch=1, length=1, heads=1, groups=1, head_size=32, state_size=100))
+        2
+    """
+
+    block_p: int
+    block_n: int
+    warps: int
+    stages: int
+
+    def count_p(self, shape: Shape) -> int:
+        """Tiles along head_size."""
+        return -(-shape.head_size // self.block_p)
+
+    def count_n(self, shape: Shape) -> int:
+        """Tiles along state_size."""
+        return -(-shape.state_size // self.block_n)
+
+    def constants(self) -> dict[str, int]:
+        """Return the tile sizes under the names that kernels give them."""
+        return {"BLOCK_P": self.block_p, "BLOCK_N": self.block_n}
+
+
+# Largest tile of each kernel, by the width of an element: those that spill the fewest registers when compiled
+# for sm_80, sm_90 and gfx942 (benchmarks/triton_compilation.py). Not yet chosen by time on a GPU.
+TILES: dict[tuple[str, int], Tiles] = {
+    ("carry", 2): Tiles(block_p=64, block_n=64, warps=4, stages=2),
+    ("carry", 4): Tiles(block_p=32, block_n=32, warps=4, stages=2),
+    ("output", 2): Tiles(block_p=64, block_n=64, warps=4, stages=2),
+    ("output", 4): Tiles(block_p=32, block_n=32, warps=8, stages=2),
+    ("input_gradient", 2): Tiles(block_p=64, block_n=32, warps=8, stages=1),
+    ("input_gradient", 4): Tiles(block_p=16, block_n=32, warps=8, stages=1),
+    ("projection_gradient", 2): Tiles(block_p=64, block_n=32, warps=8, stages=1),
+    ("projection_gradient", 4): Tiles(block_p=32, block_n=32, warps=8, stages=1),
+}
+
+
+def tiles(kernel: str, shape: Shape, dtype: torch.dtype) -> Tiles:
+    """Return the tile sizes of a kernel: the largest of its table, or less where the matrices are smaller.
+
+    Example:
+        >>> shape = Shape(batch=1, length=1, heads=1, groups=1, head_size=5, state_size=128)
+        >>> tiles("carry", shape, torch.bfloat16)
+        Tiles(block_p=16, block_n=64, warps=4, stages=2)
+    """
+    largest = TILES[kernel, dtype.itemsize]
+    return Tiles(
+        min(largest.block_p, padded(shape.head_size)),
+        min(largest.block_n, padded(shape.state_size)),
+        largest.warps,
+        largest.stages,
+    )
+
+
+def padded(size: int) -> int:
+    """Return the least power of two that is at least ``size`` and 16, the least size of a matrix product.
+
+    Example:
+        >>> [padded(size) for size in (1, 16, 17, 200)]
+        [16, 16, 32, 256]
+    """
+    return max(16, 1 << (size - 1).bit_length())
+
+
+def rows(tensor: Tensor) -> Tensor:
+    """Return a tensor ``[batch, length, ...]`` whose tokens are packed rows; a copy only where they are not.
+
+    The batch and the length may have any stride: a slice of a wider projection is taken as it is.
+
+    Example:
+        >>> wide = torch.zeros(2, 5, 12)
+        >>> x = wide[..., :8].unflatten(-1, (4, 2))
+        >>> rows(x) is x, rows(x.mT) is x.mT
+        (True, False)
+    """
+    packed = tensor[0, 0].is_contiguous()
+    return tensor if packed else tensor.contiguous()
+
+
+def strided(**tensors: Tensor) -> dict[str, Tensor | int]:
+    """Return kernel arguments: each tensor, with its strides over batch and tokens.
+
+    Example:
+        >>> strided(x=torch.zeros(2, 5, 3))
+        {'x': tensor(...), 'x_batch': 15, 'x_token': 3}
+    """
+    arguments: dict[str, Tensor | int] = {}
+    for name, tensor in tensors.items():
+        arguments |= {name: tensor, f"{name}_batch": tensor.stride(0), f"{name}_token": tensor.stride(1)}
+    return arguments
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch, ready to run or to be compiled for a machine that is not here.
+
+    Attributes:
+        kernel: the ``triton.jit`` function.
+        programs: how many instances run, along one axis: the other two are limited to 65,535.
+        arguments: what it takes at run time, by name.
+        constants: what it is compiled for, by name.
+        tiles: the number of warps and pipeline stages.
+
+    Example:
+        See `forward.outputs`, which returns one.
+    """
+
+    kernel: Any
+    programs: int
+    arguments: dict[str, Tensor | int]
+    constants: dict[str, int]
+    tiles: Tiles
+
+    def run(self) -> None:
+        """Run the kernel on the device of its tensors, in the current stream."""
+        device = next(value.device for value in self.arguments.values() if isinstance(value, Tensor))
+        arguments: dict[str, Any] = {**self.arguments, **self.constants}
+        if INTERPRETED:
+            # The interpreter makes arrays of one element of integers, which NumPy 2.4 does not take for the
+            # bound of a loop; constants it leaves alone.
+            arguments = {k: tl.constexpr(v) if isinstance(v, int) else v for k, v in arguments.items()}
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+            self.kernel[(self.programs,)](
+                **arguments, num_warps=self.tiles.warps, num_stages=self.tiles.stages
+            )

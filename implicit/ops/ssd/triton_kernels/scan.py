@@ -1,0 +1,101 @@
+"""The public function over the kernels, and its gradient."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from implicit.ops.ssd.backends import Request, triton_refusal
+from implicit.ops.ssd.triton_kernels.backward import input_gradients, projection_gradients
+from implicit.ops.ssd.triton_kernels.forward import carry, outputs
+
+
+class _Scan(torch.autograd.Function):
+    """Keeps only its inputs: the backward pass carries the state again, which costs less than storing it."""
+
+    @staticmethod
+    def forward(
+        x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initial_state: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        walk, entering, final_state = carry(x, B, dt, A, initial_state, reverse=False)
+        walk.run()
+        launch, y = outputs(x, dt, A, B, C, entering)
+        launch.run()
+        return y, final_state
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], _output: tuple[Tensor, Tensor]) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor, final_gradient: Tensor) -> tuple[Tensor, ...]:
+        if torch.is_grad_enabled():
+            raise InputError(
+                "create_graph is True; the triton backend has first derivatives only, use backend='chunked'"
+            )
+        x, dt, A, B, C, initial_state = ctx.saved_tensors
+        walk, entering, _ = carry(x, B, dt, A, initial_state, reverse=False)
+        walk.run()
+        walk, leaving, initial_gradient = carry(dy, C, dt, A, final_gradient, reverse=True)
+        walk.run()
+        launch, dx, ddt, dA = input_gradients(x, dt, A, B, C, dy, entering, leaving)
+        launch.run()
+        launch, dB, dC = projection_gradients(x, dt, A, B, C, dy, entering, leaving)
+        launch.run()
+        return (
+            dx,
+            ddt.to(dt.dtype),
+            dA.sum((0, 1)).to(A.dtype),
+            dB.sum(0).to(B.dtype),
+            dC.sum(0).to(C.dtype),
+            initial_gradient.to(initial_state.dtype),
+        )
+
+
+def ssd_triton(
+    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initial_state: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Compute what `ssd_reference` computes in Triton kernels, with its first derivatives.
+
+    Tensors need not be contiguous: slices of a wider projection are read in place, others are copied. In
+    bfloat16 the operands of matrix products are rounded to bfloat16, decays and sums stay in float32. In
+    float32 products are IEEE, never TF32. Decays that reset the state within a chunk cost nothing of the
+    precision of what follows.
+
+    Args:
+        x: inputs, ``[batch, length, heads, head_size]``, float32 or bfloat16; head_size up to 256.
+        dt: positive step sizes, ``[batch, length, heads]``, any floating dtype.
+        A: negative decay rates, ``[heads]``, any floating dtype.
+        B: input projections, ``[batch, length, groups, state_size]``, as ``x``; state_size up to 256.
+        C: output projections, shaped like ``B``.
+        initial_state: state before the first token, ``[batch, heads, head_size, state_size]``; zero if None.
+
+    Returns:
+        The outputs, shaped like ``x`` and of its dtype, and the state after the last token, float32.
+
+    Raises:
+        InputError: for a dtype or a size that the kernels do not take, for x, B and C of several dtypes, for
+            tensors on a CPU outside Triton's interpreter, and in a backward pass with ``create_graph=True``.
+
+    Source:
+        Dao & Gu 2024, arXiv 2405.21060, section 6; gradients derived in `triton_kernels.backward`.
+
+    Example:
+        On a machine without a GPU this needs ``TRITON_INTERPRET=1`` before Triton is imported.
+
+        >>> device = "cuda" if torch.cuda.is_available() else "cpu"
+        >>> x = torch.tensor([1.0, 2.0, 3.0], device=device).view(1, 3, 1, 1)
+        >>> ones = torch.ones(1, 3, 1, 1, device=device)
+        >>> y, state = ssd_triton(x, ones[..., 0], torch.zeros(1, device=device), ones, ones)
+        >>> y.flatten().tolist(), state.item()
+        ([1.0, 3.0, 6.0], 6.0)
+    """
+    refusal = triton_refusal(Request.of(x, B, C))
+    if refusal is not None:
+        raise InputError(refusal)
+    if initial_state is None:
+        batch, _, heads, head_size = x.shape
+        initial_state = x.new_zeros(batch, heads, head_size, B.shape[3], dtype=torch.float32)
+    y, final_state = _Scan.apply(x, dt, A, B, C, initial_state)
+    return y, final_state

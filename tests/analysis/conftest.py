@@ -1,0 +1,87 @@
+"""Run folders of small models, and a model made by hand whose tokens have two fixed points."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+from torch import Tensor
+
+from automata.tasks import make_task
+from implicit.model import ImplicitMamba2, ImplicitMamba2Config
+from implicit.recipes import recipe
+from implicit.run_dir import Run, initial_model, load_run
+from implicit.run_folder import RunFolder
+from theory import State
+
+SMALL = {
+    "implicit-mamba2": {"d_model": 4, "d_state": 2, "head_size": 4},
+    "mamba2": {"d_model": 4, "d_state": 2, "head_size": 4},
+    "lstm": {"d_model": 6},
+}
+
+MakeRun = Callable[..., Run]
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> MakeRun:
+    """Write the run folder of a small model with random weights and load it."""
+
+    def make(model: str, *, contracting: bool = False, name: str = "", **overrides: Any) -> Run:
+        config = recipe("parity", model, seed=2, **{**SMALL[model], **overrides})
+        folder = RunFolder(tmp_path / (name or model))
+        folder.begin(config)
+        network = initial_model(config, make_task("parity"))
+        if contracting:
+            # The next latent then depends less on the last one, and more on the state: about 30 iterations.
+            with torch.no_grad():
+                network.get_parameter("mixers.0.in_proj.weight").mul_(0.3)
+                network.get_parameter("mixers.0.out_proj.weight").mul_(16)
+        folder.finish(network)
+        return load_run(folder.path)
+
+    return make
+
+
+class Bistable(ImplicitMamba2):
+    """Φ(z; s) = tanh(2 z + s/2 + b) with b = ±5/16 by token, and s' = z: two attracting fixed points a token.
+
+    The class decoded is whether z is positive. Sequential evaluation starts from z = 0 with the final s;
+    simultaneous evaluation starts while the token before is still near 0, and may fall to the other side.
+    """
+
+    DRIVES = (0.3125, -0.3125)  # exact in float32
+
+    def __init__(self) -> None:
+        sizes = {
+            "vocabulary_size": 2,
+            "output_size": 2,
+            "d_model": 1,
+            "head_size": 1,
+            "d_state": 1,
+            "expand": 1,
+        }
+        super().__init__(ImplicitMamba2Config(**cast(Any, sizes), d_conv=1))
+        self.register_buffer("drives", torch.tensor(self.DRIVES))
+        with torch.no_grad():
+            self.head.weight.copy_(torch.tensor([[-1.0], [1.0]]))
+            self.head.bias.zero_()
+
+    def _inject(self, tokens: Tensor) -> list[Tensor]:
+        return [cast(Tensor, self.drives)[tokens][..., None]]
+
+    def _sweep(self, latent: Tensor, injections: list[Tensor], state: State) -> tuple[Tensor, State]:
+        before = torch.cat([state["ssm.0"][:, 0, :, 0][:, None], latent[:, :-1]], dim=1)
+        image = torch.tanh(2 * latent + before / 2 + injections[0])
+        return image, {**state, "ssm.0": latent[:, -1, None, :, None]}
+
+    def _advance(self, latent: Tensor, injections: list[Tensor], state: State) -> tuple[Tensor, State]:
+        image = torch.tanh(2 * latent + state["ssm.0"][:, 0, :, 0] / 2 + injections[0])
+        return image, {**state, "ssm.0": latent[:, None, :, None]}
+
+
+@pytest.fixture
+def bistable_run(tmp_path: Path) -> Run:
+    config = recipe("parity", "implicit-mamba2")
+    return Run(tmp_path / "bistable", config, Bistable().eval(), make_task("parity"), [])

@@ -1,0 +1,132 @@
+"""Every fault of the caller: one sentence, exit code 2, nothing written."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from analysis import agreement, convergence, demo, jacobian, length_generalization, report
+from implicit.run_dir import Run
+from implicit.storage import read_tensors, write_tensors
+
+Main = Callable[[Sequence[str]], int]
+MAINS: list[Main] = [jacobian.main, convergence.main, agreement.main, length_generalization.main, report.main]
+
+
+def replace_tensor(run: Run, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    tensors, _ = read_tensors(run.path / "model.safetensors")
+    tensors["head.bias"] = change(tensors["head.bias"])
+    write_tensors(run.path / "model.safetensors", tensors)
+
+
+def corrupt_weights(run: Run) -> None:
+    (run.path / "model.safetensors").write_bytes(b"not safetensors")
+
+
+def corrupt_config(run: Run) -> None:
+    (run.path / "config.json").write_text("{")
+
+
+def no_config(run: Run) -> None:
+    (run.path / "config.json").unlink()
+
+
+def nan_weights(run: Run) -> None:
+    replace_tensor(run, lambda bias: bias * torch.nan)
+
+
+def wrong_shape(run: Run) -> None:
+    replace_tensor(run, lambda bias: bias[:1].clone())
+
+
+def nothing(run: Run) -> None:
+    """Leave the run as it is."""
+
+
+CASES = [
+    (corrupt_weights, [], "not valid safetensors"),
+    (corrupt_config, [], "config.json"),
+    (no_config, [], "config.json is missing"),
+    (nan_weights, [], "'head.bias' holds NaN"),
+    (wrong_shape, [], "'head.bias' has shape (1,)"),
+    (nothing, ["--sequences", "-3"], "sequences is -3"),
+    (nothing, ["--sequences", "many"], "sequences is many"),
+    (nothing, ["--seed", "-1"], "seed is -1"),
+    (nothing, ["--sede", "1"], "the nearest is --seed"),
+    (nothing, ["extra", "--out"], "--out"),
+    (nothing, ["--out", "/dev/null/there"], "/dev/null is not a folder"),
+]
+
+
+@pytest.mark.parametrize("main", MAINS, ids=lambda main: main.__module__.split(".")[-1])
+@pytest.mark.parametrize(
+    ("spoil", "flags", "sentence"), CASES, ids=lambda case: str(getattr(case, "__name__", case))
+)
+def test_every_command_refuses(
+    make_run: Any,
+    capsys: pytest.CaptureFixture[str],
+    main: Main,
+    spoil: Callable[[Run], None],
+    flags: list[str],
+    sentence: str,
+) -> None:
+    run = make_run("implicit-mamba2")
+    spoil(run)
+    before = sorted(run.path.parent.rglob("*"))
+    assert main([str(run.path), *flags]) == 2
+    check_sentence(capsys, sentence)
+    assert sorted(run.path.parent.rglob("*")) == before
+
+
+OTHER_CASES: list[tuple[Main, list[str], str]] = [
+    (jacobian.main, [], "required: RUN"),
+    (jacobian.main, ["no/such/run"], "run no/such/run does not exist"),
+    (jacobian.main, ["RUN", "--length", "0"], "length is 0"),
+    (jacobian.main, ["RUN", "--states", "0"], "states is 0"),
+    (jacobian.main, ["RUN", "RUN"], "is one too many"),
+    (convergence.main, ["RUN", "--rtol", "0"], "rtol is 0"),
+    (convergence.main, ["RUN", "--rtol", "nan"], "rtol is nan"),
+    (convergence.main, ["RUN", "--max-iterations", "0"], "max_iterations is 0"),
+    (convergence.main, ["EXPLICIT"], "is a mamba2, which has no fixed points"),
+    (agreement.main, ["EXPLICIT"], "is a mamba2, which has no fixed points"),
+    (agreement.main, ["RUN", "--starts", "-1"], "starts is -1"),
+    (length_generalization.main, ["RUN", "--lengths", "0"], "is 0; it should be greater than 0"),
+    (length_generalization.main, ["RUN", "--mode", "both"], "mode is both"),
+    (length_generalization.main, ["RUN", "--confidence", "1"], "confidence is 1"),
+    (length_generalization.main, ["RUN", "RUN", "--out", "OUT"], "is given twice"),
+    (report.main, ["RUN", "RUN", "--out", "OUT"], "is given twice"),
+    (demo.main, ["--steps", "0", "--out", "OUT"], "steps is 0"),
+    (demo.main, ["--training-sed", "0", "--out", "OUT"], "the nearest is --training-seed"),
+    (demo.main, ["--out", "/dev/null/demo"], "/dev/null is not a folder"),
+]
+
+
+@pytest.mark.parametrize(("main", "argv", "sentence"), OTHER_CASES)
+def test_commands_refuse_what_only_they_take(
+    make_run: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    main: Main,
+    argv: list[str],
+    sentence: str,
+) -> None:
+    places = {
+        "RUN": str(make_run("implicit-mamba2").path),
+        "EXPLICIT": str(make_run("mamba2").path),
+        "OUT": str(tmp_path / "out"),
+    }
+    before = sorted(tmp_path.rglob("*"))
+    assert main([places.get(argument, argument) for argument in argv]) == 2
+    check_sentence(capsys, sentence)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def check_sentence(capsys: pytest.CaptureFixture[str], sentence: str) -> None:
+    error = capsys.readouterr().err
+    lines = error.strip().splitlines()
+    assert len(lines) == 1, error
+    assert lines[0].startswith("error: ")
+    assert sentence in lines[0]
+    assert "Traceback" not in error

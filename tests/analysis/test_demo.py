@@ -1,0 +1,111 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis import demo, report
+from implicit.run_dir import load_run
+from implicit.train import train
+
+TINY = [
+    *["--steps", "2", "--states", "2", "--states-length", "4", "--lengths", "4", "12", "--sequences", "8"],
+    *[
+        "--agreement-sequences",
+        "2",
+        "--convergence-sequences",
+        "2",
+        "--mode-length",
+        "4",
+        "--max-iterations",
+        "50",
+    ],
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("demo") / "out"
+    assert demo.main(["--out", str(place), *TINY]) == 0
+    return place
+
+
+def test_the_report_holds_what_it_promises(folder: Path) -> None:
+    content = json.loads((folder / "report.json").read_text())
+    assert content["seconds"] > 0
+    assert list(content["models"]) == ["implicit-mamba2", "mamba2", "lstm"]
+    for name, model in content["models"].items():
+        assert model["parameters"] > 0
+        assert list(model["accuracy"]) == ["4", "12"]
+        assert all(0 <= accuracy <= 1 for accuracy in model["accuracy"].values())
+        assert model["theorem1"]["verdict"] in ("holds", "fails", "inconclusive")
+        assert model["theorem1"]["states"] == 2
+        quantities = (
+            "off_diagonal_mass",
+            "nonlinearity",
+            "residual",
+            "smallest_singular_value",
+            "spectral_radius",
+        )
+        for quantity in quantities:
+            assert list(model["theorem1"][quantity]) == ["min", "median", "max"]
+        assert ("agreement" in model) == (name == "implicit-mamba2")
+        assert model["training_steps"] == 2
+    assert content["models"]["mamba2"]["theorem1"]["verdict"] == "fails"
+    assert 0 <= content["models"]["implicit-mamba2"]["agreement"]["tokens"] <= 1
+
+
+def test_the_numbers_are_those_of_the_analyses(folder: Path) -> None:
+    models: dict[str, Any] = json.loads((folder / "report.json").read_text())["models"]
+    lengths = json.loads((folder / "analysis" / "length_generalization.json").read_text())["result"]
+    for name, model in models.items():
+        assert model["accuracy"] == lengths[name]["accuracy"]
+        jacobian = json.loads((folder / "analysis" / name / "jacobian.json").read_text())
+        assert model["theorem1"] == jacobian["result"]["theorem1"]
+        assert model["weights_sha256"] == jacobian["run"]["weights_sha256"]
+
+
+def test_every_figure_of_the_report_exists(folder: Path) -> None:
+    text = (folder / "report.md").read_text()
+    linked = [part.split(")")[0] for part in text.split("](")[1:]]
+    assert len(linked) == 6  # lengths, three Jacobians, agreement, convergence
+    for path in linked:
+        for suffix in (".png", ".pdf", ".json"):
+            assert (folder / path).with_suffix(suffix).stat().st_size > 1000
+    for word in (
+        "mamba2",
+        "implicit-mamba2",
+        "lstm",
+        "fails: the transition is diagonal",
+        "How to reproduce",
+    ):
+        assert word in text
+
+
+def test_disagreement_is_told_in_red(folder: Path) -> None:
+    models = json.loads((folder / "report.json").read_text())["models"]
+    text = (folder / "report.md").read_text()
+    assert ("color:#c00000" in text) != models["implicit-mamba2"]["agreement"]["is_demanded"]
+
+
+def test_a_finished_demo_is_not_trained_again(folder: Path) -> None:
+    weights = folder / "runs" / "implicit-mamba2" / "model.safetensors"
+    before = weights.stat().st_mtime_ns, weights.read_bytes()
+    settings = demo.DemoSettings(steps=2)
+    demo.train_controls(folder, settings)
+    train(demo.demo_config(demo.IMPLICIT, settings), weights.parent)
+    assert (weights.stat().st_mtime_ns, weights.read_bytes()) == before
+
+
+def test_another_configuration_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = [*TINY, "--training-seed", "5"]
+    assert demo.main(["--out", str(folder), *flags]) == 2
+    assert "seed is 5, but the run" in capsys.readouterr().err
+
+
+def test_the_tasks_of_a_run(folder: Path) -> None:
+    runs = [load_run(folder / "runs" / name) for name in ("implicit-mamba2", "lstm")]
+    names = [
+        [task.analysis for task in report.tasks_of(run, folder, report.ReportSettings())] for run in runs
+    ]
+    assert names == [["agreement", "jacobian", "convergence"], ["jacobian"]]

@@ -1,0 +1,70 @@
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+
+from analysis import length_generalization
+from automata.errors import InputError
+from implicit.streams import Stream, draw_batch
+
+
+@pytest.mark.parametrize("name", ["implicit-mamba2", "mamba2", "lstm"])
+def test_accuracy_is_that_of_a_plain_loop(make_run: Any, name: str) -> None:
+    run = make_run(name, contracting=name == "implicit-mamba2")
+    found = length_generalization.analyse(run, lengths=(4, 16), sequences=6, batch_size=4, seed=5, rtol=1e-4)
+    right: list[list[bool]] = []
+    for index, size in enumerate((4, 2)):
+        tokens, _ = draw_batch(run.task, size, 16, 5, Stream.TEST, 16, index)
+        for sequence in tokens.tolist():
+            state, parity, row = run.model.init_state(1), 0, []
+            for token in sequence:
+                with torch.no_grad():
+                    state, logits = run.model.step(state, torch.tensor([token]))
+                parity ^= token
+                row.append(int(logits.argmax()) == parity)
+            right.append(row)
+    np.testing.assert_array_equal(found.runs[0].correct, right)
+    assert found.runs[0].accuracy(16) == np.mean(np.array(right)[:, 6:])
+    assert found.runs[0].accuracy(4) == np.mean(np.array(right)[:, :4])
+
+
+@pytest.mark.parametrize(("successes", "count"), [(0, 5), (3, 7), (512, 512), (250, 512)])
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+def test_the_interval_is_scipys_for_coins(successes: int, count: int, confidence: float) -> None:
+    expected = scipy.stats.binomtest(successes, count).proportion_ci(confidence, method="wilson")
+    found = length_generalization.wilson_interval(successes / count, count, confidence)
+    # two ways to write the same formula
+    np.testing.assert_allclose(found, (expected.low, expected.high), atol=1e-12)
+
+
+def test_the_interval_covers_the_mean_of_correlated_tokens() -> None:
+    rng = np.random.default_rng(0)
+    # Each of 100 sequences is right on its ten tokens with a probability of its own, uniform: mean 1/2.
+    difficulty = rng.random((2000, 100, 1))
+    shares = (rng.random((2000, 100, 10)) < difficulty).mean(axis=2)
+    intervals = np.array([length_generalization.wilson_interval(row.mean(), 100) for row in shares])
+    covered = ((intervals[:, 0] <= 0.5) & (intervals[:, 1] >= 0.5)).mean()
+    # at least the nominal 95%; a binomial share of 2000 trials is known to 0.5% (one standard deviation)
+    assert covered > 0.95
+    # as it would not be if tokens were taken as the units
+    narrow = np.array([length_generalization.wilson_interval(row.mean(), 1000) for row in shares])
+    assert ((narrow[:, 0] <= 0.5) & (narrow[:, 1] >= 0.5)).mean() < 0.9
+
+
+def test_two_runs_of_the_same_name_are_refused(make_run: Any) -> None:
+    run = make_run("lstm")
+    with pytest.raises(InputError, match="run name lstm is given twice"):
+        length_generalization.analyse([run, run], lengths=(4,), sequences=2)
+
+
+def test_the_share_of_unconverged_tokens_is_told(make_run: Any) -> None:
+    run = make_run("implicit-mamba2")
+    found = length_generalization.analyse(run, lengths=(4, 8), sequences=4, max_iterations=1)
+    assert found.runs[0].share_converged == {4: 0.0, 8: 0.0}
+    assert any(
+        "100.00% of tokens have no converged fixed point" in str(line)
+        for line in length_generalization.tables(found)
+    )
+    assert length_generalization.draw(found).axes

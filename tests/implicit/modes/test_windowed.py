@@ -1,0 +1,214 @@
+"""The windowed mode: the sequential mode's answer, also where several fixed points exist, or none."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from automata.errors import InputError
+from implicit import ImplicitMamba2, ImplicitMamba2Config, load_run
+from implicit.fixed_point import Anderson, DampedPicard, Status, Stopping
+from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
+from implicit.modes import ModeResult, Recurrence, Windowed, solve_sequentially, solve_windowed
+from implicit.streams import Stream, draw_batch
+
+Latch = Callable[[Tensor], Recurrence]
+KEEP, SET_UP, SET_DOWN, SPIN = range(4)
+STOPPING = Stopping(rtol=1e-6, max_iterations=50)
+VARIANTS = [
+    Windowed(),
+    Windowed(width=1, sweeps=1, block=1),
+    Windowed(width=3, sweeps=2, block=5, patience=8),
+    Windowed(width=64, sweeps=7, block=1000),
+]
+variants = pytest.mark.parametrize("options", VARIANTS, ids=["default", "smallest", "narrow", "wide"])
+
+
+def sequences(*, spins: bool) -> Tensor:
+    """Five sequences of 24 tokens; each begins with a set token, so that the answer is known."""
+    generator = torch.Generator().manual_seed(0)
+    chances = torch.tensor([0.85, 0.07, 0.04, 0.04 if spins else 0.0])
+    tokens = torch.multinomial(chances.expand(5, 4), 24, replacement=True, generator=generator)
+    tokens[:, 0] = SET_UP
+    return tokens
+
+
+def last_set(tokens: Tensor) -> Tensor:
+    """The answer of a latch: the sign of the last set token."""
+    place = torch.where(tokens != KEEP, torch.arange(tokens.shape[1]), 0).cummax(dim=1).values
+    return torch.where(tokens.gather(1, place) == SET_UP, 1, -1)
+
+
+@torch.no_grad()
+def windowed(recurrence: Recurrence, options: Windowed, stopping: Stopping = STOPPING) -> ModeResult:
+    start = torch.zeros_like(recurrence.inputs[0])
+    return solve_windowed(recurrence, DampedPicard(1.0), stopping, Phantom(), start, options)
+
+
+@torch.no_grad()
+def sequential(recurrence: Recurrence, stopping: Stopping = STOPPING) -> ModeResult:
+    start = torch.zeros_like(recurrence.inputs[0])
+    return solve_sequentially(recurrence, DampedPicard(1.0), stopping, Phantom(), start)
+
+
+@variants
+def test_of_several_fixed_points_it_finds_that_of_the_sequential_mode(
+    latch: Latch, options: Windowed
+) -> None:
+    tokens = sequences(spins=False)
+    expected = sequential(latch(tokens)).solution
+    assert torch.equal(expected.value[..., 0].sign(), last_set(tokens))
+    result = windowed(latch(tokens), options)
+    assert result.solution.converged.all()
+    # Both to 1e-6, with contractions of at most 0.1 (3 (1 − z²) at |z| > 0.98) within and between tokens.
+    torch.testing.assert_close(result.solution.value, expected.value, rtol=0, atol=3e-6)
+    torch.testing.assert_close(result.state["h"], result.solution.value[:, -1], rtol=0, atol=0)
+
+
+def test_without_verification_the_other_fixed_points_are_found(latch: Latch) -> None:
+    """The control: the latch is a trap for whoever trusts what converged."""
+    tokens = sequences(spins=False)
+    trusting = windowed(latch(tokens), Windowed(block=None)).solution
+    assert trusting.converged.all()
+    assert (trusting.value[..., 0].sign() != last_set(tokens)).double().mean() > 0.3
+
+
+@variants
+def test_tokens_without_a_fixed_point_get_the_sequential_value_and_an_honest_status(
+    latch: Latch, options: Windowed
+) -> None:
+    tokens = sequences(spins=True)
+    expected = sequential(latch(tokens)).solution
+    found = windowed(latch(tokens), options).solution
+    assert torch.equal(found.status, expected.status)
+    spinning = tokens == SPIN
+    assert spinning.any()
+    assert (found.status[spinning] == Status.MAX_ITERATIONS).all()
+    assert (found.iterations[spinning] == STOPPING.max_iterations).all()
+    assert torch.equal(found.value[spinning], expected.value[spinning])  # after 49 steps of 0 ↔ 1, exactly
+    assert torch.equal(found.converged, found.converged.cummin(dim=1).values)
+    torch.testing.assert_close(found.value, expected.value, rtol=0, atol=3e-6)  # as above
+
+
+@variants
+def test_a_value_that_is_not_finite_is_told_and_stays_in_its_sequence(
+    latch: Latch, options: Windowed
+) -> None:
+    tokens = sequences(spins=False)
+    recurrence = latch(tokens)
+    recurrence.inputs[0][2, 13] = torch.nan
+    found = windowed(recurrence, options).solution
+    assert torch.equal(found.status, sequential(recurrence).solution.status)
+    assert (found.status[2, 13:] == Status.NON_FINITE).sum() >= 1
+    assert found.converged[:2].all()
+    assert found.converged[2, :13].all()
+    assert found.converged[3:].all()
+
+
+@pytest.mark.parametrize("options", [VARIANTS[0], VARIANTS[2]], ids=["default", "narrow"])
+def test_a_sequence_gives_the_same_alone_and_in_a_batch(latch: Latch, options: Windowed) -> None:
+    tokens = sequences(spins=True)
+    together = windowed(latch(tokens), options)
+    for row in (0, 3):
+        alone = windowed(latch(tokens[row : row + 1]), options)
+        for name in ("iterations", "status"):
+            assert torch.equal(getattr(alone.solution, name)[0], getattr(together.solution, name)[row])
+        assert torch.equal(alone.evaluations[0], together.evaluations[row])
+        # tanh may round differently in another place of a vector
+        torch.testing.assert_close(alone.solution.value[0], together.solution.value[row], rtol=0, atol=1e-14)
+
+
+def test_evaluations_are_counted_exactly(latch: Latch) -> None:
+    tokens = torch.tensor([[SPIN, SPIN]])
+    result = windowed(latch(tokens), Windowed(width=1, sweeps=4, patience=8), Stopping(max_iterations=9))
+    # 8 in the window until patience ends, 1 for the state before, 9 on its own, 1 for the state after
+    assert result.evaluations.tolist() == [[19, 19]]
+    assert result.solution.iterations.tolist() == [[9, 9]]
+
+
+def test_evaluations_of_a_constant_map_are_counted_exactly() -> None:
+    x = torch.arange(1.0, 9.0).view(1, 8, 1)
+    recurrence = Recurrence([x], {}, lambda z, x, s: (x[0], s), lambda z, x, s: (x[0], s), lambda z, x, s: s)
+    result = windowed(recurrence, Windowed(width=4, sweeps=2, block=8))
+    assert torch.equal(result.solution.value, x)
+    assert result.solution.iterations.tolist() == [[2] * 8]
+    # 2 in the window, 1 to move it, 1 for the states to verify with, 2 to verify; 1 for the state after all
+    assert result.evaluations.tolist() == [[6] * 7 + [7]]
+
+
+@pytest.fixture(scope="module")
+def parity() -> ImplicitMamba2:
+    model = load_run("parity").model
+    assert isinstance(model, ImplicitMamba2)
+    return model
+
+
+@torch.no_grad()
+def test_on_a_trained_model_it_is_the_sequential_mode_for_fewer_evaluations(parity: ImplicitMamba2) -> None:
+    tokens, labels = draw_batch(load_run("parity").task, 4, 80, 0, Stream.TEST, 80)
+    stopping = Stopping(rtol=1e-3)
+    simultaneous, one_by_one, found = (
+        parity.solve(tokens, mode, stopping=stopping) for mode in ("simultaneous", "sequential", "windowed")
+    )
+    assert torch.equal(found.status, one_by_one.status)
+    assert torch.equal(found.logits.argmax(-1), one_by_one.logits.argmax(-1))
+    assert torch.equal(found.logits.argmax(-1), labels)
+    distance = (found.latents - one_by_one.latents).norm(dim=-1) / one_by_one.latents.norm(dim=-1)
+    assert distance.max() < 0.02  # 1e-3, divided by 1 − ρ of the slowest tokens, and what states pass on
+    assert 2 * found.evaluations.sum() < simultaneous.evaluations.sum()
+
+
+@torch.no_grad()
+def test_it_goes_on_from_a_state(parity: ImplicitMamba2) -> None:
+    tokens = torch.randint(2, (2, 40), generator=torch.Generator().manual_seed(1))
+    whole = parity.solve(tokens, "windowed")
+    first = parity.solve(tokens[:, :23], "windowed")
+    second = parity.solve(tokens[:, 23:], "windowed", state=first.state)
+    assert second.converged.all()
+    joined = torch.cat([first.latents, second.latents], dim=1)
+    # rtol 1e-4 of latents with a norm of 6, amplified as above
+    torch.testing.assert_close(joined, whole.latents, rtol=0, atol=1e-2)
+
+
+def contracting(layers: int) -> ImplicitMamba2:
+    """Build a float64 model with a unique fixed point: a weak path from the latent through the mixers."""
+    torch.manual_seed(0)
+    config = ImplicitMamba2Config(
+        vocabulary_size=5, output_size=3, d_model=8, d_state=4, head_size=4, layers=layers, residual=False
+    )
+    model = ImplicitMamba2(config).double()
+    with torch.no_grad():
+        for layer in range(layers):
+            model.get_parameter(f"mixers.{layer}.in_proj.weight").mul_(0.25)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("layers", "rule"), [(1, Implicit()), (2, Phantom(20))], ids=["implicit", "phantom-two-layers"]
+)
+def test_gradients_are_those_of_the_simultaneous_mode(layers: int, rule: GradientRule) -> None:
+    model = contracting(layers)
+    tokens = torch.randint(5, (2, 9), generator=torch.Generator().manual_seed(2))
+    targets = torch.arange(18).remainder(3)
+    gradients = {}
+    for mode in ("simultaneous", "windowed"):
+        solution = model.solve(tokens, mode, gradient=rule, stopping=Stopping(rtol=1e-11))
+        loss = functional.cross_entropy(solution.logits.flatten(0, 1), targets)
+        loss = loss + sum(tensor.square().mean() for tensor in solution.state.values())
+        gradients[mode] = torch.autograd.grad(loss, list(model.parameters()))
+    for expected, found in zip(gradients["simultaneous"], gradients["windowed"], strict=True):
+        # solutions to 1e-11, amplified
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_what_windows_cannot_use_is_refused(parity: ImplicitMamba2) -> None:
+    tokens = torch.ones(1, 4, dtype=torch.long)
+    with pytest.raises(InputError, match=r"solver is Anderson\(.*give DampedPicard"):
+        parity.solve(tokens, "windowed", solver=Anderson())
+    with pytest.raises(InputError, match=r"gradient is Unrolled\(iterations=4\).*give Phantom or Implicit"):
+        parity.solve(tokens, "windowed", gradient=Unrolled(4))
+    for name in ("width", "sweeps", "block", "patience", "precision", "agreement"):
+        with pytest.raises(InputError, match=f"{name} is 0; give"):
+            Windowed(**{name: 0})

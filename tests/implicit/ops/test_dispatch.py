@@ -1,0 +1,144 @@
+"""Which backend runs, what is said about it, and what is refused before any of them runs."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from implicit.cells import Mamba2Cell
+from implicit.ops import explain
+from implicit.ops.ssd import BACKENDS, backends, ssd
+from implicit.ops.ssd.backends import Request
+
+ARGUMENTS: dict[str, Any] = {
+    "x": torch.ones(2, 3, 4, 16),
+    "dt": torch.ones(2, 3, 4),
+    "A": -torch.ones(4),
+    "B": torch.ones(2, 3, 1, 16),
+    "C": torch.ones(2, 3, 1, 16),
+    "initial_state": torch.ones(2, 4, 16, 16),
+}
+
+
+def request(device: str = "cuda", dtype: torch.dtype = torch.float32, size: int = 64) -> Request:
+    return Request(device, (dtype, dtype, dtype), size, size)
+
+
+def test_on_a_cpu_auto_is_chunked() -> None:
+    explanation = explain("cpu")
+    assert explanation.chosen == "chunked"
+    assert "on cpu" in explanation.reason
+    for result, expected in zip(ssd(**ARGUMENTS), ssd(**ARGUMENTS, backend="chunked"), strict=True):
+        assert torch.equal(result, expected)
+    assert Mamba2Cell(d_model=16, d_state=16, head_size=16).backend == "auto"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "chosen"),
+    [
+        (torch.float32, 64, "triton"),
+        (torch.bfloat16, 256, "triton"),
+        (torch.float64, 64, "chunked"),
+        (torch.float32, 257, "chunked"),
+    ],
+    ids=str,
+)
+def test_on_a_gpu_auto_is_triton_where_it_can(dtype: torch.dtype, size: int, chosen: str) -> None:
+    explanation = explain("cuda", dtype, head_size=size, state_size=size)
+    assert explanation.chosen == chosen
+    assert (explanation.refusals["triton"] is None) == (chosen == "triton")
+    if chosen == "chunked":
+        assert str(explanation.refusals["triton"]) in explanation.reason
+
+
+def test_the_explanation_lists_every_backend_with_its_remedy() -> None:
+    lines = str(explain("cpu", torch.float64)).splitlines()
+    assert lines[0].startswith("auto chooses chunked: ")
+    assert [line.split()[0] for line in lines[1:]] == list(BACKENDS)
+    assert "cast them to torch.float32 or torch.bfloat16" in lines[3]
+    assert "move them to a CUDA device" in lines[4]
+
+
+def test_missing_packages_are_told_with_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "find_spec", lambda name: None)
+    assert explain("cuda").chosen == "chunked"
+    assert "pip install triton" in str(backends.triton_refusal(request()))
+    assert "pip install 'implicit-ssm[cuda]'" in str(backends.mamba_ssm_refusal(request()))
+    with pytest.raises(
+        InputError, match="backend 'triton' cannot run this: the package triton is not installed; install"
+    ):
+        ssd(**ARGUMENTS, backend="triton")
+
+
+def test_without_triton_the_package_imports_and_runs() -> None:
+    program = (
+        "import sys; sys.modules['triton'] = None\n"  # what an absent package looks like to an import
+        "import torch\n"
+        "from implicit.ops.ssd import explain, ssd\n"
+        "x = torch.ones(1, 2, 1, 16)\n"
+        "print(ssd(x, x[..., 0], -torch.ones(1), x, x)[0].shape, explain('cuda').chosen)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "torch.Size([1, 2, 1, 16]) chunked"
+
+
+def test_importing_the_package_imports_neither_triton_nor_mamba_ssm() -> None:
+    program = "import sys, implicit.ops.ssd; print({'triton', 'mamba_ssm'} & set(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "set()"
+
+
+def test_on_a_cpu_triton_says_that_it_needs_a_gpu() -> None:
+    """Outside of the interpreter, which this test suite may be running in."""
+    program = (
+        "import os; os.environ['TRITON_INTERPRET'] = '0'\n"
+        "from implicit.ops import explain\n"
+        "print(explain('cpu').refusals['triton'])\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == (
+        "the tensors are on cpu; move them to a GPU, or debug with TRITON_INTERPRET=1"
+    )
+
+
+@pytest.mark.parametrize("backend", ["auto", *BACKENDS])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"x": torch.ones(2, 0, 4, 16)},
+            "x has shape (2, 0, 4, 16); give at least one sequence and one token",
+        ),
+        (
+            {"x": torch.ones(0, 3, 4, 16)},
+            "x has shape (0, 3, 4, 16); give at least one sequence and one token",
+        ),
+        ({"x": torch.ones(2, 3, 4, 16).long()}, "x is torch.int64; cast it to a floating dtype"),
+        ({"dt": torch.ones(2, 3, 4).int()}, "dt is torch.int32; cast it to a floating dtype"),
+        ({"B": torch.ones(2, 3, 1, 16, device="meta")}, "B is on meta and x on cpu; move both to one device"),
+        (
+            {"initial_state": torch.ones(2, 4, 16, 16, device="meta")},
+            "initial_state is on meta and x on cpu; move both to one device",
+        ),
+    ],
+    ids=["length 0", "empty batch", "integers", "integer steps", "two devices", "state elsewhere"],
+)
+def test_bad_requests_are_refused_alike_by_every_backend(
+    changes: dict[str, Tensor], message: str, backend: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        ssd(**{**ARGUMENTS, **changes}, backend=backend)
+    assert str(caught.value) == message
+
+
+def test_an_unavailable_backend_is_refused_with_the_remedy() -> None:
+    with pytest.raises(InputError) as caught:
+        ssd(**ARGUMENTS, backend="mamba_ssm")
+    assert str(caught.value) == (
+        "backend 'mamba_ssm' cannot run this: the tensors are on cpu; move them to a CUDA device, "
+        "or use backend='chunked'"
+    )

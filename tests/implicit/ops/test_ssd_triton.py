@@ -1,0 +1,263 @@
+"""The Triton kernels against the float64 definition: on a GPU where there is one, else in the interpreter."""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from implicit.ops.ssd import BACKENDS, ssd, ssd_reference
+from implicit.ops.ssd.backends import Request
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+RESULTS = ("y", "state", "gradient of x", "of dt", "of A", "of B", "of C", "of the initial state")
+
+# Largest error over the largest entry.
+# float32: sums of terms that contract, with a few roundings of 6e-8 each. The gradient of A runs over all
+# tokens with either sign, and cancels.
+# bfloat16: operands of products are rounded to 2e-3, two or three times in a row, and so is the result.
+FLOAT32, FLOAT32_RATE, BFLOAT16 = 1e-6, 5e-6, 1.5e-2
+
+
+class Arguments(NamedTuple):
+    """The tensor arguments of the scan, in its order."""
+
+    x: Tensor
+    dt: Tensor
+    A: Tensor
+    B: Tensor
+    C: Tensor
+    initial_state: Tensor
+
+
+class Case(NamedTuple):
+    """The sizes of one scan."""
+
+    length: int
+    heads: int = 2
+    groups: int = 1
+    head_size: int = 16
+    state_size: int = 16
+    batch: int = 1
+
+
+@pytest.fixture(autouse=True)
+def poisoned_memory() -> Iterator[None]:
+    """Fill what is allocated without a value with NaN, so that an entry that no kernel writes shows."""
+    torch.use_deterministic_algorithms(True)
+    assert torch.empty(3, device=DEVICE).isnan().all()
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def random_arguments(case: Case, dtype: torch.dtype = torch.float32, seed: int = 0) -> Arguments:
+    """Draw arguments of order one; the decays of the heads range from e^-0.01 to e^-2 a token."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    length, heads, groups, head_size, state_size, batch = case
+    arguments = Arguments(
+        normal(batch, length, heads, head_size),
+        torch.rand(batch, length, heads, generator=generator, dtype=torch.float64) + 0.1,
+        -torch.logspace(-2, math.log10(2), heads, dtype=torch.float64),
+        normal(batch, length, groups, state_size) / math.sqrt(state_size),
+        normal(batch, length, groups, state_size) / math.sqrt(state_size),
+        normal(batch, heads, head_size, state_size),
+    )
+    return Arguments(*(tensor.to(DEVICE, dtype) for tensor in arguments))
+
+
+def results_and_gradients(arguments: Arguments, backend: str) -> list[Tensor]:
+    """Outputs, final state and the gradients of a loss that weighs each of their entries differently."""
+    leaves = Arguments(*(tensor.detach().clone().requires_grad_() for tensor in arguments))
+    y, state = ssd(*leaves, backend=backend)
+    generator = torch.Generator().manual_seed(1)
+    loss = torch.zeros((), dtype=torch.float64, device=DEVICE)
+    for result in (y, state):
+        weights = torch.randn(result.shape, generator=generator, dtype=torch.float64)
+        # In bfloat16 the weights are rounded as the gradient of y is, so that both sides get the same.
+        loss = loss + (result.double() * weights.to(torch.bfloat16).double().to(DEVICE)).sum()
+    return [y.detach(), state.detach(), *torch.autograd.grad(loss, leaves)]
+
+
+def assert_equal_the_definition(arguments: Arguments, backend: str, tolerance: float) -> None:
+    exact = Arguments(*(tensor.double() for tensor in arguments))
+    expected = results_and_gradients(exact, "reference")
+    for name, result, reference in zip(
+        RESULTS, results_and_gradients(arguments, backend), expected, strict=True
+    ):
+        smallest = torch.finfo(torch.float32).tiny  # a decay of e^-320 is zero in float32
+        error = (result.double() - reference).abs().max() / reference.abs().max().clamp(min=smallest)
+        allowed = FLOAT32_RATE if name == "of A" and tolerance == FLOAT32 else tolerance
+        assert error <= allowed, f"{name}: {error:.1e}"
+
+
+GPU_BACKENDS = [
+    name
+    for name in ("triton", "mamba_ssm")
+    if BACKENDS[name].refusal(Request(DEVICE, (torch.bfloat16,) * 3, 64, 128)) is None
+]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        *(Case(length) for length in (1, 63, 64, 65)),
+        Case(500, heads=1),
+        Case(20, heads=4, groups=2, head_size=3, state_size=5, batch=2),
+        Case(66, heads=3, groups=3, head_size=40, state_size=70),
+        Case(3, heads=1, head_size=256, state_size=16),
+        Case(3, heads=1, head_size=16, state_size=256),
+    ],
+    ids=str,
+)
+def test_results_and_gradients_in_float32(case: Case) -> None:
+    assert_equal_the_definition(random_arguments(case), "triton", FLOAT32)
+
+
+@pytest.mark.parametrize("backend", GPU_BACKENDS)
+@pytest.mark.parametrize(
+    "case", [Case(65), Case(130, heads=2, groups=2), Case(5, heads=1, head_size=100, state_size=128)], ids=str
+)
+def test_results_and_gradients_in_bfloat16(case: Case, backend: str) -> None:
+    arguments = random_arguments(case, torch.bfloat16)
+    y, state = ssd(*arguments, backend=backend)
+    assert y.dtype == torch.bfloat16
+    assert state.dtype == torch.float32
+    assert_equal_the_definition(arguments, backend, BFLOAT16)
+
+
+def test_steps_and_rates_may_be_wider_than_the_inputs() -> None:
+    arguments = random_arguments(Case(10), torch.bfloat16)
+    arguments = arguments._replace(dt=arguments.dt.float(), A=arguments.A.double())
+    gradients = results_and_gradients(arguments, "triton")[2:]
+    assert [gradient.dtype for gradient in gradients] == [tensor.dtype for tensor in arguments]
+    assert_equal_the_definition(arguments, "triton", BFLOAT16)
+
+
+def test_resets_do_not_cost_the_precision_of_what_follows() -> None:
+    """A float32 sum over 30 resets of e^-320 would leave three digits to the slow tokens after."""
+    arguments = random_arguments(Case(130))
+    steps = torch.where(torch.arange(130) % 64 < 30, 40.0, 0.01).view(1, 130, 1).expand(1, 130, 2)
+    arguments = arguments._replace(dt=steps.to(DEVICE), A=torch.full((2,), -8.0, device=DEVICE))
+    # The gradients of dt and A of tokens that reset are zero, those of the others keep their precision.
+    assert_equal_the_definition(arguments, "triton", FLOAT32)
+
+
+@pytest.mark.parametrize("decay", [50.0, 1e6])
+def test_large_decays_forget_and_do_not_overflow(decay: float) -> None:
+    arguments = random_arguments(Case(66))
+    arguments = arguments._replace(
+        A=torch.full((2,), -decay, device=DEVICE), dt=torch.ones(1, 66, 2, device=DEVICE)
+    )
+    y, state, dx, ddt, dA, *_ = results_and_gradients(arguments, "triton")
+    # What is left of earlier tokens is below e^-50 = 2e-22: y_t = (C_t · B_t) x_t.
+    scores = (arguments.B * arguments.C).sum(-1)
+    torch.testing.assert_close(y, scores[..., None] * arguments.x, rtol=1e-5, atol=1e-6)
+    expected = arguments.x[:, -1, :, :, None] * arguments.B[:, -1, :, None, :]
+    torch.testing.assert_close(state, expected, rtol=1e-6, atol=1e-7)  # one product in float32
+    exact = results_and_gradients(Arguments(*(t.double() for t in arguments)), "reference")
+    assert (ddt - exact[3]).abs().max() <= FLOAT32 * exact[3].abs().max()
+    assert dA.abs().max() < 1e-15  # d e^-50 times sums of order 100
+    assert dx.isfinite().all()
+
+
+def test_slices_of_a_projection_are_read_in_place_and_other_strides_copied() -> None:
+    x, dt, A, B, C, initial_state = random_arguments(Case(66, heads=4, groups=2, batch=2))
+    wide = torch.cat([x.flatten(2), B.flatten(2), C.flatten(2), dt], dim=-1)
+    parts = wide.split([4 * 16, 2 * 16, 2 * 16, 4], dim=-1)
+    sliced = Arguments(
+        parts[0].unflatten(-1, (4, 16)),
+        parts[3],
+        A.repeat_interleave(2)[::2],
+        parts[1].unflatten(-1, (2, 16)),
+        parts[2].unflatten(-1, (2, 16)).mT.contiguous().mT,
+        initial_state.mT.contiguous().mT,
+    )
+    expected = ssd(x, dt, A, B, C, initial_state, backend="triton")
+    for result, reference in zip(ssd(*sliced, backend="triton"), expected, strict=True):
+        assert torch.equal(result, reference)
+
+
+def test_a_gradient_without_memory_of_its_own() -> None:
+    arguments = random_arguments(Case(20))
+    x = arguments.x.clone().requires_grad_()
+    (result,) = torch.autograd.grad(ssd(x, *arguments[1:], backend="triton")[0].sum(), x)  # strides of zero
+    exact = Arguments(*(tensor.double() for tensor in arguments))
+    leaf = exact.x.requires_grad_()
+    (expected,) = torch.autograd.grad(ssd_reference(leaf, *exact[1:])[0].sum(), leaf)
+    assert (result - expected).abs().max() <= FLOAT32 * expected.abs().max()
+
+
+def test_no_initial_state_is_a_zero_state() -> None:
+    arguments = random_arguments(Case(20))
+    zero = torch.zeros_like(arguments.initial_state)
+    for result, expected in zip(
+        ssd(*arguments[:5], backend="triton"), ssd(*arguments[:5], zero, backend="triton"), strict=True
+    ):
+        assert torch.equal(result, expected)
+
+
+@pytest.mark.parametrize("split", [1, 64])
+def test_the_final_state_continues_the_sequence(split: int) -> None:
+    x, dt, A, B, C, initial_state = random_arguments(Case(80, heads=1))
+    whole, final = ssd(x, dt, A, B, C, initial_state, backend="triton")
+    before, middle = ssd(
+        x[:, :split], dt[:, :split], A, B[:, :split], C[:, :split], initial_state, backend="triton"
+    )
+    after, last = ssd(x[:, split:], dt[:, split:], A, B[:, split:], C[:, split:], middle, backend="triton")
+    pieces = torch.cat([before, after], 1)
+    assert (pieces - whole).abs().max() <= FLOAT32 * whole.abs().max()
+    assert (last - final).abs().max() <= FLOAT32 * final.abs().max()
+
+
+def test_a_sequence_does_not_see_the_others_of_its_batch() -> None:
+    arguments = random_arguments(Case(20, batch=3))
+    expected = results_and_gradients(arguments, "triton")
+    arguments.x[1] = torch.nan
+    results = results_and_gradients(arguments, "triton")
+    for name, result, reference in zip(RESULTS, results, expected, strict=True):
+        if name != "of A":  # the one gradient that sums over the batch
+            assert torch.equal(result[[0, 2]], reference[[0, 2]]), name
+    assert results[0][1].isnan().all()
+
+
+@pytest.mark.parametrize(
+    ("case", "dtype", "message"),
+    [
+        (
+            Case(2),
+            torch.float64,
+            "x, B and C are torch.float64; cast them to torch.float32 or torch.bfloat16",
+        ),
+        (Case(2, head_size=257), torch.float32, "head_size is 257; choose one of 1 to 256"),
+        (Case(2, state_size=300), torch.float32, "state_size is 300; choose one of 1 to 256"),
+    ],
+    ids=["dtype", "head_size", "state_size"],
+)
+def test_what_the_kernels_do_not_take_is_refused(case: Case, dtype: torch.dtype, message: str) -> None:
+    arguments = random_arguments(case, dtype)
+    with pytest.raises(InputError, match=re.escape(f"backend 'triton' cannot run this: {message}")):
+        ssd(*arguments, backend="triton")
+
+
+def test_several_dtypes_are_refused() -> None:
+    arguments = random_arguments(Case(2))
+    with pytest.raises(
+        InputError, match=r"torch\.float32, torch\.bfloat16, torch\.float32; cast them to one"
+    ):
+        ssd(*arguments._replace(B=arguments.B.bfloat16()), backend="triton")
+
+
+def test_second_derivatives_are_refused() -> None:
+    arguments = random_arguments(Case(2))
+    x = arguments.x.clone().requires_grad_()
+    y, _ = ssd(x, *arguments[1:], backend="triton")
+    with pytest.raises(InputError, match="the triton backend has first derivatives only, use backend='chunk"):
+        torch.autograd.grad(y.sum(), x, create_graph=True)

@@ -1,0 +1,52 @@
+"""The kernels compiled ahead of time for GPUs that need not be here, as the benchmark does for all sizes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+KERNELS = {"carry", "carry_reverse", "output", "input_gradient", "projection_gradient"}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What the quick selection of sizes compiles to, in a process that does not interpret."""
+    path = tmp_path_factory.mktemp("compilation") / "report.json"
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    subprocess.run(
+        [sys.executable, "-m", "benchmarks.triton_compilation", "--quick", "--out", str(path)],
+        cwd=ROOT,
+        env=environment,
+        check=True,
+        capture_output=True,
+    )
+    results: list[dict[str, Any]] = json.loads(path.read_text())["results"]
+    return results
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
+def test_every_kernel_compiles_for_every_target(report: list[dict[str, Any]], target: str) -> None:
+    assert {row["kernel"] for row in report if row["target"] == target} == KERNELS
+
+
+def test_shared_memory_is_within_the_limits(report: list[dict[str, Any]]) -> None:
+    limits = {
+        "sm_80": 166_912,
+        "sm_90": 232_448,
+        "gfx942": 65_536,
+    }  # bytes a block, from the vendors' manuals
+    for row in report:
+        assert 0 < row["shared_bytes"] <= limits[row["target"]], row
+
+
+def test_registers_are_reported_and_next_to_none_spilled(report: list[dict[str, Any]]) -> None:
+    for row in report:
+        assert 16 <= row["registers"] <= 512, row
+        # A tenth of what a thread holds in its registers, 255 of 4 bytes (NVIDIA) or 256 (AMD).
+        assert row.get("spilled_bytes", 0) <= 102, row
+        assert row.get("spilled_registers", 0) <= 25, row
