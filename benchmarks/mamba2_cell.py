@@ -1,4 +1,7 @@
-"""Our Mamba-2 cell against the mixer of `transformers` with the same weights, on a CPU."""
+"""Our Mamba-2 cell against the mixer of `transformers` with the same weights, on a CPU.
+
+Beside them the two projections alone, as `torch.nn.Linear` computes them: a cell that does nothing else.
+"""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -29,9 +32,21 @@ def cases() -> Iterator[Case]:
                 contenders=(
                     Contender("ours", partial(run, cell, inputs)),
                     Contender("transformers", partial(run, mixer, inputs)),
+                    Contender("projections alone", partial(run, Projections(cell), inputs)),
                 ),
-                turns=7,
+                turns=15,
             )
+
+
+class Projections(nn.Module):
+    """The input and the output projection of a cell, one after the other, with the cell's own weights."""
+
+    def __init__(self, cell: Mamba2Cell) -> None:
+        super().__init__()
+        self.in_proj, self.out_proj, self.d_inner = cell.in_proj, cell.out_proj, cell.d_inner
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.out_proj(self.in_proj(inputs)[..., : self.d_inner])
 
 
 def contenders(
@@ -90,5 +105,5 @@ def check(cell: Mamba2Cell, mixer: nn.Module, inputs: Tensor) -> None:
 
 
 BENCHMARK = Benchmark(
-    "mamba2_cell", "Our Mamba-2 cell against the mixer of transformers, same weights", cases
+    "mamba2_cell", "Our Mamba-2 cell, the mixer of transformers with its weights, and its projections", cases
 )

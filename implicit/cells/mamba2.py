@@ -24,6 +24,9 @@ from torch.nn import functional
 
 from automata.errors import InputError
 from implicit.cells.norm import GatedRMSNorm
+from implicit.ops.gated_norm import gated_norm
+from implicit.ops.linear import linear
+from implicit.ops.short_convolution import short_convolution
 from implicit.ops.ssd import ssd, ssd_states, ssd_step
 
 
@@ -142,12 +145,12 @@ class Mamba2Cell(nn.Module):
             inputs.new_zeros(batch, self.d_conv - 1, self.conv_channels) if state is None else state.window.mT
         )
         padded = torch.cat([before, channels], dim=1)  # [batch, d_conv - 1 + length, conv_channels]
-        x, B, C = self._split(functional.silu(self._convolve(padded)))
+        x, B, C = self._split(self._convolve(padded))
         y, ssm = ssd(
             x, dt, -torch.exp(self.A_log), B, C, None if state is None else state.ssm, backend=self.backend
         )
-        y = (y + self.D[:, None] * x).flatten(-2)
-        outputs = self.out_proj(self.norm(y, gate))
+        normalised = gated_norm(y, x, self.D, gate, self.norm.weight, self.norm.groups, self.norm.epsilon)
+        outputs = linear(normalised, self.out_proj.weight)
         return outputs, CellState(padded[:, length:].mT, ssm)
 
     def states(
@@ -167,7 +170,7 @@ class Mamba2Cell(nn.Module):
         before = self.init_state(len(inputs)) if state is None else state
         _, channels, dt = self._project(inputs, injection)
         padded = torch.cat([before.window.mT, channels], dim=1)
-        x, B, _ = self._split(functional.silu(self._convolve(padded)))
+        x, B, _ = self._split(self._convolve(padded))
         windows = padded.unfold(1, self.d_conv - 1, 1)
         return CellState(windows, ssd_states(x, dt, -torch.exp(self.A_log), B, before.ssm))
 
@@ -192,17 +195,11 @@ class Mamba2Cell(nn.Module):
         B, C = (part.repeat_interleave(heads_per_group, dim=-2) for part in (B, C))  # [batch, heads, d_state]
         ssm = ssd_step(x, dt, -torch.exp(self.A_log), B, state.ssm)
         y = (ssm * C[..., None, :]).sum(-1).to(x.dtype) + self.D[:, None] * x
-        return self.out_proj(self.norm(y.flatten(-2), gate)), CellState(window[..., 1:], ssm)
+        return linear(self.norm(y.flatten(-2), gate), self.out_proj.weight), CellState(window[..., 1:], ssm)
 
     def _convolve(self, padded: Tensor) -> Tensor:
-        """The short convolution, without its activation, of channels that the window is prepended to."""
-        # A sum of shifted products: for a width of 4 it is faster on a CPU than a depthwise convolution, and
-        # its derivatives of any order are those of products.
-        length = padded.shape[1] - self.d_conv + 1
-        convolved = self._conv_bias()
-        for k, tap in enumerate(self.conv1d.weight[:, 0].unbind(-1)):
-            convolved = convolved + padded[:, k : k + length] * tap
-        return convolved
+        """The short convolution with its activation, of channels that the window is prepended to."""
+        return short_convolution(padded, self.conv1d.weight[:, 0], self._conv_bias())
 
     def _conv_bias(self) -> Tensor:
         assert self.conv1d.bias is not None  # optional only in the type that torch gives it
@@ -210,7 +207,7 @@ class Mamba2Cell(nn.Module):
 
     def _project(self, inputs: Tensor, injection: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Gate, convolution channels and Δ, from the input projection plus the injection."""
-        projected = self.in_proj(inputs)
+        projected = linear(inputs, self.in_proj.weight)
         if injection is not None:
             projected = projected + injection
         gate, channels, dt = projected.split([self.d_inner, self.conv_channels, self.heads], dim=-1)

@@ -1,7 +1,8 @@
 """The SSD scan: the definition against closed forms, and the chunked form against the definition."""
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -152,6 +153,45 @@ def test_all_gradients_of_chunked_equal_those_of_the_reference(length: int) -> N
         )
 
 
+SIZES = {
+    "one-head": {"heads": 1, "groups": 1},
+    "one-of-each": {"batch": 1, "heads": 1, "groups": 1, "head_size": 1, "state_size": 1},
+    "a-group-a-head": {"heads": 3, "groups": 3},
+    "wide-state": {"heads": 2, "groups": 1, "head_size": 2, "state_size": 9},
+}
+
+
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("part", ["outputs", "state", "both", "no-initial-state"])
+def test_chunked_at_the_edges_of_its_sizes(sizes: dict[str, Any], part: str) -> None:
+    """Three chunks, the last one shorter, and gradients that come through one of the results only."""
+
+    def run(scan: Callable[..., tuple[Tensor, Tensor]], *options: int) -> list[Tensor]:
+        leaves: list[Tensor] = [tensor.requires_grad_() for tensor in random_arguments(11, **sizes)]
+        if part == "no-initial-state":
+            leaves = leaves[:5]
+            y, state = scan(*leaves, None, *options)
+        else:
+            y, state = scan(*leaves, *options)
+        loss = y.sin().sum() if part != "state" else y.new_zeros(())
+        if part != "outputs":
+            loss = loss + state.cos().sum()
+        return [y, state, *torch.autograd.grad(loss, leaves, materialize_grads=True)]
+
+    for result, expected in zip(run(ssd_chunked, 5), run(ssd_reference), strict=True):
+        torch.testing.assert_close(result, expected, rtol=1e-11, atol=1e-12)  # float64 sums of 11 terms
+
+
+def test_transforms_of_torch_func_see_the_chunked_scan() -> None:
+    x, dt, A, B, C, state = random_arguments(5, heads=2, groups=1, head_size=2, state_size=3)
+
+    def jacobians(scan: Callable[..., tuple[Tensor, Tensor]], *options: int) -> tuple[Tensor, Tensor]:
+        return torch.func.jacrev(lambda x, dt: scan(x, dt, A, B, C, state, *options), (0, 1))(x, dt)
+
+    for results, expected in zip(jacobians(ssd_chunked, 2), jacobians(ssd_reference), strict=True):
+        torch.testing.assert_close(results, expected, rtol=1e-11, atol=1e-12)  # float64 rounding
+
+
 @pytest.mark.parametrize("backend", PORTABLE)
 def test_first_and_second_derivatives_by_finite_differences(backend: str) -> None:
     arguments = random_arguments(3, batch=1, heads=2, head_size=2, groups=1, state_size=2)
@@ -251,6 +291,25 @@ def test_resets_do_not_cost_the_precision_of_what_follows(backend: str) -> None:
     y, state = ssd(*cast(arguments, torch.float32), backend=backend)
     assert (y - exact_y).abs().max() < 5e-6 * exact_y.abs().max()  # float32 rounding of sums of 34 tokens
     assert (state - exact_state).abs().max() < 5e-6 * exact_state.abs().max()
+
+
+def test_resets_do_not_cost_the_precision_of_the_gradients() -> None:
+    """At a reset, Δ A = −320, almost nothing depends on the decay, and what cancels there must cancel."""
+    arguments = random_arguments(130)
+    resets = torch.arange(130) % 32 < 8
+    arguments = arguments._replace(
+        dt=torch.where(resets, 40.0, 0.01).expand(2, 4, 130).mT.double(), A=torch.full((4,), -8.0).double()
+    )
+    exact = gradients(arguments, "reference")
+    results = gradients(cast(arguments, torch.float32), "chunked")
+    for name, result, expected in zip(Arguments._fields, results, exact, strict=True):
+        by_token = result.shape[:2] == (2, 130)
+        # Tokens that reset apart from the others: their Δ x is 4000 times as large.
+        for where in (resets, ~resets) if by_token else (slice(None),):
+            part = expected[:, where] if by_token else expected
+            error = ((result[:, where] if by_token else result) - part).abs().max()
+            # Float32 rounding of sums of 24 tokens; the state before 8 resets has a gradient of e^-2560 = 0.
+            assert error <= 2e-6 * part.abs().max() + 1e-30, f"gradient of {name}"
 
 
 def test_one_step_is_the_recurrence() -> None:

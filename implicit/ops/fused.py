@@ -1,0 +1,105 @@
+"""Ops with a hand-written forward and backward pass beside the definition of what they compute.
+
+PyTorch differentiates a composition one elementary op at a time, and writes and keeps a tensor for each. An
+op made by `fused` runs hand-written code where training spends its time: the forward pass and the first
+derivative. The definition, a plain composition of differentiable ops, serves everything else, that is higher
+derivatives, forward mode and every transform of ``torch.func``: slower, and exact.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+Tensors = tuple[Tensor, ...]
+Arguments = Sequence[Any]
+"""Tensors, or None where one is absent."""
+Op = Callable[..., Tensors]
+Backward = Callable[[Arguments, Arguments], Arguments]
+
+
+def fused(definition: Op, forward: Op, backward: Backward) -> Op:
+    """Make an op out of its definition, its forward and its backward pass.
+
+    Only the inputs are kept for the backward pass, which computes what else it needs.
+
+    Args:
+        definition: maps the inputs, positional tensors or None for an absent one, to a tuple of outputs.
+        forward: computes the same; called without gradient tracking, so it may work in place.
+        backward: maps the inputs and the gradients of the outputs (None for one that was not used) to the
+            gradients of the inputs; called without gradient tracking.
+
+    Returns:
+        The op: a function of the inputs with the outputs of the definition.
+
+    Example:
+        A square by hand. Its second derivative comes from the definition.
+
+        >>> square = fused(
+        ...     definition=lambda x: (x * x,),
+        ...     forward=lambda x: (x.square(),),
+        ...     backward=lambda inputs, gradients: (2 * inputs[0] * gradients[0],),
+        ... )
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> (first,) = torch.autograd.grad(square(x)[0], x, create_graph=True)
+        >>> first.item(), torch.autograd.grad(first, x)[0].item()
+        (6.0, 2.0)
+        >>> torch.func.grad(torch.func.grad(lambda x: square(x)[0]))(x.detach()).item()
+        2.0
+    """
+
+    class Fused(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *inputs: Tensor | None) -> Tensors:
+            ctx.set_materialize_grads(False)
+            ctx.save_for_backward(*inputs)
+            return forward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+            inputs = ctx.saved_tensors
+            if all(gradient is None for gradient in gradients):  # an undefined gradient is passed on
+                return (None,) * len(inputs)
+            if torch.is_grad_enabled() or is_transformed(gradients):
+                return _pull_back(definition, inputs, gradients)
+            return tuple(backward(inputs, gradients))
+
+    def op(*inputs: Tensor | None) -> Tensors:
+        if is_transformed(inputs):
+            return definition(*inputs)
+        if not torch.is_grad_enabled():
+            return forward(*inputs)
+        return Fused.apply(*inputs)
+
+    return op
+
+
+def is_transformed(tensors: Arguments) -> bool:
+    """Whether a transform of torch.func or forward-mode differentiation watches the tensors."""
+    # PyTorch asks itself the same way; it has no public name for it.
+    if torch._C._are_functorch_transforms_active():
+        return True
+    return any(
+        tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors
+    )
+
+
+def _pull_back(definition: Op, inputs: Arguments, gradients: Arguments) -> Arguments:
+    """The backward pass that follows from the definition, differentiable in inputs and gradients."""
+
+    def of_present(*tensors: Tensor) -> Tensors:
+        remaining = iter(tensors)
+        return definition(*(None if tensor is None else next(remaining) for tensor in inputs))
+
+    outputs, pull_back, *_ = torch.func.vjp(of_present, *(tensor for tensor in inputs if tensor is not None))
+    found = iter(
+        pull_back(
+            tuple(
+                torch.zeros_like(output) if gradient is None else gradient
+                for output, gradient in zip(outputs, gradients, strict=True)
+            )
+        )
+    )
+    return tuple(None if tensor is None else next(found) for tensor in inputs)

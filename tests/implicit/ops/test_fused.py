@@ -1,0 +1,148 @@
+"""Ops made by `fused`: by hand for training, by the definition for every other derivative."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap
+
+from implicit.ops.fused import Arguments, fused, is_transformed
+
+CALLS: list[str] = []
+
+
+def definition(x: Tensor, y: Tensor, scale: Tensor | None) -> tuple[Tensor, Tensor]:
+    squares = x * x if scale is None else x * x * scale
+    return x * y.sin(), squares.sum(-1)
+
+
+def forward(x: Tensor, y: Tensor, scale: Tensor | None) -> tuple[Tensor, Tensor]:
+    CALLS.append("forward")
+    return definition(x, y, scale)
+
+
+def backward(inputs: Arguments, gradients: Arguments) -> Arguments:
+    CALLS.append("backward")
+    x, y, scale = inputs
+    of_product = torch.zeros_like(x) if gradients[0] is None else gradients[0]
+    of_squares = torch.zeros_like(x) if gradients[1] is None else gradients[1][..., None]
+    of_scale = None if scale is None else x * x * of_squares
+    of_x = of_product * y.sin() + 2 * x * of_squares * (1 if scale is None else scale)
+    return of_x, of_product * x * y.cos(), of_scale
+
+
+OP = fused(definition, forward, backward)
+
+
+def arguments(present: int, *batch: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(*batch, 3, generator=generator, dtype=torch.float64) for _ in range(present)]
+
+
+def complete(tensors: tuple[Tensor, ...]) -> list[Tensor | None]:
+    return [*tensors, *[None] * (3 - len(tensors))]
+
+
+both_numbers_of_inputs = pytest.mark.parametrize("present", [2, 3])
+
+
+@both_numbers_of_inputs
+def test_training_runs_what_was_written_by_hand(present: int) -> None:
+    leaves = [tensor.requires_grad_() for tensor in arguments(present)]
+    CALLS.clear()
+    product, squares = OP(*complete(tuple(leaves)))
+    gradients = torch.autograd.grad(product.sum() + squares, leaves)
+    assert CALLS == ["forward", "backward"]
+    product, squares = definition(leaves[0], leaves[1], leaves[2] if present == 3 else None)
+    expected = torch.autograd.grad(product.sum() + squares, leaves)
+    torch.testing.assert_close(gradients, expected, rtol=1e-14, atol=1e-15)  # float64 rounding
+
+
+def test_without_gradients_nothing_is_kept() -> None:
+    leaves = [tensor.requires_grad_() for tensor in arguments(3)]
+    with torch.no_grad():
+        assert all(output.grad_fn is None for output in OP(*leaves))
+
+
+@both_numbers_of_inputs
+@pytest.mark.filterwarnings(
+    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"
+)  # in forward mode itself
+def test_first_and_second_derivatives_by_finite_differences(present: int) -> None:
+    leaves = [tensor.requires_grad_() for tensor in arguments(present)]
+
+    def run(*tensors: Tensor) -> tuple[Tensor, ...]:
+        return OP(*complete(tensors))
+
+    # gradcheck's own tolerances: central differences in float64 with a step of 1e-6.
+    assert torch.autograd.gradcheck(run, leaves, check_forward_ad=True, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(run, leaves)
+
+
+Function = Callable[..., Tensor]
+TRANSFORMS: dict[str, Callable[[Function], Function]] = {
+    "gradient": grad,
+    "vmap of gradient": lambda f: vmap(grad(f)),
+    "gradient of vmap": lambda f: grad(lambda *batch: vmap(f)(*batch).sum()),
+    "jacrev": jacrev,
+    "jacfwd": jacfwd,
+    "hessian": hessian,
+    "jacrev of jacrev": lambda f: jacrev(jacrev(f)),
+    "jacfwd of jacfwd": lambda f: jacfwd(jacfwd(f)),
+    "vmap of jvp": lambda f: vmap(lambda *tensors: jvp(f, tensors, tensors)[1]),
+}
+
+
+@both_numbers_of_inputs
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+def test_transforms_see_the_definition(transform: Any, present: int) -> None:
+    def scalar(op: Any) -> Function:
+        def run(*tensors: Tensor) -> Tensor:
+            product, squares = op(*complete(tensors))
+            return product.sum() * squares.sum()
+
+        return run
+
+    batch = (4,) if transform in (TRANSFORMS["vmap of gradient"], TRANSFORMS["gradient of vmap"]) else ()
+    if transform is TRANSFORMS["vmap of jvp"]:
+        batch = (4,)
+    tensors = arguments(present, *batch)
+    result, expected = transform(scalar(OP))(*tensors), transform(scalar(definition))(*tensors)
+    torch.testing.assert_close(result, expected, rtol=1e-14, atol=1e-15)
+
+
+def test_an_undefined_gradient_stays_undefined() -> None:
+    class Stop(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            return None
+
+    leaves = [tensor.requires_grad_() for tensor in arguments(3)]
+    stopped = Stop.apply(OP(*leaves)[0])
+    CALLS.clear()
+    assert all(part is None for part in torch.autograd.grad(stopped.sum(), leaves, allow_unused=True))
+    assert CALLS == []
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+def test_who_is_watching() -> None:
+    seen: list[bool] = []
+
+    def look(x: Tensor) -> Tensor:
+        seen.append(is_transformed((x, None)))
+        return x.sum()
+
+    x = torch.ones(2, requires_grad=True)
+    look(x)
+    grad(look)(x)
+    with torch.autograd.forward_ad.dual_level():
+        look(torch.autograd.forward_ad.make_dual(x, x))
+        look(x)
+    assert seen == [False, True, True, False]

@@ -1,0 +1,88 @@
+"""The linear map: the same numbers as PyTorch's, in every derivative, whichever library multiplies."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from implicit.ops import linear as module
+from implicit.ops.linear import linear
+
+
+@pytest.fixture(autouse=True)
+def onednn_at_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SMALLEST_PRODUCT", 0)
+
+
+def arguments(*shape: int, out_features: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(*shape, generator=generator, dtype=torch.float64)
+    weight = torch.randn(out_features, shape[-1], generator=generator, dtype=torch.float64)
+    return x.to(dtype).requires_grad_(), weight.to(dtype).requires_grad_()
+
+
+def derivatives(function: Any, x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+    y = function(x, weight)
+    loss = y.tanh().sum()
+    first = torch.autograd.grad(loss, (x, weight), create_graph=True)
+    second = torch.autograd.grad(first[0].sin().sum() + first[1].sin().sum(), (x, weight))
+    return y, *first, *second
+
+
+SHAPES = {"more-outputs": ((2, 7, 5), 11), "fewer-outputs": ((13, 9), 3), "a-vector": ((6,), 4)}
+
+
+@pytest.mark.parametrize(("shape", "out_features"), SHAPES.values(), ids=SHAPES)
+def test_values_and_derivatives_are_those_of_float64(shape: tuple[int, ...], out_features: int) -> None:
+    x, weight = arguments(*shape, out_features=out_features)
+    exact = derivatives(functional.linear, *arguments(*shape, out_features=out_features, dtype=torch.float64))
+    for result, expected in zip(derivatives(linear, x, weight), exact, strict=True):
+        error = (result.double() - expected).abs().max() / expected.abs().max()
+        assert error < 5e-6  # inputs rounded to 6e-8, sums of at most 14 terms, and twice that for the second
+
+
+def test_onednn_is_what_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = arguments(4, 5, out_features=3)
+    assert type(linear(x, weight).grad_fn).__name__ == "ViewBackward0"
+    monkeypatch.setattr(module, "SMALLEST_PRODUCT", 4 * 5 * 3 + 1)
+    assert type(linear(x, weight).grad_fn).__name__ != "ViewBackward0"
+
+
+def test_only_the_gradient_that_is_asked_for_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = arguments(4, 5, out_features=3)
+    loss = linear(x, weight).sum()
+    shapes = []
+    multiply = module._multiply
+
+    def counted(left: Tensor, right: Tensor) -> Tensor:
+        product = multiply(left, right)
+        shapes.append(tuple(product.shape))
+        return product
+
+    monkeypatch.setattr(module, "_multiply", counted)
+    torch.autograd.grad(loss, x, retain_graph=True)
+    assert shapes == [(4, 5)]
+    torch.autograd.grad(loss, weight)
+    assert sorted(shapes[1:]) in ([(3, 5), (4, 5)], [(4, 5), (5, 3)])  # the path to the weight crosses x's
+
+
+def test_a_weight_alone_needs_no_gradient_of_the_inputs() -> None:
+    x, weight = arguments(4, 5, out_features=3)
+    (gradient,) = torch.autograd.grad(linear(x.detach(), weight).sum(), weight)
+    torch.testing.assert_close(
+        gradient, x.detach().sum(0).expand(3, 5), rtol=1e-6, atol=1e-6
+    )  # float32 rounding
+
+
+def test_transforms_of_torch_func() -> None:
+    x, weight = (tensor.detach() for tensor in arguments(4, 5, out_features=3))
+    jacobian = torch.func.vmap(torch.func.jacrev(linear), in_dims=(0, None))(x, weight)
+    torch.testing.assert_close(jacobian, weight.expand(4, 3, 5), rtol=0, atol=0)  # the map is its Jacobian
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+def test_other_dtypes_are_left_to_pytorch(dtype: torch.dtype) -> None:
+    x, weight = arguments(4, 5, out_features=3, dtype=dtype)
+    assert torch.equal(linear(x, weight), functional.linear(x, weight))
