@@ -9,10 +9,9 @@ and every release between begin and end is counted, so that a closed form can be
 | ``cuda``   | ``torch.cuda.max_memory_allocated`` | tensors on the GPU                       |
 | ``python`` | ``tracemalloc``                     | Python objects and NumPy arrays          |
 
-What was allocated before does not count; what the work returns does.
+What was allocated before does not count, nor does its release; what the work returns does.
 """
 
-import gc
 import os
 import sys
 import tempfile
@@ -74,7 +73,6 @@ def _cuda_peak(work: Work) -> int:
 
 
 def _python_peak(work: Work) -> int:
-    gc.collect()
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
