@@ -1,6 +1,7 @@
 """Our Mamba-2 cell against the mixer of `transformers` with the same weights, on a CPU.
 
-Beside them the two projections alone, as `torch.nn.Linear` computes them: a cell that does nothing else.
+Beside them the two projections alone, as `torch.nn.Linear` computes them: a cell that does nothing else. One
+thread, as in every benchmark here; the mixer runs its PyTorch fallback, the only one that a CPU has.
 """
 
 from collections.abc import Callable, Iterator

@@ -83,7 +83,7 @@ BENCHMARK = Benchmark(
     "solvers",
     "Modes of evaluation: token evaluations and time",
     cases,
-    checked="all tokens converge, decoded as by the sequential mode",
+    checked="all tokens converge, windowed decodes what sequential decodes",
     headlines=(
         *(
             Headline(

@@ -6,6 +6,8 @@ from typing import Any
 
 from benchmarks.frame import Benchmark, Headline
 
+_IN_WORDS = {"seconds": "time", "peak_bytes": "peak memory"}
+
 
 def summary(benchmarks: Iterable[Benchmark], results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the summary as Markdown.
@@ -38,7 +40,7 @@ def summary(benchmarks: Iterable[Benchmark], results: Mapping[str, Mapping[str, 
             ratios = [
                 _ratio(_case(run["cases"], headline), headline) for run in results[benchmark.name]["runs"]
             ]
-            quantity = "time" if headline.quantity == "seconds" else headline.quantity.replace("_", " ")
+            quantity = _IN_WORDS.get(headline.quantity, headline.quantity.replace("_", " "))
             cells = (
                 headline.question,
                 f"{headline.more} / {headline.less}",

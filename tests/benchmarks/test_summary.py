@@ -44,7 +44,7 @@ def test_ratios_are_taken_turn_by_turn_and_every_run_is_shown() -> None:
 def test_a_count_may_stand_for_time() -> None:
     found = run([case(loop=timed(1, peak_bytes=400), numpy=timed(1, peak_bytes=16))])
     headline = Headline("Memory", "loop", "numpy", {"n": 8}, quantity="peak_bytes")
-    assert lines([found], headline)[-1].split(" | ")[2:4] == ["peak bytes", "25"]
+    assert lines([found], headline)[-1].split(" | ")[2:4] == ["peak memory", "25"]
 
 
 def test_what_is_wrong_has_no_ratio() -> None:
