@@ -37,7 +37,13 @@ def ssd_simple_gla(
 
 
 def refusal(request: Request) -> str | None:
-    """Tell why fla cannot run a request; None if it can."""
+    """Tell why fla cannot run a request; None if it can.
+
+    Example:
+        >>> import torch
+        >>> refusal(Request("cpu", (torch.float32,) * 3, head_size=64, state_size=128))
+        'the tensors are on cpu; move them to a CUDA device'
+    """
     if request.device != "cuda":
         return f"the tensors are on {request.device}; move them to a CUDA device"
     if find_spec("fla") is None:

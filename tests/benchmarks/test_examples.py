@@ -5,10 +5,10 @@ from types import ModuleType
 
 import pytest
 
-from benchmarks import frame, memory, summary, table
+from benchmarks import fla_scan, frame, gpu, memory, summary, table
 
 
-@pytest.mark.parametrize("module", [frame, memory, summary, table], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [fla_scan, frame, gpu, memory, summary, table], ids=lambda module: module.__name__)
 def test_examples(module: ModuleType) -> None:
     options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     assert doctest.testmod(module, optionflags=options) == doctest.TestResults(0, _examples(module))
