@@ -85,7 +85,7 @@ def gradient(
     return torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(model.parameters()))])
 
 
-def check(works: "dict[str, partial[Tensor]]", right: dict[str, Tensor]) -> None:
+def check(works: dict[str, partial[Tensor]], right: dict[str, Tensor]) -> None:
     """Every gradient is what it should be, computed in float64 by another rule where there is one."""
     for name, work in works.items():
         difference = ((work().double() - right[name]).abs().max() / right[name].abs().max()).item()

@@ -8,7 +8,10 @@ import pytest
 from benchmarks import fla_scan, frame, gpu, memory, summary, table
 
 
-@pytest.mark.parametrize("module", [fla_scan, frame, gpu, memory, summary, table], ids=lambda module: module.__name__)
+MODULES = (fla_scan, frame, gpu, memory, summary, table)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_examples(module: ModuleType) -> None:
     options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     assert doctest.testmod(module, optionflags=options) == doctest.TestResults(0, _examples(module))
