@@ -7,7 +7,6 @@ import pytest
 
 from benchmarks import fla_scan, frame, gpu, memory, summary, table
 
-
 MODULES = (fla_scan, frame, gpu, memory, summary, table)
 
 

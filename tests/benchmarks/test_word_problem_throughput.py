@@ -15,7 +15,7 @@ def test_the_loop_makes_the_same_kind_of_data() -> None:
     assert tokens.shape == (LOOPED, LENGTH)
     assert loop.share == LOOPED / BATCH
     np.testing.assert_array_equal(labels, problem.states(tokens))
-    # Half of the tokens are the identity, and one in 120 of the others; four standard deviations of 16384 draws.
+    # Half of the tokens are the identity, and one in 120 of the others; four standard deviations.
     share, expected = np.isin(tokens, problem.easy_tokens).mean(), 0.5 + 0.5 / 120
     assert abs(share - expected) < 4 * 0.5 / np.sqrt(tokens.size)
 
