@@ -13,9 +13,10 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 # Kernels are compiled here, not interpreted; this is settled when Triton is imported.
 os.environ["TRITON_INTERPRET"] = "0"
@@ -93,21 +94,28 @@ def source(launch: Launch) -> ASTSource:
     return ASTSource(launch.kernel, signature, constants, attributes)
 
 
-def resources(assembly: dict[str, object]) -> dict[str, int]:
+def resources(assembly: Mapping[str, Any]) -> dict[str, int]:
     """Registers a thread, and what is spilled: bytes of stack on NVIDIA, vector registers on AMD."""
     if "amdgcn" in assembly:
         text = str(assembly["amdgcn"])
         return {
-            "registers": int(re.search(r"\.vgpr_count:\s*(\d+)", text)[1]),
-            "spilled_registers": int(re.search(r"\.vgpr_spill_count:\s*(\d+)", text)[1]),
+            "registers": _numbers(r"\.vgpr_count:\s*(\d+)", text)[0],
+            "spilled_registers": _numbers(r"\.vgpr_spill_count:\s*(\d+)", text)[0],
         }
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(assembly["cubin"])
         file.flush()
         command = [triton.knobs.nvidia.cuobjdump.path, "-res-usage", file.name]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    registers, stack, local = re.search(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)", text).groups()
-    return {"registers": int(registers), "spilled_bytes": int(stack) + int(local)}
+    registers, stack, local = _numbers(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)", text)
+    return {"registers": registers, "spilled_bytes": stack + local}
+
+
+def _numbers(pattern: str, text: str) -> list[int]:
+    found = re.search(pattern, text)
+    if found is None:
+        raise ValueError(f"{pattern!r} is not in what the compiler tells of a kernel: {text[:200]!r}")
+    return [int(number) for number in found.groups()]
 
 
 def compile_case(
@@ -116,7 +124,7 @@ def compile_case(
     dtype: torch.dtype,
     scan: tuple[int, int, int],
     targets: tuple[str, ...],
-) -> list[dict]:
+) -> list[dict[str, Any]]:
     rows = []
     for name, launch in launches(head_size, state_size, dtype, scan):
         for target in targets:
