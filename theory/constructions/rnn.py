@@ -1,0 +1,47 @@
+"""Every Elman RNN is an implicit SSM with a constant diagonal Λ (design of the constant self-map)."""
+
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from theory.constructions.implicit_ssm import ImplicitSSM, ssm_of_map
+
+_ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu}
+
+
+def ssm_of_rnn(rnn: torch.nn.RNN, initial: Tensor | None = None, decay: float = 0.5) -> ImplicitSSM:
+    """Return the implicit SSM that computes h' = φ(W h + U x + b) with the weights of a one-layer RNN.
+
+    u(z, x) = φ(W z + U x + b) − λ z and f(z, h', x) = (h' − u(z, x)) / λ.
+
+    Args:
+        rnn: one layer, one direction, φ tanh or ReLU; its input is ``[B, L, m]``. Its weights are read
+            and detached.
+        initial: h₀, shape ``[n]``; zeros if None.
+        decay: λ, not 0.
+
+    Raises:
+        InputError: the RNN has several layers or two directions.
+
+    Example:
+        >>> rnn = torch.nn.RNN(3, 5, nonlinearity="relu", batch_first=True, dtype=torch.float64)
+        >>> inputs = torch.randn(2, 7, 3, dtype=torch.float64)
+        >>> expected = rnn(inputs)[0].detach()
+        >>> bool((ssm_of_rnn(rnn).run(inputs) - expected).abs().max() < 1e-13)
+        True
+    """
+    if rnn.num_layers != 1 or rnn.bidirectional:
+        raise InputError(
+            f"rnn has {rnn.num_layers} layers and bidirectional={rnn.bidirectional}; give one layer with one "
+            "direction, and stack the results for more layers"
+        )
+    activation = _ACTIVATIONS[rnn.nonlinearity]
+    weights = {name: weight.detach() for name, weight in rnn.named_parameters()}
+    recur, enter = weights["weight_hh_l0"], weights["weight_ih_l0"]
+    bias = weights["bias_hh_l0"] + weights["bias_ih_l0"] if rnn.bias else torch.zeros_like(recur[0])
+
+    def step(state: Tensor, inputs: Tensor) -> Tensor:
+        return activation(state @ recur.T + inputs @ enter.T + bias)
+
+    zeros = torch.zeros(rnn.hidden_size, dtype=recur.dtype)
+    return ssm_of_map(step, zeros if initial is None else initial, decay)
