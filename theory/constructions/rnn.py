@@ -9,19 +9,24 @@ from theory.constructions.implicit_ssm import ImplicitSSM, ssm_of_map
 _ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu}
 
 
-def ssm_of_rnn(rnn: torch.nn.RNN, initial: Tensor | None = None, decay: float = 0.5) -> ImplicitSSM:
+def ssm_of_rnn(
+    rnn: torch.nn.RNN, initial: Tensor | None = None, decay: float = 0.0625, bound: float | None = None
+) -> ImplicitSSM:
     """Return the implicit SSM that computes h' = φ(W h + U x + b) with the weights of a one-layer RNN.
 
-    u(z, x) = φ(W z + U x + b) − λ z and f(z, h', x) = (h' − u(z, x)) / λ.
+    u(z, x) = φ(W r(z) + U x + b) − λ r(z) and f(z, h', x) = (h' − u(z, x)) / λ, where r clamps every
+    entry to [−bound, bound].
 
     Args:
         rnn: one layer, one direction, φ tanh or ReLU; its input is ``[B, L, m]``. Its weights are read
             and detached.
         initial: h₀, shape ``[n]``; zeros if None.
         decay: λ, not 0.
+        bound: what no entry of a reachable state exceeds; 1 for tanh and none for ReLU if None. It only
+            matters to simultaneous sweeps, which it keeps from growing.
 
     Raises:
-        InputError: the RNN has several layers or two directions.
+        InputError: the RNN has several layers or two directions, or h₀ exceeds the bound.
 
     Example:
         >>> rnn = torch.nn.RNN(3, 5, nonlinearity="relu", batch_first=True, dtype=torch.float64)
@@ -43,5 +48,12 @@ def ssm_of_rnn(rnn: torch.nn.RNN, initial: Tensor | None = None, decay: float = 
     def step(state: Tensor, inputs: Tensor) -> Tensor:
         return activation(state @ recur.T + inputs @ enter.T + bias)
 
-    zeros = torch.zeros(rnn.hidden_size, dtype=recur.dtype)
-    return ssm_of_map(step, zeros if initial is None else initial, decay)
+    start = torch.zeros(rnn.hidden_size, dtype=recur.dtype) if initial is None else initial
+    largest = 1.0 if bound is None and rnn.nonlinearity == "tanh" else bound
+    if largest is None:
+        return ssm_of_map(step, start, decay)
+    if not bool(start.abs().max() <= largest):
+        raise InputError(
+            f"bound is {largest} but an entry of initial is {start.abs().max():.3g}; give a larger bound"
+        )
+    return ssm_of_map(step, start, decay, lambda latents: latents.clamp(-largest, largest))
