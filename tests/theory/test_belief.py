@@ -42,8 +42,8 @@ def test_filter_is_the_exact_one_over_10000_steps_where_the_linear_one_has_under
     belief, tokens, values, observations = trace(automaton, 10_000, full_reveals=name == "noisy parity")
     found = belief.ssm().run(observations)
     log_beliefs, evidence = automaton.log_beliefs(tokens, values)
-    # float64 rounds each step at 2e-16; a reveal of probability m, 0.028 and more here, divides the error by m,
-    # and mixing forgets it: 1e-13 is a few hundred roundings, and the first wrong update would be off by 0.1
+    # float64 rounds each step at 2e-16; a reveal of probability m, 0.028 and more here, divides the error by
+    # m, and mixing forgets it: 1e-13 is a few hundred roundings; the first wrong update would be off by 0.1
     np.testing.assert_allclose(found, np.exp(log_beliefs), rtol=0, atol=1e-13)
 
     mass = belief.linear(observations).sum(dim=-1)

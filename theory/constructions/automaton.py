@@ -159,12 +159,12 @@ def relu_rnn_of_automaton(table: ArrayLike, initial: int = 0) -> tuple[torch.nn.
 
 
 def sweeps_of_automaton(table: ArrayLike, tokens: ArrayLike, initial: int = 0) -> IntArray:
-    """Return after how many sweeps each latent of ``ssm_of_automaton`` decodes rightly, for its default λ.
+    """Return after how many sweeps each state of ``ssm_of_automaton`` is right, for its default λ.
 
-    Sweep s acts on decoded latents as q_t ← δ(q_{t−1}, x_{t−1}) with the q of the sweep before (Jacobi
-    iteration), from q = q₀ at all tokens. So token t, counted from 1, is right after s sweeps if s ≥ t −
-    1, or if reading the last s tokens before it from q₀ leads to the right state; and it stays right from
-    the smallest s on from which all that follow do so.
+    In sweep s the state at token t is what reading the last s tokens, x_{t-s+1} … x_t, from q₀ leads to
+    (Jacobi iteration; all tokens start with the latent of q₀). It is right for s ≥ t, and before that if
+    those tokens happen to determine it. Counted is the smallest number of sweeps from which on it stays
+    right.
 
     Args:
         table: δ, shape ``[states, tokens]``.
@@ -172,26 +172,28 @@ def sweeps_of_automaton(table: ArrayLike, tokens: ArrayLike, initial: int = 0) -
         initial: q₀, the number of the initial state and of the guess.
 
     Returns:
-        The sweeps, int64 ``[B, L]``; 0 where the guess is right from the beginning.
+        The sweeps, int64 ``[B, L]``, at least 1.
 
     Example:
         Parity forgets nothing; a memory forgets at every write (tokens: keep, write 0, write 1).
 
-        >>> sweeps_of_automaton([[0, 1], [1, 0]], [[1, 1, 0, 1, 0, 0]]).tolist()
-        [[0, 1, 2, 3, 4, 5]]
-        >>> sweeps_of_automaton([[0, 0, 1], [1, 0, 1]], [[2, 0, 0, 2, 1, 2, 1, 2]]).tolist()
-        [[0, 1, 2, 3, 1, 0, 1, 0]]
+        >>> sweeps_of_automaton([[0, 1], [1, 0]], [[1, 0, 0, 1, 0, 0]]).tolist()
+        [[1, 2, 3, 4, 5, 6]]
+        >>> sweeps_of_automaton([[0, 0, 1], [1, 0, 1]], [[2, 0, 0, 2, 1, 2, 0, 1]]).tolist()
+        [[1, 2, 3, 1, 1, 1, 2, 1]]
     """
     delta, words = _checked(table, initial), integer_array("tokens", tokens)
     batch, length = words.shape
-    true = np.full((batch, length), initial)
-    for position in range(1, length):
-        true[:, position] = delta[true[:, position - 1], words[:, position - 1]]
-    decoded = np.full((batch, length), initial)
-    needed = np.zeros((batch, length), dtype=np.int64)
-    for sweep in range(length):
-        needed[decoded != true] = sweep + 1
-        decoded[:, 1:] = delta[decoded[:, :-1], words[:, :-1]]
+    true = np.empty((batch, length), dtype=np.int64)
+    current = np.full(batch, initial)
+    for position in range(length):
+        true[:, position] = current = delta[current, words[:, position]]
+    before = np.full((batch, length), initial)
+    needed = np.ones((batch, length), dtype=np.int64)
+    for sweep in range(1, length):
+        after = delta[before, words]
+        needed[after != true] = sweep + 1
+        before[:, 1:] = after[:, :-1]
     return needed
 
 

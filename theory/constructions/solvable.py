@@ -88,7 +88,7 @@ class SolvableCascade:
         >>> cascade.depth, cascade.factor_orders
         (3, (2, 3, 4))
         >>> tokens = torch.tensor([[7, 11, 23, 5]])
-        >>> result = cascade.ssm().solve(tokens, max_sweeps=3)
+        >>> result = cascade.ssm().solve(tokens, max_sweeps=cascade.depth)
         >>> cascade.decode(result.states).tolist()
         [[7, 3, 11, 6]]
         >>> [cascade.group.multiply(7, 11), cascade.group.multiply(7, 11, 23, 5)]
@@ -117,10 +117,10 @@ class SolvableCascade:
     def ssm(self) -> ImplicitSSM:
         """Return the implicit SSM, in complex128; its inputs are element numbers ``[B, L]``.
 
-        A product of t factors is off by less than 4 t ε in modulus and phase, ε = 2⁻⁵³ (each factor is
-        within ε of the circle in each part, each complex product within √5 ε, Brent, Percival and
-        Zimmermann 2007). Decoding is right while that is below sin(π/m)/2, m the exponent of the factor:
-        up to 10¹⁴ tokens for m ≤ 12.
+        With ε = 2⁻⁵³, each factor is within 15 ε of its root of unity and each complex product within √5
+        ε (Brent, Percival and Zimmermann 2007), so after t tokens an entry is off by less than 20 t ε.
+        Decoding is right while that is below 1/2: the sum for the true coordinate then exceeds all
+        others. So up to 10¹⁴ tokens.
         """
         characters = self._characters
 
