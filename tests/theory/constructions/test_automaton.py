@@ -202,6 +202,16 @@ def test_the_transition_of_the_relu_form_satisfies_theorem_1() -> None:
     assert report.verdict.value == "holds", report.reasons
 
 
+def test_the_transition_of_the_lookup_form_does_not_and_tracks_all_the_same() -> None:
+    """Decoding is locally constant: J = λ I at every state. Tracking is no matter of derivatives."""
+    ssm = ssm_of_automaton(random_group_table(3, 2, seed=7), dtype=torch.float64)
+    visited = [{"h": row} for row in torch.eye(3, dtype=torch.float64)]
+    report = check_theorem1(ssm.transition(torch.tensor(1)), visited)
+    assert report.verdict.value == "fails"
+    layers = [layer for check in report.checks for layer in check.layers]
+    assert all(layer.off_diagonal_mass == 0 and layer.nonlinearity == 0 for layer in layers)
+
+
 @pytest.mark.parametrize("decay", [0.25, 1.0])
 def test_the_fixed_point_of_phi_is_the_state_from_any_start(decay: float) -> None:
     """Φ is constant: one iteration from 100 random starts gives h itself, so no other fixed point exists."""
