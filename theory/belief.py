@@ -23,7 +23,7 @@ from torch import Tensor
 
 from automata.cayley import IntArray, integer_array
 from automata.errors import InputError
-from theory.constructions.implicit_ssm import ImplicitSSM, ssm_of_map
+from theory.constructions.implicit_ssm import ImplicitSSM, require_numbers, ssm_of_map
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +60,12 @@ class BayesFilter:
     def __init__(self, initial: ArrayLike, matrices: ArrayLike, readings: ArrayLike) -> None:
         start = np.array(initial, dtype=np.float64)
         moves, shown = np.array(matrices, dtype=np.float64), integer_array("readings", readings)
-        size = len(start)
-        if moves.shape[1:] != (size, size) or shown.ndim != 2 or shown.shape[1] != size:
+        size = start.size
+        if start.ndim != 1 or moves.shape[1:] != (size, size) or shown.ndim != 2 or shown.shape[1] != size:
             raise InputError(
-                f"matrices has shape {list(moves.shape)} and readings {list(shown.shape)}; for {size} states "
-                f"give [actions, {size}, {size}] and [reveals, {size}]"
+                f"initial has shape {list(start.shape)}, matrices {list(moves.shape)} and readings "
+                f"{list(shown.shape)}; for {size} states give [{size}], [actions, {size}, {size}] and "
+                f"[reveals, {size}]"
             )
         counts = [int(reading.max()) + 1 for reading in shown]
         projections = [
@@ -122,7 +123,13 @@ class BayesFilter:
         entry, which a reveal of predictive probability m divides by m: traces with reveals that are less
         likely than 10⁻¹⁰, say, need the logarithmic filter of ``automata.pfsa``, as do impossible ones.
         """
-        return ssm_of_map(self.update, self.initial, decay, lambda latents: latents.clamp(0, 1))
+        return ssm_of_map(
+            self.update,
+            self.initial,
+            decay,
+            retraction=lambda latents: latents.clamp(0, 1),
+            check_inputs=require_numbers("observations", len(self.operators)),
+        )
 
     def linear(self, observations: Tensor) -> Tensor:
         """Return b̃ after every token, shape ``[B, L, n]``: what a linear RNN with these matrices computes."""

@@ -22,3 +22,8 @@ def test_every_witness_of_the_table_is_explained() -> None:
     assert named == set(re.findall(r"\*\*(W\d+)\*\*", rest)) | set(
         re.findall(r"\(\*\*(W\d+)\*\* `test_", rest)
     )
+
+
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL))
+def test_the_code_of_the_page_runs(code: str) -> None:
+    exec(code, {})

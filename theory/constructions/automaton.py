@@ -15,7 +15,7 @@ from torch import Tensor
 
 from automata.cayley import IntArray, integer_array
 from automata.errors import InputError
-from theory.constructions.implicit_ssm import ImplicitSSM
+from theory.constructions.implicit_ssm import ImplicitSSM, require_numbers
 
 Encoding = Literal["one-hot", "number"]
 """What stands for a state: a unit vector, or its number."""
@@ -89,7 +89,12 @@ def ssm_of_automaton(
         decoded = decode_states(latents, states)
         return codes[following[decoded, tokens]] - chosen * codes[decoded]
 
-    return ImplicitSSM(lambda latents, tokens: constant, drive, codes[initial])  # noqa: ARG005
+    return ImplicitSSM(
+        decay=lambda latents, tokens: constant,  # noqa: ARG005
+        drive=drive,
+        initial=codes[initial],
+        check_inputs=require_numbers("tokens", delta.shape[1]),
+    )
 
 
 def decode_states(codes: Tensor, states: int) -> Tensor:

@@ -58,6 +58,8 @@ class ImplicitSSM:
         decay: Λ; takes latents ``[..., n]`` and inputs, returns what broadcasts to ``[..., n]``.
         drive: u; returns ``[..., n]``.
         initial: h₀, shape ``[n]``. Its type is that of all arithmetic.
+        check_inputs: raises InputError for inputs ``[B, L]`` or ``[B, L, m]`` that Λ and u cannot read;
+            asked by `run` and `solve`.
 
     Example:
         h' = max(h, x), which no linear recurrence computes, with Λ = 1/2:
@@ -78,6 +80,7 @@ class ImplicitSSM:
     decay: Map
     drive: Map
     initial: Tensor
+    check_inputs: Callable[[Tensor], None] | None = None
 
     @property
     def size(self) -> int:
@@ -133,8 +136,11 @@ class ImplicitSSM:
 
         Returns:
             The states, shape ``[B, L, n]``.
+
+        Raises:
+            InputError: there is no token, or one that cannot be read.
         """
-        _require_sequences(inputs)
+        self._require(inputs)
         current = self.initial.expand(len(inputs), -1) if state is None else state
         states = []
         for position in range(inputs.shape[1]):
@@ -182,9 +188,9 @@ class ImplicitSSM:
             max_sweeps: L + 1 if None.
 
         Raises:
-            InputError: there is no token, or max_sweeps is below 1.
+            InputError: there is no token, or one that cannot be read, or max_sweeps is below 1.
         """
-        _require_sequences(inputs)
+        self._require(inputs)
         batch, length = inputs.shape[:2]
         limit = length + 1 if max_sweeps is None else max_sweeps
         if limit < 1:
@@ -203,9 +209,40 @@ class ImplicitSSM:
         states = self.sweep(latents, inputs)[1]
         return SweepResult(states, latents, sweeps, moved.cumsum(dim=1) == 0)
 
+    def _require(self, inputs: Tensor) -> None:
+        if inputs.ndim < 2 or inputs.shape[1] < 1:
+            raise InputError(f"inputs has shape {list(inputs.shape)}; give [B, L] or [B, L, m] with L ≥ 1")
+        if self.check_inputs is not None:
+            self.check_inputs(inputs)
+
+
+def require_numbers(field: str, count: int) -> Callable[[Tensor], None]:
+    """Return a check that inputs are numbers 0 … count−1, which raises InputError if they are not.
+
+    Example:
+        >>> require_numbers("tokens", 3)(torch.tensor([[0, 3]]))
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: tokens holds numbers from 0 to 3 in torch.int64; give int64 in 0 … 2
+    """
+
+    def check(inputs: Tensor) -> None:
+        low, high = inputs.min().item(), inputs.max().item()
+        if inputs.dtype != torch.int64 or low < 0 or high >= count:
+            raise InputError(
+                f"{field} holds numbers from {low} to {high} in {inputs.dtype}; give int64 in 0 … {count - 1}"
+            )
+
+    return check
+
 
 def ssm_of_map(
-    step: Map, initial: Tensor, decay: float = 0.0625, retraction: Callable[[Tensor], Tensor] | None = None
+    step: Map,
+    initial: Tensor,
+    decay: float = 0.0625,
+    *,
+    retraction: Callable[[Tensor], Tensor] | None = None,
+    check_inputs: Callable[[Tensor], None] | None = None,
 ) -> ImplicitSSM:
     """Return the implicit SSM with Λ = λ constant whose transition is h ↦ step(h, x).
 
@@ -222,6 +259,7 @@ def ssm_of_map(
         initial: h₀, shape ``[n]``.
         decay: λ, not 0. A power of two makes λ h and λ z free of rounding.
         retraction: r, a map onto a set that holds all reachable states; the identity if None.
+        check_inputs: as for `ImplicitSSM`.
 
     Raises:
         InputError: the decay is 0 or not finite: with λ = 0 the new state says nothing about the old one.
@@ -239,9 +277,4 @@ def ssm_of_map(
         states = latents if retraction is None else retraction(latents)
         return step(states, inputs) - decay * states
 
-    return ImplicitSSM(lambda latents, inputs: constant, drive, initial)  # noqa: ARG005
-
-
-def _require_sequences(inputs: Tensor) -> None:
-    if inputs.ndim < 2 or inputs.shape[1] < 1:
-        raise InputError(f"inputs has shape {list(inputs.shape)}; give [B, L] or [B, L, m] with L ≥ 1")
+    return ImplicitSSM(lambda latents, inputs: constant, drive, initial, check_inputs)  # noqa: ARG005

@@ -48,12 +48,21 @@ def ssm_of_rnn(
     def step(state: Tensor, inputs: Tensor) -> Tensor:
         return activation(state @ recur.T + inputs @ enter.T + bias)
 
+    def check(inputs: Tensor) -> None:
+        if inputs.shape[-1] != rnn.input_size or inputs.dtype != recur.dtype:
+            raise InputError(
+                f"inputs has shape {list(inputs.shape)} and type {inputs.dtype}; "
+                f"give [B, L, {rnn.input_size}] in {recur.dtype}"
+            )
+
     start = torch.zeros(rnn.hidden_size, dtype=recur.dtype) if initial is None else initial
     largest = 1.0 if bound is None and rnn.nonlinearity == "tanh" else bound
     if largest is None:
-        return ssm_of_map(step, start, decay)
+        return ssm_of_map(step, start, decay, check_inputs=check)
     if not bool(start.abs().max() <= largest):
         raise InputError(
             f"bound is {largest} but an entry of initial is {start.abs().max():.3g}; give a larger bound"
         )
-    return ssm_of_map(step, start, decay, lambda latents: latents.clamp(-largest, largest))
+    return ssm_of_map(
+        step, start, decay, retraction=lambda latents: latents.clamp(-largest, largest), check_inputs=check
+    )

@@ -24,7 +24,7 @@ from torch import Tensor
 from automata.cayley import IntArray
 from automata.errors import InputError
 from automata.monoid import Monoid
-from theory.constructions.implicit_ssm import ImplicitSSM
+from theory.constructions.implicit_ssm import ImplicitSSM, require_numbers
 
 
 def characters(table: IntArray, identity: int) -> list[list[Fraction]]:
@@ -134,6 +134,7 @@ class SolvableCascade:
             decay=decay,
             drive=lambda latents, tokens: torch.zeros_like(latents),  # noqa: ARG005
             initial=torch.ones(size, dtype=torch.complex128),
+            check_inputs=require_numbers("tokens", self.group.order),
         )
 
     def coordinates(self, states: Tensor) -> list[Tensor]:

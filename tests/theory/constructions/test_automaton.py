@@ -240,3 +240,13 @@ def test_bad_input(arguments: tuple[object, ...], sentence: str) -> None:
 def test_numbers_need_a_wide_type() -> None:
     with pytest.raises(InputError, match="encoding is 'number' with 2 states in torch"):
         ssm_of_automaton([[0, 1], [1, 0]], encoding="number", dtype=torch.float16)
+
+
+@pytest.mark.parametrize(
+    "tokens", [[[0, 2]], [[0, -1]], [[0.0, 1.0]]], ids=["too large", "negative", "floats"]
+)
+def test_tokens_that_do_not_exist_are_refused(tokens: list[list[float]]) -> None:
+    parity = ssm_of_automaton([[0, 1], [1, 0]])
+    for evaluate in (parity.run, parity.solve):
+        with pytest.raises(InputError, match="tokens holds numbers from"):
+            evaluate(torch.tensor(tokens))

@@ -120,5 +120,9 @@ def test_unrepresentable_networks_are_refused() -> None:
         ssm_of_rnn(torch.nn.RNN(2, 2), torch.full((2,), 2.0))
     with pytest.raises(InputError, match="inputs has shape"):
         ssm_of_rnn(torch.nn.RNN(2, 2)).run(torch.zeros(1, 0, 2))
+    with pytest.raises(
+        InputError, match=r"inputs has shape \[1, 3, 5\] and type torch.float32; give \[B, L, 2\]"
+    ):
+        ssm_of_rnn(torch.nn.RNN(2, 2)).run(torch.zeros(1, 3, 5))
     with pytest.raises(InputError, match="max_sweeps is 0"):
         ssm_of_rnn(torch.nn.RNN(2, 2)).solve(torch.zeros(1, 1, 2), max_sweeps=0)
