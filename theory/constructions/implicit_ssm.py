@@ -30,8 +30,8 @@ class SweepResult:
     """What iterating all tokens together gave.
 
     Attributes:
-        states: h after every token, computed from ``latents``, shape ``[B, L, n]``.
-        latents: z of the last sweep, shape ``[B, L, n]``.
+        states: h after every token in the last sweep, shape ``[B, L, n]``.
+        latents: z after the last sweep, shape ``[B, L, n]``.
         sweeps: the last sweep that changed the latent of the token, int64 ``[B, L]``.
         converged: whether the last sweep changed neither the token nor one before it, ``[B, L]``.
 
@@ -176,9 +176,8 @@ class ImplicitSSM:
     ) -> SweepResult:
         """Iterate all tokens together until no latent moves by more than the tolerance.
 
-        In exact arithmetic the latent of token t = 1, 2, … is right from sweep t on, whatever the start,
-        and from sweep t − 1 on if the first token starts at h₀. So L sweeps do, and one more to see that
-        nothing moves.
+        In exact arithmetic the state after token t = 1, 2, … is right from sweep t on if the first token
+        starts at h₀, and from sweep t + 1 on whatever the start. So L + 1 sweeps do.
 
         Args:
             inputs: shape ``[B, L]`` or ``[B, L, m]``.
@@ -197,16 +196,15 @@ class ImplicitSSM:
             raise InputError(f"max_sweeps is {limit}; give at least 1")
         latents = self.initial.expand(batch, length, -1) if start is None else start
         sweeps = torch.zeros(batch, length, dtype=torch.int64)
-        moved = torch.ones(batch, length, dtype=torch.bool)
+        moved, states = torch.ones(batch, length, dtype=torch.bool), latents
         for number in range(1, limit + 1):
-            following, _ = self.sweep(latents, inputs)
+            following, states = self.sweep(latents, inputs)
             # written so that NaN counts as a change
             moved = ~((following - latents).abs().amax(dim=-1) <= tolerance)
             sweeps[moved] = number
             latents = following
             if not moved.any():
                 break
-        states = self.sweep(latents, inputs)[1]
         return SweepResult(states, latents, sweeps, moved.cumsum(dim=1) == 0)
 
     def _require(self, inputs: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Every Elman RNN is an implicit SSM with a constant diagonal Λ (design of the constant self-map)."""
+"""Every Elman RNN is an implicit SSM with a constant diagonal Λ."""
 
 import torch
 from torch import Tensor
