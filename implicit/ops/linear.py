@@ -57,6 +57,9 @@ def _multiply(left: Tensor, right: Tensor) -> Tensor:
         return linear(left, right)
     if not _is_for_onednn(left, right):
         return functional.linear(left, right)
+    # oneDNN takes seconds where the right factor is a slice or an expanded tensor.
+    if not (right.is_contiguous() or right.mT.is_contiguous()):
+        right = right.contiguous()
     return torch.ops.mkldnn._linear_pointwise(left, right, None, "none", [], "")
 
 

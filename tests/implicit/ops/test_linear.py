@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from implicit.ops import linear as module
 from implicit.ops.linear import linear
@@ -86,3 +87,26 @@ def test_transforms_of_torch_func() -> None:
 def test_other_dtypes_are_left_to_pytorch(dtype: torch.dtype) -> None:
     x, weight = arguments(4, 5, out_features=3, dtype=dtype)
     assert torch.equal(linear(x, weight), functional.linear(x, weight))
+
+
+class RightFactors(TorchDispatchMode):
+    """Whether each right factor that oneDNN is given lies in memory without gaps, in either order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense: list[bool] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.mkldnn._linear_pointwise.default:
+            self.dense.append(args[1].is_contiguous() or args[1].mT.is_contiguous())
+        return func(*args, **(kwargs or {}))
+
+
+def test_onednn_is_spared_factors_with_gaps() -> None:
+    x, weight = arguments(6, 20, out_features=9)  # with gaps, oneDNN takes a thousand times as long
+    with RightFactors() as seen:
+        product = linear(x[:, 3:13], weight[:, 5:15])
+        gradients = torch.autograd.grad(product.sum(), (x, weight))  # the gradient of a sum is expanded
+    assert seen.dense == [True] * 3
+    expected = torch.autograd.grad(functional.linear(x[:, 3:13], weight[:, 5:15]).sum(), (x, weight))
+    torch.testing.assert_close(gradients, expected, rtol=1e-5, atol=1e-5)  # float32 rounding
