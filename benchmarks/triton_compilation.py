@@ -26,9 +26,9 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from implicit.environment import describe_environment
+from implicit.ops.launch import Launch
 from implicit.ops.ssd.triton_kernels.backward import input_gradients, projection_gradients
 from implicit.ops.ssd.triton_kernels.forward import carry, outputs
-from implicit.ops.ssd.triton_kernels.launch import Launch
 
 TARGETS = {
     "sm_80": GPUTarget("cuda", 80, 32),

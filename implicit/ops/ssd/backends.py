@@ -83,7 +83,8 @@ def triton_refusal(request: Request) -> str | None:
     """
     if find_spec("triton") is None:
         return "the package triton is not installed; install it with pip install triton (Linux only)"
-    from implicit.ops.ssd.triton_kernels.launch import DTYPES, INTERPRETED, LARGEST
+    from implicit.ops.launch import INTERPRETED
+    from implicit.ops.ssd.triton_kernels.launch import DTYPES, LARGEST
 
     if len(set(request.dtypes)) > 1:
         return f"x, B and C are {', '.join(map(str, request.dtypes))}; cast them to one dtype"

@@ -1,11 +1,10 @@
 """Choose the backend of the SSD scan, say why, and check the arguments once for all of them."""
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from automata.errors import InputError, unknown_name
+from implicit.ops.explanation import Explanation
 from implicit.ops.ssd.backends import BACKENDS, Request
 
 AUTO = "auto"
@@ -57,31 +56,6 @@ def ssd(
         if refusal is not None:
             raise InputError(f"backend {backend!r} cannot run this: {refusal}, or use backend='chunked'")
     return BACKENDS[backend].scan(x, dt, A, B, C, initial_state)
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """What ``backend="auto"`` chooses for a request, and why.
-
-    Attributes:
-        chosen: name of the backend.
-        reason: why this one.
-        refusals: for every backend, why it cannot run the request and the remedy; None where it can.
-
-    Example:
-        >>> Explanation("chunked", "it is there", {"chunked": None, "triton": "no GPU; get one"}).chosen
-        'chunked'
-    """
-
-    chosen: str
-    reason: str
-    refusals: dict[str, str | None]
-
-    def __str__(self) -> str:
-        lines = [f"auto chooses {self.chosen}: {self.reason}"]
-        for name, refusal in self.refusals.items():
-            lines.append(f"  {name:<10} " + ("available" if refusal is None else f"unavailable: {refusal}"))
-        return "\n".join(lines)
 
 
 def explain(
