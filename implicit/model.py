@@ -294,7 +294,12 @@ class ImplicitMamba2(SequenceModel):
         return Recurrence(self._inject(tokens), before, self._sweep, self._advance, self._states)
 
     def _solve_sequentially(
-        self, recurrence: Recurrence, solver: Solver, stopping: Stopping, gradient: GradientRule, start: Tensor
+        self,
+        recurrence: Recurrence,
+        solver: Solver,
+        stopping: Stopping,
+        gradient: GradientRule,
+        start: Tensor,
     ) -> ModeResult:
         """The sequential mode by the backend that is chosen for it."""
         cells = self._cells()

@@ -1,4 +1,4 @@
-"""The sequential mode of stacked Mamba-2 layers in one launch: every token's fixed point, one after the other.
+"""The sequential mode of stacked Mamba-2 layers in one launch: token after token, each to its fixed point.
 
 The definition is `implicit.modes.solve_sequentially`, the plain loop, which runs anywhere.
 """

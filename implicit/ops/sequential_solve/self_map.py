@@ -90,7 +90,9 @@ class SelfMap:
                 found = tuple(tensor.shape)
                 raise InputError(f"{name} has shape {found}; with out_proj and D as given it must be {shape}")
             if tensor.dtype != self.dtype:
-                raise InputError(f"{name} is {tensor.dtype} and out_proj {self.dtype}; cast them to one dtype")
+                raise InputError(
+                    f"{name} is {tensor.dtype} and out_proj {self.dtype}; cast them to one dtype"
+                )
             if tensor.device != self.out_proj.device:
                 raise InputError(
                     f"{name} is on {tensor.device} and out_proj on {self.out_proj.device}; "

@@ -33,7 +33,7 @@ def sequential_solve(
         start: z₀, ``[batch, length, d_model]``.
         windows: the last inputs of the convolutions before the first token, ``[layers, batch, channels,
             d_conv − 1]``.
-        states: the SSM states before the first token, ``[layers, batch, heads, head_size, d_state]``, float32.
+        states: the SSM states before it in float32, ``[layers, batch, heads, head_size, d_state]``.
         solver: its damping.
         stopping: tolerance and limit.
 
@@ -55,9 +55,9 @@ def sequential_solve(
         >>> with torch.device(device):
         ...     self_map = SelfMap(
         ...         mixer_norm=torch.ones(1, 8), in_proj=torch.zeros(1, 46, 8),
-        ...         conv_weight=torch.zeros(1, 26, 4), conv_bias=torch.zeros(1, 26), dt_bias=torch.zeros(1, 4),
-        ...         A_log=torch.zeros(1, 4), D=torch.ones(1, 4), gate_norm=torch.ones(1, 16),
-        ...         out_proj=torch.zeros(1, 8, 16), latent_norm=torch.ones(8),
+        ...         conv_weight=torch.zeros(1, 26, 4), conv_bias=torch.zeros(1, 26),
+        ...         dt_bias=torch.zeros(1, 4), A_log=torch.zeros(1, 4), D=torch.ones(1, 4),
+        ...         gate_norm=torch.ones(1, 16), out_proj=torch.zeros(1, 8, 16), latent_norm=torch.ones(8),
         ...     )
         ...     found = sequential_solve(
         ...         self_map, torch.zeros(1, 2, 3, 46), torch.full((2, 3, 8), 5.0), torch.zeros(1, 2, 26, 3),

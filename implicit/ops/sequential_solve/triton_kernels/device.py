@@ -21,7 +21,7 @@ import triton.language as tl
 @triton.jit
 def silu(x):
     """Return x / (1 + e^−x)."""
-    return x * tl.sigmoid(x)
+    return x / (1.0 + tl.exp(-x))
 
 
 @triton.jit
@@ -55,9 +55,9 @@ def add_products(
 ):
     """Add to ``total`` the products whose sums over its columns are those of a matrix with a vector.
 
-    The matrix has ``COUNT`` columns, and rows that are ``WIDTH`` apart; the entries of the vector are
-    factor · vector · weight, without the last where it is None. Summing over a tile's columns only once, at the end, leaves nothing but loads and
-    multiplications in the loop.
+    The matrix has ``COUNT`` columns and rows that are ``WIDTH`` apart; the entries of the vector are
+    factor · vector · weight, without the last where it is None. Summing over a tile's columns only once, at
+    the end, leaves nothing but loads and multiplications in the loop.
     """
     for start in range(0, COUNT, BLOCK_COLUMNS):
         column = start + tl.arange(0, BLOCK_COLUMNS)
@@ -97,14 +97,12 @@ def project(
 ):
     """Norm, input projection with injection, and the short convolution of this token with its window."""
     feature = tl.arange(0, PADDED_MODEL)
-    factor = norm_factor(
-        tl.load(stream + feature, mask=feature < D_MODEL, other=0.0), D_MODEL, epsilon
-    )
+    factor = norm_factor(tl.load(stream + feature, mask=feature < D_MODEL, other=0.0), D_MODEL, epsilon)
     for first in range(0, D_IN_PROJ, BLOCK_ROWS):
         row = first + tl.arange(0, BLOCK_ROWS)
         inside = row < D_IN_PROJ
         products = add_products(
-            tl.zeros((BLOCK_ROWS, BLOCK_COLUMNS), tl.float32),
+            tl.full((BLOCK_ROWS, BLOCK_COLUMNS), 0.0, tl.float32),
             in_proj,
             D_MODEL,
             row,
@@ -173,13 +171,13 @@ def read_state(
             * tl.load(C + column, mask=column < D_STATE, other=0.0),
             0,
         )
-        squares = tl.zeros((BLOCK_ROWS,), tl.float32)
+        squares = tl.full((BLOCK_ROWS,), 0.0, tl.float32)
         for first in range(0, rows_per_group, BLOCK_ROWS):
             row_of_group = first + tl.arange(0, BLOCK_ROWS)
             inside = row_of_group < rows_per_group
             row = group * rows_per_group + row_of_group
             products = add_products(
-                tl.zeros((BLOCK_ROWS, BLOCK_COLUMNS), tl.float32),
+                tl.full((BLOCK_ROWS, BLOCK_COLUMNS), 0.0, tl.float32),
                 state,
                 D_STATE,
                 row,
@@ -222,7 +220,7 @@ def project_back(
     for first in range(0, D_MODEL, BLOCK_ROWS):
         row = first + tl.arange(0, BLOCK_ROWS)
         inside = row < D_MODEL
-        products = tl.zeros((BLOCK_ROWS, BLOCK_COLUMNS), tl.float32)
+        products = tl.full((BLOCK_ROWS, BLOCK_COLUMNS), 0.0, tl.float32)
         for group in range(GROUPS):
             products = add_products(
                 products,
@@ -274,9 +272,7 @@ def advance_state(
             newest = tl.load(projected + D_INNER + channel, mask=inside, other=0.0)
             following = tl.where(tap == D_CONV - 2, newest[:, None], shifted.to(tl.float32))
             tl.debug_barrier()
-            tl.store(
-                place, following.to(window.dtype.element_ty), mask=inside[:, None] & (tap < D_CONV - 1)
-            )
+            tl.store(place, following.to(window.dtype.element_ty), mask=inside[:, None] & (tap < D_CONV - 1))
 
     rows_per_group: tl.constexpr = D_INNER // GROUPS
     for group in range(GROUPS):
@@ -293,6 +289,8 @@ def advance_state(
                 B = tl.load(activated + D_INNER + group * D_STATE + column, mask=inside_column, other=0.0)
                 place = state + (row[:, None] * D_STATE + column[None, :])
                 inside = inside_row[:, None] & inside_column[None, :]
-                following = decay[:, None] * tl.load(place, mask=inside, other=0.0) + gain[:, None] * B[None, :]
+                following = (
+                    decay[:, None] * tl.load(place, mask=inside, other=0.0) + gain[:, None] * B[None, :]
+                )
                 tl.debug_barrier()
                 tl.store(place, following, mask=inside)
