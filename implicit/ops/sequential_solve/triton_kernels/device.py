@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-untyped-decorators
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 """One layer of the self-map and its state update, as functions that run inside the kernel.
 
 A program is one sequence. Vectors that one step of a layer writes and the next one reads lie in global memory

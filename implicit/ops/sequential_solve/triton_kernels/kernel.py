@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-untyped-decorators
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 """The kernel of the fused sequential solve: one program walks over the tokens of one sequence."""
 
 import triton
