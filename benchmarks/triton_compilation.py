@@ -65,8 +65,7 @@ SOLVES = (
 )
 QUICK_SOLVES = [
     (SOLVES[1], torch.float32, tuple(TARGETS)),
-    (SOLVES[0], torch.bfloat16, ("sm_90", "gfx942")),
-    (SOLVES[4], torch.float32, ("sm_80",)),
+    (SOLVES[4], torch.bfloat16, ("sm_80",)),
 ]
 DTYPES = (torch.bfloat16, torch.float32)
 POINTERS = {
