@@ -51,10 +51,10 @@ def ssd(
     request = Request.of(x, B, C)
     if backend == AUTO:
         backend = _choose(request)[0]
-    else:
-        refusal = BACKENDS[backend].refusal(request)
-        if refusal is not None:
-            raise InputError(f"backend {backend!r} cannot run this: {refusal}, or use backend='chunked'")
+    refusal = BACKENDS[backend].refusal(request)
+    if refusal is not None:
+        other = "chunked" if BACKENDS["chunked"].refusal(request) is None else "reference"
+        raise InputError(f"backend {backend!r} cannot run this: {refusal}, or use backend={other!r}")
     return BACKENDS[backend].scan(x, dt, A, B, C, initial_state)
 
 
@@ -116,6 +116,11 @@ def _check_shapes(
     groups, state_size = B.shape[2:]
     if batch == 0 or length == 0:
         raise InputError(f"x has shape {tuple(x.shape)}; give at least one sequence and one token")
+    if 0 in (heads, head_size, state_size):
+        raise InputError(
+            f"x has shape {tuple(x.shape)} and B {tuple(B.shape)}; "
+            "give at least one head, and a head_size and a state_size of at least 1"
+        )
     if not groups or heads % groups:
         raise InputError(f"B has {groups} groups for {heads} heads; make heads a multiple of groups")
     expected = {
