@@ -14,6 +14,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from implicit.environment import describe_environment
 from implicit.fixed_point import DampedPicard, Stopping
 from implicit.modes.fused import self_map_of
 from implicit.ops.launch import Launch
-from implicit.ops.sequential_solve.triton_kernels import walk
+from implicit.ops.sequential_solve.triton_kernels.launch import tiles, walk
 from implicit.ops.ssd.triton_kernels.backward import input_gradients, projection_gradients
 from implicit.ops.ssd.triton_kernels.forward import carry, outputs
 
@@ -135,8 +136,8 @@ def resources(assembly: dict[str, object]) -> dict[str, int]:
     return {"registers": int(registers), "spilled_bytes": int(stack) + int(local)}
 
 
-def solve_launch(sizes: tuple[int, ...], dtype: torch.dtype) -> Launch:
-    """The launch of a sequential solve."""
+def solve_launch(sizes: tuple[int, ...], dtype: torch.dtype, target: str) -> Launch:
+    """The launch of a sequential solve on a target."""
     batch, length, layers, d_model, d_state, head_size, d_conv, groups = sizes
     with torch.device("meta"):
         cells = [
@@ -150,7 +151,8 @@ def solve_launch(sizes: tuple[int, ...], dtype: torch.dtype) -> Launch:
         start = torch.empty(batch, length, d_model, dtype=dtype)
         windows = torch.empty(layers, *state.window.shape, dtype=dtype)
         states = torch.empty(layers, *state.ssm.shape)
-    return walk(self_map, injections, start, windows, states, DampedPicard(), Stopping())[0]
+    launch, _ = walk(self_map, injections, start, windows, states, DampedPicard(), Stopping())
+    return replace(launch, tiles=tiles(self_map, TARGETS[target].warp_size))
 
 
 def compiled(launch: Launch, target: str, sizes: dict[str, object]) -> dict[str, object]:
@@ -204,7 +206,7 @@ def compile_solve(
         "dtype": str(dtype).removeprefix("torch."),
         **dict(zip(names, sizes, strict=True)),
     }
-    return [compiled(solve_launch(sizes, dtype), target, described) for target in targets]
+    return [compiled(solve_launch(sizes, dtype, target), target, described) for target in targets]
 
 
 def main() -> None:

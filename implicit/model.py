@@ -303,7 +303,12 @@ class ImplicitMamba2(SequenceModel):
     ) -> ModeResult:
         """The sequential mode by the backend that is chosen for it."""
         cells = self._cells()
-        request = request_of(cells[0], recurrence, solver, gradient, start)
+        weights = [
+            weight
+            for part in (self.mixers, self.mixer_norms, self.latent_norm)
+            for weight in part.parameters()
+        ]
+        request = request_of(cells[0], weights, recurrence, solver, gradient, start)
         if choose(self.sequential_backend, request) == "loop" or not isinstance(solver, DampedPicard):
             return solve_sequentially(recurrence, solver, stopping, gradient, start)
         norms = [norm for norm in self.mixer_norms if isinstance(norm, RMSNorm)]

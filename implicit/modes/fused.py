@@ -1,6 +1,6 @@
 """The sequential mode by the fused kernel, for models whose self-map is a stack of Mamba-2 layers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -48,13 +48,19 @@ def self_map_of(
 
 
 def request_of(
-    cell: Mamba2Cell, recurrence: Recurrence, solver: Solver, gradient: GradientRule, start: Tensor
+    cell: Mamba2Cell,
+    weights: Iterable[Tensor],
+    recurrence: Recurrence,
+    solver: Solver,
+    gradient: GradientRule,
+    start: Tensor,
 ) -> Request:
     """Return what decides whether the kernel can run a solve.
 
     Args:
         cell: any of the layers.
-        recurrence: whose tensors tell whether a gradient is wanted.
+        weights: all that Φ reads; they, the inputs and the start tell whether a gradient is wanted.
+        recurrence: of the solve.
         solver: of the solve.
         gradient: rule of the solve.
         start: z₀.
@@ -63,10 +69,11 @@ def request_of(
         >>> from implicit.gradients import Phantom
         >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
         >>> recurrence = Recurrence([torch.zeros(1, 1, cell.d_in_proj)], {}, None, None, None)
-        >>> request_of(cell, recurrence, DampedPicard(), Phantom(), torch.zeros(1, 1, 8)).differentiated
+        >>> arguments = recurrence, DampedPicard(), Phantom(), torch.zeros(1, 1, 8)
+        >>> request_of(cell, cell.parameters(), *arguments).differentiated
         True
     """
-    tensors = [*cell.parameters(), *recurrence.inputs, *recurrence.state.values(), start]
+    tensors = [*weights, *recurrence.inputs, *recurrence.state.values(), start]
     wanted = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     weight = cell.out_proj.weight
     return Request(

@@ -140,7 +140,7 @@ def test_it_equals_the_plain_loop_in_float64(sizes: dict[str, Any]) -> None:
 
 
 def test_matrices_of_several_tiles() -> None:
-    """Of 64 rows by 128 columns: d_in_proj is 434, d_inner 144, d_state 65."""
+    """Of 128 rows by 128 columns: d_in_proj is 434, d_inner 144, d_state 65."""
     model = random_model(d_model=72, head_size=9, d_state=65)
     found, expected = solved_by_both(model, batch=1, length=2, rtol=0.1)
     assert_equal(found, expected, FLOAT32)
@@ -391,9 +391,21 @@ def test_what_is_asked_of_the_kernel(
     model = random_model()
     recurrence: Recurrence = model._recurrence(random_tokens(1, 1), None)
     start = torch.zeros(1, 1, 8, device=DEVICE)
-    request = request_of(model._cells()[0], recurrence, solver, gradient, start)
+    cell = model._cells()[0]
+    request = request_of(cell, model.parameters(), recurrence, solver, gradient, start)
     assert (request.iteration, request.differentiated) == (iteration, True)
     with torch.no_grad():
-        assert not request_of(model._cells()[0], recurrence, solver, gradient, start).differentiated
+        assert not request_of(cell, model.parameters(), recurrence, solver, gradient, start).differentiated
     with pytest.raises(InputError, match="backend 'triton' cannot run this"):
         model.solve(random_tokens(1, 1), "sequential", solver=solver, gradient=gradient)
+
+
+def test_one_weight_that_is_trained_is_enough_for_a_gradient_to_be_wanted() -> None:
+    model = random_model(layers=2)
+    model.requires_grad_(False)
+    assert not model.solve(random_tokens(1, 1), "sequential").latents.requires_grad
+    model.latent_norm.weight.requires_grad_(True)
+    with pytest.raises(InputError, match="a gradient is wanted, and the kernel computes none"):
+        model.solve(random_tokens(1, 1), "sequential")
+    model.sequential_backend = "loop"
+    assert model.solve(random_tokens(1, 1), "sequential").latents.requires_grad

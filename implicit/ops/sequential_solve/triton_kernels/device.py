@@ -31,7 +31,7 @@ def softplus(x):
     total = 1.0 + small
     # Goldberg's correction: what rounding adds to 1 + small is divided out again.
     rest = tl.where(total == 1.0, small, tl.log(total) * small / tl.where(total == 1.0, 1.0, total - 1.0))
-    return tl.where(x > 0, x, 0.0 * x) + rest
+    return tl.where(x > 0, x, 0.0) + rest
 
 
 @triton.jit

@@ -11,6 +11,16 @@ from implicit.ops.sequential_solve.self_map import SelfMap
 from implicit.ops.sequential_solve.triton_kernels.kernel import solve_kernel
 from implicit.ops.sequential_solve.walk import Walk
 
+LARGEST_TILE = 128
+"""Most rows and columns of a tile. Compiled for sm_80, sm_90 and gfx942 it spills next to nothing
+(benchmarks/triton_compilation.py); not yet chosen by time on a GPU."""
+
+ENTRIES_A_THREAD = 32
+"""Entries of a tile that a thread loads at once. A program has a multiprocessor to itself, so it needs many
+bytes on their way: in float32 eight loads of 16 bytes a thread, 64 KiB for the largest tile."""
+
+WARP_SIZE = 64 if torch.version.hip else 32
+
 
 @dataclass(frozen=True)
 class Tiles:
@@ -18,7 +28,7 @@ class Tiles:
 
     Attributes:
         block_rows: rows a tile.
-        block_columns: columns a tile; 32 threads times 16 bytes are one warp's load of a row.
+        block_columns: columns a tile.
         warps: warps a program.
         stages: stages of the software pipeline; these products have no use for any.
 
@@ -37,27 +47,21 @@ class Tiles:
         return {"BLOCK_ROWS": self.block_rows, "BLOCK_COLUMNS": self.block_columns}
 
 
-# The largest tile by the width of a weight: what keeps most bytes in flight without spilling registers when
-# compiled for sm_80, sm_90 and gfx942 (benchmarks/triton_compilation.py). Not yet chosen by time on a GPU.
-TILES = {
-    2: Tiles(block_rows=64, block_columns=128, warps=8),
-    4: Tiles(block_rows=64, block_columns=128, warps=8),
-}
+def tiles(self_map: SelfMap, warp_size: int = WARP_SIZE) -> Tiles:
+    """Return the tile sizes: the largest, or less where the matrices are smaller.
 
-
-def tiles(self_map: SelfMap) -> Tiles:
-    """Return the tile sizes: the largest of the table, or less where the matrices are smaller.
+    Args:
+        self_map: whose matrices are cut.
+        warp_size: threads a warp, 32 on NVIDIA and 64 on AMD.
 
     Example:
         >>> from types import SimpleNamespace
-        >>> tiles(SimpleNamespace(d_model=24, d_inner=48, d_state=5, dtype=torch.float32))
-        Tiles(block_rows=64, block_columns=64, warps=8, stages=1)
+        >>> tiles(SimpleNamespace(d_model=24, d_inner=48, d_state=5, d_in_proj=112), warp_size=32)
+        Tiles(block_rows=128, block_columns=64, warps=8, stages=1)
     """
-    largest = TILES[self_map.dtype.itemsize]
-    longest = padded(max(self_map.d_inner, self_map.d_state, self_map.d_model))
-    return Tiles(
-        min(largest.block_rows, longest), min(largest.block_columns, longest), largest.warps, largest.stages
-    )
+    rows = min(LARGEST_TILE, padded(self_map.d_in_proj))
+    columns = min(LARGEST_TILE, padded(max(self_map.d_model, self_map.d_inner, self_map.d_state)))
+    return Tiles(rows, columns, max(1, rows * columns // (ENTRIES_A_THREAD * warp_size)))
 
 
 def walk(
