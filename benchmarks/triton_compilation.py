@@ -56,7 +56,6 @@ QUICK_SCANS = [
 # (batch, length, layers, d_model, d_state, head_size, d_conv, groups) of the sequential solve, expand 2: the
 # sizes of the issue, of the stored runs, several layers and groups, sizes that fill no tile, large, least.
 SOLVES = (
-    (64, 1, 1, 256, 128, 64, 4, 1),
     (64, 512, 1, 256, 128, 64, 4, 1),
     (64, 32, 1, 32, 16, 16, 4, 1),
     (8, 128, 2, 128, 64, 32, 4, 2),
@@ -65,8 +64,8 @@ SOLVES = (
     (1, 1, 1, 16, 16, 16, 1, 1),
 )
 QUICK_SOLVES = [
-    (SOLVES[1], torch.float32, tuple(TARGETS)),
-    (SOLVES[4], torch.bfloat16, ("sm_80",)),
+    (SOLVES[0], torch.float32, tuple(TARGETS)),
+    (SOLVES[3], torch.bfloat16, ("sm_80",)),
 ]
 DTYPES = (torch.bfloat16, torch.float32)
 POINTERS = {
@@ -105,16 +104,17 @@ def source(launch: Launch) -> ASTSource:
     attributes: dict[tuple[int], list[list[object]]] = {}
     for index, name in enumerate(launch.kernel.arg_names):
         value = launch.constants[name] if name in launch.constants else launch.arguments[name]
+        general = launch.kernel.params[index].do_not_specialize
         if isinstance(value, torch.Tensor):
             signature[name] = POINTERS[value.dtype]
         elif isinstance(value, float):
             signature[name] = "fp32"
-        elif name in launch.constants or value == 1:
+        elif name in launch.constants or (value == 1 and not general):
             signature[name], constants[index,] = "constexpr", value
         else:
             signature[name] = "i32"
         aligned = isinstance(value, torch.Tensor) or (isinstance(value, int) and value % 16 == 0)
-        if signature[name] != "constexpr" and aligned:
+        if signature[name] != "constexpr" and aligned and not general:
             attributes[index,] = [["tt.divisibility", 16]]
     return ASTSource(launch.kernel, signature, constants, attributes)
 

@@ -18,7 +18,8 @@ MAX_ITERATIONS = tl.constexpr(int(Status.MAX_ITERATIONS))
 NON_FINITE = tl.constexpr(int(Status.NON_FINITE))
 
 
-@triton.jit
+# One compilation serves every batch, length and limit.
+@triton.jit(do_not_specialize=["batch", "length", "max_iterations"])
 def solve_kernel(
     mixer_norm,
     in_proj,
