@@ -101,6 +101,17 @@ def project(
     for first in range(0, D_IN_PROJ, BLOCK_ROWS):
         row = first + tl.arange(0, BLOCK_ROWS)
         inside = row < D_IN_PROJ
+        # What the products are added to comes first, so that its way from memory is theirs too.
+        value = tl.load(injection + row, mask=inside, other=0.0).to(tl.float32)
+        channel = row - D_INNER
+        is_channel = (channel >= 0) & (channel < CHANNELS)
+        convolved = tl.load(conv_bias + channel, mask=is_channel, other=0.0).to(tl.float32)
+        for k in tl.static_range(D_CONV - 1):
+            past = tl.load(window + channel * (D_CONV - 1) + k, mask=is_channel, other=0.0)
+            tap = tl.load(conv_weight + channel * D_CONV + k, mask=is_channel, other=0.0)
+            convolved += past.to(tl.float32) * tap.to(tl.float32)
+        tap = tl.load(conv_weight + channel * D_CONV + (D_CONV - 1), mask=is_channel, other=0.0)
+
         products = add_products(
             tl.full((BLOCK_ROWS, BLOCK_COLUMNS), 0.0, tl.float32),
             in_proj,
@@ -113,19 +124,9 @@ def project(
             D_MODEL,
             BLOCK_COLUMNS,
         )
-        value = tl.sum(products, 1) + tl.load(injection + row, mask=inside, other=0.0).to(tl.float32)
+        value += tl.sum(products, 1)
         tl.store(projected + row, value, mask=inside)
-
-        channel = row - D_INNER
-        is_channel = (channel >= 0) & (channel < CHANNELS)
-        convolved = tl.load(conv_bias + channel, mask=is_channel, other=0.0).to(tl.float32)
-        for k in tl.static_range(D_CONV - 1):
-            past = tl.load(window + channel * (D_CONV - 1) + k, mask=is_channel, other=0.0)
-            tap = tl.load(conv_weight + channel * D_CONV + k, mask=is_channel, other=0.0)
-            convolved += past.to(tl.float32) * tap.to(tl.float32)
-        tap = tl.load(conv_weight + channel * D_CONV + (D_CONV - 1), mask=is_channel, other=0.0)
-        convolved += value * tap.to(tl.float32)
-        tl.store(activated + channel, silu(convolved), mask=is_channel)
+        tl.store(activated + channel, silu(convolved + value * tap.to(tl.float32)), mask=is_channel)
 
 
 @triton.jit
@@ -176,6 +177,11 @@ def read_state(
             row_of_group = first + tl.arange(0, BLOCK_ROWS)
             inside = row_of_group < rows_per_group
             row = group * rows_per_group + row_of_group
+            head = row // HEAD_SIZE
+            dt, decay = step_and_decay(projected + D_INNER + CHANNELS, dt_bias, A_log, head, inside)
+            x = tl.load(activated + row, mask=inside, other=0.0)
+            skip = tl.load(D + head, mask=inside, other=0.0).to(tl.float32)
+            opened = silu(tl.load(projected + row, mask=inside, other=0.0))
             products = add_products(
                 tl.full((BLOCK_ROWS, BLOCK_COLUMNS), 0.0, tl.float32),
                 state,
@@ -188,12 +194,7 @@ def read_state(
                 D_STATE,
                 BLOCK_COLUMNS,
             )
-            head = row // HEAD_SIZE
-            dt, decay = step_and_decay(projected + D_INNER + CHANNELS, dt_bias, A_log, head, inside)
-            x = tl.load(activated + row, mask=inside, other=0.0)
-            skip = tl.load(D + head, mask=inside, other=0.0).to(tl.float32)
-            y = decay * tl.sum(products, 1) + dt * overlap * x + skip * x
-            y *= silu(tl.load(projected + row, mask=inside, other=0.0))
+            y = (decay * tl.sum(products, 1) + (dt * overlap + skip) * x) * opened
             y = tl.where(inside, y, 0.0)
             tl.store(gated + row, y, mask=inside)
             squares += y * y
@@ -220,6 +221,9 @@ def project_back(
     for first in range(0, D_MODEL, BLOCK_ROWS):
         row = first + tl.arange(0, BLOCK_ROWS)
         inside = row < D_MODEL
+        output = tl.full((BLOCK_ROWS,), 0.0, tl.float32)
+        if RESIDUAL:
+            output += tl.load(before + row, mask=inside, other=0.0)
         products = tl.full((BLOCK_ROWS, BLOCK_COLUMNS), 0.0, tl.float32)
         for group in range(GROUPS):
             products = add_products(
@@ -234,10 +238,7 @@ def project_back(
                 columns_per_group,
                 BLOCK_COLUMNS,
             )
-        output = tl.sum(products, 1)
-        if RESIDUAL:
-            output += tl.load(before + row, mask=inside, other=0.0)
-        tl.store(after + row, output, mask=inside)
+        tl.store(after + row, output + tl.sum(products, 1), mask=inside)
 
 
 @triton.jit
