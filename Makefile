@@ -32,8 +32,8 @@ lint: $(READY) ## Formatting, lint, types and the import floors: what pre-commit
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY) ## Run the benchmarks that this machine can run, results in benchmarks/results
-	$(BIN)/python -m benchmarks
+bench: $(READY) ## Run the benchmarks that this machine can run, twice, results in benchmarks/results
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks --repeat 2
 
 clean: ## Remove the environment and all outputs
 	rm -rf $(VENV) out

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.frame import Benchmark, Case, Contender, IncorrectError
+from benchmarks.solvers import WATCHED_LENGTHS, watched
 from implicit import ImplicitMamba2, load_run
 from implicit.fixed_point import Stopping
 from implicit.model import Mode, SequenceSolution
@@ -34,6 +35,8 @@ def cases() -> Iterator[Case]:
                     mode,
                     partial(solve, model, tokens, mode),
                     {"token_evaluations": evaluations(solutions[mode], mode)},
+                    allocator="torch" if length <= WATCHED_LENGTHS[mode] else None,
+                    watched=watched(model, tokens, mode),
                 )
                 for mode in MODES
             ),
@@ -65,5 +68,8 @@ def check(solutions: dict[Mode, SequenceSolution], labels: Tensor) -> None:
 
 
 BENCHMARK = Benchmark(
-    "fixed_point_modes", "Simultaneous against sequential evaluation of the parity model", cases
+    "fixed_point_modes",
+    "Simultaneous against sequential evaluation of the parity model",
+    cases,
+    checked="all tokens converge and all answers are right",
 )

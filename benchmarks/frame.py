@@ -2,7 +2,11 @@
 
 Contenders of a case take turns, so that whatever else the machine does meets them alike, and their ratio is
 the median over the turns. Time is processor time of this process with one thread: what other programs take of
-the core is not counted.
+the core is not counted. Peak memory is measured in a turn of its own, which is not timed, because watching it
+takes time.
+
+A case whose own check fails reports no speed at all. A contender may have a check of its own: a rival that
+fails it is shown as wrong instead of fast, and the case stands.
 """
 
 import statistics
@@ -11,11 +15,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.memory import Allocator, peak_bytes
+
 Parameters = Mapping[str, str | int | float]
 
 
 class IncorrectError(Exception):
-    """The contenders of a case do not give the right answer: it reports no speed.
+    """The contenders of a case, or one of them, do not give the right answer: there is no speed to report.
 
     Example:
         >>> raise IncorrectError("outputs differ by 0.1")
@@ -33,13 +39,26 @@ class Contender:
         work: does it once.
         counts: what is known about the work beside its time, such as the number of evaluations.
         share: the part of the case's work that it does, for work that is too slow as a whole and uniform; all
-            of its times but the raw ones are divided by it.
+            of its times but the raw ones are divided by it. Its peak memory is that of the part.
+        check: raises `IncorrectError` if this contender alone is wrong: it is then shown as wrong and not
+            timed. Only the first contender, which the ratios are taken to, takes the case down with it.
+        allocator: whose peak memory is measured; None if it is not, because a record of every allocation of
+            that work would take minutes and gigabytes.
+        watched: what is done while memory is watched, where the work itself would take too long and this is
+            known to hold as much at its peak; None for the work.
+
+    Example:
+        >>> Contender("sum", lambda: sum(range(10)), {"additions": 9}).share
+        1.0
     """
 
     name: str
     work: Callable[[], object]
     counts: Mapping[str, float] = field(default_factory=dict)
     share: float = 1.0
+    check: Callable[[], None] | None = None
+    allocator: Allocator | None = "torch"
+    watched: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +67,8 @@ class Case:
 
     Attributes:
         parameters: sizes and settings.
-        check: raises `IncorrectError` unless every contender is right; called before the timing.
+        check: raises `IncorrectError` unless every contender without a check of its own is right; called
+            before the timing.
         contenders: the first one is what ratios are taken to.
         turns: how often each contender is timed, after one turn that is not counted.
         items: of the unit that one turn handles, for a rate; 0 for none.
@@ -70,6 +90,31 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Headline:
+    """One line of the summary: how many times as much one contender takes as another, in one case.
+
+    Attributes:
+        question: what is compared, and where.
+        more: the contender that is expected to take more.
+        less: the one that is expected to take less.
+        where: parameters that single out the case.
+        quantity: ``"seconds"``, compared turn by turn, or a count of both contenders.
+        aim: what the ratio should be, in words; empty if nothing was aimed at.
+
+    Example:
+        >>> Headline("Sum, n = 10", "loop", "numpy", {"n": 10}, aim="at least 2").quantity
+        'seconds'
+    """
+
+    question: str
+    more: str
+    less: str
+    where: Parameters
+    quantity: str = "seconds"
+    aim: str = ""
+
+
+@dataclass(frozen=True)
 class Benchmark:
     """A question about speed with its cases.
 
@@ -77,60 +122,102 @@ class Benchmark:
         name: of the module and the results.
         description: the question, in a line.
         cases: makes them; they are made when the benchmark is run.
+        checked: what has to hold before anything is timed, in a few words.
+        headlines: what the summary shows.
+
+    Example:
+        >>> Benchmark("sums", "Adding up", lambda: [], checked="sums are equal").headlines
+        ()
     """
 
     name: str
     description: str
     cases: Callable[[], Iterable[Case]]
+    checked: str = ""
+    headlines: tuple[Headline, ...] = ()
 
 
 def run_case(case: Case, clock: Callable[[], float] = time.process_time) -> dict[str, Any]:
-    """Check a case, then time its contenders in turns; a case that is not correct has no times.
+    """Check a case, time its contenders in turns, then measure their memory.
 
     Args:
         case: what to run.
         clock: returns seconds.
 
     Returns:
-        A record for JSON with all raw times.
+        A record for JSON with all raw times. A case that is not correct has no contenders; a contender that
+        is not correct has a fault and no times.
+
+    Example:
+        >>> def wrong():
+        ...     raise IncorrectError("3 of 4 signs are wrong")
+        >>> rivals = Contender("abs", lambda: abs(-1)), Contender("neg", lambda: -1, check=wrong)
+        >>> run_case(Case({}, lambda: None, rivals, turns=1))["contenders"]["neg"]
+        {'correct': False, 'fault': '3 of 4 signs are wrong'}
     """
     record: dict[str, Any] = {"parameters": dict(case.parameters), "correct": True}
+    fault = _fault(case.check)
+    # Without a right case nobody is asked.
+    faults = {contender.name: fault or _fault(contender.check) for contender in case.contenders}
+    if faults[case.contenders[0].name] is not None:
+        return {**record, "correct": False, "fault": faults[case.contenders[0].name]}
+    right = [contender for contender in case.contenders if faults[contender.name] is None]
+    seconds = _take_turns(right, case.turns, clock)
+    first = _whole(case.contenders[0], seconds)
+    record["contenders"] = {
+        contender.name: _record(contender, seconds, first, case)
+        if contender in right
+        else {**contender.counts, "correct": False, "fault": faults[contender.name]}
+        for contender in case.contenders
+    }
+    return record
+
+
+def _fault(check: Callable[[], None] | None) -> str | None:
+    """What a check finds; None if there is nothing to find."""
     try:
-        case.check()
+        if check is not None:
+            check()
     except IncorrectError as fault:
-        return {**record, "correct": False, "fault": str(fault)}
-    seconds: dict[str, list[float]] = {contender.name: [] for contender in case.contenders}
-    for turn in range(case.turns + 1):
-        for contender in case.contenders:
+        return str(fault)
+    return None
+
+
+def _take_turns(
+    contenders: list[Contender], turns: int, clock: Callable[[], float]
+) -> dict[str, list[float]]:
+    """The seconds of every turn; the first one, which fills caches, does not count."""
+    seconds: dict[str, list[float]] = {contender.name: [] for contender in contenders}
+    for turn in range(turns + 1):
+        for contender in contenders:
             began = clock()
             contender.work()
             elapsed = clock() - began
             if turn > 0:
                 seconds[contender.name].append(elapsed)
-    whole = {
-        contender.name: [elapsed / contender.share for elapsed in seconds[contender.name]]
-        for contender in case.contenders
-    }
-    first = whole[case.contenders[0].name]
-    record["contenders"] = {
-        contender.name: {
-            **_record(contender, whole[contender.name], first, case),
-            "share": contender.share,
-            "seconds": seconds[contender.name],
-        }
-        for contender in case.contenders
-    }
-    return record
+    return seconds
 
 
-def _record(contender: Contender, seconds: list[float], first: list[float], case: Case) -> dict[str, Any]:
-    median = statistics.median(seconds)
+def _whole(contender: Contender, seconds: Mapping[str, list[float]]) -> list[float]:
+    """The times of the whole work, by proportion where only a share of it was done."""
+    return [elapsed / contender.share for elapsed in seconds[contender.name]]
+
+
+def _record(
+    contender: Contender, seconds: Mapping[str, list[float]], first: list[float], case: Case
+) -> dict[str, Any]:
+    whole = _whole(contender, seconds)
+    median = statistics.median(whole)
     record: dict[str, Any] = {
+        "correct": True,
         "median_seconds": median,
-        "best_seconds": min(seconds),
-        "ratio_to_first": statistics.median(mine / other for mine, other in zip(seconds, first, strict=True)),
+        "best_seconds": min(whole),
+        "ratio_to_first": statistics.median(mine / other for mine, other in zip(whole, first, strict=True)),
+        "peak_bytes": contender.allocator
+        and peak_bytes(contender.watched or contender.work, contender.allocator),
+        "allocator": contender.allocator,
         **contender.counts,
     }
     if case.items:
-        record[f"{case.unit}_per_second"] = {"median": case.items / median, "best": case.items / min(seconds)}
-    return record
+        record[f"{case.unit}_per_second"] = {"median": case.items / median, "best": case.items / min(whole)}
+    return {**record, "share": contender.share, "seconds": seconds[contender.name]}

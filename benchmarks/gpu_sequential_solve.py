@@ -17,7 +17,6 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,8 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
 
 from automata.errors import InputError
+from benchmarks.gpu import environment
 from implicit.command import CommandParser, run_command
-from implicit.environment import describe_environment
 from implicit.fixed_point import Stopping
 from implicit.model import ImplicitMamba2, ImplicitMamba2Config, SequenceSolution
 
@@ -258,13 +257,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     rounds = 0 if options.check_only else options.rounds
     results = [run(sizes, getattr(torch, dtype), device, rounds) for dtype in options.dtypes]
     if options.out:
-        environment = {
-            **describe_environment(),
-            "triton": version("triton"),
-            "gpu": torch.cuda.get_device_name() if gpu else None,
-            "cuda": torch.version.cuda,
-        }
-        record = {"environment": environment, "sizes": asdict(sizes), "rounds": rounds, "results": results}
+        record = {"environment": environment(), "sizes": asdict(sizes), "rounds": rounds, "results": results}
         options.out.write_text(json.dumps(record, indent=1) + "\n")
     wrong = [result["dtype"] for result in results if not result["check"]["correct"]]
     if wrong:

@@ -1,4 +1,4 @@
-"""The SSD scan on a GPU: our Triton kernels, mamba_ssm's and our chunked path, side by side in one run.
+"""The SSD scan on a GPU: our Triton kernels, mamba_ssm's, fla's and our chunked path, side by side.
 
 Run ``python -m benchmarks.gpu_ssd [--out OUT.json]`` on a machine with a GPU. Each backend is first compared
 with the float64 definition, results and all gradients; one that fails reports no speed. ``--check-only`` ends
@@ -13,8 +13,8 @@ import math
 import os
 import statistics
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,22 +22,29 @@ from torch import Tensor
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
 
-from implicit.environment import describe_environment
+from benchmarks.fla_scan import FLA
+from benchmarks.gpu import environment
+from benchmarks.memory import peak_bytes
 from implicit.ops.ssd import BACKENDS, ssd
 from implicit.ops.ssd.backends import Request
 
 RESULTS = ("y", "state", "dx", "ddt", "dA", "dB", "dC", "dinitial_state")
-COMPARED = ("triton", "mamba_ssm", "chunked")
+COMPARED = {
+    **{name: BACKENDS[name] for name in ("triton", "mamba_ssm", "chunked")},
+    "simple_gla": FLA,
+}
 
 # Largest error over the largest entry. bfloat16 rounds operands to 2e-3 two or three times in a row. float32
-# is IEEE in ours; mamba_ssm leaves its products to Triton's default, TF32, which keeps 10 bits.
+# is IEEE in ours; the others leave their products to Triton's default, TF32, which keeps 10 bits.
 TOLERANCES = {
     (torch.bfloat16, "triton"): 2e-2,
     (torch.bfloat16, "mamba_ssm"): 2e-2,
     (torch.bfloat16, "chunked"): 2e-2,
+    (torch.bfloat16, "simple_gla"): 2e-2,
     (torch.float32, "triton"): 1e-5,
     (torch.float32, "mamba_ssm"): 1e-2,
     (torch.float32, "chunked"): 1e-5,
+    (torch.float32, "simple_gla"): 1e-2,
 }
 
 
@@ -68,9 +75,17 @@ def scan_arguments(
     return [tensor.to(device) for tensor in arguments]
 
 
+def scan(arguments: list[Tensor], backend: str) -> tuple[Tensor, Tensor]:
+    """Run the public function, or what is not behind it."""
+    x, dt, A, B, C, state = arguments
+    if backend not in BACKENDS:
+        return COMPARED[backend].scan(x, dt, A, B, C, state)
+    return ssd(x, dt, A, B, C, state, backend=backend)
+
+
 def results_and_gradients(arguments: list[Tensor], backend: str) -> list[Tensor]:
     leaves = [tensor.detach().clone().requires_grad_() for tensor in arguments]
-    y, state = ssd(*leaves, backend=backend)
+    y, state = scan(leaves, backend)
     generator = torch.Generator().manual_seed(1)
     weights = [torch.randn(t.shape, generator=generator).bfloat16().to(t.device) for t in (y, state)]
     loss = (y * weights[0].to(y.dtype)).sum() + (state * weights[1].to(state.dtype)).sum()
@@ -98,25 +113,27 @@ def milliseconds(function: Callable[[], object]) -> float:
 def passes(arguments: list[Tensor], backend: str) -> dict[str, Callable[[], object]]:
     """What is timed: forward without gradients, backward alone, and both as in training."""
     leaves = [tensor.detach().clone().requires_grad_() for tensor in arguments]
-    y, state = ssd(*leaves, backend=backend)
+    y, state = scan(leaves, backend)
     gradients = (torch.randn_like(y), torch.randn_like(state))
 
     def forward() -> object:
         with torch.no_grad():
-            return ssd(*arguments, backend=backend)
+            return scan(arguments, backend)
 
     def backward() -> object:
         return torch.autograd.grad((y, state), leaves, gradients, retain_graph=True)
 
     def both() -> object:
-        return torch.autograd.grad(ssd(*leaves, backend=backend), leaves, gradients)
+        return torch.autograd.grad(scan(leaves, backend), leaves, gradients)
 
     return {"forward": forward, "backward": backward, "forward_and_backward": both}
 
 
-def measure(arguments: list[Tensor], backends: list[str], rounds: int) -> dict[str, dict]:
+def measure(arguments: list[Tensor], backends: list[str], rounds: int) -> dict[str, Any]:
     timed = {backend: passes(arguments, backend) for backend in backends}
-    seconds = {backend: {name: [] for name in functions} for backend, functions in timed.items()}
+    taken: dict[str, dict[str, list[float]]] = {
+        backend: {name: [] for name in functions} for backend, functions in timed.items()
+    }
     for _ in range(5):  # compilation, autotuning and warm clocks
         for functions in timed.values():
             for function in functions.values():
@@ -124,33 +141,28 @@ def measure(arguments: list[Tensor], backends: list[str], rounds: int) -> dict[s
     for _ in range(rounds):
         for backend, functions in timed.items():
             for name, function in functions.items():
-                seconds[backend][name].append(milliseconds(function))
+                taken[backend][name].append(milliseconds(function))
     measured = {}
     for backend, functions in timed.items():
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-        functions["forward_and_backward"]()
-        torch.cuda.synchronize()
         measured[backend] = {
             "milliseconds": {
                 name: {"median": statistics.median(values), "best": min(values), "worst": max(values)}
-                for name, values in seconds[backend].items()
+                for name, values in taken[backend].items()
             },
-            "peak_mebibytes": (torch.cuda.max_memory_allocated() - before) / 2**20,
+            "peak_bytes": peak_bytes(functions["forward_and_backward"], "cuda"),
         }
     return measured
 
 
-def run(options: argparse.Namespace, dtype: torch.dtype) -> dict:
+def run(options: argparse.Namespace, dtype: torch.dtype) -> dict[str, Any]:
     """Check every available backend, then time those that are right."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     arguments = scan_arguments(options, dtype, device)
     exact = results_and_gradients([tensor.double() for tensor in arguments], "reference")
     request = Request.of(arguments[0], arguments[3], arguments[4])
-    checked: dict[str, dict] = {}
+    checked: dict[str, dict[str, Any]] = {}
     for backend in COMPARED:
-        refusal = BACKENDS[backend].refusal(request)
+        refusal = COMPARED[backend].refusal(request)
         if refusal is not None:
             checked[backend] = {"unavailable": refusal}
             continue
@@ -160,7 +172,7 @@ def run(options: argparse.Namespace, dtype: torch.dtype) -> dict:
         worst = max(found, key=found.__getitem__)
         print(f"{dtype} {backend:<10} correct {correct!s:<5} largest error {found[worst]:.1e} ({worst})")
     del exact
-    result: dict = {"dtype": str(dtype).removeprefix("torch."), "check": checked}
+    result: dict[str, Any] = {"dtype": str(dtype).removeprefix("torch."), "check": checked}
     right = [backend for backend, check in checked.items() if check.get("correct")]
     if not options.check_only:
         result["times"] = measure(arguments, right, options.rounds)
@@ -168,7 +180,7 @@ def run(options: argparse.Namespace, dtype: torch.dtype) -> dict:
     return result
 
 
-def report_times(times: dict[str, dict]) -> None:
+def report_times(times: dict[str, Any]) -> None:
     rival = times.get("mamba_ssm")
     for backend, figures in times.items():
         for name, values in figures["milliseconds"].items():
@@ -176,18 +188,7 @@ def report_times(times: dict[str, dict]) -> None:
             if rival is not None:
                 line += f"  {values['median'] / rival['milliseconds'][name]['median']:5.2f} x mamba_ssm"
             print(line)
-        print(f"  {backend:<10} peak memory {figures['peak_mebibytes']:.0f} MiB")
-
-
-def environment() -> dict[str, object]:
-    packages = {}
-    for package in ("triton", "mamba-ssm"):
-        try:
-            packages[package] = version(package)
-        except PackageNotFoundError:
-            packages[package] = None
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return {**describe_environment(), **packages, "gpu": gpu, "cuda": torch.version.cuda}
+        print(f"  {backend:<10} peak memory {1e-6 * figures['peak_bytes']:.0f} MB")
 
 
 def main() -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import torch
 import triton
 
-from benchmarks.gpu_ssd import environment, scan_arguments
+from benchmarks.gpu import environment
+from benchmarks.gpu_ssd import scan_arguments
 from implicit.ops.launch import Launch
 from implicit.ops.ssd.triton_kernels import launch
 from implicit.ops.ssd.triton_kernels.backward import input_gradients, projection_gradients
@@ -30,8 +31,8 @@ def plan(kernel: str, arguments: list[torch.Tensor]) -> Launch:
         return walk
     if kernel == "output":
         return outputs(x, dt, A, B, C, entering)[0]
-    gradients = {"input_gradient": input_gradients, "projection_gradient": projection_gradients}
-    return gradients[kernel](x, dt, A, B, C, x, entering, torch.zeros_like(entering))[0]
+    gradients = input_gradients if kernel == "input_gradient" else projection_gradients
+    return gradients(x, dt, A, B, C, x, entering, torch.zeros_like(entering))[0]
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """Our Mamba-2 cell against the mixer of `transformers` with the same weights, on a CPU.
 
-Beside them the two projections alone, as `torch.nn.Linear` computes them: a cell that does nothing else.
+Beside them the two projections alone, as `torch.nn.Linear` computes them: a cell that does nothing else. One
+thread, as in every benchmark here; the mixer runs its PyTorch fallback, the only one that a CPU has.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from benchmarks.frame import Benchmark, Case, Contender, IncorrectError
+from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
 from implicit.cells import Mamba2Cell
 
 SIZES = (
@@ -17,6 +18,7 @@ SIZES = (
     {"batch": 64, "length": 32, "d_model": 32, "expand": 2, "d_state": 16, "head_size": 16},
 )
 """A layer of a small language model, and that of the parity recipe."""
+PASSES = ("forward", "forward+backward")
 TOLERANCE = 1e-4
 """Of float32 outputs and gradients, relative to their largest entry: the two sum in another order."""
 
@@ -24,7 +26,7 @@ TOLERANCE = 1e-4
 def cases() -> Iterator[Case]:
     for sizes in SIZES:
         cell, mixer, inputs = contenders(**sizes)
-        for passes in ("forward", "forward+backward"):
+        for passes in PASSES:
             run: Callable[[nn.Module, Tensor], object] = forward if passes == "forward" else forward_backward
             yield Case(
                 parameters={"passes": passes, **sizes},
@@ -105,5 +107,23 @@ def check(cell: Mamba2Cell, mixer: nn.Module, inputs: Tensor) -> None:
 
 
 BENCHMARK = Benchmark(
-    "mamba2_cell", "Our Mamba-2 cell, the mixer of transformers with its weights, and its projections", cases
+    "mamba2_cell",
+    "Our Mamba-2 cell, the mixer of transformers with its weights, and its projections",
+    cases,
+    checked="outputs and gradients of all parameters equal to 1e-4",
+    headlines=tuple(
+        Headline(
+            f"Mamba-2 cell, {passes}, {sizes['batch']} x {sizes['length']} tokens, d = {sizes['d_model']}",
+            more,
+            less,
+            {"passes": passes, **sizes},
+            aim=aim,
+        )
+        for more, less, of, aim in (
+            ("transformers", "ours", SIZES, "at least 2"),
+            ("ours", "projections alone", SIZES[:1], "at most 1.6"),
+        )
+        for sizes in of
+        for passes in PASSES
+    ),
 )

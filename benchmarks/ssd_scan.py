@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from benchmarks.frame import Benchmark, Case, Contender, IncorrectError
+from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
 from implicit.ops.ssd import ssd
 
 SIZES = (
@@ -84,4 +84,18 @@ def check(arguments: list[Tensor]) -> None:
             )
 
 
-BENCHMARK = Benchmark("ssd_scan", "The SSD scan: chunked form against the readable loop", cases)
+BENCHMARK = Benchmark(
+    "ssd_scan",
+    "The SSD scan: chunked form against the readable loop",
+    cases,
+    checked="outputs, state and all gradients equal to 1e-4",
+    headlines=tuple(
+        Headline(
+            f"SSD scan, {passes}, 8 x 256 tokens",
+            "reference",
+            "chunked",
+            {"passes": passes, "batch": 8, "length": 256},
+        )
+        for passes in ("forward", "forward+backward")
+    ),
+)

@@ -13,10 +13,11 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 # Kernels are compiled here, not interpreted; this is settled when Triton is imported.
 os.environ["TRITON_INTERPRET"] = "0"
@@ -119,21 +120,28 @@ def source(launch: Launch) -> ASTSource:
     return ASTSource(launch.kernel, signature, constants, attributes)
 
 
-def resources(assembly: dict[str, object]) -> dict[str, int]:
+def resources(assembly: Mapping[str, Any]) -> dict[str, int]:
     """Registers a thread, and what is spilled: bytes of stack on NVIDIA, vector registers on AMD."""
     if "amdgcn" in assembly:
         text = str(assembly["amdgcn"])
         return {
-            "registers": int(re.search(r"\.vgpr_count:\s*(\d+)", text)[1]),
-            "spilled_registers": int(re.search(r"\.vgpr_spill_count:\s*(\d+)", text)[1]),
+            "registers": _numbers(r"\.vgpr_count:\s*(\d+)", text)[0],
+            "spilled_registers": _numbers(r"\.vgpr_spill_count:\s*(\d+)", text)[0],
         }
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(assembly["cubin"])
         file.flush()
         command = [triton.knobs.nvidia.cuobjdump.path, "-res-usage", file.name]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    registers, stack, local = re.search(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)", text).groups()
-    return {"registers": int(registers), "spilled_bytes": int(stack) + int(local)}
+    registers, stack, local = _numbers(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)", text)
+    return {"registers": registers, "spilled_bytes": stack + local}
+
+
+def _numbers(pattern: str, text: str) -> list[int]:
+    found = re.search(pattern, text)
+    if found is None:
+        raise ValueError(f"{pattern!r} is not in what the compiler tells of a kernel: {text[:200]!r}")
+    return [int(number) for number in found.groups()]
 
 
 def solve_launch(sizes: tuple[int, ...], dtype: torch.dtype, target: str) -> Launch:
@@ -155,7 +163,7 @@ def solve_launch(sizes: tuple[int, ...], dtype: torch.dtype, target: str) -> Lau
     return replace(launch, tiles=tiles(self_map, TARGETS[target].warp_size))
 
 
-def compiled(launch: Launch, target: str, sizes: dict[str, object]) -> dict[str, object]:
+def compiled(launch: Launch, target: str, sizes: dict[str, Any]) -> dict[str, Any]:
     """Compile a launch; return what it takes, after the sizes that name it."""
     options = {"num_warps": launch.tiles.warps, "num_stages": launch.tiles.stages}
     result = triton.compile(source(launch), target=TARGETS[target], options=options)
@@ -181,7 +189,7 @@ def compiled(launch: Launch, target: str, sizes: dict[str, object]) -> dict[str,
 
 def compile_scan(
     head_size: int, state_size: int, dtype: torch.dtype, scan: tuple[int, int, int], targets: tuple[str, ...]
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     """Every kernel of the scan."""
     sizes = {
         "dtype": str(dtype).removeprefix("torch."),
@@ -198,7 +206,7 @@ def compile_scan(
 
 def compile_solve(
     sizes: tuple[int, ...], dtype: torch.dtype, targets: tuple[str, ...]
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     """The kernel of the sequential solve."""
     names = ("batch", "length", "layers", "d_model", "d_state", "head_size", "d_conv", "groups")
     described = {

@@ -16,7 +16,7 @@ FALLBACK_SIZES: Sizes = {"d_model": 32, "expand": 2, "d_state": 16, "head_size":
 FALLBACK: Settings = {
     "batch_size": 64,
     "length": 32,
-    "steps": 1100,
+    "steps": 1500,
     "learning_rate": 1e-3,
     "bounded_steps": 500,
     "bounded_iterations": 4,

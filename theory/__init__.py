@@ -3,7 +3,7 @@
 from theory.batched_jacobian import BatchedJacobian, batched_layer_jacobians
 from theory.blocks import BlockMap
 from theory.conditions import Condition, Verdict
-from theory.fixed_point import FixedPoint, Status, solve_fixed_point
+from theory.fixed_point import FixedPoint, solve_fixed_point
 from theory.jacobian import (
     FactoredJacobian,
     FullStateJacobian,
@@ -12,6 +12,7 @@ from theory.jacobian import (
     layer_jacobians,
 )
 from theory.report import LayerConclusion, StateCheck, Theorem1Report
+from theory.status import Status
 from theory.theorem1 import check_theorem1
 from theory.transition import State, Transition
 from theory.transition_batch import TokenInputs, TransitionBatch

@@ -135,7 +135,7 @@ def fixed_point_condition(fixed_point: FixedPoint) -> Condition:
     """Return C1: the residual is within one decade of the rounding level of Φ.
 
     Example:
-        >>> from theory.fixed_point import Status
+        >>> from theory.status import Status
         >>> fixed_point = FixedPoint(torch.zeros(1), 2e-16, 1e-16, 9, 0.0, Status.CONVERGED)
         >>> fixed_point_condition(fixed_point).verdict.value
         'holds'

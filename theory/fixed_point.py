@@ -7,7 +7,6 @@ unit in the last place of z and s makes to Φ.
 
 import math
 from dataclasses import dataclass
-from enum import IntEnum
 
 import torch
 from torch import Tensor
@@ -15,33 +14,12 @@ from torch import Tensor
 from automata.errors import InputError
 from theory.blocks import flatten, random_signs, replace, validate
 from theory.derivatives import jacobian
+from theory.status import Status
 from theory.transition import State, Transition
 
 EPSILON = torch.finfo(torch.float64).eps
 ERROR_MARGIN = 10.0
 """How far a quantity must exceed its error to count as established: a decade, as the error is an estimate."""
-
-
-class Status(IntEnum):
-    """How a solve ended, with a sentence that names the remedy.
-
-    Example:
-        >>> Status.MAX_ITERATIONS.sentence
-        'the iteration did not converge; allow more iterations, or damp or rescale the self-map'
-    """
-
-    CONVERGED = 0
-    MAX_ITERATIONS = 1
-    NON_FINITE = 2
-
-    @property
-    def sentence(self) -> str:
-        """What happened and what to do."""
-        return (
-            "the residual is at rounding level",
-            "the iteration did not converge; allow more iterations, or damp or rescale the self-map",
-            "the iteration left the finite numbers; damp or rescale the self-map, or choose another start",
-        )[self]
 
 
 @dataclass(frozen=True)

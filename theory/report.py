@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.conditions import Condition, Verdict, combine, judge
-from theory.fixed_point import Status
+from theory.status import Status
 
 STATEMENT = (
     "Let z* be a fixed point of Φ at the state s (C1), I − ∂zΦ invertible there (C2) and the damped "

@@ -4,7 +4,8 @@ from implicit.fixed_point.anderson import Anderson
 from implicit.fixed_point.loop import Stopping, solve
 from implicit.fixed_point.picard import DampedPicard
 from implicit.fixed_point.problem import Dependence, FixedPointProblem, Solver
-from implicit.fixed_point.solution import FixedPointError, NotConvergedWarning, Solution, Status
+from implicit.fixed_point.solution import FixedPointError, NotConvergedWarning, Solution
+from theory.status import Status
 
 __all__ = [
     "Anderson",

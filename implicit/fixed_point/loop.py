@@ -7,7 +7,8 @@ from torch import Tensor
 
 from automata.errors import InputError
 from implicit.fixed_point.problem import Dependence, FixedPointProblem, Solver
-from implicit.fixed_point.solution import Solution, Status
+from implicit.fixed_point.solution import Solution
+from theory.status import Status
 
 
 @dataclass(frozen=True)

@@ -2,40 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 
 import torch
 from torch import Tensor
 
-
-class Status(IntEnum):
-    """How the search for a token's fixed point ended.
-
-    Example:
-        >>> Status.MAX_ITERATIONS.sentence
-        'the iteration limit was reached first; raise max_iterations, loosen rtol, or lower the damping'
-    """
-
-    CONVERGED = 0
-    MAX_ITERATIONS = 1
-    NON_FINITE = 2
-
-    @property
-    def sentence(self) -> str:
-        """The outcome and its remedy, as a clause."""
-        return _SENTENCES[self]
-
-
-_SENTENCES = {
-    Status.CONVERGED: "the residual fell below the tolerance",
-    Status.MAX_ITERATIONS: (
-        "the iteration limit was reached first; raise max_iterations, loosen rtol, or lower the damping"
-    ),
-    Status.NON_FINITE: (
-        "the self-map returned NaN or infinity, here or at a token this one depends on; "
-        "lower the learning rate or check the weights"
-    ),
-}
+from theory.status import Status
 
 
 class FixedPointError(ArithmeticError):

@@ -1,7 +1,11 @@
 """The frame of the benchmarks: correctness before speed, turns, ratios, files. Nothing here tests timing."""
 
+import dataclasses
+import functools
+import io
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,12 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from torch import Tensor
 
 from automata import WordProblem, make_task
 from benchmarks import __main__ as command
 from benchmarks import fixed_point_modes, mamba2_cell, ssd_scan, word_problem_throughput
 from benchmarks.frame import Benchmark, Case, Contender, IncorrectError, run_case
+from benchmarks.table import table
 from implicit import ImplicitMamba2, ImplicitMamba2Config
 from implicit.fixed_point import Stopping
 from implicit.model import SequenceSolution
@@ -53,13 +59,51 @@ def test_contenders_take_turns_and_the_first_turn_does_not_count() -> None:
     log: list[str] = []
     ticks = itertools.accumulate([0, 100, 0, 100, *([0, 4, 0, 1] * 3)])
     record = run_case(case_of(log), clock=lambda: next(ticks))
-    assert log == ["slow", "fast"] * 4
+    # Four turns, then each once more while its memory is watched.
+    assert log == ["slow", "fast"] * 5
     slow, fast = record["contenders"]["slow"], record["contenders"]["fast"]
     assert slow["seconds"] == [4, 4, 4]
     assert fast["seconds"] == [1, 1, 1]
     assert fast["ratio_to_first"] == 0.25
     assert slow["tokens_per_second"] == {"median": 3, "best": 3}
     assert slow["steps"] == 7
+
+
+def test_a_wrong_rival_is_shown_as_wrong_and_the_case_stands() -> None:
+    log: list[str] = []
+    case = case_of(log)
+    rival = Contender("rival", lambda: log.append("rival"), {"steps": 2}, check=wrong)
+    record = run_case(dataclasses.replace(case, contenders=(*case.contenders, rival)))
+    assert record["correct"]
+    assert record["contenders"]["rival"] == {
+        "steps": 2,
+        "correct": False,
+        "fault": "two and two are five",
+    }
+    assert "rival" not in log
+    assert len(record["contenders"]["fast"]["seconds"]) == 3
+    printed = io.StringIO()
+    Console(file=printed, width=200).print(table("Rivals", [record]))
+    assert "not correct, no speed: two and two are five, 2 steps" in printed.getvalue()
+
+
+def test_what_ratios_are_taken_to_must_be_right() -> None:
+    log: list[str] = []
+    case = case_of(log)
+    first = dataclasses.replace(case.contenders[0], check=wrong)
+    record = run_case(dataclasses.replace(case, contenders=(first, case.contenders[1])))
+    assert record == {"parameters": {"n": 3}, "correct": False, "fault": "two and two are five"}
+    assert log == []
+
+
+def test_memory_is_that_of_the_watched_work_or_not_measured() -> None:
+    contenders = (
+        Contender("itself", lambda: torch.zeros(1000)),
+        Contender("in its place", lambda: torch.zeros(1000), watched=lambda: torch.zeros(10)),
+        Contender("not at all", lambda: torch.zeros(1000), allocator=None),
+    )
+    record = run_case(Case({}, lambda: None, contenders, turns=1))["contenders"]
+    assert [record[contender.name]["peak_bytes"] for contender in contenders] == [4000, 40, None]
 
 
 @pytest.fixture
@@ -85,15 +129,36 @@ def test_the_command_writes_raw_numbers_and_tells_of_faults(
         assert ended.value.code == 1
     record = json.loads((tmp_path / "sums.json").read_text())
     assert record["benchmark"] == "sums"
-    assert record["environment"]["threads"] == 1
-    assert {"processor", "cores", "commit", "torch", "python"} <= set(record["environment"])
+    (run,) = record["runs"]
+    assert run["environment"]["threads"] == 1
+    assert {"processor", "cores", "commit", "torch", "python"} <= set(run["environment"])
     printed = capsys.readouterr().out
     assert ("no speed" in printed) == (not correct)
-    assert ("seconds" in json.dumps(record["cases"])) == correct
+    assert ("seconds" in json.dumps(run["cases"])) == correct
+
+
+@pytest.mark.usefixtures("one_thread_again")
+def test_runs_follow_one_another_and_are_stored_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log: list[str] = []
+
+    def cases(name: str) -> list[Case]:
+        log.append(name)
+        return [case_of([])]
+
+    for name in ("one", "two"):
+        monkeypatch.setitem(command.BENCHMARKS, name, Benchmark(name, name, functools.partial(cases, name)))
+    command.main(["one", "two", "--repeat", "2", "--out", str(tmp_path)])
+    assert log == ["one", "two", "one", "two"]
+    for name in ("one", "two"):
+        assert len(json.loads((tmp_path / f"{name}.json").read_text())["runs"]) == 2
 
 
 BAD_INPUT = {
     "unknown name": (["ssd_scn"], "benchmark 'ssd_scn' is unknown; did you mean 'ssd_scan'?"),
+    "no run": (["--repeat", "0"], "repeat is 0; give at least 1"),
+    "no results": (["--summary", "--out", "nowhere"], "has no results in nowhere; run python -m benchmarks"),
     "unknown flag": (["--outt", "x"], "flag --outt is unknown"),
 }
 
@@ -107,19 +172,32 @@ def test_lists_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
     command.main(["--list"])
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     modules = [path.stem for path in Path(command.__file__).parent.glob("*.py")]
-    # Scripts of their own: three need a GPU, one compiles for minutes.
-    alone = {"gpu_sequential_solve", "gpu_ssd", "gpu_ssd_tiles", "triton_compilation"}
-    assert sorted(listed) == sorted(set(modules) - {"__init__", "__main__", "frame"} - alone)
+    # What benchmarks are made of, and scripts of their own: one compiles for minutes, the others need a GPU.
+    parts = {"__init__", "__main__", "frame", "memory", "summary", "table", "fla_scan"}
+    alone = {name for name in modules if name.startswith("gpu")} | {"triton_compilation"}
+    assert sorted(listed) == sorted(set(modules) - parts - alone)
 
 
 def test_stored_results_are_of_correct_cases() -> None:
     for name in command.BENCHMARKS:
         record = json.loads((command.RESULTS / f"{name}.json").read_text())
         assert record["benchmark"] == name
-        assert record["cases"]
-        for case in record["cases"]:
-            assert case["correct"]
-            assert all(len(contender["seconds"]) >= 3 for contender in case["contenders"].values())
+        assert record["runs"]
+        for run in record["runs"]:
+            assert run["cases"]
+            for case in run["cases"]:
+                assert case["correct"]
+                right = [found for found in case["contenders"].values() if found["correct"]]
+                assert right
+                assert all(len(found["seconds"]) >= 3 for found in right)
+
+
+def test_the_readme_shows_the_stored_results(capsys: pytest.CaptureFixture[str]) -> None:
+    command.main(["--summary"])
+    readme = (Path(command.__file__).parents[1] / "README.md").read_text()
+    section = re.search(r"<!-- python -m benchmarks --summary -->\n(.*?)\n<!-- end -->", readme, re.DOTALL)
+    assert section is not None
+    assert section[1].strip() == capsys.readouterr().out.strip()
 
 
 def test_the_check_of_the_scan_notices_a_wrong_backend(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ def test_wild_initialisations_hold_where_a_fixed_point_is_reached_and_are_open_e
     for check in merged.checks:
         if check.status is not Status.CONVERGED:
             assert check.verdict is Verdict.INCONCLUSIVE
-            assert "no fixed point was reached (C1): the iteration did not converge" in check.reason
+            assert "no fixed point was reached (C1): the iteration limit was reached first" in check.reason
         elif check.verdict is not Verdict.HOLDS:  # the state to compare with has none
             assert check.verdict is Verdict.INCONCLUSIVE
             assert "C1 to C3 are not established with the block of another visited state" in check.reason

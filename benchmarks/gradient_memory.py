@@ -1,0 +1,111 @@
+"""What the backward pass holds in memory, by the number of self-iterations before it.
+
+Every rule starts from the fixed point, found beforehand in float64, and then takes n iterations, none fewer.
+So the right gradients are known for every n: that of the implicit function theorem for `Implicit`, and the
+first terms of its Neumann series for `Unrolled` and `Phantom`, which are the whole of it at 64 terms.
+"""
+
+import copy
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
+from implicit import ImplicitMamba2, load_run
+from implicit.fixed_point import Stopping
+from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
+from implicit.streams import Stream, draw_batch
+
+RUN, SEQUENCES, LENGTH = "parity", 8, 32
+ITERATIONS = (4, 16, 64)
+WHOLE = 64
+"""Terms from which on the series is the implicit gradient: what is left is below 1e-6 of it."""
+ADJOINT = Stopping(rtol=1e-5, max_iterations=1000)
+TOLERANCE = 1e-4
+"""Of float32 gradients, relative to the largest entry; the adjoint is solved to a tenth of that."""
+
+
+def cases() -> Iterator[Case]:
+    run = load_run(RUN)
+    model = run.model
+    assert isinstance(model, ImplicitMamba2)
+    tokens, labels = draw_batch(run.task, SEQUENCES, LENGTH, 0, Stream.TEST, LENGTH)
+    double = copy.deepcopy(model).double()
+    start = fixed_points(double, tokens)
+    exact = gradient(double, tokens, labels, start, Implicit(stopping=Stopping(rtol=1e-11)), 1)
+    for iterations in ITERATIONS:
+        rules: dict[str, GradientRule] = {
+            "unrolled": Unrolled(iterations),
+            "phantom, 4 steps": Phantom(4, model.config.damping),
+            "implicit": Implicit(stopping=ADJOINT),
+        }
+        right = {
+            "unrolled": gradient(double, tokens, labels, start, rules["unrolled"], iterations),
+            "phantom, 4 steps": gradient(double, tokens, labels, start, Unrolled(4), 4),
+            "implicit": exact,
+        }
+        if iterations >= WHOLE:
+            right["unrolled"] = exact
+        works = {
+            name: partial(gradient, model, tokens, labels, start.float(), rule, iterations)
+            for name, rule in rules.items()
+        }
+        yield Case(
+            parameters={"run": RUN, "sequences": SEQUENCES, "length": LENGTH, "iterations": iterations},
+            check=partial(check, works, right),
+            contenders=tuple(Contender(name, work) for name, work in works.items()),
+            turns=5,
+        )
+
+
+@torch.no_grad()
+def fixed_points(model: ImplicitMamba2, tokens: Tensor) -> Tensor:
+    """The latents at rounding level."""
+    solution = model.solve(tokens, stopping=Stopping(rtol=1e-12, max_iterations=2000))
+    solution.require_converged()
+    return solution.value
+
+
+def gradient(
+    model: ImplicitMamba2,
+    tokens: Tensor,
+    labels: Tensor,
+    start: Tensor,
+    rule: GradientRule,
+    iterations: int,
+) -> Tensor:
+    """The gradient of the cross-entropy in all parameters, one after the other, ``[parameters]``."""
+    # Nothing is within a tolerance of zero, so that no iteration is saved.
+    stopping = Stopping(rtol=0, max_iterations=iterations)
+    solution = model.solve(tokens, start=start, stopping=stopping, gradient=rule)
+    loss = cross_entropy(solution.logits.flatten(0, 1), labels.flatten(), reduction="sum")
+    return torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(model.parameters()))])
+
+
+def check(works: dict[str, partial[Tensor]], right: dict[str, Tensor]) -> None:
+    """Every gradient is what it should be, computed in float64 by another rule where there is one."""
+    for name, work in works.items():
+        difference = ((work().double() - right[name]).abs().max() / right[name].abs().max()).item()
+        if not difference <= TOLERANCE:
+            raise IncorrectError(f"{name}: the gradient is off by {difference:.2g} of its largest entry")
+
+
+BENCHMARK = Benchmark(
+    "gradient_memory",
+    "Peak memory of a gradient, by the number of self-iterations",
+    cases,
+    checked="gradients equal those in float64 to 1e-4",
+    headlines=tuple(
+        Headline(
+            f"Memory of a gradient through {iterations} self-iterations, parity, 8 x 32 tokens",
+            "unrolled",
+            "implicit",
+            {"iterations": iterations},
+            quantity="peak_bytes",
+        )
+        for iterations in (ITERATIONS[0], ITERATIONS[-1])
+    ),
+)

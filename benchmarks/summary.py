@@ -1,0 +1,92 @@
+"""The stored results in a table: one line a question, the ratio in every run, and what was checked first."""
+
+import statistics
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from benchmarks.frame import Benchmark, Headline
+
+_IN_WORDS = {"seconds": "time", "peak_bytes": "peak memory"}
+
+
+def summary(benchmarks: Iterable[Benchmark], results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the summary as Markdown.
+
+    Args:
+        benchmarks: whose headlines are shown.
+        results: what is stored, by name of the benchmark.
+
+    Raises:
+        KeyError: for a headline whose case is not among the results.
+
+    Example:
+        >>> run = {"date": "2026-11-20", "environment": {"processor": "Abacus", "cores": 1, "threads": 1,
+        ...     "python": "3.11.7", "torch": "2.13.0"}, "cases": [{"parameters": {"n": 8}, "correct": True,
+        ...     "contenders": {"loop": {"correct": True, "share": 1.0, "seconds": [6.0, 8.0, 9.0]},
+        ...                    "numpy": {"correct": True, "share": 1.0, "seconds": [2.0, 2.0, 2.0]}}}]}
+        >>> headline = Headline("Sum of eight", "loop", "numpy", {"n": 8}, aim="at least 2")
+        >>> sums = Benchmark("sums", "Adding up", lambda: [], "sums are equal", (headline,))
+        >>> print(summary([sums], {"sums": {"runs": [run, run]}}).splitlines()[-1])
+        | Sum of eight | loop / numpy | time | 4.0, 4.0 | at least 2 | sums are equal |
+    """
+    lines = [
+        _where(run for result in results.values() for run in result["runs"]),
+        "",
+        "| question | ratio of | in | every run | aim | checked first |",
+        "|---|---|---|---|---|---|",
+    ]
+    for benchmark in benchmarks:
+        for headline in benchmark.headlines:
+            ratios = [
+                _ratio(_case(run["cases"], headline), headline) for run in results[benchmark.name]["runs"]
+            ]
+            quantity = _IN_WORDS.get(headline.quantity, headline.quantity.replace("_", " "))
+            cells = (
+                headline.question,
+                f"{headline.more} / {headline.less}",
+                quantity,
+                ", ".join(ratios),
+                headline.aim,
+                benchmark.checked,
+            )
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _where(runs: Iterable[Mapping[str, Any]]) -> str:
+    """Date and machine; all that there are, if the runs differ."""
+    runs = list(runs)
+    dates = sorted({run["date"] for run in runs})
+    machines = {
+        "{processor}, {cores} cores, threads: {threads}, Python {python}, torch {torch}".format(
+            **run["environment"]
+        )
+        for run in runs
+    }
+    date = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    return f"Measured {date} on {'; '.join(sorted(machines))}."
+
+
+def _case(cases: Iterable[Mapping[str, Any]], headline: Headline) -> Mapping[str, Any]:
+    for case in cases:
+        if all(case["parameters"].get(name) == value for name, value in headline.where.items()):
+            return case
+    raise KeyError(f"no case with {dict(headline.where)} is stored; run the benchmark again")
+
+
+def _ratio(case: Mapping[str, Any], headline: Headline) -> str:
+    """A number, or why there is none."""
+    if not case["correct"]:
+        return f"no figure: {case['fault']}"
+    more, less = (case["contenders"][name] for name in (headline.more, headline.less))
+    for name, record in ((headline.more, more), (headline.less, less)):
+        if not record["correct"]:
+            return f"{name}: {record['fault']}"
+    if headline.quantity != "seconds":
+        return _short(more[headline.quantity] / less[headline.quantity])
+    turns = zip(more["seconds"], less["seconds"], strict=True)
+    return _short(statistics.median((a / more["share"]) / (b / less["share"]) for a, b in turns))
+
+
+def _short(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 20 else f"{ratio:.1f}" if ratio >= 3 else f"{ratio:.2f}"

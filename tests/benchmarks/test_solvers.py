@@ -1,0 +1,24 @@
+"""What stands for a long solve while memory is watched holds as much as the solve."""
+
+from functools import partial
+
+import pytest
+
+from benchmarks import solvers
+from benchmarks.memory import peak_bytes
+from implicit import ImplicitMamba2, load_run
+from implicit.fixed_point import Stopping
+from implicit.model import Mode
+from implicit.streams import Stream, draw_batch
+
+
+@pytest.mark.parametrize("mode", ["simultaneous", "sequential"])
+def test_two_iterations_hold_as_much_as_many(mode: Mode) -> None:
+    run = load_run("parity")
+    model = run.model
+    assert isinstance(model, ImplicitMamba2)
+    tokens, _ = draw_batch(run.task, 2, 12, 0, Stream.TEST, 12)
+    whole = partial(solvers.solve, model, tokens, mode, Stopping(rtol=1e-3, max_iterations=1000))
+    part = solvers.watched(model, tokens, mode)
+    assert part is not None
+    assert peak_bytes(part) == peak_bytes(whole)

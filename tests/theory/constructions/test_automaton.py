@@ -1,0 +1,252 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from automata.errors import InputError
+from automata.groups import alternating_group, symmetric_group
+from automata.named_dfas import flip_flop_dfa, parity_dfa
+from automata.word_problem import WordProblem
+from theory import check_theorem1
+from theory.constructions import (
+    decode_states,
+    relu_rnn_of_automaton,
+    ssm_of_automaton,
+    ssm_of_rnn,
+    sweeps_of_automaton,
+)
+from theory.constructions.automaton import Encoding
+
+IntArray = NDArray[np.int64]
+
+
+def random_table(states: int, tokens: int, seed: int) -> IntArray:
+    return np.random.default_rng(seed).integers(states, size=(states, tokens))
+
+
+def random_group_table(states: int, tokens: int, seed: int) -> IntArray:
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.permutation(states) for _ in range(tokens)], axis=1)
+
+
+TABLES = {
+    "parity": parity_dfa().table,
+    "A5": alternating_group(5).table,
+    "S5": symmetric_group(5).table,
+    "random maps of 200 states": random_table(200, 4, seed=0),
+    "random permutations of 200 states": random_group_table(200, 3, seed=1),
+}
+
+
+def words_and_states(table: IntArray, batch: int, length: int, initial: int = 0) -> tuple[IntArray, IntArray]:
+    names = [str(q) for q in range(len(table))]
+    problem = WordProblem(table, initial, [str(a) for a in range(table.shape[1])], names)
+    return problem.sample(batch, length, np.random.default_rng(2))
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_sequential_mode_is_exact_on_1000_words_of_length_10000(name: str) -> None:
+    table = TABLES[name]
+    tokens, expected = words_and_states(table, 1000, 10_000)
+    ssm = ssm_of_automaton(table, encoding="number")
+    state = ssm.initial.expand(1000, -1)
+    wrong = torch.zeros((), dtype=torch.int64)
+    for token, target in zip(*(torch.from_numpy(each.T.copy()) for each in (tokens, expected)), strict=True):
+        state = ssm.step(state, token)
+        wrong += (state[:, 0] != target).sum()  # equality of numbers: the code itself, not the nearest one
+    assert wrong == 0
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_one_hot_codes_are_exact_too(name: str) -> None:
+    table = TABLES[name]
+    tokens, expected = words_and_states(table, 20, 500)
+    states = ssm_of_automaton(table).run(torch.from_numpy(tokens))
+    assert torch.equal(states, torch.eye(len(table))[torch.from_numpy(expected)])
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_simultaneous_mode_gives_the_same_states_on_100_words_of_length_256(name: str) -> None:
+    table = TABLES[name]
+    tokens, expected = words_and_states(table, 100, 256)
+    result = ssm_of_automaton(table, encoding="number").solve(torch.from_numpy(tokens))
+    assert result.converged.all()
+    assert torch.equal(result.states[..., 0].long(), torch.from_numpy(expected))
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.5, 0.25])
+@pytest.mark.parametrize("name", ["parity", "A5"])
+def test_simultaneous_mode_with_one_hot_codes(name: str, decay: float) -> None:
+    """λ = 1 and 1/2 leave what earlier sweeps wrote; the prefix that is right grows all the same."""
+    table = TABLES[name]
+    tokens, expected = words_and_states(table, 4, 256 if decay == 1 else 48)
+    result = ssm_of_automaton(table, decay=decay).solve(torch.from_numpy(tokens))
+    assert result.converged.all()
+    assert torch.equal(result.states, torch.eye(len(table))[torch.from_numpy(expected)])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("decay", [1.0, 0.5, 0.25, 2.0**-7])
+def test_one_step_from_every_state_is_exact_so_every_length_is(dtype: torch.dtype, decay: float) -> None:
+    """The induction step, by exhaustion: all (state, token), from several starts of the iteration."""
+    table = random_table(23, 3, seed=3)
+    states, tokens = (torch.from_numpy(index).reshape(-1) for index in np.indices(table.shape))
+    unit = torch.eye(23, dtype=dtype)
+    ssm = ssm_of_automaton(table, decay=decay, dtype=dtype)
+    for start in (torch.zeros_like(unit[states]), unit[(states + 5) % 23]):
+        assert torch.equal(
+            ssm.step(unit[states], tokens, start), unit[torch.from_numpy(table)[states, tokens]]
+        )
+
+
+@pytest.mark.parametrize("decay", [Fraction(1), Fraction(1, 4), Fraction(1, 128)])
+def test_the_same_step_in_rational_arithmetic_needs_eight_bits(decay: Fraction) -> None:
+    table = random_table(7, 3, seed=4)
+    for (state, token), target in np.ndenumerate(table):
+        for guess in range(7):
+            met: list[Fraction] = []
+
+            def keep(values: list[Fraction], met: list[Fraction] = met) -> list[Fraction]:
+                met.extend(values)
+                return values
+
+            def unit(q: int) -> list[Fraction]:
+                return [Fraction(int(q == i)) for i in range(7)]
+
+            def drive(q: int, token: int = token) -> list[Fraction]:
+                after = unit(int(table[q, token]))
+                return keep([a - b for a, b in zip(after, keep([decay * e for e in unit(q)]), strict=True)])
+
+            carried = keep([decay * e for e in unit(state)])
+            first = keep([a + b for a, b in zip(carried, drive(guess), strict=True)])
+            undone = keep([a - b for a, b in zip(first, drive(guess), strict=True)])
+            latent = keep([a / decay for a in undone])
+            assert latent == unit(state)
+            assert keep([a + b for a, b in zip(carried, drive(state), strict=True)]) == unit(int(target))
+            for number in met:
+                # an odd integer below 2⁸ times a power of two: exact with the 8-bit significand of bfloat16
+                odd = abs(number.numerator)
+                while odd and odd % 2 == 0:
+                    odd //= 2
+                assert odd < 2**8
+                assert number.denominator & (number.denominator - 1) == 0
+
+
+@pytest.mark.parametrize("encoding", ["one-hot", "number"])
+@pytest.mark.parametrize("name", ["parity", "A5", "random maps of 200 states", "flip-flop"])
+def test_sweeps_are_those_of_jacobi_iteration(name: str, encoding: Encoding) -> None:
+    """Every sweep of the SSM against the count that the transition table alone predicts."""
+    table = flip_flop_dfa().table if name == "flip-flop" else TABLES[name]
+    tokens, expected = words_and_states(table, 4, 48)
+    ssm = ssm_of_automaton(table, encoding=encoding)
+    needed = np.ones((4, 48), dtype=np.int64)
+    latents = ssm.initial.expand(4, 48, -1)
+    for sweep in range(1, 50):
+        latents, states = ssm.sweep(latents, torch.from_numpy(tokens))
+        needed[decode_states(states, len(table)).numpy() != expected] = sweep + 1
+    assert (needed == sweeps_of_automaton(table, tokens)).all()
+
+
+def test_a_group_needs_as_many_sweeps_as_tokens_in_the_worst_case() -> None:
+    """One token that is not the identity, then identities: the front moves by one token a sweep."""
+    tokens = np.zeros((1, 40), dtype=np.int64)
+    tokens[0, 0] = 1
+    assert sweeps_of_automaton(alternating_group(5).table, tokens).tolist() == [list(range(1, 41))]
+
+
+def test_a_memory_needs_as_many_sweeps_as_tokens_since_the_last_write() -> None:
+    rng = np.random.default_rng(5)
+    tokens = rng.choice(3, size=(20, 300), p=[0.8, 0.1, 0.1])
+    since = np.ones_like(tokens)
+    for position in range(1, 300):
+        since[:, position] = np.where(tokens[:, position] > 0, 1, since[:, position - 1] + 1)
+    needed = sweeps_of_automaton(flip_flop_dfa().table, tokens)
+    assert (needed <= since).all()
+    # where the value differs from the initial one, the write has to be read
+    states = words_of_memory(tokens)
+    assert (needed[states == 1] == since[states == 1]).all()
+
+
+def words_of_memory(tokens: IntArray) -> IntArray:
+    states = np.zeros_like(tokens)
+    for position in range(tokens.shape[1]):
+        before = states[:, position - 1] if position else 0
+        states[:, position] = np.where(tokens[:, position] > 0, tokens[:, position] - 1, before)
+    return states
+
+
+@pytest.mark.parametrize("name", ["parity", "random maps of 12 states"])
+def test_relu_rnn_is_the_automaton_in_torch_and_as_implicit_ssm(name: str) -> None:
+    table = parity_dfa().table if name == "parity" else random_table(12, 3, seed=6)
+    rnn, start = relu_rnn_of_automaton(table, initial=1)
+    tokens, expected = words_and_states(table, 8, 500, initial=1)
+    inputs = torch.eye(table.shape[1], dtype=torch.float64)[torch.from_numpy(tokens)]
+    with torch.no_grad():
+        by_torch, _ = rnn(inputs, start.expand(1, 8, -1).contiguous())
+    pairs = by_torch.unflatten(-1, table.shape)
+    assert torch.equal(pairs.sum(-1).argmax(-1), torch.from_numpy(expected))
+    # integers below 4 in float64: no rounding, so equality is meant
+    assert torch.equal(ssm_of_rnn(rnn, start).run(inputs), by_torch)
+
+
+def test_the_transition_of_the_relu_form_satisfies_theorem_1() -> None:
+    """J has the row 2 [q' = δ(p, a)] at the active unit: not diagonal, and another row at another state."""
+    table = random_group_table(3, 2, seed=7)
+    rnn, start = relu_rnn_of_automaton(table)
+    ssm = ssm_of_rnn(rnn, start)
+    token = torch.tensor([0.0, 1.0], dtype=torch.float64)
+    visited = [{"h": row} for row in torch.eye(6, dtype=torch.float64)[::2]]
+    report = check_theorem1(ssm.transition(token), visited)
+    assert report.verdict.value == "holds", report.reasons
+
+
+def test_the_transition_of_the_lookup_form_does_not_and_tracks_all_the_same() -> None:
+    """Decoding is locally constant: J = λ I at every state. Tracking is no matter of derivatives."""
+    ssm = ssm_of_automaton(random_group_table(3, 2, seed=7), dtype=torch.float64)
+    visited = [{"h": row} for row in torch.eye(3, dtype=torch.float64)]
+    report = check_theorem1(ssm.transition(torch.tensor(1)), visited)
+    assert report.verdict.value == "fails"
+    layers = [layer for check in report.checks for layer in check.layers]
+    assert all(layer.off_diagonal_mass == 0 and layer.nonlinearity == 0 for layer in layers)
+
+
+@pytest.mark.parametrize("decay", [0.25, 1.0])
+def test_the_fixed_point_of_phi_is_the_state_from_any_start(decay: float) -> None:
+    """Φ is constant: one iteration from 100 random starts gives h itself, so no other fixed point exists."""
+    ssm = ssm_of_automaton(TABLES["A5"], decay=decay)
+    starts = torch.randn(100, 60, generator=torch.Generator().manual_seed(0))
+    transition = ssm.transition(torch.tensor(17))
+    for start in starts:
+        assert torch.equal(transition.self_map(start.round(), {"h": ssm.initial}), ssm.initial)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (([[0, 2], [1, 0]],), "table holds 2; give numbers of states, 0 … 1"),
+        (([0, 1],), "table has shape"),
+        (([[0, 1], [1, 0]], 2), "initial holds 2"),
+        (([[0, 1], [1, 0]], 0, 0.3), "decay is 0.3; give a power of two"),
+        (([[0, 1], [1, 0]], 0, 2.0**-8), "decay is 0.00390625; give a power of two"),
+    ],
+)
+def test_bad_input(arguments: tuple[object, ...], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        ssm_of_automaton(*arguments)  # type: ignore[arg-type]
+
+
+def test_numbers_need_a_wide_type() -> None:
+    with pytest.raises(InputError, match="encoding is 'number' with 2 states in torch"):
+        ssm_of_automaton([[0, 1], [1, 0]], encoding="number", dtype=torch.float16)
+
+
+@pytest.mark.parametrize(
+    "tokens", [[[0, 2]], [[0, -1]], [[0.0, 1.0]]], ids=["too large", "negative", "floats"]
+)
+def test_tokens_that_do_not_exist_are_refused(tokens: list[list[float]]) -> None:
+    parity = ssm_of_automaton([[0, 1], [1, 0]])
+    for evaluate in (parity.run, parity.solve):
+        with pytest.raises(InputError, match="tokens holds numbers from"):
+            evaluate(torch.tensor(tokens))

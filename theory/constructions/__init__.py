@@ -1,0 +1,27 @@
+"""Models with exact weights: which maps, automata and groups a recurrence computes, by construction."""
+
+from theory.constructions.automaton import (
+    decode_states,
+    relu_rnn_of_automaton,
+    ssm_of_automaton,
+    sweeps_of_automaton,
+)
+from theory.constructions.implicit_ssm import ImplicitSSM, SweepResult, ssm_of_map
+from theory.constructions.reflections import householder_product, householder_vectors, reflections_needed
+from theory.constructions.rnn import ssm_of_rnn
+from theory.constructions.solvable import SolvableCascade
+
+__all__ = [
+    "ImplicitSSM",
+    "SolvableCascade",
+    "SweepResult",
+    "decode_states",
+    "householder_product",
+    "householder_vectors",
+    "reflections_needed",
+    "relu_rnn_of_automaton",
+    "ssm_of_automaton",
+    "ssm_of_map",
+    "ssm_of_rnn",
+    "sweeps_of_automaton",
+]
