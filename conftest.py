@@ -10,7 +10,9 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
 NEED_TRITON = [
+    "implicit/modes/fused.py",
     "implicit/ops/launch.py",
+    "implicit/ops/sequential_solve/solve.py",
     "implicit/ops/sequential_solve/triton_kernels",
     "implicit/ops/ssd/triton_kernels",
 ]
