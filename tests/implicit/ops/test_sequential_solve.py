@@ -14,6 +14,7 @@ from implicit.modes.fused import request_of, self_map_of
 from implicit.ops import explain_sequential_solve
 from implicit.ops.sequential_solve import SelfMap, backends, choose, sequential_solve
 from implicit.ops.sequential_solve.backends import Request
+from implicit.run_dir import load_run
 from theory.transition import State
 
 pytestmark = pytest.mark.usefixtures("poisoned_memory")
@@ -144,6 +145,24 @@ def test_matrices_of_several_tiles() -> None:
     model = random_model(d_model=72, head_size=9, d_state=65)
     found, expected = solved_by_both(model, batch=1, length=2, rtol=0.1)
     assert_equal(found, expected, FLOAT32)
+
+
+@pytest.mark.parametrize("name", ["parity", "s5-generators"])
+@torch.no_grad()
+def test_trained_models_are_solved_as_by_the_loop(name: str) -> None:
+    model = load_run(name).model.to(DEVICE)
+    assert isinstance(model, ImplicitMamba2)
+    model.sequential_backend = "triton"
+    tokens = random_tokens(1, 3) % model.config.vocabulary_size
+    found = model.solve(tokens, "sequential", stopping=Stopping(rtol=2e-3))
+    expected, *near = (
+        in_float64(model).solve(tokens, "sequential", stopping=Stopping(rtol=factor * 2e-3))
+        for factor in (1, 0.98, 1.02)
+    )
+    assert all(torch.equal(other.iterations, expected.iterations) for other in near)
+    assert found.converged.all()
+    assert_equal(found, expected, FLOAT32)
+    assert torch.equal(found.logits.argmax(-1), expected.logits.argmax(-1))
 
 
 def test_atol_counts_too() -> None:
