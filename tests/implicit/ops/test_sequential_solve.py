@@ -11,9 +11,7 @@ from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.model import ImplicitMamba2, ImplicitMamba2Config, SequenceSolution
 from implicit.modes import Recurrence
 from implicit.modes.fused import request_of, self_map_of
-from implicit.ops import explain_sequential_solve
-from implicit.ops.sequential_solve import SelfMap, backends, choose, sequential_solve
-from implicit.ops.sequential_solve.backends import Request
+from implicit.ops.sequential_solve import sequential_solve
 from implicit.run_dir import load_run
 from theory.transition import State
 
@@ -332,66 +330,12 @@ def test_other_dtypes_are_refused() -> None:
         sequential_solve(**arguments(dtype=torch.float64))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"conv_bias": zeros(1, 23)}, r"conv_bias has shape \(1, 23\); .* it must be \(1, 24\)"),
-        ({"in_proj": zeros(44, 8)}, r"in_proj has shape \(44, 8\); give three axes"),
-        ({"D": zeros(4)}, r"D has shape \(4,\); give \[layers, heads\]"),
-        ({"groups": 3}, "D has 4 heads for d_inner 16 and 3 groups; heads must divide"),
-        ({"latent_norm": zeros(8, dtype=torch.float64)}, "latent_norm is torch.float64 and out_proj torch.f"),
-        ({"latent_norm": zeros(8, device="meta")}, "latent_norm is on meta and out_proj on .*; move both"),
-    ],
-    ids=["shape", "axes", "heads", "groups", "dtype", "device"],
-)
-def test_weights_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
-    self_map = arguments()["self_map"]
-    weights = {**self_map.weights, "groups": self_map.groups, **changes}
-    with pytest.raises(InputError, match=message):
-        SelfMap(**weights)
-
-
 def test_on_a_cpu_auto_is_the_loop() -> None:
-    explanation = explain_sequential_solve("cpu")
-    assert explanation.chosen == "loop"
-    assert "on cpu" in explanation.reason
     model = random_model().cpu()
     model.sequential_backend = "auto"
     with torch.no_grad():
         solution = model.solve(random_tokens(1, 2).cpu(), "sequential")
     assert torch.equal(solution.evaluations, solution.iterations + 1)  # the loop's one more for the state
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({}, None),
-        ({"dtype": torch.bfloat16}, None),
-        ({"dtype": torch.float64}, "cast them to torch.float32 or torch.bfloat16"),
-        ({"d_model": 4097}, "d_model is 4097; choose one of 1 to 4096"),
-        ({"d_state": 4097}, "d_state is 4097; choose one of 1 to 4096"),
-        ({"iteration": "Anderson"}, "the iteration is that of Anderson, and the kernel's is DampedPicard"),
-        ({"differentiated": True}, "solve under torch.no_grad()"),
-    ],
-    ids=str,
-)
-def test_on_a_gpu_auto_is_the_kernel_where_it_can(changes: dict[str, Any], reason: str | None) -> None:
-    explanation = explain_sequential_solve("cuda", **changes)
-    assert explanation.chosen == choose("auto", Request("cuda", **changes))
-    assert explanation.chosen == ("triton" if reason is None else "loop")
-    if reason is not None:
-        assert reason in explanation.reason
-        with pytest.raises(
-            InputError, match=r"^backend 'triton' cannot run this: .*, or use backend='loop'$"
-        ):
-            choose("triton", Request("cuda", **changes))
-
-
-def test_a_missing_package_and_an_unknown_backend_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="tritn"):
-        choose("tritn", Request("cuda"))
-    monkeypatch.setattr(backends, "find_spec", lambda name: None)
-    assert "pip install triton" in str(explain_sequential_solve("cuda").refusals["triton"])
 
 
 @pytest.mark.parametrize(
