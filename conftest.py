@@ -9,4 +9,11 @@ import torch
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
-collect_ignore = [] if find_spec("triton") else ["implicit/ops/ssd/triton_kernels"]
+NEED_TRITON = [
+    "implicit/modes/fused.py",
+    "implicit/ops/launch.py",
+    "implicit/ops/sequential_solve/solve.py",
+    "implicit/ops/sequential_solve/triton_kernels",
+    "implicit/ops/ssd/triton_kernels",
+]
+collect_ignore = [] if find_spec("triton") else NEED_TRITON

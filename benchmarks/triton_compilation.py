@@ -1,7 +1,7 @@
-"""Compile every Triton kernel of the SSD scan for GPUs that need not be here, and report what each one takes.
+"""Compile every Triton kernel for GPUs that need not be here, and report what each one takes.
 
 Run ``python -m benchmarks.triton_compilation [--quick] [--out OUT.json]``. The launches are those that the
-scan makes, planned on tensors without data, so that tile sizes and specialisations are the real ones. For
+ops make, planned on tensors without data, so that tile sizes and specialisations are the real ones. For
 NVIDIA the registers a thread and the bytes spilled come from ``cuobjdump`` on the machine code, for AMD from
 its metadata.
 Exits with an error if a kernel needs more shared memory than a target has.
@@ -14,6 +14,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,14 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from implicit.cells import Mamba2Cell, RMSNorm
 from implicit.environment import describe_environment
+from implicit.fixed_point import DampedPicard, Stopping
+from implicit.modes.fused import self_map_of
+from implicit.ops.launch import Launch
+from implicit.ops.sequential_solve.triton_kernels.launch import tiles, walk
 from implicit.ops.ssd.triton_kernels.backward import input_gradients, projection_gradients
 from implicit.ops.ssd.triton_kernels.forward import carry, outputs
-from implicit.ops.ssd.triton_kernels.launch import Launch
 
 TARGETS = {
     "sm_80": GPUTarget("cuda", 80, 32),
@@ -42,20 +47,37 @@ SHARED_LIMITS = {"sm_80": 163 * 1024, "sm_90": 227 * 1024, "gfx942": 64 * 1024} 
 SIZES = ((16, 16), (16, 128), (64, 16), (32, 32), (64, 64), (64, 128), (100, 70), (256, 256))
 # (batch, length, heads): many of each, and the least there is. Triton makes constants of sizes that are 1.
 LARGE, LEAST = (8, 2048, 24), (1, 1, 1)
-CASES = [
-    (*sizes, dtype, scan, tuple(TARGETS))
-    for sizes, scan in [*((sizes, LARGE) for sizes in SIZES), ((16, 16), LEAST)]
-    for dtype in (torch.bfloat16, torch.float32)
-]
-QUICK_CASES = [
+SCANS = [(*sizes, scan) for sizes, scan in [*((sizes, LARGE) for sizes in SIZES), ((16, 16), LEAST)]]
+QUICK_SCANS = [
     (64, 128, torch.bfloat16, LARGE, tuple(TARGETS)),
     (100, 70, torch.float32, LARGE, ("sm_90",)),
     (16, 16, torch.float32, LEAST, ("sm_80", "gfx942")),
 ]
-POINTERS = {torch.float32: "*fp32", torch.bfloat16: "*bf16"}
+
+# (batch, length, layers, d_model, d_state, head_size, d_conv, groups) of the sequential solve, expand 2: the
+# sizes of the issue, of the stored runs, several layers and groups, sizes that fill no tile, large, least.
+SOLVES = (
+    (64, 512, 1, 256, 128, 64, 4, 1),
+    (64, 32, 1, 32, 16, 16, 4, 1),
+    (8, 128, 2, 128, 64, 32, 4, 2),
+    (3, 5, 1, 24, 5, 8, 2, 1),
+    (8, 1, 1, 1024, 128, 64, 4, 1),
+    (1, 1, 1, 16, 16, 16, 1, 1),
+)
+QUICK_SOLVES = [
+    (SOLVES[0], torch.float32, tuple(TARGETS)),
+    (SOLVES[3], torch.bfloat16, ("sm_80",)),
+]
+DTYPES = (torch.bfloat16, torch.float32)
+POINTERS = {
+    torch.float32: "*fp32",
+    torch.bfloat16: "*bf16",
+    torch.int64: "*i64",
+    torch.int8: "*i8",
+}
 
 
-def launches(
+def scan_launches(
     head_size: int, state_size: int, dtype: torch.dtype, scan: tuple[int, int, int]
 ) -> Iterator[tuple[str, Launch]]:
     """Every launch of a forward and a backward pass, all heads in one group."""
@@ -83,13 +105,17 @@ def source(launch: Launch) -> ASTSource:
     attributes: dict[tuple[int], list[list[object]]] = {}
     for index, name in enumerate(launch.kernel.arg_names):
         value = launch.constants[name] if name in launch.constants else launch.arguments[name]
+        general = launch.kernel.params[index].do_not_specialize
         if isinstance(value, torch.Tensor):
             signature[name] = POINTERS[value.dtype]
-        elif name in launch.constants or value == 1:
+        elif isinstance(value, float):
+            signature[name] = "fp32"
+        elif name in launch.constants or (value == 1 and not general):
             signature[name], constants[index,] = "constexpr", value
         else:
             signature[name] = "i32"
-        if signature[name] != "constexpr" and (isinstance(value, torch.Tensor) or value % 16 == 0):
+        aligned = isinstance(value, torch.Tensor) or (isinstance(value, int) and value % 16 == 0)
+        if signature[name] != "constexpr" and aligned and not general:
             attributes[index,] = [["tt.divisibility", 16]]
     return ASTSource(launch.kernel, signature, constants, attributes)
 
@@ -118,41 +144,77 @@ def _numbers(pattern: str, text: str) -> list[int]:
     return [int(number) for number in found.groups()]
 
 
-def compile_case(
-    head_size: int,
-    state_size: int,
-    dtype: torch.dtype,
-    scan: tuple[int, int, int],
-    targets: tuple[str, ...],
+def solve_launch(sizes: tuple[int, ...], dtype: torch.dtype, target: str) -> Launch:
+    """The launch of a sequential solve on a target."""
+    batch, length, layers, d_model, d_state, head_size, d_conv, groups = sizes
+    with torch.device("meta"):
+        cells = [
+            Mamba2Cell(d_model, d_state, d_conv, head_size=head_size, groups=groups).to(dtype)
+            for _ in range(layers)
+        ]
+        norms = [RMSNorm(d_model).to(dtype) for _ in range(layers + 1)]
+        self_map = self_map_of(cells, norms[:layers], norms[layers], residual=True)
+        state = cells[0].init_state(batch)
+        injections = torch.empty(layers, batch, length, cells[0].d_in_proj, dtype=dtype)
+        start = torch.empty(batch, length, d_model, dtype=dtype)
+        windows = torch.empty(layers, *state.window.shape, dtype=dtype)
+        states = torch.empty(layers, *state.ssm.shape)
+    launch, _ = walk(self_map, injections, start, windows, states, DampedPicard(), Stopping())
+    return replace(launch, tiles=tiles(self_map, TARGETS[target].warp_size))
+
+
+def compiled(launch: Launch, target: str, sizes: dict[str, Any]) -> dict[str, Any]:
+    """Compile a launch; return what it takes, after the sizes that name it."""
+    options = {"num_warps": launch.tiles.warps, "num_stages": launch.tiles.stages}
+    result = triton.compile(source(launch), target=TARGETS[target], options=options)
+    row = {
+        **sizes,
+        "target": target,
+        "tile": [value for name, value in launch.constants.items() if name.startswith("BLOCK")],
+        "warps": launch.tiles.warps,
+        "stages": launch.tiles.stages,
+        "shared_bytes": result.metadata.shared,
+        "shared_limit": SHARED_LIMITS[target],
+        **resources(result.asm),
+    }
+    spilled = row.get("spilled_bytes", row.get("spilled_registers"))
+    print(
+        " ".join(str(value) for value in sizes.values()),
+        f"{target} tile {row['tile'][0]}x{row['tile'][1]} registers {row['registers']} "
+        f"spilled {spilled} shared {row['shared_bytes'] / 1024:.1f} KiB",
+        flush=True,
+    )
+    return row
+
+
+def compile_scan(
+    head_size: int, state_size: int, dtype: torch.dtype, scan: tuple[int, int, int], targets: tuple[str, ...]
 ) -> list[dict[str, Any]]:
-    rows = []
-    for name, launch in launches(head_size, state_size, dtype, scan):
-        for target in targets:
-            options = {"num_warps": launch.tiles.warps, "num_stages": launch.tiles.stages}
-            compiled = triton.compile(source(launch), target=TARGETS[target], options=options)
-            row = {
-                "kernel": name,
-                "dtype": str(dtype).removeprefix("torch."),
-                "head_size": head_size,
-                "state_size": state_size,
-                "batch_length_heads": scan,
-                "target": target,
-                "tile": [launch.tiles.block_p, launch.tiles.block_n],
-                "warps": launch.tiles.warps,
-                "stages": launch.tiles.stages,
-                "shared_bytes": compiled.metadata.shared,
-                "shared_limit": SHARED_LIMITS[target],
-                **resources(compiled.asm),
-            }
-            rows.append(row)
-            spilled = row.get("spilled_bytes", row.get("spilled_registers"))
-            print(
-                f"{name:<20} {row['dtype']:<9} {head_size:>3}x{state_size:<3} {target:<7} "
-                f"tile {row['tile'][0]:>2}x{row['tile'][1]:<2} registers {row['registers']:>3} "
-                f"spilled {spilled:>3} shared {row['shared_bytes'] / 1024:5.1f} KiB",
-                flush=True,
-            )
-    return rows
+    """Every kernel of the scan."""
+    sizes = {
+        "dtype": str(dtype).removeprefix("torch."),
+        "head_size": head_size,
+        "state_size": state_size,
+        "batch_length_heads": scan,
+    }
+    return [
+        compiled(launch, target, {"kernel": name, **sizes})
+        for name, launch in scan_launches(head_size, state_size, dtype, scan)
+        for target in targets
+    ]
+
+
+def compile_solve(
+    sizes: tuple[int, ...], dtype: torch.dtype, targets: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """The kernel of the sequential solve."""
+    names = ("batch", "length", "layers", "d_model", "d_state", "head_size", "d_conv", "groups")
+    described = {
+        "kernel": "sequential_solve",
+        "dtype": str(dtype).removeprefix("torch."),
+        **dict(zip(names, sizes, strict=True)),
+    }
+    return [compiled(solve_launch(sizes, dtype, target), target, described) for target in targets]
 
 
 def main() -> None:
@@ -160,7 +222,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="only the cases that the test suite compiles")
     parser.add_argument("--out", type=Path, help="write the report as JSON to this file")
     arguments = parser.parse_args()
-    rows = [row for case in (QUICK_CASES if arguments.quick else CASES) for row in compile_case(*case)]
+    every = tuple(TARGETS)
+    scans = [(head, state, dtype, scan, every) for head, state, scan in SCANS for dtype in DTYPES]
+    solves = [(sizes, dtype, every) for sizes in SOLVES for dtype in DTYPES]
+    rows = [row for case in (QUICK_SOLVES if arguments.quick else solves) for row in compile_solve(*case)]
+    rows += [row for case in (QUICK_SCANS if arguments.quick else scans) for row in compile_scan(*case)]
     if arguments.out:
         environment = {**describe_environment(), "triton": version("triton")}
         report = {"environment": environment, "results": rows}

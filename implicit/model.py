@@ -39,7 +39,9 @@ from implicit.modes import (
     solve_simultaneously,
     solve_windowed,
 )
+from implicit.modes.fused import request_of, self_map_of, solve_sequentially_fused
 from implicit.modes.recurrence import Inputs
+from implicit.ops.sequential_solve import choose
 from implicit.sequence_model import ModelConfig, SequenceModel
 from theory.transition import State
 from theory.transition_batch import TokenInputs, TransitionBatch
@@ -119,6 +121,11 @@ class SequenceSolution(Solution):
 class ImplicitMamba2(SequenceModel):
     """Mamba-2 whose layers are iterated to a fixed point at every token.
 
+    Attributes:
+        sequential_backend: what runs the sequential mode: ``"loop"`` (plain PyTorch), ``"triton"`` (all
+            tokens in one launch, without gradient) or ``"auto"``, see
+            `implicit.ops.explain_sequential_solve`.
+
     Example:
         >>> import torch
         >>> _ = torch.manual_seed(0)
@@ -152,6 +159,7 @@ class ImplicitMamba2(SequenceModel):
         )
         self.mixer_norms = nn.ModuleList(RMSNorm(config.d_model) for _ in range(config.layers))
         self.latent_norm = RMSNorm(config.d_model)
+        self.sequential_backend = "auto"
         self.head = nn.Linear(config.d_model, config.output_size)
 
     @property
@@ -226,6 +234,8 @@ class ImplicitMamba2(SequenceModel):
             raise InputError(f"start has shape {tuple(start.shape)}; give {expected} for these tokens")
         if isinstance(mode, Windowed):
             result = solve_windowed(recurrence, solver, stopping, gradient, start, mode)
+        elif mode == "sequential":
+            result = self._solve_sequentially(recurrence, solver, stopping, gradient, start)
         elif mode in _MODES:
             result = _MODES[mode](recurrence, solver, stopping, gradient, start)
         else:
@@ -282,6 +292,28 @@ class ImplicitMamba2(SequenceModel):
     def _recurrence(self, tokens: Tensor, state: State | None) -> Recurrence:
         before = self.init_state(len(tokens)) if state is None else state
         return Recurrence(self._inject(tokens), before, self._sweep, self._advance, self._states)
+
+    def _solve_sequentially(
+        self,
+        recurrence: Recurrence,
+        solver: Solver,
+        stopping: Stopping,
+        gradient: GradientRule,
+        start: Tensor,
+    ) -> ModeResult:
+        """The sequential mode by the backend that is chosen for it."""
+        cells = self._cells()
+        weights = [
+            weight
+            for part in (self.mixers, self.mixer_norms, self.latent_norm)
+            for weight in part.parameters()
+        ]
+        request = request_of(cells[0], weights, recurrence, solver, gradient, start)
+        if choose(self.sequential_backend, request) == "loop" or not isinstance(solver, DampedPicard):
+            return solve_sequentially(recurrence, solver, stopping, gradient, start)
+        norms = [norm for norm in self.mixer_norms if isinstance(norm, RMSNorm)]
+        self_map = self_map_of(cells, norms, self.latent_norm, residual=self.config.residual)
+        return solve_sequentially_fused(self_map, recurrence, solver, stopping, start)
 
     def _sweep(self, latent: Tensor, injections: Inputs, state: State) -> tuple[Tensor, State]:
         """Φ and G of all tokens together: one scan per layer."""

@@ -112,6 +112,12 @@ class Mamba2Cell(nn.Module):
         self.norm = GatedRMSNorm(self.d_inner, groups=groups)
         self.out_proj = nn.Linear(self.d_inner, d_model, bias=False)
 
+    @property
+    def conv_bias(self) -> Tensor:
+        """The bias of the short convolution, ``[channels]``."""
+        assert self.conv1d.bias is not None  # optional only in the type that torch gives it
+        return self.conv1d.bias
+
     def init_state(self, batch_size: int) -> CellState:
         """Return the zero state for a batch; the SSM state is kept in float32 or wider."""
         weight = self.in_proj.weight
@@ -189,7 +195,7 @@ class Mamba2Cell(nn.Module):
         """
         gate, channels, dt = self._project(inputs, injection)
         window = torch.cat([state.window, channels[..., None]], dim=-1)  # [batch, conv_channels, d_conv]
-        convolved = (window * self.conv1d.weight[:, 0]).sum(-1) + self._conv_bias()
+        convolved = (window * self.conv1d.weight[:, 0]).sum(-1) + self.conv_bias
         x, B, C = self._split(functional.silu(convolved))
         heads_per_group = self.heads // self.groups
         B, C = (part.repeat_interleave(heads_per_group, dim=-2) for part in (B, C))  # [batch, heads, d_state]
@@ -199,11 +205,7 @@ class Mamba2Cell(nn.Module):
 
     def _convolve(self, padded: Tensor) -> Tensor:
         """The short convolution with its activation, of channels that the window is prepended to."""
-        return short_convolution(padded, self.conv1d.weight[:, 0], self._conv_bias())
-
-    def _conv_bias(self) -> Tensor:
-        assert self.conv1d.bias is not None  # optional only in the type that torch gives it
-        return self.conv1d.bias
+        return short_convolution(padded, self.conv1d.weight[:, 0], self.conv_bias)
 
     def _project(self, inputs: Tensor, injection: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Gate, convolution channels and Δ, from the input projection plus the injection."""

@@ -1,5 +1,6 @@
 """Operations with several backends: the readable reference, and the fast forms checked against it."""
 
+from implicit.ops.sequential_solve import explain_sequential_solve
 from implicit.ops.ssd import explain
 
-__all__ = ["explain"]
+__all__ = ["explain", "explain_sequential_solve"]

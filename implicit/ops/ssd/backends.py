@@ -63,7 +63,20 @@ class Backend:
 
 
 def _never(request: Request) -> None:
-    """Refuse nothing: plain PyTorch runs on any device, in any floating dtype and size."""
+    """Refuse nothing: the loop runs on any device, in any floating dtype and size."""
+
+
+def chunked_refusal(request: Request) -> str | None:
+    """Tell why the chunked form cannot run a request; None if it can, as with any one dtype.
+
+    Example:
+        >>> mixed = (torch.float64, torch.float32, torch.float32)
+        >>> print(chunked_refusal(Request("cpu", mixed, head_size=64, state_size=128)))
+        x, B and C are torch.float64, torch.float32, torch.float32; cast them to one dtype
+    """
+    if len(set(request.dtypes)) > 1:
+        return f"x, B and C are {', '.join(map(str, request.dtypes))}; cast them to one dtype"
+    return None
 
 
 def _triton_scan(
@@ -83,10 +96,12 @@ def triton_refusal(request: Request) -> str | None:
     """
     if find_spec("triton") is None:
         return "the package triton is not installed; install it with pip install triton (Linux only)"
-    from implicit.ops.ssd.triton_kernels.launch import DTYPES, INTERPRETED, LARGEST
+    from implicit.ops.launch import INTERPRETED
+    from implicit.ops.ssd.triton_kernels.launch import DTYPES, LARGEST
 
-    if len(set(request.dtypes)) > 1:
-        return f"x, B and C are {', '.join(map(str, request.dtypes))}; cast them to one dtype"
+    several = chunked_refusal(request)
+    if several is not None:
+        return several
     if request.dtypes[0] not in DTYPES:
         return f"x, B and C are {request.dtypes[0]}; cast them to {' or '.join(map(str, DTYPES))}"
     for name, size in (("head_size", request.head_size), ("state_size", request.state_size)):
@@ -126,7 +141,7 @@ def mamba_ssm_refusal(request: Request) -> str | None:
 
 BACKENDS: dict[str, Backend] = {
     "reference": Backend(ssd_reference, _never),
-    "chunked": Backend(ssd_chunked, _never),
+    "chunked": Backend(ssd_chunked, chunked_refusal),
     "triton": Backend(_triton_scan, triton_refusal),
     "mamba_ssm": Backend(ssd_mamba_ssm, mamba_ssm_refusal),
 }

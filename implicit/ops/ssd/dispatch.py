@@ -1,11 +1,10 @@
 """Choose the backend of the SSD scan, say why, and check the arguments once for all of them."""
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from automata.errors import InputError, unknown_name
+from implicit.ops.explanation import Explanation
 from implicit.ops.ssd.backends import BACKENDS, Request
 
 AUTO = "auto"
@@ -52,36 +51,11 @@ def ssd(
     request = Request.of(x, B, C)
     if backend == AUTO:
         backend = _choose(request)[0]
-    else:
-        refusal = BACKENDS[backend].refusal(request)
-        if refusal is not None:
-            raise InputError(f"backend {backend!r} cannot run this: {refusal}, or use backend='chunked'")
+    refusal = BACKENDS[backend].refusal(request)
+    if refusal is not None:
+        other = "chunked" if BACKENDS["chunked"].refusal(request) is None else "reference"
+        raise InputError(f"backend {backend!r} cannot run this: {refusal}, or use backend={other!r}")
     return BACKENDS[backend].scan(x, dt, A, B, C, initial_state)
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """What ``backend="auto"`` chooses for a request, and why.
-
-    Attributes:
-        chosen: name of the backend.
-        reason: why this one.
-        refusals: for every backend, why it cannot run the request and the remedy; None where it can.
-
-    Example:
-        >>> Explanation("chunked", "it is there", {"chunked": None, "triton": "no GPU; get one"}).chosen
-        'chunked'
-    """
-
-    chosen: str
-    reason: str
-    refusals: dict[str, str | None]
-
-    def __str__(self) -> str:
-        lines = [f"auto chooses {self.chosen}: {self.reason}"]
-        for name, refusal in self.refusals.items():
-            lines.append(f"  {name:<10} " + ("available" if refusal is None else f"unavailable: {refusal}"))
-        return "\n".join(lines)
 
 
 def explain(
@@ -142,6 +116,11 @@ def _check_shapes(
     groups, state_size = B.shape[2:]
     if batch == 0 or length == 0:
         raise InputError(f"x has shape {tuple(x.shape)}; give at least one sequence and one token")
+    if 0 in (heads, head_size, state_size):
+        raise InputError(
+            f"x has shape {tuple(x.shape)} and B {tuple(B.shape)}; "
+            "give at least one head, and a head_size and a state_size of at least 1"
+        )
     if not groups or heads % groups:
         raise InputError(f"B has {groups} groups for {heads} heads; make heads a multiple of groups")
     expected = {

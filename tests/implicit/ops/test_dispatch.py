@@ -124,8 +124,33 @@ def test_on_a_cpu_triton_says_that_it_needs_a_gpu() -> None:
             {"initial_state": torch.ones(2, 4, 16, 16, device="meta")},
             "initial_state is on meta and x on cpu; move both to one device",
         ),
+        (
+            {"x": torch.ones(2, 3, 4, 0)},
+            "x has shape (2, 3, 4, 0) and B (2, 3, 1, 16); "
+            "give at least one head, and a head_size and a state_size of at least 1",
+        ),
+        (
+            {"x": torch.ones(2, 3, 0, 16)},
+            "x has shape (2, 3, 0, 16) and B (2, 3, 1, 16); "
+            "give at least one head, and a head_size and a state_size of at least 1",
+        ),
+        (
+            {"B": torch.ones(2, 3, 1, 0)},
+            "x has shape (2, 3, 4, 16) and B (2, 3, 1, 0); "
+            "give at least one head, and a head_size and a state_size of at least 1",
+        ),
     ],
-    ids=["length 0", "empty batch", "integers", "integer steps", "two devices", "state elsewhere"],
+    ids=[
+        "length 0",
+        "empty batch",
+        "integers",
+        "integer steps",
+        "two devices",
+        "state elsewhere",
+        "no head size",
+        "no head",
+        "no state",
+    ],
 )
 def test_bad_requests_are_refused_alike_by_every_backend(
     changes: dict[str, Tensor], message: str, backend: str
@@ -133,6 +158,18 @@ def test_bad_requests_are_refused_alike_by_every_backend(
     with pytest.raises(InputError) as caught:
         ssd(**{**ARGUMENTS, **changes}, backend=backend)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("backend", ["auto", "chunked", "triton"])
+def test_several_dtypes_are_refused_with_what_takes_them(backend: str) -> None:
+    arguments = {**ARGUMENTS, "x": ARGUMENTS["x"].double()}
+    with pytest.raises(InputError) as caught:
+        ssd(**arguments, backend=backend)
+    assert str(caught.value).endswith(
+        "cannot run this: x, B and C are torch.float64, torch.float32, torch.float32; "
+        "cast them to one dtype, or use backend='reference'"
+    )
+    assert ssd(**arguments, backend="reference")[0].dtype == torch.float64
 
 
 def test_an_unavailable_backend_is_refused_with_the_remedy() -> None:

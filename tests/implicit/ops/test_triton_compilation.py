@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[3]
-KERNELS = {"carry", "carry_reverse", "output", "input_gradient", "projection_gradient"}
+KERNELS = {
+    "carry",
+    "carry_reverse",
+    "output",
+    "input_gradient",
+    "projection_gradient",
+    "sequential_solve",
+}
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from implicit.ops.launch import Launch
 from implicit.ops.ssd.triton_kernels.device import (
     decay_between,
     decay_over_chunk,
@@ -24,7 +25,7 @@ from implicit.ops.ssd.triton_kernels.device import (
     log_decay_sums,
     store_rows,
 )
-from implicit.ops.ssd.triton_kernels.launch import Launch, Shape, rows, strided, tiles
+from implicit.ops.ssd.triton_kernels.launch import Shape, rows, strided, tiles
 
 
 @triton.jit

@@ -1,16 +1,12 @@
-"""Launches as values: kernel, arguments and tile sizes, to be run on tensors or compiled ahead of time."""
+"""What a launch of the scan's kernels is made of: sizes, tiles and arguments."""
 
-from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
 
-INTERPRETED: bool = triton.knobs.runtime.interpret
-"""Whether kernels run in Triton's interpreter: TRITON_INTERPRET=1 when Triton was imported."""
+from implicit.ops.launch import padded
 
 CHUNK_SIZE = 64
 """Tokens a chunk. `device.log_decay_sums` is exact up to this size."""
@@ -123,16 +119,6 @@ def tiles(kernel: str, shape: Shape, dtype: torch.dtype) -> Tiles:
     )
 
 
-def padded(size: int) -> int:
-    """Return the least power of two that is at least ``size`` and 16, the least size of a matrix product.
-
-    Example:
-        >>> [padded(size) for size in (1, 16, 17, 200)]
-        [16, 16, 32, 256]
-    """
-    return max(16, 1 << (size - 1).bit_length())
-
-
 def rows(tensor: Tensor) -> Tensor:
     """Return a tensor ``[batch, length, ...]`` whose tokens are packed rows; a copy only where they are not.
 
@@ -159,42 +145,3 @@ def strided(**tensors: Tensor) -> dict[str, Tensor | int]:
     for name, tensor in tensors.items():
         arguments |= {name: tensor, f"{name}_batch": tensor.stride(0), f"{name}_token": tensor.stride(1)}
     return arguments
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One kernel launch, ready to run or to be compiled for a machine that is not here.
-
-    Attributes:
-        kernel: the ``triton.jit`` function.
-        programs: how many instances run, along one axis: the other two are limited to 65,535.
-        arguments: what it takes at run time, by name.
-        constants: what it is compiled for, by name.
-        tiles: the number of warps and pipeline stages.
-
-    Example:
-        What `forward` and `backward` return; here one that is only looked at.
-
-        >>> tiles = Tiles(block_p=32, block_n=64, warps=4, stages=2)
-        >>> Launch(None, programs=2, arguments={"length": 3}, constants={"CHUNK": 64}, tiles=tiles).constants
-        {'CHUNK': 64}
-    """
-
-    kernel: Any
-    programs: int
-    arguments: dict[str, Tensor | int]
-    constants: dict[str, int]
-    tiles: Tiles
-
-    def run(self) -> None:
-        """Run the kernel on the device of its tensors, in the current stream."""
-        device = next(value.device for value in self.arguments.values() if isinstance(value, Tensor))
-        arguments: dict[str, Any] = {**self.arguments, **self.constants}
-        if INTERPRETED:
-            # The interpreter makes arrays of one element of integers, which NumPy 2.4 does not take for the
-            # bound of a loop; constants it leaves alone.
-            arguments = {k: tl.constexpr(v) if isinstance(v, int) else v for k, v in arguments.items()}
-        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-            self.kernel[(self.programs,)](
-                **arguments, num_warps=self.tiles.warps, num_stages=self.tiles.stages
-            )

@@ -1,0 +1,268 @@
+"""The sequential mode on a GPU: the fused kernel against the eager loop, side by side in one run.
+
+Run ``python -m benchmarks.gpu_sequential_solve [--out OUT.json]`` on a machine with a GPU. First the kernel
+is compared with the loop in float64; a dtype that fails reports no speed. ``--check-only`` ends there, and
+needs no GPU: the kernel then runs in Triton's interpreter, at a size that it can bear.
+
+Three ways to read a sequence are timed, for every batch: the eager loop, the kernel called for one token at a
+time (as ``model.step`` does), and the kernel walking over all tokens. All do the same number of iterations a
+token, so that their ratio is one of costs; in float32 they are also timed to a tolerance. Times are medians
+over rounds; in a round every way runs once, so that clocks and neighbours are shared.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
+
+from automata.errors import InputError
+from benchmarks.gpu import environment
+from implicit.command import CommandParser, run_command
+from implicit.fixed_point import Stopping
+from implicit.model import ImplicitMamba2, ImplicitMamba2Config, SequenceSolution
+
+VOCABULARY = 7
+# Largest difference of latents and states over the largest entry, after ten iterations of the same count.
+# float32: sums of some 500 products, and what tokens pass on. bfloat16: injections, windows and results are
+# rounded to 4e-3, and the model amplifies that a few times.
+TOLERANCES = {torch.float32: 2e-5, torch.bfloat16: 3e-2}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The model and the sequences that are solved.
+
+    Attributes:
+        batches: numbers of sequences, each timed by itself; the first one is checked too.
+        length: tokens a sequence.
+        d_model: features of the latent.
+        d_state: state size per channel.
+        head_size: channels a head.
+        layers: inside the fixed point.
+        iterations: self-iterations of each token where their number is fixed.
+        rtol: tolerance where it is not.
+    """
+
+    batches: tuple[int, ...] = (64, 1, 8, 256)
+    length: int = 16
+    d_model: int = 256
+    d_state: int = 128
+    head_size: int = 64
+    layers: int = 1
+    iterations: int = 10
+    rtol: float = 1e-3
+
+
+FULL = Sizes()
+INTERPRETED = Sizes(batches=(2,), length=2, d_model=12, d_state=5, head_size=8, iterations=3, rtol=1e-2)
+
+
+def random_model(sizes: Sizes, dtype: torch.dtype, device: str) -> ImplicitMamba2:
+    """A model whose iteration contracts, so that a count of iterations means something."""
+    torch.manual_seed(0)
+    config = ImplicitMamba2Config(
+        vocabulary_size=VOCABULARY,
+        output_size=VOCABULARY,
+        d_model=sizes.d_model,
+        d_state=sizes.d_state,
+        head_size=sizes.head_size,
+        layers=sizes.layers,
+        residual=False,
+    )
+    model = ImplicitMamba2(config)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith("in_proj.weight"):
+                weight.mul_(0.1)
+    return model.to(device, dtype)
+
+
+def in_float64(model: ImplicitMamba2) -> ImplicitMamba2:
+    assert isinstance(model.config, ImplicitMamba2Config)
+    exact = ImplicitMamba2(model.config)
+    exact.load_state_dict(model.state_dict())
+    exact.sequential_backend = "loop"
+    return exact.to(model.device, torch.float64)
+
+
+def random_tokens(sizes: Sizes, batch: int, device: str) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randint(VOCABULARY, (batch, sizes.length), generator=generator).to(device)
+
+
+@torch.no_grad()
+def check(sizes: Sizes, dtype: torch.dtype, device: str) -> dict[str, Any]:
+    """Compare the kernel with the loop in float64, at a fixed number of iterations and to a tolerance."""
+    model = random_model(sizes, dtype, device)
+    model.sequential_backend = "triton"
+    exact = in_float64(model)
+    tokens = random_tokens(sizes, sizes.batches[0], device)
+    fixed = Stopping(rtol=0.0, max_iterations=sizes.iterations)
+    found, expected = (m.solve(tokens, "sequential", stopping=fixed) for m in (model, exact))
+    errors = {"latents": largest_error(found.latents, expected.latents)}
+    errors |= {
+        name: largest_error(tensor, expected.state[name])
+        for name, tensor in found.state.items()
+        if tensor.numel()
+    }
+    to_tolerance = Stopping(rtol=sizes.rtol, max_iterations=200)
+    found, expected = (m.solve(tokens, "sequential", stopping=to_tolerance) for m in (model, exact))
+    counts = counts_of(found, expected)
+    # Rounding decides where a residual meets the tolerance, in bfloat16 that of all that is read.
+    near = 1 if dtype == torch.float32 else 3
+    correct = (
+        all(error <= TOLERANCES[dtype] for error in errors.values())  # False for a NaN
+        and counts["same_status"]
+        and counts["largest_difference"] <= near
+    )
+    return {"correct": correct, "tolerance": TOLERANCES[dtype], "errors": errors, **counts}
+
+
+def largest_error(result: Tensor, reference: Tensor) -> float:
+    return float((result.double() - reference).abs().max() / reference.abs().max())
+
+
+def counts_of(found: SequenceSolution, expected: SequenceSolution) -> dict[str, Any]:
+    """How the iterations of two solutions compare."""
+    difference = (found.iterations - expected.iterations).abs()
+    return {
+        "same_status": torch.equal(found.status, expected.status),
+        "largest_difference": int(difference.max()),
+        "share_of_equal_counts": float((difference == 0).double().mean()),
+        "mean_iterations": float(expected.iterations.double().mean()),
+    }
+
+
+def ways(
+    sizes: Sizes, dtype: torch.dtype, device: str, batch: int, stopping: Stopping
+) -> dict[str, Callable[[], object]]:
+    """What is timed; each reads all tokens of the batch."""
+    fused, eager = (random_model(sizes, dtype, device) for _ in range(2))
+    fused.sequential_backend, eager.sequential_backend = "triton", "loop"
+    tokens = random_tokens(sizes, batch, device)
+
+    def by_step() -> object:
+        state = fused.init_state(batch)
+        for t in range(sizes.length):
+            solution = fused.solve(tokens[:, t : t + 1], "sequential", state=state, stopping=stopping)
+            state = solution.state
+        return state
+
+    return {
+        "eager": lambda: eager.solve(tokens, "sequential", stopping=stopping),
+        "fused, token by token": by_step,
+        "fused, whole sequence": lambda: fused.solve(tokens, "sequential", stopping=stopping),
+    }
+
+
+def milliseconds(function: Callable[[], object]) -> float:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    function()
+    end.record()
+    torch.cuda.synchronize()
+    return float(start.elapsed_time(end))
+
+
+@torch.no_grad()
+def measure(
+    sizes: Sizes,
+    dtype: torch.dtype,
+    device: str,
+    batch: int,
+    stopping: Stopping,
+    rounds: int,
+    clock: Callable[[Callable[[], object]], float] = milliseconds,
+) -> dict[str, Any]:
+    """Milliseconds a token of each way, and how many times faster than the loop it is."""
+    functions = ways(sizes, dtype, device, batch, stopping)
+    for _ in range(2):  # compilation and warm clocks
+        for function in functions.values():
+            function()
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(rounds):
+        for name, function in functions.items():
+            times[name].append(clock(function) / sizes.length)
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    return {
+        "batch": batch,
+        "stopping": asdict(stopping),
+        "milliseconds_a_token": {
+            name: {"median": medians[name], "best": min(values), "worst": max(values)}
+            for name, values in times.items()
+        },
+        "times_faster_than_eager": {
+            name: medians["eager"] / median for name, median in medians.items() if name != "eager"
+        },
+    }
+
+
+def run(sizes: Sizes, dtype: torch.dtype, device: str, rounds: int) -> dict[str, Any]:
+    """Check a dtype, then time it if it is right and there are rounds."""
+    checked = check(sizes, dtype, device)
+    worst = max(checked["errors"], key=checked["errors"].__getitem__)
+    print(
+        f"{dtype} correct {checked['correct']}: largest error {checked['errors'][worst]:.1e} ({worst}), "
+        f"iterations differ by at most {checked['largest_difference']}"
+    )
+    result: dict[str, Any] = {"dtype": str(dtype).removeprefix("torch."), "check": checked, "times": []}
+    if not checked["correct"] or not rounds:
+        return result
+    stoppings = [Stopping(rtol=0.0, max_iterations=sizes.iterations)]
+    if dtype == torch.float32:  # bfloat16 latents never meet a tolerance that float32 is worth
+        stoppings.append(Stopping(rtol=sizes.rtol, max_iterations=200))
+    for stopping in stoppings:
+        for batch in sizes.batches:
+            measured = measure(sizes, dtype, device, batch, stopping, rounds)
+            result["times"].append(measured)
+            report(measured)
+    return result
+
+
+def report(measured: dict[str, Any]) -> None:
+    stopping = measured["stopping"]
+    what = f"to {stopping['rtol']:g}" if stopping["rtol"] else f"{stopping['max_iterations']} iterations"
+    for name, values in measured["milliseconds_a_token"].items():
+        line = f"  batch {measured['batch']:>4}, {what}: {name:<22} {values['median']:9.3f} ms a token"
+        faster = measured["times_faster_than_eager"].get(name)
+        print(line if faster is None else f"{line}  {faster:6.1f} times faster")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = CommandParser("python -m benchmarks.gpu_sequential_solve", str(__doc__).splitlines()[0])
+    parser.add_argument("--check-only", action="store_true", help="compare with the loop, time nothing")
+    parser.add_argument("--rounds", type=int, default=10, help="timed runs of each way")
+    parser.add_argument(
+        "--dtypes", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"]
+    )
+    parser.add_argument("--out", type=Path, help="write the results as JSON to this file")
+    options: argparse.Namespace = parser.parse_args(argv)
+    gpu = torch.cuda.is_available()
+    if not gpu and not options.check_only:
+        raise InputError("no GPU was found, and times need one; give --check-only to compare results only")
+    if options.rounds < 1:
+        raise InputError(f"--rounds is {options.rounds}; give at least 1")
+    sizes, device = (FULL, "cuda") if gpu else (INTERPRETED, "cpu")
+    rounds = 0 if options.check_only else options.rounds
+    results = [run(sizes, getattr(torch, dtype), device, rounds) for dtype in options.dtypes]
+    if options.out:
+        record = {"environment": environment(), "sizes": asdict(sizes), "rounds": rounds, "results": results}
+        options.out.write_text(json.dumps(record, indent=1) + "\n")
+    wrong = [result["dtype"] for result in results if not result["check"]["correct"]]
+    if wrong:
+        sys.exit(f"wrong results, no speed is reported for: {', '.join(wrong)}")
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))

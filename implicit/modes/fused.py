@@ -1,0 +1,135 @@
+"""The sequential mode by the fused kernel, for models whose self-map is a stack of Mamba-2 layers."""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from implicit.cells import Mamba2Cell, RMSNorm
+from implicit.fixed_point import DampedPicard, Solution, Solver, Stopping
+from implicit.gradients import GradientRule, Unrolled
+from implicit.modes.recurrence import ModeResult, Recurrence
+from implicit.ops.fused import is_transformed
+from implicit.ops.sequential_solve import SelfMap, sequential_solve
+from implicit.ops.sequential_solve.backends import Request
+
+
+def self_map_of(
+    cells: Sequence[Mamba2Cell], norms: Sequence[RMSNorm], latent_norm: RMSNorm, *, residual: bool
+) -> SelfMap:
+    """Gather the weights of Φ: views of the parameters for one layer, copies for more.
+
+    Args:
+        cells: the mixers.
+        norms: the norm before each of them.
+        latent_norm: the norm after the last.
+        residual: whether a layer adds its input.
+
+    Example:
+        >>> self_map = self_map_of([Mamba2Cell(8, head_size=4)], [RMSNorm(8)], RMSNorm(8), residual=True)
+        >>> self_map.heads, self_map.d_state
+        (4, 128)
+    """
+    return SelfMap(
+        mixer_norm=_stacked([norm.weight for norm in norms]),
+        in_proj=_stacked([cell.in_proj.weight for cell in cells]),
+        conv_weight=_stacked([cell.conv1d.weight[:, 0] for cell in cells]),
+        conv_bias=_stacked([cell.conv_bias for cell in cells]),
+        dt_bias=_stacked([cell.dt_bias for cell in cells]),
+        A_log=_stacked([cell.A_log for cell in cells]),
+        D=_stacked([cell.D for cell in cells]),
+        gate_norm=_stacked([cell.norm.weight for cell in cells]),
+        out_proj=_stacked([cell.out_proj.weight for cell in cells]),
+        latent_norm=latent_norm.weight,
+        groups=cells[0].groups,
+        residual=residual,
+        epsilon=latent_norm.epsilon,
+    )
+
+
+def request_of(
+    cell: Mamba2Cell,
+    weights: Iterable[Tensor],
+    recurrence: Recurrence,
+    solver: Solver,
+    gradient: GradientRule,
+    start: Tensor,
+) -> Request:
+    """Return what decides whether the kernel can run a solve.
+
+    Args:
+        cell: any of the layers.
+        weights: all that Φ reads; they, the inputs and the start tell whether a gradient is wanted.
+        recurrence: of the solve.
+        solver: of the solve.
+        gradient: rule of the solve.
+        start: z₀.
+
+    Example:
+        >>> from implicit.gradients import Phantom
+        >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
+        >>> recurrence = Recurrence([torch.zeros(1, 1, cell.d_in_proj)], {}, None, None, None)
+        >>> arguments = recurrence, DampedPicard(), Phantom(), torch.zeros(1, 1, 8)
+        >>> request_of(cell, cell.parameters(), *arguments).differentiated
+        True
+    """
+    tensors = [*weights, *recurrence.inputs, *recurrence.state.values(), start]
+    wanted = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    weight = cell.out_proj.weight
+    return Request(
+        weight.device.type,
+        weight.dtype,
+        len(weight),
+        cell.d_state,
+        type(gradient if isinstance(gradient, Unrolled) else solver).__name__,
+        wanted or is_transformed(tensors),
+    )
+
+
+def solve_sequentially_fused(
+    self_map: SelfMap, recurrence: Recurrence, solver: DampedPicard, stopping: Stopping, start: Tensor
+) -> ModeResult:
+    """Solve token after token in one launch, without gradient.
+
+    Args:
+        self_map: Φ, the one that ``recurrence`` computes.
+        recurrence: its inputs are the injections of the layers, its state ``conv.<layer>`` and
+            ``ssm.<layer>``.
+        solver: how the next iterate is made.
+        stopping: tolerance and limit.
+        start: z₀, ``[batch, tokens, features]``.
+
+    Returns:
+        What `solve_sequentially` returns, but for the evaluations: here no token is evaluated for the sake of
+        another sequence, nor once more for the state.
+
+    Example:
+        >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
+        >>> window, ssm = cell.init_state(1)
+        >>> state = {"conv.0": window, "ssm.0": ssm}
+        >>> recurrence = Recurrence([torch.zeros(1, 2, cell.d_in_proj)], state, None, None, None)
+        >>> self_map = self_map_of([cell], [RMSNorm(8)], RMSNorm(8), residual=True)
+        >>> arguments = self_map, recurrence, DampedPicard(), Stopping(), torch.zeros(1, 2, 8)
+        >>> with torch.no_grad():  # without a GPU this needs TRITON_INTERPRET=1
+        ...     solve_sequentially_fused(*arguments).evaluations.tolist()
+        [[1, 1]]
+    """
+    layers = range(self_map.layers)
+    found = sequential_solve(
+        self_map,
+        _stacked(recurrence.inputs),
+        start,
+        _stacked([recurrence.state[f"conv.{layer}"] for layer in layers]),
+        _stacked([recurrence.state[f"ssm.{layer}"] for layer in layers]),
+        solver,
+        stopping,
+    )
+    after = {f"conv.{layer}": found.windows[layer] for layer in layers}
+    after |= {f"ssm.{layer}": found.states[layer] for layer in layers}
+    solution = Solution(found.value, found.iterations, found.residual, found.status)
+    return ModeResult(solution, after, found.iterations)
+
+
+def _stacked(tensors: Sequence[Tensor]) -> Tensor:
+    """Join tensors along a new first axis, a single one without a copy."""
+    return tensors[0][None] if len(tensors) == 1 else torch.stack(list(tensors))

@@ -1,0 +1,83 @@
+"""Launches of Triton kernels as values: to be run on tensors, or compiled for a machine that is not here."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+INTERPRETED: bool = triton.knobs.runtime.interpret
+"""Whether kernels run in Triton's interpreter: TRITON_INTERPRET=1 when Triton was imported."""
+
+
+class Schedule(Protocol):
+    """How a kernel occupies a multiprocessor; a kernel's tile sizes stand beside it.
+
+    Example:
+        >>> from implicit.ops.ssd.triton_kernels.launch import Tiles
+        >>> schedule: Schedule = Tiles(block_p=32, block_n=64, warps=4, stages=2)
+    """
+
+    @property
+    def warps(self) -> int:
+        """Warps a program."""
+        ...
+
+    @property
+    def stages(self) -> int:
+        """Stages of the software pipeline."""
+        ...
+
+
+def padded(size: int) -> int:
+    """Return the least power of two that is at least ``size`` and 16, the least size of a matrix product.
+
+    Example:
+        >>> [padded(size) for size in (1, 16, 17, 200)]
+        [16, 16, 32, 256]
+    """
+    return max(16, 1 << (size - 1).bit_length())
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch, ready to run or to be compiled for a machine that is not here.
+
+    Attributes:
+        kernel: the ``triton.jit`` function.
+        programs: how many instances run, along one axis: the other two are limited to 65,535.
+        arguments: what it takes at run time, by name.
+        constants: what it is compiled for, by name.
+        tiles: at least the number of warps and of pipeline stages.
+
+    Example:
+        What the functions that plan a kernel return; here one that is only looked at.
+
+        >>> from types import SimpleNamespace
+        >>> tiles = SimpleNamespace(warps=4, stages=2)
+        >>> Launch(None, programs=2, arguments={"length": 3}, constants={"CHUNK": 64}, tiles=tiles).constants
+        {'CHUNK': 64}
+    """
+
+    kernel: Any
+    programs: int
+    arguments: Mapping[str, Tensor | int | float]
+    constants: Mapping[str, int]
+    tiles: Schedule
+
+    def run(self) -> None:
+        """Run the kernel on the device of its tensors, in the current stream."""
+        device = next(value.device for value in self.arguments.values() if isinstance(value, Tensor))
+        arguments: dict[str, Any] = {**self.arguments, **self.constants}
+        if INTERPRETED:
+            # The interpreter makes arrays of one element of integers, which NumPy 2.4 does not take for the
+            # bound of a loop; constants it leaves alone.
+            arguments = {k: tl.constexpr(v) if isinstance(v, int) else v for k, v in arguments.items()}
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+            self.kernel[(self.programs,)](
+                **arguments, num_warps=self.tiles.warps, num_stages=self.tiles.stages
+            )

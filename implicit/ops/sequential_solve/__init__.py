@@ -1,0 +1,11 @@
+"""The sequential mode of stacked Mamba-2 layers in one launch: token after token, each to its fixed point.
+
+The definition is `implicit.modes.solve_sequentially`, the plain loop, which runs anywhere.
+"""
+
+from implicit.ops.sequential_solve.backends import choose, explain_sequential_solve
+from implicit.ops.sequential_solve.self_map import SelfMap
+from implicit.ops.sequential_solve.solve import sequential_solve
+from implicit.ops.sequential_solve.walk import Walk
+
+__all__ = ["SelfMap", "Walk", "choose", "explain_sequential_solve", "sequential_solve"]

@@ -1,0 +1,156 @@
+"""The self-map of stacked Mamba-2 layers as plain tensors: what the fused sequential solve reads."""
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+
+
+@dataclass(frozen=True)
+class SelfMap:
+    """Φ as weights: z ← norm(z + mixer(norm(z), injection)), through all layers.
+
+    Every tensor but the last has a leading axis of layers. The names are those of `Mamba2Cell`, whose sizes
+    are read off the shapes.
+
+    Attributes:
+        mixer_norm: weights of the norms before the mixers, ``[layers, d_model]``.
+        in_proj: ``[layers, d_in_proj, d_model]``.
+        conv_weight: ``[layers, channels, d_conv]``.
+        conv_bias: ``[layers, channels]``.
+        dt_bias: ``[layers, heads]``.
+        A_log: log(−A), ``[layers, heads]``.
+        D: ``[layers, heads]``.
+        gate_norm: weights of the gated norms, ``[layers, d_inner]``.
+        out_proj: ``[layers, d_model, d_inner]``.
+        latent_norm: weights of the last norm, ``[d_model]``.
+        groups: groups that share B and C, and are normalised by themselves.
+        residual: whether a layer adds its input.
+        epsilon: ε of every norm.
+
+    Raises:
+        InputError: for shapes that do not fit, tensors of several dtypes or on several devices.
+
+    Example:
+        >>> import torch
+        >>> self_map = SelfMap(
+        ...     mixer_norm=torch.ones(1, 8), in_proj=torch.zeros(1, 46, 8), conv_weight=torch.zeros(1, 26, 4),
+        ...     conv_bias=torch.zeros(1, 26), dt_bias=torch.zeros(1, 4), A_log=torch.zeros(1, 4),
+        ...     D=torch.ones(1, 4), gate_norm=torch.ones(1, 16), out_proj=torch.zeros(1, 8, 16),
+        ...     latent_norm=torch.ones(8), groups=1,
+        ... )
+        >>> self_map.d_state, self_map.head_size, self_map.layers
+        (5, 4, 1)
+    """
+
+    mixer_norm: Tensor
+    in_proj: Tensor
+    conv_weight: Tensor
+    conv_bias: Tensor
+    dt_bias: Tensor
+    A_log: Tensor
+    D: Tensor
+    gate_norm: Tensor
+    out_proj: Tensor
+    latent_norm: Tensor
+    groups: int = 1
+    residual: bool = True
+    epsilon: float = 1e-5
+
+    def __post_init__(self) -> None:
+        for name in ("in_proj", "out_proj", "conv_weight"):
+            if getattr(self, name).ndim != 3:
+                shape = tuple(getattr(self, name).shape)
+                raise InputError(f"{name} has shape {shape}; give three axes, the first that of the layers")
+        if self.D.ndim != 2:
+            raise InputError(f"D has shape {tuple(self.D.shape)}; give [layers, heads]")
+        if self.heads == 0 or self.groups < 1 or self.heads % self.groups or self.d_inner % self.heads:
+            raise InputError(
+                f"D has {self.heads} heads for d_inner {self.d_inner} and {self.groups} groups; "
+                "heads must divide d_inner, and groups the heads"
+            )
+        layers, channels, d_in_proj = self.layers, self.channels, self.d_in_proj
+        expected = {
+            "mixer_norm": (layers, self.d_model),
+            "in_proj": (layers, d_in_proj, self.d_model),
+            "conv_weight": (layers, channels, self.d_conv),
+            "conv_bias": (layers, channels),
+            "dt_bias": (layers, self.heads),
+            "A_log": (layers, self.heads),
+            "D": (layers, self.heads),
+            "gate_norm": (layers, self.d_inner),
+            "out_proj": (layers, self.d_model, self.d_inner),
+            "latent_norm": (self.d_model,),
+        }
+        for name, shape in expected.items():
+            tensor = getattr(self, name)
+            if tuple(tensor.shape) != shape:
+                found = tuple(tensor.shape)
+                raise InputError(f"{name} has shape {found}; with out_proj and D as given it must be {shape}")
+            if tensor.dtype != self.dtype:
+                raise InputError(
+                    f"{name} is {tensor.dtype} and out_proj {self.dtype}; cast them to one dtype"
+                )
+            if tensor.device != self.out_proj.device:
+                raise InputError(
+                    f"{name} is on {tensor.device} and out_proj on {self.out_proj.device}; "
+                    "move both to one device"
+                )
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The tensors by name."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The element type of the weights."""
+        return self.out_proj.dtype
+
+    @property
+    def layers(self) -> int:
+        """Layers inside the fixed point."""
+        return self.out_proj.shape[0]
+
+    @property
+    def d_model(self) -> int:
+        """Features of the latent."""
+        return self.out_proj.shape[1]
+
+    @property
+    def d_inner(self) -> int:
+        """Channels of all heads."""
+        return self.out_proj.shape[2]
+
+    @property
+    def heads(self) -> int:
+        """Heads a layer."""
+        return self.D.shape[1]
+
+    @property
+    def head_size(self) -> int:
+        """Channels a head."""
+        return self.d_inner // self.heads
+
+    @property
+    def channels(self) -> int:
+        """Channels of the convolution: x, B and C."""
+        return self.conv_weight.shape[1]
+
+    @property
+    def d_state(self) -> int:
+        """State size per channel."""
+        return (self.channels - self.d_inner) // (2 * self.groups)
+
+    @property
+    def d_conv(self) -> int:
+        """Width of the convolution."""
+        return self.conv_weight.shape[2]
+
+    @property
+    def d_in_proj(self) -> int:
+        """Outputs of the input projection: gate, channels and Δ."""
+        return self.d_inner + self.d_inner + 2 * self.groups * self.d_state + self.heads

@@ -1,0 +1,113 @@
+"""The public function of the fused sequential solve: arguments checked, kernel run."""
+
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from implicit.fixed_point import DampedPicard, Stopping
+from implicit.ops.fused import is_transformed
+from implicit.ops.sequential_solve.backends import Request, triton_refusal
+from implicit.ops.sequential_solve.self_map import SelfMap
+from implicit.ops.sequential_solve.walk import Walk
+
+
+def sequential_solve(
+    self_map: SelfMap,
+    injections: Tensor,
+    start: Tensor,
+    windows: Tensor,
+    states: Tensor,
+    solver: DampedPicard,
+    stopping: Stopping,
+) -> Walk:
+    """Find the fixed point of token after token, all tokens of all sequences in one launch.
+
+    It computes what `implicit.modes.solve_sequentially` computes with `DampedPicard`, with the same counts,
+    residuals and statuses, and without gradient. A program walks over one sequence, and each token of it
+    stops by itself. The latent is iterated in float32 with either dtype of the weights; with bfloat16 weights
+    it is rounded when it is returned, so the residual is that of the latent before rounding.
+
+    Args:
+        self_map: Φ; float32 or bfloat16.
+        injections: added to the input projections, ``[layers, batch, length, d_in_proj]``.
+        start: z₀, ``[batch, length, d_model]``.
+        windows: the last inputs of the convolutions before the first token, ``[layers, batch, channels,
+            d_conv − 1]``.
+        states: the SSM states before it in float32, ``[layers, batch, heads, head_size, d_state]``.
+        solver: its damping.
+        stopping: tolerance and limit.
+
+    Returns:
+        The fixed points with their account, and the state after the last token.
+
+    Raises:
+        InputError: for an empty batch or sequence, shapes that do not fit, several dtypes or devices, a
+            gradient that is wanted, and whatever else the kernel does not take.
+
+    Source:
+        Schöne et al. 2025, arXiv 2502.07827, Eq. 1 and 2.
+
+    Example:
+        Zero weights: the mixer adds nothing, and z ← norm(z) ends at the norm of the start. On a machine
+        without a GPU this needs ``TRITON_INTERPRET=1`` before Triton is imported.
+
+        >>> device = "cuda" if torch.cuda.is_available() else "cpu"
+        >>> with torch.device(device):
+        ...     self_map = SelfMap(
+        ...         mixer_norm=torch.ones(1, 8), in_proj=torch.zeros(1, 46, 8),
+        ...         conv_weight=torch.zeros(1, 26, 4), conv_bias=torch.zeros(1, 26),
+        ...         dt_bias=torch.zeros(1, 4), A_log=torch.zeros(1, 4), D=torch.ones(1, 4),
+        ...         gate_norm=torch.ones(1, 16), out_proj=torch.zeros(1, 8, 16), latent_norm=torch.ones(8),
+        ...     )
+        ...     found = sequential_solve(
+        ...         self_map, torch.zeros(1, 2, 3, 46), torch.full((2, 3, 8), 5.0), torch.zeros(1, 2, 26, 3),
+        ...         torch.zeros(1, 2, 4, 4, 5), DampedPicard(1.0), Stopping(rtol=1e-4),
+        ...     )
+        >>> found.iterations.tolist(), round(found.value.mean().item(), 4)
+        ([[2, 2, 2], [2, 2, 2]], 1.0)
+    """
+    _check(self_map, injections, start, windows, states)
+    tensors = [*self_map.weights.values(), injections, start, windows, states]
+    wants_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    refusal = triton_refusal(
+        Request(
+            start.device.type,
+            self_map.dtype,
+            self_map.d_model,
+            self_map.d_state,
+            differentiated=wants_gradient or is_transformed(tensors),
+        )
+    )
+    if refusal is not None:
+        raise InputError(refusal)
+    from implicit.ops.sequential_solve.triton_kernels import walk
+
+    launch, found = walk(self_map, injections, start, windows, states, solver, stopping)
+    launch.run()
+    return found
+
+
+def _check(self_map: SelfMap, injections: Tensor, start: Tensor, windows: Tensor, states: Tensor) -> None:
+    if start.ndim != 3 or 0 in start.shape:
+        raise InputError(
+            f"start has shape {tuple(start.shape)}; give [batch, length, d_model], at least one of each"
+        )
+    batch, length, _ = start.shape
+    layers, size = self_map.layers, self_map
+    expected = {
+        "start": (start, (batch, length, size.d_model), size.dtype),
+        "injections": (injections, (layers, batch, length, size.d_in_proj), size.dtype),
+        "windows": (windows, (layers, batch, size.channels, size.d_conv - 1), size.dtype),
+        "states": (states, (layers, batch, size.heads, size.head_size, size.d_state), torch.float32),
+    }
+    for name, (tensor, shape, dtype) in expected.items():
+        if tuple(tensor.shape) != shape:
+            found = tuple(tensor.shape)
+            raise InputError(f"{name} has shape {found}; with start and self_map as given it must be {shape}")
+        if tensor.dtype != dtype and size.dtype in (torch.float32, torch.bfloat16):
+            raise InputError(f"{name} is {tensor.dtype}; cast it to {dtype}, which goes with the weights")
+        if tensor.device != self_map.out_proj.device:
+            raise InputError(
+                f"{name} is on {tensor.device} and the weights on {self_map.out_proj.device}; "
+                "move both to one device"
+            )

@@ -1,0 +1,195 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
+"""The kernel of the fused sequential solve: one program walks over the tokens of one sequence."""
+
+import triton
+import triton.language as tl
+
+from implicit.fixed_point import Status
+from implicit.ops.sequential_solve.triton_kernels.device import (
+    advance_state,
+    norm_factor,
+    project,
+    project_back,
+    read_state,
+)
+
+CONVERGED = tl.constexpr(int(Status.CONVERGED))
+MAX_ITERATIONS = tl.constexpr(int(Status.MAX_ITERATIONS))
+NON_FINITE = tl.constexpr(int(Status.NON_FINITE))
+
+
+# One compilation serves every batch, length and limit.
+@triton.jit(do_not_specialize=["batch", "length", "max_iterations"])
+def solve_kernel(
+    mixer_norm,
+    in_proj,
+    conv_weight,
+    conv_bias,
+    dt_bias,
+    A_log,
+    D,
+    gate_norm,
+    out_proj,
+    latent_norm,
+    injections,
+    start,
+    windows,
+    states,
+    value,
+    iterations,
+    residuals,
+    statuses,
+    streams,
+    projected,
+    activated,
+    gated,
+    factors,
+    batch,
+    length,
+    max_iterations,
+    damping,
+    rtol,
+    atol,
+    epsilon,
+    LAYERS: tl.constexpr,
+    D_MODEL: tl.constexpr,
+    D_INNER: tl.constexpr,
+    CHANNELS: tl.constexpr,
+    D_IN_PROJ: tl.constexpr,
+    HEADS: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    D_STATE: tl.constexpr,
+    GROUPS: tl.constexpr,
+    D_CONV: tl.constexpr,
+    RESIDUAL: tl.constexpr,
+    PADDED_MODEL: tl.constexpr,
+    PADDED_STATE: tl.constexpr,
+    PADDED_WINDOW: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_COLUMNS: tl.constexpr,
+):
+    """Solve token after token of one sequence; windows and states are replaced in place.
+
+    The loop is that of `implicit.fixed_point.solve` with `DampedPicard`: the value returned is the last
+    iterate that Φ was evaluated at, so that its residual, and the state that the evaluation implies, belong
+    to it.
+    """
+    sequence = tl.program_id(0).to(tl.int64)
+    streams += sequence * ((LAYERS + 1) * D_MODEL)
+    projected += sequence * (LAYERS * D_IN_PROJ)
+    activated += sequence * (LAYERS * CHANNELS)
+    gated += sequence * D_INNER
+    factors += sequence * GROUPS
+    feature = tl.arange(0, PADDED_MODEL)
+    inside = feature < D_MODEL
+    latent_weight = tl.load(latent_norm + feature, mask=inside, other=0.0).to(tl.float32)
+
+    earlier_converged = tl.full((), 1, tl.int32)
+    for token in range(length):
+        place = sequence * length + token
+        latent = tl.load(start + place * D_MODEL + feature, mask=inside, other=0.0).to(tl.float32)
+        tl.store(streams + feature, latent, mask=inside)
+        tl.debug_barrier()
+
+        evaluations = tl.full((), 0, tl.int32)
+        status = tl.full((), MAX_ITERATIONS, tl.int32)
+        residual = tl.full((), float("inf"), tl.float32)
+        while (status == MAX_ITERATIONS) & (evaluations < max_iterations):
+            for layer in range(LAYERS):
+                of_sequence = layer * batch + sequence
+                project(
+                    streams + layer * D_MODEL,
+                    mixer_norm + layer * D_MODEL,
+                    in_proj + layer * (D_IN_PROJ * D_MODEL),
+                    injections + (of_sequence * length + token) * D_IN_PROJ,
+                    windows + of_sequence * (CHANNELS * (D_CONV - 1)),
+                    conv_weight + layer * (CHANNELS * D_CONV),
+                    conv_bias + layer * CHANNELS,
+                    projected + layer * D_IN_PROJ,
+                    activated + layer * CHANNELS,
+                    epsilon,
+                    D_MODEL,
+                    D_INNER,
+                    CHANNELS,
+                    D_IN_PROJ,
+                    D_CONV,
+                    PADDED_MODEL,
+                    BLOCK_ROWS,
+                    BLOCK_COLUMNS,
+                )
+                tl.debug_barrier()
+                read_state(
+                    projected + layer * D_IN_PROJ,
+                    activated + layer * CHANNELS,
+                    states + of_sequence * (D_INNER * D_STATE),
+                    dt_bias + layer * HEADS,
+                    A_log + layer * HEADS,
+                    D + layer * HEADS,
+                    gated,
+                    factors,
+                    epsilon,
+                    D_INNER,
+                    CHANNELS,
+                    HEAD_SIZE,
+                    D_STATE,
+                    GROUPS,
+                    PADDED_STATE,
+                    BLOCK_ROWS,
+                    BLOCK_COLUMNS,
+                )
+                tl.debug_barrier()
+                project_back(
+                    gated,
+                    factors,
+                    gate_norm + layer * D_INNER,
+                    out_proj + layer * (D_MODEL * D_INNER),
+                    streams + layer * D_MODEL,
+                    streams + (layer + 1) * D_MODEL,
+                    D_MODEL,
+                    D_INNER,
+                    GROUPS,
+                    RESIDUAL,
+                    BLOCK_ROWS,
+                    BLOCK_COLUMNS,
+                )
+                tl.debug_barrier()
+            stream = tl.load(streams + LAYERS * D_MODEL + feature, mask=inside, other=0.0)
+            image = stream * norm_factor(stream, D_MODEL, epsilon) * latent_weight
+            difference = image - latent
+            residual = tl.sqrt_rn(tl.sum(difference * difference, 0))
+            tolerance = atol + rtol * tl.sqrt_rn(tl.sum(latent * latent, 0))
+            evaluations += 1
+            status = tl.where(residual <= tolerance, CONVERGED, MAX_ITERATIONS)
+            status = tl.where(residual < float("inf"), status, NON_FINITE)  # neither is a NaN below it
+            goes_on = (status == MAX_ITERATIONS) & (evaluations < max_iterations)
+            latent = tl.where(goes_on, latent + damping * difference, latent)
+            tl.store(streams + feature, latent, mask=inside)
+            tl.debug_barrier()
+
+        # A fixed point above a wrong left context is none.
+        status = tl.where((status == CONVERGED) & (earlier_converged == 0), MAX_ITERATIONS, status)
+        earlier_converged = tl.where(status == CONVERGED, 1, 0)
+        tl.store(value + place * D_MODEL + feature, latent.to(value.dtype.element_ty), mask=inside)
+        tl.store(iterations + place, evaluations.to(tl.int64))
+        tl.store(residuals + place, residual)
+        tl.store(statuses + place, status.to(tl.int8))
+        for layer in range(LAYERS):
+            of_sequence = layer * batch + sequence
+            advance_state(
+                projected + layer * D_IN_PROJ,
+                activated + layer * CHANNELS,
+                windows + of_sequence * (CHANNELS * (D_CONV - 1)),
+                states + of_sequence * (D_INNER * D_STATE),
+                dt_bias + layer * HEADS,
+                A_log + layer * HEADS,
+                D_INNER,
+                CHANNELS,
+                HEAD_SIZE,
+                D_STATE,
+                GROUPS,
+                D_CONV,
+                PADDED_WINDOW,
+                BLOCK_ROWS,
+                BLOCK_COLUMNS,
+            )
+        tl.debug_barrier()

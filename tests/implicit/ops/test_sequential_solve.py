@@ -1,0 +1,374 @@
+"""The fused sequential solve against the plain loop in float64: on a GPU, else in Triton's interpreter."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from automata.errors import InputError
+from implicit.fixed_point import Anderson, DampedPicard, Status, Stopping
+from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
+from implicit.model import ImplicitMamba2, ImplicitMamba2Config, SequenceSolution
+from implicit.modes import Recurrence
+from implicit.modes.fused import request_of, self_map_of
+from implicit.ops.sequential_solve import sequential_solve
+from implicit.run_dir import load_run
+from theory.transition import State
+
+pytestmark = pytest.mark.usefixtures("poisoned_memory")
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SMALL = {"d_model": 8, "d_state": 4, "head_size": 4, "residual": False, "rtol": 1e-2, "max_iterations": 12}
+
+
+def random_model(seed: int = 0, **sizes: Any) -> ImplicitMamba2:
+    """A model that converges in a few iterations, with no weight of its norms and skips at its initial 1."""
+    torch.manual_seed(seed)
+    model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=5, output_size=3, **{**SMALL, **sizes}))
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "norm" in name or name.endswith(".D"):
+                weight.add_(0.3 * torch.randn_like(weight))
+            if name.endswith("in_proj.weight"):
+                weight.mul_(0.1)
+    model.sequential_backend = "triton"
+    return model.to(DEVICE)
+
+
+def in_float64(model: ImplicitMamba2) -> ImplicitMamba2:
+    exact = ImplicitMamba2(model.config)
+    exact.load_state_dict(model.state_dict())
+    exact.sequential_backend = "loop"
+    return exact.double().to(DEVICE)
+
+
+def random_tokens(batch: int, length: int) -> torch.Tensor:
+    return torch.randint(5, (batch, length), generator=torch.Generator().manual_seed(2)).to(DEVICE)
+
+
+def random_state(model: ImplicitMamba2, batch: int) -> State:
+    generator = torch.Generator().manual_seed(3)
+    return {
+        name: torch.randn(zero.shape, generator=generator).to(DEVICE, zero.dtype)
+        for name, zero in model.init_state(batch).items()
+    }
+
+
+def arguments(batch: int = 2, length: int = 3, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
+    """Everything that `sequential_solve` takes."""
+    model = random_model().to(dtype)
+    cells = model._cells()
+    state = model.init_state(batch)
+    with torch.no_grad():
+        self_map = self_map_of(cells, [model.mixer_norms[0]], model.latent_norm, residual=False)  # type: ignore[list-item]
+    for weight in self_map.weights.values():
+        weight.requires_grad_(False)
+    return {
+        "self_map": self_map,
+        "injections": torch.zeros(1, batch, length, cells[0].d_in_proj, dtype=dtype, device=DEVICE),
+        "start": torch.ones(batch, length, 8, dtype=dtype, device=DEVICE),
+        "windows": state["conv.0"][None],
+        "states": state["ssm.0"][None],
+        "solver": DampedPicard(),
+        "stopping": Stopping(rtol=1e-2),
+    }
+
+
+@torch.no_grad()
+def solved_by_both(
+    model: ImplicitMamba2, batch: int, length: int, start: torch.Tensor | None = None, **stopping: Any
+) -> tuple[SequenceSolution, SequenceSolution]:
+    """The kernel's solution and the loop's, from a random state and start; and that the counts are fair."""
+    tokens, state = random_tokens(batch, length), random_state(model, batch)
+    if start is None:
+        start = random_start(batch, length, model)
+    options = {"rtol": 1e-2, "max_iterations": 12, **stopping}
+    found = model.solve(tokens, "sequential", state=state, start=start, stopping=Stopping(**options))
+    exact = in_float64(model)
+    given: dict[str, Any] = {"state": {k: v.double() for k, v in state.items()}, "start": start.double()}
+    expected = exact.solve(tokens, "sequential", stopping=Stopping(**options), **given)
+    for factor in (0.98, 1.02):  # far more than float32 rounding changes a residual of 1e-2
+        near = Stopping(**{**options, "rtol": factor * options["rtol"]})
+        others = exact.solve(tokens, "sequential", stopping=near, **given)
+        assert torch.equal(others.iterations, expected.iterations), "residuals too near to the tolerance"
+    return found, expected
+
+
+def random_start(batch: int, length: int, model: ImplicitMamba2) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(4)
+    return torch.randn(batch, length, model.config.d_model, generator=generator).to(DEVICE)
+
+
+def assert_equal(found: SequenceSolution, expected: SequenceSolution, tolerance: float) -> None:
+    assert found.status.tolist() == expected.status.tolist()
+    assert found.iterations.tolist() == expected.iterations.tolist()
+    pairs = {
+        "latents": (found.latents, expected.latents),
+        "logits": (found.logits, expected.logits),
+        **{name: (tensor, expected.state[name]) for name, tensor in found.state.items()},
+    }
+    for name, (result, reference) in pairs.items():
+        assert result.shape == reference.shape, name
+        if result.numel():  # a convolution of width 1 has no window
+            error = (result.double() - reference).abs().max() / reference.abs().max()
+            assert error <= tolerance, f"{name}: {error:.1e}"
+    # A residual is a difference of latents, with their rounding.
+    error = (found.residual.double() - expected.residual).abs().max()
+    assert error <= tolerance * expected.latents.norm(dim=-1).max(), f"residual: {error:.1e}"
+
+
+# Sums of at most 144 products and a dozen iterations that contract: some 30 roundings of 6e-8.
+FLOAT32 = 2e-6
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {},
+        {"residual": True, "d_conv": 3},
+        {"d_model": 24, "head_size": 8, "d_state": 5, "groups": 2, "d_conv": 1},
+        {"d_model": 12, "head_size": 8, "groups": 3, "layers": 2, "d_conv": 2, "residual": True},
+        {"layers": 3, "d_conv": 6, "damping": 1.0},
+        {"d_model": 5, "expand": 3, "head_size": 3, "d_state": 1},
+    ],
+    ids=str,
+)
+def test_it_equals_the_plain_loop_in_float64(sizes: dict[str, Any]) -> None:
+    found, expected = solved_by_both(random_model(**sizes), batch=2, length=2)
+    assert_equal(found, expected, FLOAT32)
+
+
+def test_matrices_of_several_tiles() -> None:
+    """Of 128 rows by 128 columns: d_in_proj is 434, d_inner 144, d_state 65."""
+    model = random_model(d_model=72, head_size=9, d_state=65)
+    found, expected = solved_by_both(model, batch=1, length=2, rtol=0.1)
+    assert_equal(found, expected, FLOAT32)
+
+
+@pytest.mark.parametrize("name", ["parity", "s5-generators"])
+@torch.no_grad()
+def test_trained_models_are_solved_as_by_the_loop(name: str) -> None:
+    model = load_run(name).model.to(DEVICE)
+    assert isinstance(model, ImplicitMamba2)
+    model.sequential_backend = "triton"
+    tokens = random_tokens(1, 3) % model.config.vocabulary_size
+    found = model.solve(tokens, "sequential", stopping=Stopping(rtol=2e-3))
+    expected, *near = (
+        in_float64(model).solve(tokens, "sequential", stopping=Stopping(rtol=factor * 2e-3))
+        for factor in (1, 0.98, 1.02)
+    )
+    assert all(torch.equal(other.iterations, expected.iterations) for other in near)
+    assert found.converged.all()
+    assert_equal(found, expected, FLOAT32)
+    assert torch.equal(found.logits.argmax(-1), expected.logits.argmax(-1))
+
+
+def test_atol_counts_too() -> None:
+    found, expected = solved_by_both(random_model(), batch=1, length=2, rtol=1e-3, atol=0.05)
+    assert_equal(found, expected, FLOAT32)
+    assert (found.residual > 1e-3 * found.latents.norm(dim=-1)).all()
+
+
+@torch.no_grad()
+def test_the_limit_ends_a_token_and_takes_convergence_from_those_after_it() -> None:
+    model = random_model()
+    fixed_points = in_float64(model).solve(
+        random_tokens(2, 2),
+        "sequential",
+        state={name: tensor.double() for name, tensor in random_state(model, 2).items()},
+        stopping=Stopping(rtol=1e-6),
+    )
+    start = fixed_points.latents.float()
+    start[1, 0] = 100 * random_start(1, 1, model)[0, 0]
+    found, expected = solved_by_both(model, 2, 2, start, max_iterations=4)
+    assert_equal(found, expected, FLOAT32)
+    assert found.status.tolist() == [[Status.CONVERGED] * 2, [Status.MAX_ITERATIONS] * 2]
+    assert found.iterations[1, 0] == 4
+    assert found.iterations[1, 1] < 4  # within the tolerance, on a left context that is not
+
+
+# The interpreter computes with NumPy, which warns of what a GPU does silently.
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@torch.no_grad()
+def test_a_sequence_that_is_not_finite_stops_alone() -> None:
+    model = random_model()
+    tokens, state = random_tokens(3, 2), random_state(model, 3)
+    expected = model.solve(tokens, "sequential", state=state)
+    state["ssm.0"] = state["ssm.0"].clone()
+    state["ssm.0"][1, 0, 0, 0] = torch.inf
+    found = model.solve(tokens, "sequential", state=state)
+    assert found.status[1].tolist() == [Status.NON_FINITE] * 2
+    assert found.iterations[1].tolist() == [1, 1]
+    assert not found.residual[1].isfinite().any()
+    assert found.latents[1].isfinite().all()  # the last iterate, never the image that was not finite
+    for name in ("latents", "iterations", "residual", "status", "logits"):
+        assert torch.equal(getattr(found, name)[[0, 2]], getattr(expected, name)[[0, 2]]), name
+    model.sequential_backend = "loop"
+    assert torch.equal(model.solve(tokens, "sequential", state=state).status, found.status)
+
+
+@torch.no_grad()
+def test_a_sequence_does_not_see_the_others_of_its_batch() -> None:
+    given = arguments(3, 2)
+    given["injections"] = torch.randn(given["injections"].shape, device=DEVICE)
+    together = sequential_solve(**given)
+    assert len(set(together.iterations.flatten().tolist())) > 1  # they stop at different times
+    own = {
+        "start": given["start"][1:2],
+        **{name: given[name][:, 1:2] for name in ("injections", "windows", "states")},
+    }
+    alone = sequential_solve(**{**given, **own})
+    for result, expected in zip(alone[:4], together[:4], strict=True):
+        assert torch.equal(result, expected[1:2])
+    for result, expected in zip(alone[4:], together[4:], strict=True):
+        assert torch.equal(result, expected[:, 1:2])
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@torch.no_grad()
+def test_steps_continue_the_sequence_and_leave_what_they_are_given(layers: int) -> None:
+    model = random_model(layers=layers)
+    tokens, state = random_tokens(2, 2), random_state(model, 2)
+    kept = {name: tensor.clone() for name, tensor in state.items()}
+    whole = model.solve(tokens, "sequential", state=state)
+    for name, tensor in kept.items():
+        assert torch.equal(state[name], tensor)
+    for t in range(2):
+        state, logits = model.step(state, tokens[:, t])
+        # The injections of one token are another matrix product than those of two.
+        torch.testing.assert_close(logits, whole.logits[:, t], rtol=1e-5, atol=1e-5)
+    for name, tensor in state.items():
+        torch.testing.assert_close(tensor, whole.state[name], rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+def test_strides_do_not_matter() -> None:
+    model = random_model()
+    tokens, state = random_tokens(2, 1), random_state(model, 2)
+    expected = model.solve(tokens, "sequential", state=state)
+    strided = {"conv.0": state["conv.0"].mT.contiguous().mT, "ssm.0": state["ssm.0"].mT.contiguous().mT}
+    start = torch.zeros(8, 1, 2, device=DEVICE).permute(2, 1, 0)
+    assert torch.equal(
+        model.solve(tokens, "sequential", state=strided, start=start).latents, expected.latents
+    )
+
+
+def test_bfloat16_weights_with_sums_in_float32() -> None:
+    model = random_model().to(torch.bfloat16)
+    tokens = random_tokens(2, 2)
+    with torch.no_grad():
+        found = model.solve(tokens, "sequential")
+        expected = in_float64(model).solve(tokens, "sequential")
+    assert found.latents.dtype == torch.bfloat16
+    assert found.state["conv.0"].dtype == torch.bfloat16
+    assert found.state["ssm.0"].dtype == torch.float32
+    assert found.converged.all()
+    # The injections, the window and the result are rounded to bfloat16, 4e-3 each.
+    for result, reference in [
+        (found.latents, expected.latents),
+        *((found.state[name], expected.state[name]) for name in found.state),
+    ]:
+        assert (result.double() - reference).abs().max() <= 2e-2 * reference.abs().max()
+
+
+def zeros(*shape: int, **options: Any) -> torch.Tensor:
+    return torch.zeros(shape, device=options.pop("device", DEVICE), **options)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"start": zeros(0, 3, 8)},
+            r"start has shape \(0, 3, 8\); give \[batch, length, d_model\], at least",
+        ),
+        (
+            {"start": zeros(2, 0, 8)},
+            r"start has shape \(2, 0, 8\); give \[batch, length, d_model\], at least",
+        ),
+        ({"start": zeros(2, 3, 9)}, r"start has shape \(2, 3, 9\); .* it must be \(2, 3, 8\)"),
+        ({"states": zeros(1, 2, 4, 4, 5)}, r"states has shape .* it must be \(1, 2, 4, 4, 4\)"),
+        ({"windows": zeros(1, 2, 24, 4)}, r"windows has shape .* it must be \(1, 2, 24, 3\)"),
+        ({"injections": zeros(1, 2, 2, 44)}, r"injections has shape .* it must be \(1, 2, 3, 44\)"),
+        (
+            {"states": zeros(1, 2, 4, 4, 4, dtype=torch.float64)},
+            "states is torch.float64; cast it to torch.float32, which goes with the weights",
+        ),
+        (
+            {"start": zeros(2, 3, 8, dtype=torch.bfloat16)},
+            "start is torch.bfloat16; cast it to torch.float32, which goes with the weights",
+        ),
+        (
+            {"start": zeros(2, 3, 8, device="meta")},
+            "start is on meta and the weights on .*; move both to one",
+        ),
+        (
+            {"start": zeros(2, 3, 8, requires_grad=True)},
+            r"a gradient is wanted, and the kernel computes none; solve under torch.no_grad\(\)",
+        ),
+    ],
+    ids=[
+        "no sequence",
+        "no token",
+        "start",
+        "states",
+        "windows",
+        "injections",
+        "float64",
+        "bfloat16",
+        "meta",
+        "grad",
+    ],
+)
+def test_bad_requests_are_refused_with_the_remedy(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        sequential_solve(**{**arguments(), **changes})
+
+
+def test_other_dtypes_are_refused() -> None:
+    with pytest.raises(InputError, match=r"the weights are torch.float64; cast them to torch.float32 or"):
+        sequential_solve(**arguments(dtype=torch.float64))
+
+
+def test_on_a_cpu_auto_is_the_loop() -> None:
+    model = random_model().cpu()
+    model.sequential_backend = "auto"
+    with torch.no_grad():
+        solution = model.solve(random_tokens(1, 2).cpu(), "sequential")
+    assert torch.equal(solution.evaluations, solution.iterations + 1)  # the loop's one more for the state
+
+
+@pytest.mark.parametrize(
+    ("solver", "gradient", "iteration"),
+    [
+        (DampedPicard(0.7), Phantom(), "DampedPicard"),
+        (DampedPicard(0.7), Implicit(), "DampedPicard"),
+        (Anderson(), Phantom(), "Anderson"),
+        (DampedPicard(0.7), Unrolled(2), "Unrolled"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_asked_of_the_kernel(
+    solver: DampedPicard | Anderson, gradient: GradientRule, iteration: str
+) -> None:
+    model = random_model()
+    recurrence: Recurrence = model._recurrence(random_tokens(1, 1), None)
+    start = torch.zeros(1, 1, 8, device=DEVICE)
+    cell = model._cells()[0]
+    request = request_of(cell, model.parameters(), recurrence, solver, gradient, start)
+    assert (request.iteration, request.differentiated) == (iteration, True)
+    with torch.no_grad():
+        assert not request_of(cell, model.parameters(), recurrence, solver, gradient, start).differentiated
+    with pytest.raises(InputError, match="backend 'triton' cannot run this"):
+        model.solve(random_tokens(1, 1), "sequential", solver=solver, gradient=gradient)
+
+
+def test_one_weight_that_is_trained_is_enough_for_a_gradient_to_be_wanted() -> None:
+    model = random_model(layers=2)
+    model.requires_grad_(False)
+    assert not model.solve(random_tokens(1, 1), "sequential").latents.requires_grad
+    model.latent_norm.weight.requires_grad_(True)
+    with pytest.raises(InputError, match="a gradient is wanted, and the kernel computes none"):
+        model.solve(random_tokens(1, 1), "sequential")
+    model.sequential_backend = "loop"
+    assert model.solve(random_tokens(1, 1), "sequential").latents.requires_grad
