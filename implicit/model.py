@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from automata.errors import InputError, unknown_name
 from implicit.cells import CellState, Mamba2Cell, RMSNorm
-from implicit.cells.mamba2_derivative import output_derivative
+from implicit.cells.mamba2_derivative import output_with_derivative
 from implicit.fixed_point import (
     DampedPicard,
     FixedPointProblem,
@@ -333,10 +333,9 @@ class ImplicitMamba2(SequenceModel):
         )
         for layer, (mixer, norm) in enumerate(zip(self._cells(), self._norms(), strict=True)):
             before = CellState(state[f"conv.{layer}"], state[f"ssm.{layer}"])
-            inputs = norm(stream)
-            gained = output_derivative(mixer, inputs, before, injections[layer])
-            along = self._add(along, gained @ norm.push_forward(stream, along))
-            stream = self._add(stream, mixer.step(inputs, before, injections[layer])[0])
+            output, slope = output_with_derivative(mixer, norm(stream), before, injections[layer])
+            along = self._add(along, slope @ norm.push_forward(stream, along))
+            stream = self._add(stream, output)
         return self.latent_norm.push_forward(stream, along)
 
     def _add(self, stream: Tensor, output: Tensor) -> Tensor:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from implicit.modes.recurrence import Inputs, Recurrence
     from theory.transition import State
 
-TOKENS_AT_ONCE = 128
-"""Tokens whose derivatives are computed together: what they take on the way should stay in the cache."""
+MAX_CHUNK_ENTRIES = 2**18
+"""The most entries of ∂zΦ that are computed together: what they take on the way should stay in the cache."""
 
 
 @torch.no_grad()
@@ -100,8 +100,9 @@ def _factors(recurrence: "Recurrence", latent: Tensor, before: "State") -> tuple
     factors = flat.new_empty(len(flat), features, features)
     pivots = torch.empty(len(flat), features, dtype=torch.int32, device=flat.device)
     identity = torch.eye(features, dtype=flat.dtype, device=flat.device)
-    for start in range(0, len(flat), TOKENS_AT_ONCE):
-        part = slice(start, start + TOKENS_AT_ONCE)
+    count = max(1, MAX_CHUNK_ENTRIES // features**2)
+    for start in range(0, len(flat), count):
+        part = slice(start, start + count)
         here = [tensor[part] for tensor in inputs], {name: tensor[part] for name, tensor in states.items()}
         if recurrence.derivative is None:
             slope = _by_rows(recurrence, flat[part], *here)
