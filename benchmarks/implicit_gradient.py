@@ -23,7 +23,7 @@ SIZES = (  # run, sequences, length, turns
     ("parity", 64, 32, 5),
     ("parity", 64, 128, 3),
     ("s5-generators", 96, 24, 3),
-    ("s5-generators", 16, 128, 2),
+    ("s5-generators", 16, 128, 3),
 )
 TOLERANCE = 1e-3
 """What the gradients may differ by: an adjoint iterated to 1e-5, with the errors that tokens hand on."""
