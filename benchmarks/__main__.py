@@ -24,6 +24,7 @@ from automata.errors import InputError, unknown_name
 from benchmarks import (
     fixed_point_modes,
     gradient_memory,
+    implicit_gradient,
     jacobians,
     mamba2_cell,
     solvers,
@@ -47,6 +48,7 @@ BENCHMARKS = {
         ssd_scan,
         mamba2_cell,
         gradient_memory,
+        implicit_gradient,
         torchdeq_solvers,
         fixed_point_modes,
         jacobians,

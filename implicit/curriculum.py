@@ -30,6 +30,10 @@ from implicit.modes import Windowed
 
 PhaseName = Literal["bounded", "free"]
 
+TRAINING_WINDOWS = Windowed(width=8, sweeps=6, block=None, precision=1)
+"""Windows of the free phase. What is left to the tolerance of training gains nothing from a solve that is
+verified and tightened; batches keep the calls of narrow windows large (figures in docs/solvers.md)."""
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -135,6 +139,5 @@ class Curriculum(BaseModel):
         stopping = Stopping(rtol=self.free_rtol, max_iterations=self.free_max_iterations)
         carried_share = self.carried_share if step > self.carried_after else 0.0
         gradient = Phantom(self.phantom_steps, self.phantom_damping)
-        # What is left to the tolerance of training gains nothing from a solve that is verified and tightened.
-        mode = Windowed(block=None, precision=1) if self.free_mode == "windowed" else self.free_mode
+        mode = TRAINING_WINDOWS if self.free_mode == "windowed" else self.free_mode
         return Phase("free", length, gradient, stopping, self.contraction_weight, carried_share, mode)

@@ -6,10 +6,12 @@ With z* = Φ(z*, θ), the implicit function theorem gives dz*/dθ = (I − ∂z�
 - `Phantom`: solve without gradient, then differentiate k damped steps from the solution. With damping τ this
   is the Neumann series τ Σ_{i<k} ((1−τ) I + τ ∂zΦ)^i ∂θΦ, which tends to the implicit gradient as k grows
   wherever the damped iteration contracts.
-- `Implicit`: solve the adjoint system v = g + (∂zΦ)ᵀ v, then back-propagate v through one evaluation of Φ.
+- `Implicit`: solve the adjoint system v = g + (∂zΦ)ᵀ v, then back-propagate v through one evaluation of Φ;
+  iterated here, solved without iterating by `implicit.factored_gradient`.
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -236,32 +238,63 @@ class Implicit:
         leaf = solution.value.detach().requires_grad_()
         image = problem.function(leaf)
 
-        def solve_adjoint(gradient: Tensor | None) -> Tensor | None:
-            if gradient is None:  # what autograd passes for an undefined gradient
-                return None
-            if torch.is_grad_enabled():  # v would be taken for a constant
-                raise InputError(
-                    "create_graph is True; Implicit has first derivatives only, use Unrolled for more"
-                )
-
-            def adjoint(v: Tensor) -> Tensor:
-                # A Φ that ignores z has no gradient in it: Jᵀ v = 0.
-                transposed = torch.autograd.grad(image, leaf, v, retain_graph=True, materialize_grads=True)[0]
-                return gradient + transposed
-
+        def adjoint_of(gradient: Tensor) -> Tensor:
             backward = solve(
-                FixedPointProblem(adjoint, _ADJOINT_DEPENDENCE[problem.dependence]),
+                FixedPointProblem(
+                    lambda v: gradient + transposed_product(image, leaf, v),
+                    _ADJOINT_DEPENDENCE[problem.dependence],
+                ),
                 self.solver or solver,
                 self.stopping or stopping,
                 gradient,
             )
             if not bool(backward.converged.all()):
                 message = f"the implicit gradient is not exact: {backward.message()}"
-                warnings.warn(message, NotConvergedWarning, stacklevel=2)
+                warnings.warn(message, NotConvergedWarning, stacklevel=3)
             return backward.value
 
-        # The hook must not see the backward passes of the adjoint itself, so it sits on a view of the image.
-        attached = image.view_as(image)
-        if attached.requires_grad:
-            attached.register_hook(solve_adjoint)
-        return replace(solution, value=attached)
+        return replace(solution, value=with_adjoint(image, adjoint_of))
+
+
+def transposed_product(image: Tensor, leaf: Tensor, v: Tensor) -> Tensor:
+    """Return Jᵀ v with J the derivative of the image in the leaf, once more for every call.
+
+    Example:
+        >>> leaf = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> transposed_product(leaf.square(), leaf, torch.ones(2))
+        tensor([2., 4.])
+    """
+    # A Φ that ignores z has no gradient in it: Jᵀ v = 0.
+    return torch.autograd.grad(image, leaf, v, retain_graph=True, materialize_grads=True)[0]
+
+
+def with_adjoint(image: Tensor, adjoint_of: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return the image so that a gradient g that comes back to it goes on as v, the solution of the adjoint.
+
+    Args:
+        image: Φ(z*), differentiable in the parameters.
+        adjoint_of: g ↦ v.
+
+    Raises:
+        InputError: in a backward pass with ``create_graph=True``.
+
+    Example:
+        >>> b = torch.ones(1, requires_grad=True)
+        >>> with_adjoint(3 * b, lambda g: 2 * g).sum().backward(); b.grad
+        tensor([6.])
+    """
+
+    def solve_adjoint(gradient: Tensor | None) -> Tensor | None:
+        if gradient is None:  # what autograd passes for an undefined gradient
+            return None
+        if torch.is_grad_enabled():  # v would be taken for a constant
+            raise InputError(
+                "create_graph is True; Implicit has first derivatives only, use Unrolled for more"
+            )
+        return adjoint_of(gradient)
+
+    # The hook must not see the backward passes of the adjoint itself, so it sits on a view of the image.
+    attached = image.view_as(image)
+    if attached.requires_grad:
+        attached.register_hook(solve_adjoint)
+    return attached

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
+import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from automata.errors import InputError, unknown_name
 from implicit.cells import CellState, Mamba2Cell, RMSNorm
+from implicit.cells.mamba2_derivative import output_with_derivative
 from implicit.fixed_point import (
     DampedPicard,
     FixedPointProblem,
@@ -284,6 +286,9 @@ class ImplicitMamba2(SequenceModel):
     def _cells(self) -> list[Mamba2Cell]:
         return [mixer for mixer in self.mixers if isinstance(mixer, Mamba2Cell)]
 
+    def _norms(self) -> list[RMSNorm]:
+        return [norm for norm in self.mixer_norms if isinstance(norm, RMSNorm)]
+
     def _inject(self, tokens: Tensor) -> list[Tensor]:
         """Every layer's injection, ``[batch, length, d_in_proj]``; it does not change over iterations."""
         embedded = self.embedding_norm(self.embedding(tokens))
@@ -291,7 +296,9 @@ class ImplicitMamba2(SequenceModel):
 
     def _recurrence(self, tokens: Tensor, state: State | None) -> Recurrence:
         before = self.init_state(len(tokens)) if state is None else state
-        return Recurrence(self._inject(tokens), before, self._sweep, self._advance, self._states)
+        return Recurrence(
+            self._inject(tokens), before, self._sweep, self._advance, self._states, self._derivative
+        )
 
     def _solve_sequentially(
         self,
@@ -349,6 +356,19 @@ class ImplicitMamba2(SequenceModel):
             if layer + 1 < len(self.mixers):
                 stream = self._add(stream, mixer(norm(stream), injections[layer], before)[0])
         return states
+
+    def _derivative(self, latent: Tensor, injections: Inputs, state: State) -> Tensor:
+        """∂zΦ of single tokens, the states before them held fixed, ``[batch, d_model, d_model]``."""
+        stream = latent
+        along = torch.eye(latent.shape[-1], dtype=latent.dtype, device=latent.device).expand(
+            len(latent), -1, -1
+        )
+        for layer, (mixer, norm) in enumerate(zip(self._cells(), self._norms(), strict=True)):
+            before = CellState(state[f"conv.{layer}"], state[f"ssm.{layer}"])
+            output, slope = output_with_derivative(mixer, norm(stream), before, injections[layer])
+            along = self._add(along, slope @ norm.push_forward(stream, along))
+            stream = self._add(stream, output)
+        return self.latent_norm.push_forward(stream, along)
 
     def _add(self, stream: Tensor, output: Tensor) -> Tensor:
         return stream + output if self.config.residual else output

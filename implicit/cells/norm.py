@@ -25,6 +25,17 @@ class RMSNorm(nn.Module):
         """Normalise ``[..., features]``."""
         return _normalised(x, self.epsilon) * self.weight
 
+    def push_forward(self, x: Tensor, along: Tensor) -> Tensor:
+        """Return the derivative at x applied to columns: weight · r (v − x r² mean(x v)), r the factor of x.
+
+        Args:
+            x: ``[..., features]``.
+            along: columns v, ``[..., features, columns]``.
+        """
+        factor = torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + self.epsilon)
+        means = (x[..., None, :] @ along) / x.shape[-1]  # [..., 1, columns]
+        return (along - (x * factor.square())[..., None] * means) * (self.weight * factor)[..., None]
+
 
 class GatedRMSNorm(nn.Module):
     """RMSNorm(x · silu(gate)) · weight, normalised within each group of features: the norm inside Mamba-2.

@@ -38,6 +38,8 @@ class FixedPointProblem:
     Attributes:
         function: Φ, mapping ``[batch, tokens, features]`` to the same shape; sequences must not mix.
         dependence: which tokens a token's image depends on.
+        solve_adjoint: (z, g) ↦ v, which solves v = g + (∂zΦ)ᵀ v at z without iterating; None where the
+            problem does not offer that.
 
     Example:
         >>> import torch
@@ -48,6 +50,7 @@ class FixedPointProblem:
 
     function: Callable[[Tensor], Tensor]
     dependence: Dependence = Dependence.OWN
+    solve_adjoint: Callable[[Tensor, Tensor], Tensor] | None = None
 
 
 class Solver(Protocol):

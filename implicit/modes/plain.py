@@ -3,10 +3,9 @@
 import torch
 from torch import Tensor
 
-from implicit.fixed_point import FixedPointProblem, Solution, Solver, Stopping
+from implicit.fixed_point import Solution, Solver, Stopping
 from implicit.gradients import GradientRule
 from implicit.modes.recurrence import ModeResult, Recurrence
-from theory.transition import State
 
 
 def solve_simultaneously(
@@ -70,11 +69,8 @@ def solve_sequentially(
     reached = torch.ones(len(start), 1, dtype=torch.bool, device=start.device)
     for t in range(start.shape[1]):
         inputs = [tensor[:, t] for tensor in recurrence.inputs]
-
-        def self_map(latent: Tensor, inputs: list[Tensor] = inputs, state: State = state) -> Tensor:
-            return recurrence.advance(latent[:, 0], inputs, state)[0][:, None]
-
-        solution = gradient.solve(FixedPointProblem(self_map), solver, stopping, start[:, t : t + 1])
+        problem = recurrence.token_problem(inputs, state)
+        solution = gradient.solve(problem, solver, stopping, start[:, t : t + 1])
         state = recurrence.advance(solution.value[:, 0], inputs, state)[1]
         solutions.append(solution.after(reached))
         reached = solutions[-1].converged

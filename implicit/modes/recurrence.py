@@ -1,12 +1,14 @@
 """What a mode needs of a model, and what it returns."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from torch import Tensor
 
 from implicit.fixed_point import Dependence, FixedPointProblem, Solution
+from implicit.modes.adjoint import solve_adjoint
 from theory.transition import State
 
 Inputs: TypeAlias = list[Tensor]
@@ -27,6 +29,8 @@ class Recurrence:
         advance: Φ and G of one token; latents ``[batch, features]``, inputs ``[batch, …]``.
         states: the state before every one of consecutive tokens and after the last, each tensor
             ``[batch, tokens + 1, …]``; takes what `sweep` takes.
+        derivative: ∂zΦ of single tokens, their states held fixed, ``[batch, features, features]``; takes what
+            `advance` takes. By automatic differentiation of that if None.
 
     Example:
         The running sum h' = h + z with Φ(z; h, x) = x / 2 + z / 2, whose fixed point is z = x.
@@ -48,10 +52,23 @@ class Recurrence:
     sweep: Map
     advance: Map
     states: Callable[[Tensor, Inputs, State], State]
+    derivative: Callable[[Tensor, Inputs, State], Tensor] | None = None
 
     def problem(self) -> FixedPointProblem:
         """Return the fixed-point problem of all tokens together."""
-        return FixedPointProblem(lambda z: self.sweep(z, self.inputs, self.state)[0], Dependence.CAUSAL)
+        return FixedPointProblem(
+            lambda z: self.sweep(z, self.inputs, self.state)[0],
+            Dependence.CAUSAL,
+            solve_adjoint=partial(solve_adjoint, self),
+        )
+
+    def token_problem(self, inputs: Inputs, state: State) -> FixedPointProblem:
+        """Return the fixed-point problem of one token, given its inputs and the state before it."""
+        alone = replace(self, inputs=[tensor[:, None] for tensor in inputs], state=state)
+        return FixedPointProblem(
+            lambda z: self.advance(z[:, 0], inputs, state)[0][:, None],
+            solve_adjoint=partial(solve_adjoint, alone),
+        )
 
 
 class ModeResult(NamedTuple):

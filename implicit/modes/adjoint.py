@@ -1,0 +1,122 @@
+"""The adjoint system of the implicit gradient over a whole sequence, solved exactly in one backward pass.
+
+With J the derivative of all images in all latents, the implicit gradient needs v with (I − J)ᵀ v = g. An
+image depends on its own latent and, through the state, on earlier ones: J is block triangular, and no block
+outside its diagonal needs to be formed. From the last token to the first, with λ_t the adjoint of the state
+after token t and all derivatives at the fixed point,
+
+    v_t = (I − ∂zΦ_t)^{-T} (g_t + ∂zG_tᵀ λ_t)          λ_{t−1} = ∂sG_tᵀ λ_t + ∂sΦ_tᵀ v_t
+
+so that λ is to this pass what the state is to the sequential mode, and nothing is iterated.
+"""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from implicit.modes.recurrence import Inputs, Recurrence
+    from theory.transition import State
+
+MAX_CHUNK_ENTRIES = 2**18
+"""The most entries of ∂zΦ that are computed together: what they take on the way should stay in the cache."""
+
+
+@torch.no_grad()
+def solve_adjoint(recurrence: "Recurrence", latent: Tensor, gradient: Tensor) -> Tensor:
+    """Return v with v = g + Jᵀ v, J the derivative of the images of all tokens in the latents of all tokens.
+
+    A token whose I − ∂zΦ is singular gets a v that is not finite, and so do the tokens before it.
+
+    Args:
+        recurrence: Φ and G.
+        latent: z, where to differentiate, ``[batch, tokens, features]``.
+        gradient: g, of the same shape.
+
+    Returns:
+        v, of the same shape. The memory is that of the states of all tokens and of one matrix a token.
+
+    Source:
+        Bai et al. 2019, "Deep Equilibrium Models", arXiv 1909.01377, Theorem 1, for the system; the recursion
+        is back-substitution.
+
+    Example:
+        Φ(z; h, x) = z / 2 + h and h' = h + z: with two tokens J = [[1/2, 0], [1, 1/2]].
+
+        >>> from implicit.modes import Recurrence
+        >>> recurrence = Recurrence(
+        ...     [torch.zeros(1, 2, 1)], {"h": torch.zeros(1, 1)},
+        ...     sweep=lambda z, x, s: (z / 2 + z.cumsum(1) - z, {"h": s["h"] + z.sum(1)}),
+        ...     advance=lambda z, x, s: (z / 2 + s["h"], {"h": s["h"] + z}),
+        ...     states=lambda z, x, s: {"h": torch.cat([s["h"][:, None], s["h"][:, None] + z.cumsum(1)], 1)},
+        ... )
+        >>> solve_adjoint(recurrence, torch.zeros(1, 2, 1), torch.ones(1, 2, 1)).flatten().tolist()
+        [6.0, 2.0]
+    """
+    states = recurrence.states(latent, recurrence.inputs, recurrence.state)
+    before = {name: tensor[:, :-1] for name, tensor in states.items()}
+    factors, pivots = _factors(recurrence, latent, before)
+    solution = torch.empty_like(gradient)
+    adjoint: list[Tensor] | None = None  # λ, None for zero
+    for t in reversed(range(latent.shape[1])):
+        inputs = [tensor[:, t] for tensor in recurrence.inputs]
+        with torch.enable_grad():
+            leaf = latent[:, t].detach().requires_grad_()
+            state = {name: tensor[:, t].detach().requires_grad_() for name, tensor in before.items()}
+            image, after = recurrence.advance(leaf, inputs, state)
+        results, given = [image], [gradient[:, t]]
+        if adjoint is not None:
+            results += [after[name] for name in state]
+            given[0] = given[0] + _transposed(results[1:], [leaf], adjoint)[0]
+            given += adjoint
+        given[0] = torch.linalg.lu_solve(factors[:, t], pivots[:, t], given[0][..., None], adjoint=True)[
+            ..., 0
+        ]
+        solution[:, t] = given[0]
+        adjoint = _transposed(results, list(state.values()), given)
+    return solution
+
+
+def _transposed(results: list[Tensor], leaves: list[Tensor], given: list[Tensor]) -> list[Tensor]:
+    """The transposed derivative of the results in the leaves, applied to what is given."""
+    dependent = [(result, v) for result, v in zip(results, given, strict=True) if result.requires_grad]
+    if not dependent:
+        return [torch.zeros_like(leaf) for leaf in leaves]
+    outputs, products = zip(*dependent, strict=True)
+    return list(
+        torch.autograd.grad(
+            outputs, leaves, products, retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+    )
+
+
+def _factors(recurrence: "Recurrence", latent: Tensor, before: "State") -> tuple[Tensor, Tensor]:
+    """The LU factors of I − ∂zΦ at every token, ``[batch, tokens, features, features]``, and their pivots."""
+    batch, tokens, features = latent.shape
+    flat = latent.flatten(0, 1)
+    inputs = [tensor.flatten(0, 1) for tensor in recurrence.inputs]
+    states = {name: tensor.flatten(0, 1) for name, tensor in before.items()}
+    factors = flat.new_empty(len(flat), features, features)
+    pivots = torch.empty(len(flat), features, dtype=torch.int32, device=flat.device)
+    identity = torch.eye(features, dtype=flat.dtype, device=flat.device)
+    count = max(1, MAX_CHUNK_ENTRIES // features**2)
+    for start in range(0, len(flat), count):
+        part = slice(start, start + count)
+        here = [tensor[part] for tensor in inputs], {name: tensor[part] for name, tensor in states.items()}
+        if recurrence.derivative is None:
+            slope = _by_rows(recurrence, flat[part], *here)
+        else:
+            slope = recurrence.derivative(flat[part], *here)
+        factors[part], pivots[part], _ = torch.linalg.lu_factor_ex(identity - slope)
+    return factors.unflatten(0, (batch, tokens)), pivots.unflatten(0, (batch, tokens))
+
+
+def _by_rows(recurrence: "Recurrence", latent: Tensor, inputs: "Inputs", state: "State") -> Tensor:
+    """∂zΦ of single tokens, ``[tokens, features, features]``, a row for each backward pass."""
+    with torch.enable_grad():
+        leaf = latent.detach().requires_grad_()
+        image = recurrence.advance(leaf, inputs, state)[0]
+    identity = torch.eye(image.shape[1], dtype=image.dtype, device=image.device)
+    rows = [_transposed([image], [leaf], [row.expand_as(image)])[0] for row in identity]
+    return torch.stack(rows, dim=1)
