@@ -1,7 +1,7 @@
 """Verify a certificate: ``python -m analysis.check_certificate CERTIFICATE RUN``.
 
-Exit code 0 only if every claim of the certificate is proved again from the run's weights; 1 with the first line
-that fails otherwise; 2 for bad input.
+Exit code 0 only if every claim of the certificate is proved again from the run's weights; 1 with the first
+line that fails otherwise; 2 for bad input.
 """
 
 import hashlib

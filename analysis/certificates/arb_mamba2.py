@@ -1,13 +1,13 @@
-"""The models once more, in FLINT's ball arithmetic, from the stored weights: what the checker computes with.
+"""The models once more, in FLINT's ball arithmetic, from the stored weights: the checker's evaluation.
 
-Nothing here is shared with what made the certificate. Numbers are `flint.arb` of any precision; derivatives are
-matrices worked out by hand layer by layer, where the producer differentiates forward, operation by operation;
-and h' is formed entry by entry, where the producer factors it. With u the normalised stream and the names of
+Nothing here is shared with what made the certificate. Numbers are `flint.arb` of any precision; derivatives
+are matrices worked out by hand for each layer, where the producer differentiates operation by operation; and
+h' is formed entry by entry, where the producer factors it. With u the normalised stream and the names of
 `implicit.cells.mamba2`, one layer is
 
-    p = W_in u + injection        q_c = b_c + Σ_k taps_ck window_ck + tap_c p_c        (x, B, C) = silu(q)
-    Δ = softplus(p_Δ + b_Δ)       h'_pn = a h_pn + Δ x_p B_n,  a = exp(−e^{A_log} Δ)   y_p = Σ_n h'_pn C_n + D x_p
-    v = W_out rms(y silu(gate))
+    p = W_in u + injection          q_c = b_c + Σ_k taps_ck window_ck + tap_c p_c,   (x, B, C) = silu(q)
+    Δ = softplus(p_Δ + b_Δ)         h'_cn = a h_cn + Δ x_c B_n,   a = exp(−e^{A_log} Δ)
+    y_c = Σ_n h'_cn C_n + D x_c     v = W_out rms(y silu(gate))
 """
 
 from collections.abc import Mapping, Sequence
@@ -116,11 +116,13 @@ def rms_norm(x: Vector, slopes: Rows, weight: Vector, groups: int = 1) -> tuple[
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    """What h' is made of: h'_pn = decay_p h_pn + inputs_p B_n, with derivatives; and C, x, gate for the output.
+    """What h'_cn = decay_c h_cn + inputs_c B_n is made of, with derivatives, and C, x, gate for the output.
 
     Attributes:
-        decay, inputs: one a channel, with the derivatives along z and along h of earlier layers.
-        B, C: of each group.
+        decay: one a channel, with the derivatives along z and along h of earlier layers; likewise the others.
+        inputs: Δ x, one a channel.
+        B: of each group.
+        C: of each group.
         x: the convolved channels.
         gate: before its SiLU.
         decays: one a head.
@@ -158,7 +160,7 @@ class ArbLayer:
     def coefficients(
         self, stream: Vector, slopes: Rows, injection: Vector | None, window: Rows
     ) -> Coefficients:
-        """Return what h' is made of. The state h is no argument: of one layer, it cannot depend on its own h."""
+        """Return what h' is made of; the layer's own h is no argument."""
         u, du = rms_norm(stream, slopes, self.norm_before)
         p, dp = apply(self.in_proj, u), times(self.in_proj, du)
         if injection is not None:
@@ -190,9 +192,7 @@ class ArbLayer:
                 decay[0].append(a)
                 decay[1].append(da)
                 inputs[0].append(dt * x[channel])
-                inputs[1].append(
-                    [dt * d + x[channel] * e for d, e in zip(dx[channel], ddt, strict=True)]
-                )
+                inputs[1].append([dt * d + x[channel] * e for d, e in zip(dx[channel], ddt, strict=True)])
         return Coefficients(
             decay,
             inputs,
@@ -231,7 +231,9 @@ class ArbLayer:
                 skip, inputs = self.skip[c * self.heads // self.d_inner], found.inputs[0][c]
                 y.append(value + skip * found.x[0][c])
                 terms = zip(row, found.decay[1][c], found.inputs[1][c], CdB, found.x[1][c], strict=True)
-                dy.append([t + reading * da + BC * di + inputs * cb + skip * dx for t, da, di, cb, dx in terms])
+                dy.append(
+                    [t + reading * da + BC * di + inputs * cb + skip * dx for t, da, di, cb, dx in terms]
+                )
         if place is not None:
             entry, column = place
             channel, n = divmod(entry, d_state)

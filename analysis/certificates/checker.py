@@ -1,8 +1,8 @@
 """Whether a certificate is true: every claim proved again from the weights, at a higher precision.
 
 The theorems behind it are those of `theory.enclosure`; the arithmetic and the evaluation of the model are
-others (`arb_mamba2`), the inverse is recomputed, and the singular value is bounded by a Cholesky decomposition
-in place of a norm. A comparison of balls is true only if it is true of all numbers in them.
+others (`arb_mamba2`), the inverse is computed anew, and the singular value is bounded by a Cholesky
+decomposition in place of a norm. A comparison of balls is true only if it is true of all numbers in them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -80,7 +80,9 @@ class Checker:
         """
         for name, shape in self.shapes.items():
             if name not in pair.state or pair.state[name].size != np.prod(shape):
-                raise RefusedError(f"{line}.state", f"does not hold {name} with {int(np.prod(shape))} numbers")
+                raise RefusedError(
+                    f"{line}.state", f"does not hold {name} with {int(np.prod(shape))} numbers"
+                )
         if pair.token >= len(self.model.embedding):
             raise RefusedError(f"{line}.token", "is not in the alphabet")
         with precision(self.bits):
@@ -102,7 +104,8 @@ class Checker:
             raise RefusedError(f"{line}.working_distance", "has no point to be measured from")
         if pair.elsewhere is not None:
             moved = {
-                name: (others[0].state if name.startswith("ssm") else pair.state)[name] for name in self.shapes
+                name: (others[0].state if name.startswith("ssm") else pair.state)[name]
+                for name in self.shapes
             }
             self.check_claim(pair, pair.elsewhere, self._state(moved, 0.0), f"{line}.elsewhere")
         if pair.range is not None:
@@ -145,7 +148,9 @@ class Checker:
         if claim.contraction is not None:
             power, norm = claim.contraction.power, claim.contraction.norm
             if power & (power - 1) or power > LARGEST_POWER:
-                raise RefusedError(f"{line}.contraction.power", f"is not a power of two up to {LARGEST_POWER}")
+                raise RefusedError(
+                    f"{line}.contraction.power", f"is not a power of two up to {LARGEST_POWER}"
+                )
             product = _identity(size) * (1 - self.model.damping) + A * self.model.damping
             for _ in range(power.bit_length() - 1):
                 product = product * product
@@ -227,7 +232,7 @@ def check(
         RefusedError: naming the first line that fails.
 
     Example:
-        >>> import torch
+        >>> from pathlib import Path
         >>> from analysis.certify import certify
         >>> from analysis.visited_states import sample_sequences
         >>> from automata.tasks import make_task

@@ -8,6 +8,7 @@ import base64
 import binascii
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,21 +30,35 @@ FORMAT = "implicit-ssm certificate of Theorem 1, version 1"
 PRODUCER_PRECISION = 53
 
 STATEMENTS = {
-    "meaning": "The float32 weights are taken as the real numbers that they are, and every operation of the "
-    "model as the exact one on real numbers. h is the SSM state; the convolution window is held fixed.",
-    "existence": "For every state of the box (h within state_radius of the state in the maximum norm; a point "
-    "has none), the self-map has exactly one fixed point within radius of latent (maximum norm), and it lies "
-    "within error of latent.",
-    "invertibility": "On that ball and box, the smallest singular value of I − ∂zΦ is at least singular_value.",
-    "contraction": "Every product of power matrices (1 − τ) I + τ ∂zΦ taken there has a row-sum norm of at most "
-    "norm < 1: in a suitable norm each damped step contracts by norm^(1/power).",
-    "non_diagonal": "At the fixed point the entry (row, column) of ∂h'/∂h, not on the diagonal, lies in the "
-    "interval of entries, one a layer, which excludes zero.",
-    "non_linear": "The same entry, with the h of another pair in place of h, lies in a disjoint interval.",
-    "working_distance": "The latent that the model computes in its own precision and tolerance, from the state "
-    "rounded to it, is within working_distance of the exact fixed point (maximum norm).",
-    "explicit": "h' = decay ⊙ h + drive with decay (one number a head, in its interval) and drive independent "
-    "of h, for every real h: off the diagonal ∂h'/∂h is exactly zero, and each entry is the same at all h.",
+    "meaning": (
+        "The float32 weights are taken as the real numbers that they are, and every operation of the model "
+        "as the exact one on real numbers. h is the SSM state; the convolution window is held fixed."
+    ),
+    "existence": (
+        "For every state of the box (h within state_radius of the state in the maximum norm; a point has "
+        "none), the self-map has exactly one fixed point within radius of latent (maximum norm), and it "
+        "lies within error of latent."
+    ),
+    "invertibility": (
+        "On that ball and box, the smallest singular value of I − ∂zΦ is at least singular_value."
+    ),
+    "contraction": (
+        "Every product of power matrices (1 − τ) I + τ ∂zΦ taken there has a row-sum norm of at most norm <"
+        " 1: in a suitable norm each damped step contracts by norm^(1/power)."
+    ),
+    "non_diagonal": (
+        "At the fixed point the entry (row, column) of ∂h'/∂h, not on the diagonal, lies in the interval of"
+        " entries, one a layer, which excludes zero."
+    ),
+    "non_linear": ("The same entry, with the h of another pair in place of h, lies in a disjoint interval."),
+    "working_distance": (
+        "The latent that the model computes in its own precision and tolerance, from the state rounded to "
+        "it, is within working_distance of the exact fixed point (maximum norm)."
+    ),
+    "explicit": (
+        "h' = decay ⊙ h + drive with decay (one number a head, in its interval) and drive independent of h,"
+        " for every real h: off the diagonal ∂h'/∂h is exactly zero, and each entry is the same at all h."
+    ),
 }
 
 
@@ -198,7 +213,7 @@ class Certificate(_Part):
     arithmetic: Arithmetic
     environment: dict[str, Any]
     seconds: float
-    pairs: list[Pair] | list[ControlPair]
+    pairs: list[Pair | ControlPair]
     summary: dict[str, int]
     sha256: str
 
@@ -218,7 +233,7 @@ def seal(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(unsealed, sort_keys=True).encode()).hexdigest()
 
 
-def summarise(pairs: list[Pair] | list[ControlPair]) -> dict[str, int]:
+def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
     """Return how many pairs each statement is proved of.
 
     Example:
@@ -226,7 +241,10 @@ def summarise(pairs: list[Pair] | list[ControlPair]) -> dict[str, int]:
         {'pairs': 1, 'explicit': 0}
     """
     if any(isinstance(pair, ControlPair) for pair in pairs):
-        return {"pairs": len(pairs), "explicit": sum(getattr(pair, "decay", None) is not None for pair in pairs)}
+        return {
+            "pairs": len(pairs),
+            "explicit": sum(getattr(pair, "decay", None) is not None for pair in pairs),
+        }
     implicit = [pair for pair in pairs if isinstance(pair, Pair)]
     points = [pair.point for pair in implicit if pair.point is not None]
     return {
@@ -279,7 +297,8 @@ def parse_certificate(content: Any) -> Certificate:
     kind = ControlPair if _is_control(content) else Pair
     try:
         pairs = [
-            _validated(kind, pair, f"pairs[{number}]") for number, pair in enumerate(content.get("pairs") or [])
+            _validated(kind, pair, f"pairs[{number}]")
+            for number, pair in enumerate(content.get("pairs") or [])
         ]
         return _validated(Certificate, {**content, "pairs": pairs}, "")
     except TypeError as fault:

@@ -95,8 +95,8 @@ def prove_points(sites: Sites) -> list[Claim | None]:
 def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
     """Prove the same over boxes of states that are as large as bisection finds.
 
-    A box counts if the fixed point exists, is unique and attracting, and no entry's interval holds zero. Within
-    a box the ball of latents is as small as the box allows, so that derivatives are enclosed sharply.
+    A box counts if the fixed point exists, is unique and attracting, and no entry's interval holds zero. In a
+    box the ball of latents is as small as the box allows, so that derivatives are enclosed sharply.
 
     Returns:
         One claim a position, None where there is none, and the radii of the boxes.
@@ -110,7 +110,11 @@ def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
         radii = 2.0 ** -exponents[open_ones].astype(np.float64)
         here = sites[open_ones]
         for index, claim in zip(open_ones, prove(here, _latent_radii(here, radii), radii), strict=True):
-            if claim is not None and claim.contraction is not None and all(a * b > 0 for a, b in claim.entries):
+            if (
+                claim is not None
+                and claim.contraction is not None
+                and all(a * b > 0 for a, b in claim.entries)
+            ):
                 claims[index], largest[index] = claim, exponents[index]
             else:
                 smallest[index] = exponents[index]

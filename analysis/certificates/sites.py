@@ -1,4 +1,4 @@
-"""Where something is to be proved about a run: visited pairs with approximate fixed points, and companions."""
+"""Where something is to be proved about a run: visited pairs, their approximate fixed points, companions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,7 +64,8 @@ def companions(sites: Sites, attempt: int) -> Companions:
         attempt: from 0; the distance falls by half of the candidates from one to the next.
     """
     vectors = np.concatenate(
-        [entry.reshape(len(sites), -1) for name, entry in sites.state.items() if name.startswith("ssm")], axis=1
+        [entry.reshape(len(sites), -1) for name, entry in sites.state.items() if name.startswith("ssm")],
+        axis=1,
     )
     pairs = np.arange(len(sites))
     for position, token in enumerate(sites.tokens):
@@ -88,7 +89,7 @@ def working_latents(model: ImplicitMamba2, sites: Sites) -> Array:
 
 @torch.no_grad()
 def _fixed_points(model: object, tokens: NDArray[np.int64], state: dict[str, Array]) -> Array:
-    """Fixed points by the model's iteration in float64 and Newton steps; the last iterate where there is none."""
+    """Fixed points by iteration in float64 and Newton steps; the last iterate where there is none."""
     assert isinstance(model, ImplicitMamba2)
     precise = in_double_precision(model)
     assert isinstance(precise, ImplicitMamba2)
