@@ -119,6 +119,7 @@ def certify_pairs(model: ImplicitMamba2, visited: Sequence[VisitedState]) -> lis
         visited: the pairs.
 
     Example:
+        >>> import torch
         >>> from implicit.model import ImplicitMamba2Config
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> _ = torch.manual_seed(0)

@@ -7,21 +7,24 @@ line that fails otherwise; 2 for bad input.
 import hashlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from analysis.certificates.checker import check
 from analysis.certificates.document import Certificate, RefusedError, read_certificate
-from analysis.visited_states import sample_sequences
+from analysis.visited_states import choose_positions, sample_sequences
 from automata.errors import InputError
+from automata.word_problem import WordProblem
 from implicit.command import CommandParser, add_config_flags, given_fields, run_command
 from implicit.run_dir import Run, load_run
 from implicit.run_folder import RunFolder
 from implicit.validation import validated
 
 REFUSED = 1
+LIMITS = {"sequences": (1, 10**6), "length": (1, 10**6), "seed": (0, 2**63 - 1), "states": (1, 10**6)}
+"""What the settings of a certificate may be, so that a silly one is refused and not tried."""
 
 
 class CheckSettings(BaseModel):
@@ -56,20 +59,39 @@ def check_certificate(certificate: Certificate, run: Run, settings: CheckSetting
         analysis.certificates.document.RefusedError: format: field required
     """
     settings = settings or CheckSettings()
-    chosen = certificate.settings
-    for name in ("sequences", "length", "seed", "states"):
-        if not isinstance(chosen.get(name), int) or chosen[name] < (0 if name == "seed" else 1):
-            raise RefusedError(f"settings.{name}", "is not a number that sequences can be drawn with")
-    tokens, _ = sample_sequences(run.task, chosen["sequences"], chosen["length"], chosen["seed"])
     check(
         certificate,
         {name: tensor.numpy() for name, tensor in run.model.state_dict().items()},
         sha256=hashlib.sha256(RunFolder(run.path).weights_file.read_bytes()).hexdigest(),
         config=run.config.as_json(),
-        tokens=tokens.numpy(),
+        visited=visited_pairs(run.task, certificate.settings),
         bits=settings.precision,
         processes=settings.processes,
     )
+
+
+def visited_pairs(task: WordProblem, settings: Mapping[str, int]) -> list[tuple[int, int, int]]:
+    """Return sequence, position and token of the pairs that settings stand for.
+
+    Args:
+        task: of the run.
+        settings: those of the certificate.
+
+    Raises:
+        RefusedError: for settings with which no sequences can be drawn.
+
+    Example:
+        >>> from automata.tasks import make_task
+        >>> settings = {"sequences": 2, "length": 4, "seed": 0, "states": 2}
+        >>> visited_pairs(make_task("parity"), settings)
+        [(1, 3, 0), (0, 2, 1)]
+    """
+    for name, (least, most) in LIMITS.items():
+        if not least <= settings.get(name, -1) <= most:
+            raise RefusedError(f"settings.{name}", f"is not a number from {least} to {most}")
+    tokens, _ = sample_sequences(task, settings["sequences"], settings["length"], settings["seed"])
+    places = choose_positions(tokens, settings["states"])
+    return [(sequence, position, int(tokens[sequence, position])) for sequence, position in places]
 
 
 def _command(argv: Sequence[str] | None) -> None:

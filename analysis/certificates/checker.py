@@ -5,7 +5,7 @@ others (`arb_mamba2`), the inverse is computed anew, and the singular value is b
 decomposition in place of a norm. A comparison of balls is true only if it is true of all numbers in them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -213,7 +213,7 @@ def check(
     *,
     sha256: str,
     config: Mapping[str, Any],
-    tokens: NDArray[np.int64],
+    visited: Sequence[tuple[int, int, int]],
     bits: int = 128,
     processes: int = 1,
 ) -> None:
@@ -224,7 +224,7 @@ def check(
         weights: the state dict of the run.
         sha256: the hash of its weights file.
         config: its configuration, as JSON.
-        tokens: the test sequences that the settings of the certificate stand for.
+        visited: sequence, position and token of every pair that its settings stand for, in order.
         bits: the precision.
         processes: how many work in parallel.
 
@@ -234,7 +234,7 @@ def check(
     Example:
         >>> from pathlib import Path
         >>> from analysis.certify import certify
-        >>> from analysis.visited_states import sample_sequences
+        >>> from analysis.check_certificate import visited_pairs
         >>> from automata.tasks import make_task
         >>> from implicit.recipes import recipe
         >>> from implicit.run_dir import Run, initial_model
@@ -246,10 +246,10 @@ def check(
         ...     {name: tensor.numpy() for name, tensor in run.model.state_dict().items()},
         ...     sha256=certificate.run["weights_sha256"],
         ...     config=config.as_json(),
-        ...     tokens=sample_sequences(task, 2, 4, 0)[0].numpy(),
+        ...     visited=visited_pairs(task, certificate.settings),
         ... )
     """
-    _check_head(certificate, sha256, config, tokens, bits)
+    _check_head(certificate, sha256, config, visited, bits)
     pairs = certificate.pairs
     jobs = [(pair, _others(pair, pairs, number), f"pairs[{number}]") for number, pair in enumerate(pairs)]
     if processes == 1:
@@ -272,7 +272,7 @@ def _check_head(
     certificate: Certificate,
     sha256: str,
     config: Mapping[str, Any],
-    tokens: NDArray[np.int64],
+    visited: Sequence[tuple[int, int, int]],
     bits: int,
 ) -> None:
     if certificate.statements != STATEMENTS:
@@ -287,17 +287,16 @@ def _check_head(
         raise RefusedError("arithmetic.precision", f"is not {PRODUCER_PRECISION}, that of the format")
     if bits <= certificate.arithmetic.precision:
         raise RefusedError("arithmetic.precision", f"is not below that of the check, {bits}")
-    if certificate.summary.get("pairs") != len(certificate.pairs):
-        raise RefusedError("summary.pairs", f"is not the number of pairs, {len(certificate.pairs)}")
-    seen = set()
-    for number, pair in enumerate(certificate.pairs):
-        place = (pair.sequence, pair.position)
-        outside = place[0] >= tokens.shape[0] or place[1] >= tokens.shape[1]
-        if outside or tokens[place] != pair.token:
-            raise RefusedError(f"pairs[{number}].token", "is not the one that the test sequence holds there")
-        if place in seen:
-            raise RefusedError(f"pairs[{number}].position", "stands in the certificate twice")
-        seen.add(place)
+    if len(certificate.pairs) != len(visited):
+        raise RefusedError(
+            "pairs", f"are {len(certificate.pairs)}, where the settings stand for {len(visited)}"
+        )
+    for number, (pair, place) in enumerate(zip(certificate.pairs, visited, strict=True)):
+        for name, found, expected in zip(
+            ("sequence", "position", "token"), (pair.sequence, pair.position, pair.token), place, strict=True
+        ):
+            if found != expected:
+                raise RefusedError(f"pairs[{number}].{name}", f"is not {expected}, as the settings have it")
 
 
 def _others(pair: Pair | ControlPair, pairs: list[Any], number: int) -> list[Pair]:

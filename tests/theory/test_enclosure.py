@@ -90,7 +90,7 @@ def affine() -> Affine:
 
 
 def _solution(affine: Affine, h: Array) -> Array:
-    return np.linalg.solve(np.eye(4) - affine.A, affine.C @ h)
+    return np.asarray(np.linalg.solve(np.eye(4) - affine.A, affine.C @ h), dtype=np.float64)
 
 
 def test_all_statements_of_an_affine_system(affine: Affine) -> None:

@@ -24,7 +24,7 @@ _ARTANH_TERMS = 20
 
 
 def exp(x: Ball) -> Ball:
-    """Return the exponential, exp(m) (1 ± (e^r − 1)), with e^r − 1 ≤ r (1 + r) for r ≤ 1.
+    """Return e^x: over the ball e^m (1 ± (e^r − 1)), where e^r − 1 ≤ r (1 + r) for r ≤ 1.
 
     Example:
         >>> exp(Ball.around([0.0], 0.5)).contains([0.61]), exp(Ball.exact([1.0])).contains([np.e])

@@ -104,7 +104,7 @@ def test_bounds_of_a_ball_are_outside_of_it() -> None:
         m, r = Fraction(float(ball.midpoint[index])), Fraction(0.1)
         assert Fraction(float(ball.lower[index])) <= m - r
         assert Fraction(float(ball.upper[index])) >= m + r
-        assert Fraction(float(ball.mignitude[index])) <= max(abs(m) - r, 0)
+        assert Fraction(float(ball.mignitude[index])) <= max(abs(m) - r, Fraction(0))
         assert Fraction(float(ball.magnitude[index])) >= abs(m) + r
 
 
