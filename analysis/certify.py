@@ -32,8 +32,8 @@ from analysis.certificates.document import (
     seal,
     summarise,
 )
-from analysis.certificates.producer import Sites, prove_points, prove_ranges
-from analysis.certificates.sites import MAX_COMPANIONS, companions, visited_sites, working_latents
+from analysis.certificates.producer import prove_points, prove_ranges
+from analysis.certificates.sites import MAX_COMPANIONS, Sites, companions, visited_sites, working_latents
 from analysis.command import SampleSettings, add_output_flag, number, settings_from
 from analysis.output import RunIdentity, check_writable, default_folder, json_ready
 from analysis.visited_states import VisitedState, in_double_precision, sample_sequences, visited_states

@@ -157,6 +157,7 @@ def enclose(
     return Enclosures(radius, kappa, error, singular_value, power, power_norm, found)
 
 
+@np.errstate(all="ignore")
 def approximate_slopes(
     transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array
 ) -> tuple[Array, Array]:
@@ -176,7 +177,7 @@ def approximate_slopes(
 
 
 def refine(
-    transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array, steps: int = 2
+    transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array, max_steps: int = 10
 ) -> Array:
     """Take Newton steps towards the fixed points, each only where it lowers the residual; nothing is proved.
 
@@ -184,7 +185,7 @@ def refine(
         transitions: (Φ, G) at T positions.
         state: the states.
         latent: latents near fixed points, ``[T, d]``.
-        steps: how many.
+        max_steps: the most steps; they end earlier when every residual is at rounding level.
 
     Example:
         >>> class Affine:
@@ -196,14 +197,17 @@ def refine(
         array([[2.]])
     """
     residual, slopes = approximate_slopes(transitions, state, latent)
-    for _ in range(steps):
-        steps_taken = _approximate_inverse(np.eye(latent.shape[1]) - slopes) @ residual[..., None]
-        candidate = latent + steps_taken[..., 0]
+    for _ in range(max_steps):
+        change = _approximate_inverse(np.eye(latent.shape[1]) - slopes) @ residual[..., None]
+        candidate = latent + change[..., 0]
         new_residual, new_slopes = approximate_slopes(transitions, state, candidate)
         better = np.abs(new_residual).max(1) < np.abs(residual).max(1)
         latent = np.where(better[:, None], candidate, latent)
         residual = np.where(better[:, None], new_residual, residual)
         slopes = np.where(better[:, None, None], new_slopes, slopes)
+        level = 64 * UNIT_ROUNDOFF * (1 + np.abs(latent).max(1))
+        if not (better & (np.abs(residual).max(1) > level)).any():
+            break
     return latent
 
 

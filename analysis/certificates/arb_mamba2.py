@@ -126,6 +126,9 @@ class Coefficients:
         x: the convolved channels.
         gate: before its SiLU.
         decays: one a head.
+
+    Example:
+        `ArbLayer.coefficients` makes them.
     """
 
     decay: tuple[Vector, Rows]
@@ -143,6 +146,16 @@ class ArbLayer:
     Args:
         weights: arrays of the cell under the names of its state dict, and ``norm_before``.
         groups: groups of heads that share B and C.
+
+    Example:
+        >>> from implicit.cells import Mamba2Cell
+        >>> cell = Mamba2Cell(d_model=4, head_size=4, d_state=2)
+        >>> weights = {name: value.numpy() for name, value in cell.state_dict().items()}
+        >>> layer = ArbLayer({**weights, "norm_before": np.ones(4)}, groups=1)
+        >>> stream, window = [arb(1)] * 4, [[arb(0)] * 3] * 12
+        >>> found = layer.coefficients(stream, [[]] * 4, None, window)
+        >>> all(0 < decay < 1 for decay in found.decays)
+        True
     """
 
     def __init__(self, weights: Mapping[str, NDArray[np.floating[Any]]], groups: int) -> None:
@@ -264,6 +277,16 @@ class ArbModel:
     Args:
         weights: the state dict as arrays.
         sizes: ``sizes`` of its configuration.
+
+    Example:
+        >>> from implicit.model import ImplicitMamba2, ImplicitMamba2Config
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> weights = {name: value.numpy() for name, value in ImplicitMamba2(config).state_dict().items()}
+        >>> model = ArbModel(weights, config.model_dump())
+        >>> state = {"conv.0": [[arb(0)] * 3] * 12, "ssm.0": [[arb(0)] * 2] * 8}
+        >>> image, _, _ = model.evaluate(1, [arb(0)] * 4, state, None)
+        >>> len(image), image[0].is_finite()
+        (4, True)
     """
 
     def __init__(self, weights: Mapping[str, NDArray[np.floating[Any]]], sizes: Mapping[str, Any]) -> None:

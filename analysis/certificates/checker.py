@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat, ctx
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from analysis.certificates.arb_mamba2 import ArbModel, Rows, Vector, exact_vector
 from analysis.certificates.document import (
@@ -29,6 +30,7 @@ from analysis.certificates.document import (
 )
 
 LARGEST_POWER = 2**20
+PROGRESS: dict[str, Any] = {"desc": "pairs", "unit": "pair", "leave": False, "disable": None}
 Weights = Mapping[str, NDArray[np.floating[Any]]]
 
 
@@ -56,6 +58,13 @@ class Checker:
         weights: the state dict of the run.
         sizes: ``sizes`` of its configuration.
         bits: the precision.
+
+    Example:
+        >>> from implicit.baselines.mamba2 import Mamba2, Mamba2Config
+        >>> config = Mamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> weights = {name: value.numpy() for name, value in Mamba2(config).state_dict().items()}
+        >>> Checker(weights, config.model_dump(), bits=128).shapes
+        {'conv.0': (12, 3), 'ssm.0': (8, 2)}
     """
 
     def __init__(self, weights: Weights, sizes: Mapping[str, Any], bits: int) -> None:
@@ -254,12 +263,12 @@ def check(
     jobs = [(pair, _others(pair, pairs, number), f"pairs[{number}]") for number, pair in enumerate(pairs)]
     if processes == 1:
         checker = Checker(weights, config["sizes"], bits)
-        for job in jobs:
+        for job in tqdm(jobs, **PROGRESS):
             checker.check_pair(*job)
     else:
         arguments = (dict(weights), config["sizes"], bits)
         with ProcessPoolExecutor(processes, get_context("spawn"), _begin, arguments) as pool:
-            for _ in pool.map(_work, jobs, chunksize=8):
+            for _ in tqdm(pool.map(_work, jobs, chunksize=8), total=len(jobs), **PROGRESS):
                 pass
     for name, count in summarise(pairs).items():
         if certificate.summary.get(name) != count:

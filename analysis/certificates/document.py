@@ -112,7 +112,12 @@ class _Part(BaseModel):
 
 
 class Contraction(_Part):
-    """Products of ``power`` damped steps have a row-sum norm of at most ``norm``."""
+    """Products of ``power`` damped steps have a row-sum norm of at most ``norm``.
+
+    Example:
+        >>> Contraction(power=2, norm=0.25).factor
+        0.5
+    """
 
     power: PositiveInt
     norm: Number
@@ -124,7 +129,20 @@ class Contraction(_Part):
 
 
 class Claim(_Part):
-    """What is proved at a state: see `STATEMENTS`."""
+    """What is proved at a state: see `STATEMENTS`.
+
+    Example:
+        >>> claim = Claim(
+        ...     latent=np.zeros(1),
+        ...     radius=0.5,
+        ...     error=0.25,
+        ...     singular_value=1.0,
+        ...     contraction=None,
+        ...     entries=[(1.0, 2.0)],
+        ... )
+        >>> claim.model_dump(mode="json")["error"]
+        '0x1.0000000000000p-2'
+    """
 
     latent: Numbers
     radius: Number
@@ -135,19 +153,34 @@ class Claim(_Part):
 
 
 class Elsewhere(Claim):
-    """The same with the h of another pair, by its number."""
+    """The same with the h of another pair, by its number.
+
+    Example:
+        >>> sorted(set(Elsewhere.model_fields) - set(Claim.model_fields))
+        ['pair']
+    """
 
     pair: NonNegativeInt
 
 
 class Range(Claim):
-    """The same for all h of a box."""
+    """The same for all h of a box.
+
+    Example:
+        >>> sorted(set(Range.model_fields) - set(Claim.model_fields))
+        ['state_radius']
+    """
 
     state_radius: Number
 
 
 class Pair(_Part):
-    """A visited state and the token read there, of an implicit model; None where nothing is proved."""
+    """A visited state and the token read there, of an implicit model; None where nothing is proved.
+
+    Example:
+        >>> Pair.model_fields["point"].annotation
+        analysis.certificates.document.Claim | None
+    """
 
     sequence: NonNegativeInt
     position: NonNegativeInt
@@ -181,7 +214,13 @@ class Pair(_Part):
 
 
 class ControlPair(_Part):
-    """A visited state and token of an explicit model; per layer the decay of every head."""
+    """A visited state and token of an explicit model; per layer the decay of every head.
+
+    Example:
+        >>> pair = ControlPair(sequence=0, position=1, token=0, state={}, decay=[[(0.5, 0.75)]])
+        >>> pair.model_dump(mode="json")["decay"]
+        [[['0x1.0000000000000p-1', '0x1.8000000000000p-1']]]
+    """
 
     sequence: NonNegativeInt
     position: NonNegativeInt
@@ -191,7 +230,12 @@ class ControlPair(_Part):
 
 
 class Arithmetic(_Part):
-    """What the producer proved with."""
+    """What the producer proved with.
+
+    Example:
+        >>> Arithmetic(producer="float64 balls", precision=53).precision
+        53
+    """
 
     producer: str
     precision: PositiveInt

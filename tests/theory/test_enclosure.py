@@ -141,7 +141,7 @@ def test_a_repelling_fixed_point_exists_but_does_not_attract() -> None:
     assert middle.exists[0]
     assert not middle.contracts[0]
     assert middle.power[0] == 0
-    outer = refine(Bistable(), state, np.array([[0.97]]), steps=6)
+    outer = refine(Bistable(), state, np.array([[0.97]]))
     attracting = enclose(Bistable(), state, outer, np.array([0.005]), [FIRST])
     assert attracting.contracts[0]
     # Φ' = 8 z (1 − z), so I − Φ' and J = 0 at h = 0 (h' = z h, with dz/dh times h = 0, plus z)
@@ -200,7 +200,7 @@ def test_positions_do_not_touch_each_other(affine: Affine) -> None:
 
 def test_newton_steps_reach_the_fixed_point() -> None:
     state = {"h": Ball.exact(np.zeros((1, 1)))}
-    residual, _ = approximate_slopes(Bistable(), state, refine(Bistable(), state, np.array([[0.9]]), steps=8))
+    residual, _ = approximate_slopes(Bistable(), state, refine(Bistable(), state, np.array([[0.9]])))
     assert np.abs(residual).max() < 1e-15
 
 

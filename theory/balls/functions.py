@@ -111,8 +111,11 @@ def rsqrt(x: Ball) -> Ball:
 
 
 def _around(value: Array, slope: Array, curvature: float, radius: Array) -> Ball:
-    """The ball of f over a ball, from its value and slope at the midpoint as computed, and sup |f''|."""
-    spread = radius * (np.abs(slope) * (1 + RELATIVE_ERROR) + 0.5 * curvature * radius)
+    """The ball of f over a ball, from its value and slope at the midpoint as computed, and sup |f''|.
+
+    The slope may be a product of two computed functions, and is given twice their error and more.
+    """
+    spread = radius * (np.abs(slope) * (1 + 4 * RELATIVE_ERROR) + 0.5 * curvature * radius)
     return Ball(value, round_up(spread + RELATIVE_ERROR * np.abs(value) + UNDERFLOW))
 
 
@@ -137,7 +140,7 @@ def _exp_at(x: Array) -> Array:
 def _sigmoid_at(x: Array) -> Array:
     """The sigmoid at float64 numbers, with a relative error below 2^-44 / 1.5; NaN where it is not computed.
 
-    The relative error of 1 + e^{−x} is at most that of e^{−x}, and one addition and one division follow.
+    That of e^{−x} is at most 2^-45; the sum 1 + e^{−x} has no larger one, and two roundings follow.
     """
     inside = np.abs(x) <= MAX_ARGUMENT
     return np.where(inside, 1 / (1 + _exp_at(-np.where(inside, x, 0.0))), np.nan)

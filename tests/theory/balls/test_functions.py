@@ -1,13 +1,14 @@
 """The functions hold what FLINT gives at 1,200 bits, at the midpoint and at the ends of every ball."""
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 
 import flint
 import numpy as np
 import pytest
 from flint import arb
 
-from theory.balls import Ball, exp, rsqrt, sigmoid, silu, silu_slope, softplus
+from theory.balls import Ball, exp, functions, rsqrt, sigmoid, silu, silu_slope, softplus
 
 GENERATOR = np.random.default_rng(0)
 ARGUMENTS = np.concatenate(
@@ -66,6 +67,13 @@ def test_beyond_the_largest_argument_nothing_is_claimed(name: str) -> None:
 
 def test_the_root_of_a_ball_that_reaches_zero_is_not_defined() -> None:
     assert not (rsqrt(Ball.around([1.0, -1.0], [1.0, 0.0])).radius < np.inf).any()
+
+
+def test_the_two_parts_of_the_logarithm_of_two() -> None:
+    parts = arb(functions._LN2_HIGH) + arb(functions._LN2_LOW)
+    assert abs(parts - arb.const_log2()) < arb(2) ** -85
+    for k in (1, 700, 865):  # 600 / ln 2
+        assert Fraction(functions._LN2_HIGH * k) == Fraction(functions._LN2_HIGH) * k
 
 
 def test_a_wide_exponential_is_not_bounded() -> None:
