@@ -1,7 +1,7 @@
 """Which entry of ∂h'/∂h to prove something about: one off the diagonal that is large.
 
-The matrix itself, of n² entries with n in the thousands, is not formed. A random covector, pulled back
-through the fixed point to h, shows the columns that matter; the derivative of G along one shows its rows.
+The matrix itself, of n² entries with n in the thousands, is not formed. Random covectors, pulled back through
+the fixed point to h, show the columns that matter; the derivative of G along one shows its rows.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,9 @@ from theory.blocks import flatten, random_signs, replace
 from theory.derivatives import load_forward_mode
 from theory.transition import State
 from theory.transition_batch import TokenInputs, TransitionBatch
+
+PROBES = 4
+"""Random covectors that the norms of the columns are estimated from."""
 
 
 @torch.no_grad()
@@ -73,9 +76,13 @@ def _entry(
     def updated(direction: Tensor, latent: Tensor, state: State, inputs: TokenInputs) -> Tensor:
         return jvp(lambda z: flatten(advance(z, state, inputs)[1], names), (latent,), (direction,))[1]
 
-    covectors, _ = torch.linalg.solve_ex(system.mT, random_signs(len(here[0]), here[0].shape[1], here[0]))
-    sources = vmap(pulled_back)(covectors, *here)
-    columns = sources.abs().argmax(1)
+    latents = here[0]
+    signs = random_signs(PROBES, latents.shape[1], latents).mT.expand(len(latents), -1, -1)
+    covectors, _ = torch.linalg.solve_ex(system.mT, signs)
+    # E (wᵀ X)_j² is the squared norm of column j of X = (I − ∂zΦ)⁻¹ ∂hΦ
+    sources = sum(vmap(pulled_back)(covectors[..., probe], *here).square() for probe in range(PROBES))
+    assert isinstance(sources, Tensor)
+    columns = sources.argmax(1)
     units = torch.zeros_like(sources).scatter_(1, columns[:, None], 1.0)
     responses, _ = torch.linalg.solve_ex(system, vmap(pushed)(units, *here))
     changes = vmap(updated)(responses, *here).abs().scatter_(1, columns[:, None], -1.0)

@@ -20,7 +20,7 @@ RANGE_EXPONENTS = (2, 48)
 
 
 def prove_points(sites: Sites) -> list[Claim | None]:
-    """Prove what can be proved at single states: the largest of the radii at which existence is.
+    """Prove what can be proved at single states: with the largest radius that proves it all, or some of it.
 
     Returns:
         One claim a position, None where there is none.
@@ -40,12 +40,12 @@ def prove_points(sites: Sites) -> list[Claim | None]:
     """
     claims: list[Claim | None] = [None] * len(sites)
     for radius in POINT_RADII:
-        missing = np.array([index for index, claim in enumerate(claims) if claim is None], dtype=np.int64)
+        missing = np.array([i for i, claim in enumerate(claims) if not _is_complete(claim)], dtype=np.int64)
         if len(missing):
             radii = np.full(len(missing), radius)
             found = prove(sites[missing], radii, 0 * radii)
             for index, claim in zip(missing, found, strict=True):
-                claims[index] = claim
+                claims[index] = claim or claims[index]
     return claims
 
 
@@ -81,11 +81,7 @@ def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
         radii = 2.0 ** -exponents[open_ones].astype(np.float64)
         here = sites[open_ones]
         for index, claim in zip(open_ones, prove(here, _latent_radii(here, radii), radii), strict=True):
-            if (
-                claim is not None
-                and claim.contraction is not None
-                and all(a * b > 0 for a, b in claim.entries)
-            ):
+            if _is_complete(claim):
                 claims[index], largest[index] = claim, exponents[index]
             else:
                 smallest[index] = exponents[index]
@@ -132,6 +128,15 @@ def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claim | None]:
             _claim(proved, index, here.latents[index], radius) for index, radius in enumerate(radii[part])
         ]
     return claims
+
+
+def _is_complete(claim: Claim | None) -> bool:
+    """Whether existence, invertibility and contraction are proved, and no entry's interval holds zero."""
+    return (
+        claim is not None
+        and claim.contraction is not None
+        and all(lower > 0 or upper < 0 for lower, upper in claim.entries)
+    )
 
 
 def _latent_radii(sites: Sites, state_radii: Array) -> Array:
