@@ -19,8 +19,8 @@ them, is a norm with |M x| ≤ q^{1/k} |x| for every M ∈ 𝓜. As ‖x‖_∞ 
 segment in Z is enclosed as well, the damped iteration from any start with |z₀ − z*| ≤ r − e stays in Z and
 converges to z*, by the factor q^{1/k} a step (the norm of Rota & Strang 1960, on the joint spectral radius).
 
-**A4.** J_ij = ∂G_i/∂h_j + ∂zG_i x with x = (I − ∂zΦ)⁻¹ ∂Φ/∂h_j, and ‖x − P ∂Φ/∂h_j‖_∞ is at most
-κ / (1 − κ) ‖P ∂Φ/∂h_j‖_∞.
+**A4.** J_ij = ∂G_i/∂h_j + ∂zG_i x with x = (I − ∂zΦ)⁻¹ b = (I − E)⁻¹ P b, where b = ∂Φ/∂h_j and ‖E‖_∞ ≤ κ,
+so that x differs from P b + E P b by at most κ² / (1 − κ) ‖P b‖_∞ in each component.
 """
 
 from collections.abc import Mapping, Sequence
@@ -148,8 +148,9 @@ def enclose(
     )
     power, power_norm = _contraction(slope, transitions.damping)
     solved = inverse @ source
-    spread = round_up((kappa / room)[:, None] * solved.magnitude.max(axis=1))  # [T, layers]
-    response = solved.widened(np.where(kappa[:, None] < 1, spread, np.inf)[:, None, :])
+    beyond = round_up((kappa * kappa / room)[:, None] * solved.magnitude.max(axis=1))  # [T, layers]
+    first_order = solved + defect @ solved
+    response = first_order.widened(np.where(kappa[:, None] < 1, beyond, np.inf)[:, None, :])
     found = tuple(
         _entry(update, state[name], layer, size, places, response[..., layer])
         for layer, (name, update, places) in enumerate(zip(transitions.blocks, updates, entries, strict=True))

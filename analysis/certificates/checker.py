@@ -170,8 +170,8 @@ class Checker:
         for layer, ((row, column), interval) in enumerate(zip(pair.places, claim.entries, strict=True)):
             source = arb_mat(size, 1, [rates[size + layer] for rates in slopes])
             solved = inverse * source
-            spread = (kappa / (1 - kappa) * _row_sum(solved)).upper()
-            response = [entry + arb(0, spread) for entry in solved.entries()]
+            beyond = (kappa**2 / (1 - kappa) * _row_sum(solved)).upper()
+            response = [entry + arb(0, beyond) for entry in (solved + defect * solved).entries()]
             channel, n = divmod(row, self.shapes[f"ssm.{layer}"][1])
             rates = self.model.layers[layer].updated(found[layer], row, state[f"ssm.{layer}"][channel][n])
             entry = sum((g * x for g, x in zip(rates[:size], response, strict=True)), rates[size + layer])
