@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import Field, PositiveInt
 from rich.console import Console
 from rich.table import Table
+from tqdm import tqdm
 
 from analysis.certificates.control import certify_control
 from analysis.certificates.document import (
@@ -29,6 +30,7 @@ from analysis.certificates.document import (
     Elsewhere,
     Pair,
     Range,
+    differ,
     seal,
     summarise,
 )
@@ -129,11 +131,17 @@ def certify_pairs(model: ImplicitMamba2, visited: Sequence[VisitedState]) -> lis
         >>> len(certify_pairs(model, visited))
         2
     """
-    sites = visited_sites(model, visited)
-    points = prove_points(sites)
-    elsewhere = _prove_elsewhere(sites, points)
-    ranges, radii = prove_ranges(sites)
-    working = working_latents(model, sites)
+    with tqdm(total=5, desc="certify", unit="stage", leave=False, disable=None) as bar:
+        sites = visited_sites(model, visited)
+        bar.update()
+        points = prove_points(sites)
+        bar.update()
+        elsewhere = _prove_elsewhere(sites, points)
+        bar.update()
+        ranges, radii = prove_ranges(sites)
+        bar.update()
+        working = working_latents(model, sites)
+        bar.update()
     pairs = []
     for index, pair in enumerate(visited):
         point, box = points[index], ranges[index]
@@ -160,11 +168,12 @@ def certify_pairs(model: ImplicitMamba2, visited: Sequence[VisitedState]) -> lis
 
 
 def _prove_elsewhere(sites: Sites, points: Sequence[Claim | None]) -> list[Elsewhere | None]:
-    """Claims at companions, only where the point has one; nearer companions where the farther one fails."""
+    """Claims at companions, where the point has one; at nearer ones where the farther shows nothing."""
     found: list[Elsewhere | None] = [None] * len(points)
     for attempt in range(MAX_COMPANIONS):
         missing = np.array(
-            [i for i, point in enumerate(points) if point is not None and found[i] is None], dtype=np.int64
+            [i for i, point in enumerate(points) if point is not None and not _differs(point, found[i])],
+            dtype=np.int64,
         )
         if not len(missing):
             break
@@ -174,6 +183,10 @@ def _prove_elsewhere(sites: Sites, points: Sequence[Claim | None]) -> list[Elsew
             if claim is not None:
                 found[index] = Elsewhere(**dict(claim), pair=int(others.pairs[index]))
     return found
+
+
+def _differs(point: Claim, other: Claim | None) -> bool:
+    return other is not None and differ(point, other)
 
 
 def _reasons(pair: Pair) -> list[str]:

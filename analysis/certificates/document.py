@@ -152,6 +152,22 @@ class Claim(_Part):
     entries: list[Interval]
 
 
+def differ(here: Claim, there: Claim) -> bool:
+    """Return whether, in every layer, the entry lies in disjoint intervals.
+
+    Example:
+        >>> numbers = {"latent": np.zeros(1), "radius": 0.5, "error": 0.1, "singular_value": 1.0}
+        >>> first = Claim(**numbers, contraction=None, entries=[(0.0, 1.0)])
+        >>> second = Claim(**numbers, contraction=None, entries=[(1.5, 2.0)])
+        >>> differ(first, second), differ(first, first)
+        (True, False)
+    """
+    return all(
+        ours[1] < theirs[0] or theirs[1] < ours[0]
+        for ours, theirs in zip(here.entries, there.entries, strict=True)
+    )
+
+
 class Elsewhere(Claim):
     """The same with the h of another pair, by its number.
 
@@ -207,10 +223,7 @@ class Pair(_Part):
         """Whether, in every layer, the entry lies in disjoint intervals at the two states."""
         if self.point is None or self.elsewhere is None:
             return False
-        return all(
-            here[1] < there[0] or there[1] < here[0]
-            for here, there in zip(self.point.entries, self.elsewhere.entries, strict=True)
-        )
+        return differ(self.point, self.elsewhere)
 
 
 class ControlPair(_Part):
