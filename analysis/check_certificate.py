@@ -23,7 +23,7 @@ from implicit.run_folder import RunFolder
 from implicit.validation import validated
 
 REFUSED = 1
-LIMITS = {"sequences": (1, 10**6), "length": (1, 10**6), "seed": (0, 2**63 - 1), "states": (1, 10**6)}
+LIMITS = {"sequences": (1, 10**4), "length": (1, 10**4), "seed": (0, 2**63 - 1), "states": (1, 10**6)}
 """What the settings of a certificate may be, so that a silly one is refused and not tried."""
 
 
