@@ -4,6 +4,7 @@ The models have their initial weights, one seed a case. A pair without a fixed p
 in the total, and the certificate says why.
 """
 
+import math
 import statistics
 from collections.abc import Iterable
 from pathlib import Path
@@ -68,10 +69,10 @@ def case(folder: Path, sizes: dict[str, int], seed: int, settings: CertifySettin
 
 
 def counts(certificate: Certificate) -> dict[str, float]:
-    """How many pairs each statement is proved of, and the median radius of the boxes in h."""
+    """How many pairs each statement is proved of, and log₂ of the median radius of the boxes in h."""
     ranges = [pair.range for pair in certificate.pairs if isinstance(pair, Pair) and pair.range is not None]
-    radius = statistics.median(box.state_radius for box in ranges) if ranges else 0.0
-    return {**certificate.summary, "median_state_radius": radius}
+    radii = [math.log2(box.state_radius) for box in ranges]
+    return {**certificate.summary, **({"log2_of_radius": statistics.median(radii)} if radii else {})}
 
 
 def cases() -> Iterable[Case]:

@@ -13,8 +13,9 @@ from theory.balls.ball import Array
 from theory.enclosure import Enclosures, enclose, newton_step_bound
 
 MARGIN = 1.5
-POINT_RADII = (2.0**-28, 2.0**-36, 2.0**-44)
-"""Radii tried at a point: wide enough to mean something, small enough for sharp enclosures of J."""
+POINT_RADII = (2.0**-28, 2.0**-36)
+"""Radii tried at a point, before the least that the residual allows: wide enough to mean something, small
+enough for sharp enclosures of J."""
 RANGE_EXPONENTS = (2, 48)
 """Boxes of states have radii 2⁻², 2⁻³, …, 2⁻⁴⁸, found by bisection."""
 
@@ -39,13 +40,14 @@ def prove_points(sites: Sites) -> list[Claim | None]:
         [True, True]
     """
     claims: list[Claim | None] = [None] * len(sites)
-    for radius in POINT_RADII:
+    for radius in (*POINT_RADII, None):
         missing = np.array([i for i, claim in enumerate(claims) if not _is_complete(claim)], dtype=np.int64)
-        if len(missing):
-            radii = np.full(len(missing), radius)
-            found = prove(sites[missing], radii, 0 * radii)
-            for index, claim in zip(missing, found, strict=True):
-                claims[index] = claim or claims[index]
+        if not len(missing):
+            break
+        here, point = sites[missing], np.zeros(len(missing))
+        radii = _latent_radii(here, point) if radius is None else np.full(len(missing), radius)
+        for index, claim in zip(missing, prove(here, radii, point), strict=True):
+            claims[index] = claim or claims[index]
     return claims
 
 
