@@ -64,7 +64,7 @@ def case(folder: Path, sizes: dict[str, int], seed: int, settings: CertifySettin
             Contender("certify", lambda: certify(run, settings), counts(certificate)),
             Contender("check", lambda: check_certificate(read, run, ONE_PROCESS)),
         ),
-        turns=1,
+        turns=3,
     )
 
 

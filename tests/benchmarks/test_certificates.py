@@ -15,8 +15,8 @@ FEW = CertifySettings(states=2, sequences=2, length=3)
 
 
 def test_a_small_case(tmp_path: Path) -> None:
-    # of the turn that is not counted, then of the one that is; certify first
-    ticks = iter([0.0, 1.0, 0.0, 1.0, 0.0, 3.0, 0.0, 4.0])
+    # a start and an end for every contender: certify takes 3 seconds a turn, the check 4
+    ticks = iter([0.0, 3.0, 0.0, 4.0] * 4)  # one turn is not counted
     case = certificates.case(tmp_path / "run", SIZES, 0, FEW)
     assert case.parameters["entries_of_h"] == 16
     record = run_case(case, clock=lambda: next(ticks))
