@@ -22,6 +22,7 @@ from rich.console import Console
 
 from automata.errors import InputError, unknown_name
 from benchmarks import (
+    certificates,
     fixed_point_modes,
     gradient_memory,
     implicit_gradient,
@@ -53,6 +54,7 @@ BENCHMARKS = {
         fixed_point_modes,
         jacobians,
         solvers,
+        certificates,
     )
 }
 

@@ -34,6 +34,19 @@ FALLBACK: Settings = {
 
 RECIPES: dict[str, Settings] = {
     "parity": FALLBACK,
+    "S3": {
+        **FALLBACK,
+        "learning_rate": 1.5e-3,
+        "start_length": 4,
+        "length_growth": 4,
+        "length_growth_every": 125,
+        "bounded_steps": 1000,
+        "bounded_iterations": 6,
+        "free_mode": "windowed",
+        "free_rtol": 0.02,
+        "contraction_weight": 0.05,
+        "carried_share": 0.0,
+    },
     "S5-generators": {
         "batch_size": 96,
         "length": 24,
@@ -54,6 +67,7 @@ RECIPES: dict[str, Settings] = {
 
 RECIPE_SIZES: dict[str, Sizes] = {
     "parity": FALLBACK_SIZES,
+    "S3": FALLBACK_SIZES,
     "S5-generators": {"d_model": 96, "expand": 2, "d_state": 32, "head_size": 32, "d_conv": 4},
 }
 
