@@ -119,9 +119,7 @@ def short_convolution_gradient_kernel(
                 shifted = _load_from(own, padded_token, position + (j - k), tokens, channel, CHANNELS)
                 convolved += tap[None, :] * shifted
             token = position - k
-            y_dot = _load_from(
-                own_output_gradient, output_gradient_token, token, length, channel, CHANNELS
-            )
+            y_dot = _load_from(own_output_gradient, output_gradient_token, token, length, channel, CHANNELS)
             # Outside the sequence there is no gradient, not even of an infinite token.
             exists = ((token >= 0) & (token < length))[:, None]
             q_dot = tl.where(exists, silu_derivative(convolved) * y_dot, 0.0)
