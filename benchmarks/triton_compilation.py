@@ -81,7 +81,7 @@ NORMS = (
     (1, 1, 1, 1, 1),
 )
 # (batch, length, channels, width) of the short convolution.
-CONVOLUTIONS = ((8, 2048, 1792, 4), (64, 32, 96, 4), (3, 5, 70, 7), (8, 2048, 1792, 16), (1, 1, 1, 1))
+CONVOLUTIONS = ((8, 2048, 1792, 4), (64, 32, 96, 4), (3, 5, 70, 7), (8, 2048, 1792, 8), (1, 1, 1, 1))
 QUICK_NORMS = [(NORMS[0], torch.bfloat16, tuple(TARGETS)), (NORMS[4], torch.float32, ("sm_80",))]
 QUICK_CONVOLUTIONS = [
     (CONVOLUTIONS[0], torch.bfloat16, tuple(TARGETS)),

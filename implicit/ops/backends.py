@@ -16,7 +16,7 @@ from implicit.ops.explanation import Explanation
 
 AUTO, TORCH, TRITON = "auto", "torch", "triton"
 DTYPES = (torch.float32, torch.bfloat16)
-LARGEST = {"features": 8192, "width": 16}
+LARGEST = {"features": 8192, "width": 8}
 """Largest sizes of the kernels: the gated norm holds the features of a group in registers, the short
 convolution is compiled for all its taps."""
 

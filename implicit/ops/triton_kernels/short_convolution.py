@@ -21,19 +21,21 @@ from implicit.ops.ssd.triton_kernels.launch import rows, strided
 from implicit.ops.triton_kernels.activation import silu, silu_derivative
 from implicit.ops.triton_kernels.tiles import Tiles
 
-# Not yet chosen by time on a GPU. Backward, a program is one warp, so that sums over tokens stay in a thread.
+# Those that spill no registers for four taps (benchmarks/results/triton_compilation.json). Not yet chosen by
+# time on a GPU.
 FORWARD_TILES = Tiles(tokens=16, features=128, warps=4)
-BACKWARD_TILES = Tiles(tokens=8, features=64, warps=1)
+BACKWARD_TILES = Tiles(tokens=8, features=64, warps=2)
 TILES_A_RUN = 16
 """Most tiles of tokens that a program of the backward pass sums over."""
 
 
 @triton.jit
-def _load_from(start, stride, token, count, column, WIDTH: tl.constexpr):
-    """Load the tile [token, column] in float32; tokens may lie before the start, and are zero there."""
-    inside = ((token >= 0) & (token < count))[:, None] & (column < WIDTH)[None, :]
-    offset = token.to(tl.int64)[:, None] * stride + column[None, :]
-    return tl.load(start + offset, mask=inside, other=0.0).to(tl.float32)
+def _load_from(start, stride, first, local, count, column, WIDTH: tl.constexpr):
+    """Load tokens ``first + local`` in float32, zero for those below 0 and from ``count`` on."""
+    exists = (local >= -first) & (local < count - first)
+    own = start + first.to(tl.int64) * stride  # so that tiles at several shifts share their other offsets
+    inside = exists[:, None] & (column < WIDTH)[None, :]
+    return tl.load(own + (local[:, None] * stride + column[None, :]), mask=inside, other=0.0).to(tl.float32)
 
 
 @triton.jit
@@ -101,6 +103,7 @@ def short_convolution_gradient_kernel(
     run = program % runs
     batch = (program // runs).to(tl.int64)
     inside = channel < CHANNELS
+    local = tl.arange(0, BLOCK_TOKENS)
     tokens = length + WIDTH - 1
 
     own = padded + batch * padded_batch
@@ -110,16 +113,17 @@ def short_convolution_gradient_kernel(
     found = tl.zeros((PADDED_SUMS, BLOCK_FEATURES), tl.float32)
     for tile in range(tiles_a_run):
         first = (run * tiles_a_run + tile) * BLOCK_TOKENS
-        position = first + tl.arange(0, BLOCK_TOKENS)
         gradient = tl.zeros((BLOCK_TOKENS, BLOCK_FEATURES), tl.float32)
         for k in tl.static_range(WIDTH):
             convolved = tl.zeros((BLOCK_TOKENS, BLOCK_FEATURES), tl.float32) + start[None, :]
             for j in tl.static_range(WIDTH):  # shifts that repeat are loaded once: the compiler sees it
                 tap = tl.load(weight + channel * WIDTH + j, mask=inside, other=0.0).to(tl.float32)
-                shifted = _load_from(own, padded_token, position + (j - k), tokens, channel, CHANNELS)
+                shifted = _load_from(own, padded_token, first + (j - k), local, tokens, channel, CHANNELS)
                 convolved += tap[None, :] * shifted
-            token = position - k
-            y_dot = _load_from(own_output_gradient, output_gradient_token, token, length, channel, CHANNELS)
+            token = first - k + local
+            y_dot = _load_from(
+                own_output_gradient, output_gradient_token, first - k, local, length, channel, CHANNELS
+            )
             # Outside the sequence there is no gradient, not even of an infinite token.
             exists = ((token >= 0) & (token < length))[:, None]
             q_dot = tl.where(exists, silu_derivative(convolved) * y_dot, 0.0)
@@ -127,11 +131,10 @@ def short_convolution_gradient_kernel(
             gradient += tap[None, :] * q_dot
             if k == 0:  # every token once
                 for j in tl.static_range(WIDTH):
-                    shifted = _load_from(own, padded_token, position + (j - k), tokens, channel, CHANNELS)
+                    shifted = _load_from(own, padded_token, first + (j - k), local, tokens, channel, CHANNELS)
                     found += tl.where(row == j, tl.sum(q_dot * shifted, 0)[None, :], 0.0)
                 found += tl.where(row == WIDTH, tl.sum(q_dot, 0)[None, :], 0.0)
         own_gradient = padded_gradient + (batch * tokens + first) * CHANNELS
-        local = tl.arange(0, BLOCK_TOKENS)
         store_rows(own_gradient, CHANNELS, local, tokens - first, channel, CHANNELS, gradient)
     own_sums = sums + (batch * runs + run) * (WIDTH + 1) * CHANNELS
     store_rows(own_sums, CHANNELS, tl.arange(0, PADDED_SUMS), WIDTH + 1, channel, CHANNELS, found)
