@@ -18,6 +18,7 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,17 +113,17 @@ def ops(sizes: Sizes, dtype: torch.dtype, device: str) -> dict[str, Op]:
             norm,
             ("y", "x", "D", "gate", "weight"),
             {
-                KERNEL: lambda *inputs: gated_norm(*inputs, groups, EPSILON, backend="triton"),
-                PASSES: lambda *inputs: gated_norm(*inputs, groups, EPSILON, backend="torch"),
-                AUTOGRAD: lambda *inputs: norm_by_pytorch(*inputs, groups),
+                KERNEL: partial(gated_norm, groups=groups, epsilon=EPSILON, backend="triton"),
+                PASSES: partial(gated_norm, groups=groups, epsilon=EPSILON, backend="torch"),
+                AUTOGRAD: partial(norm_by_pytorch, groups=groups),
             },
         ),
         "short_convolution": Op(
             convolution,
             ("padded", "weight", "bias"),
             {
-                KERNEL: lambda *inputs: short_convolution(*inputs, backend="triton"),
-                PASSES: lambda *inputs: short_convolution(*inputs, backend="torch"),
+                KERNEL: partial(short_convolution, backend="triton"),
+                PASSES: partial(short_convolution, backend="torch"),
                 AUTOGRAD: convolution_by_pytorch,
             },
         ),

@@ -116,8 +116,8 @@ def _kernel_forward(padded: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tenso
 def _kernel_backward(inputs: Arguments, gradients: Arguments) -> Arguments:
     from implicit.ops.triton_kernels import short_convolution as kernels
 
-    _, weight, bias = inputs
-    launch, padded_dot, sums = kernels.backward(*inputs, gradients[0])
+    padded, weight, bias = inputs
+    launch, padded_dot, sums = kernels.backward(padded, weight, bias, gradients[0])
     launch.run()
     taps_and_bias = sums.sum((0, 1))
     return padded_dot, taps_and_bias[:-1].T.to(weight.dtype), taps_and_bias[-1].to(bias.dtype)

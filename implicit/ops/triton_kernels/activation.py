@@ -6,20 +6,13 @@ import triton.language as tl
 
 
 @triton.jit
-def logistic(x):
-    """Return σ(x) = 1 / (1 + e^−x), by an exponential that does not overflow."""
-    small = tl.exp(-tl.abs(x))
-    return tl.where(x < 0, small, 1.0) / (1.0 + small)
-
-
-@triton.jit
 def silu(x):
-    """Return x σ(x)."""
-    return x * logistic(x)
+    """Return x / (1 + e^−x); an exponential that overflows leaves the zero that it should."""
+    return x / (1.0 + tl.exp(-x))
 
 
 @triton.jit
 def silu_derivative(x):
-    """Return σ(x) (1 + x (1 − σ(x)))."""
-    opened = logistic(x)
+    """Return σ(x) (1 + x (1 − σ(x))), σ the logistic function."""
+    opened = 1.0 / (1.0 + tl.exp(-x))
     return opened * (1.0 + x * (1.0 - opened))

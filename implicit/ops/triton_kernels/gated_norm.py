@@ -243,16 +243,19 @@ def backward(
     token_tiles = triton.cdiv(tokens, tile.tokens)
     tiles_a_run = triton.cdiv(token_tiles, RUNS)
     runs = triton.cdiv(token_tiles, tiles_a_run)
-    gradients = tuple(tensor.new_empty(tensor.shape) for tensor in (y, x, gate))
-    sums = tuple(y.new_empty(runs, weight.numel(), dtype=torch.float32) for _ in range(2))
+    y_gradient, x_gradient, gate_gradient = (tensor.new_empty(tensor.shape) for tensor in (y, x, gate))
+    D_sums, weight_sums = y.new_empty(2, runs, weight.numel(), dtype=torch.float32)
     launch = Launch(
         gated_norm_gradient_kernel,
         runs * groups,
         {
             **strided_rows(output_gradient=matrix(output_gradient, weight.numel())),
             **_arguments(inputs),
-            **dict(zip(("y_gradient", "x_gradient", "gate_gradient"), gradients, strict=True)),
-            **dict(zip(("D_sums", "weight_sums"), sums, strict=True)),
+            "y_gradient": y_gradient,
+            "x_gradient": x_gradient,
+            "gate_gradient": gate_gradient,
+            "D_sums": D_sums,
+            "weight_sums": weight_sums,
             "tokens": tokens,
             "tiles_a_run": tiles_a_run,
             "epsilon": epsilon,
@@ -260,7 +263,7 @@ def backward(
         {"GROUPS": groups, "FEATURES": features, "HEAD_SIZE": y.shape[-1], **tile.constants()},
         tile,
     )
-    return launch, *gradients, *sums
+    return launch, y_gradient, x_gradient, gate_gradient, D_sums, weight_sums
 
 
 def _arguments(inputs: Sequence[Tensor]) -> dict[str, Tensor | int]:

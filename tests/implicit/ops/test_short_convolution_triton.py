@@ -64,11 +64,11 @@ def run(inputs: list[Tensor]) -> list[Tensor]:
 
 
 def assert_equal_pytorch(inputs: list[Tensor], tolerance: float) -> None:
-    exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    exact = [tensor.detach().cpu().double().requires_grad_() for tensor in inputs]
     expected = with_gradients(by_pytorch(exact), exact)
     for name, result, reference in zip(RESULTS, run(inputs), expected, strict=True):
         assert result.shape == reference.shape
-        error = (result.double() - reference).abs().max() / reference.abs().max()
+        error = (result.cpu().double() - reference).abs().max() / reference.abs().max()
         assert error <= tolerance, f"{name}: {error:.1e}"
 
 
@@ -111,11 +111,11 @@ def test_other_strides_are_copied() -> None:
 def test_a_gradient_without_memory_of_its_own() -> None:
     inputs = arguments(Case(5))
     leaves = [tensor.detach().requires_grad_() for tensor in inputs]
-    exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    exact = [tensor.detach().cpu().double().requires_grad_() for tensor in inputs]
     results = torch.autograd.grad(by_kernels(leaves).sum(), leaves)  # strides of zero
     expected = torch.autograd.grad(by_pytorch(exact).sum(), exact)
     for result, reference in zip(results, expected, strict=True):
-        assert (result - reference).abs().max() <= TOLERANCES[torch.float32] * reference.abs().max()
+        assert (result.cpu() - reference).abs().max() <= TOLERANCES[torch.float32] * reference.abs().max()
 
 
 def test_nothing_is_seen_of_later_tokens_or_other_sequences_and_sums_are_the_same_every_time() -> None:
@@ -137,7 +137,8 @@ def test_nothing_is_seen_of_later_tokens_or_other_sequences_and_sums_are_the_sam
 
 def test_second_derivatives_and_transforms_are_those_of_the_definition() -> None:
     padded, weight, bias = arguments(Case(3))
-    results, expected = [], []
+    results: list[Tensor] = []
+    expected: list[Tensor] = []
     for backend, found in (("triton", results), ("torch", expected)):
 
         def loss(padded: Tensor, backend: str = backend) -> Tensor:
