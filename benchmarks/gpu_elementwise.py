@@ -39,8 +39,9 @@ from implicit.ops.short_convolution import short_convolution
 EPSILON = 1e-5
 KERNEL, PASSES, AUTOGRAD = "kernel", "passes of PyTorch", "autograd"
 # Largest error over the largest entry. float32: a few roundings of 6e-8, and sums over some 10^4 tokens of
-# either sign. bfloat16: nothing but the results is rounded, by 2^-9 of each.
-TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 6e-3}
+# either sign. bfloat16: nothing but the results is rounded, by up to 2^-7: the interpreter cuts off, a GPU
+# rounds to nearest.
+TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 8e-3}
 
 
 @dataclass(frozen=True)

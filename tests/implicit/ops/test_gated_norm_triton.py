@@ -18,8 +18,9 @@ RESULTS = ("output", "gradient of y", "of x", "of D", "of gate", "of weight")
 EPSILON = 0.1  # so large that the norm of a group of one feature has a gradient
 
 # Largest error over the largest entry. float32: a few roundings of 6e-8, and sums over up to 1,000 entries of
-# either sign. bfloat16: nothing but the results is rounded, by 2^-9 of each, twice for sums over tokens.
-TOLERANCES = {torch.float32: 3e-6, torch.bfloat16: 6e-3}
+# either sign. bfloat16: nothing but the results is rounded, by up to 2^-7: the interpreter cuts off, a GPU
+# rounds to nearest.
+TOLERANCES = {torch.float32: 3e-6, torch.bfloat16: 8e-3}
 
 
 class Case(NamedTuple):

@@ -17,8 +17,9 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 RESULTS = ("output", "gradient of padded", "of weight", "of bias")
 
 # Largest error over the largest entry. float32: a few roundings of 6e-8, and sums over up to 1,000 tokens of
-# either sign. bfloat16: nothing but the results is rounded, by 2^-9 of each.
-TOLERANCES = {torch.float32: 2e-6, torch.bfloat16: 6e-3}
+# either sign. bfloat16: nothing but the results is rounded, by up to 2^-7: the interpreter cuts off, a GPU
+# rounds to nearest.
+TOLERANCES = {torch.float32: 2e-6, torch.bfloat16: 8e-3}
 
 
 class Case(NamedTuple):
