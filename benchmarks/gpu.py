@@ -89,6 +89,8 @@ STEPS = (
     Step("ssd_tiles_float32", "benchmarks.gpu_ssd_tiles", ("--dtype", "float32"), (*SMALL_TILES, "float32")),
     # (batch 64, d 256, d_state 128, one layer), against the eager loop.
     Step("sequential_solve", "benchmarks.gpu_sequential_solve", (), ("--rounds", "2")),
+    # (B = 8, L = 2048, d_model 768, expand 2, d_state 128), against PyTorch.
+    Step("around_scan", "benchmarks.gpu_elementwise", (), ("--quick", "--rounds", "5")),
 )
 
 

@@ -13,7 +13,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -35,6 +35,7 @@ from implicit.ops.launch import Launch
 from implicit.ops.sequential_solve.triton_kernels.launch import tiles, walk
 from implicit.ops.ssd.triton_kernels.backward import input_gradients, projection_gradients
 from implicit.ops.ssd.triton_kernels.forward import carry, outputs
+from implicit.ops.triton_kernels import gated_norm, short_convolution
 
 TARGETS = {
     "sm_80": GPUTarget("cuda", 80, 32),
@@ -67,6 +68,24 @@ SOLVES = (
 QUICK_SOLVES = [
     (SOLVES[0], torch.float32, tuple(TARGETS)),
     (SOLVES[3], torch.bfloat16, ("sm_80",)),
+]
+
+# (batch, length, heads, head_size, groups) of the gated norm: that of the timings, of the stored runs, the
+# widest of the published models, the widest that is allowed, sizes that fill no tile, the least.
+NORMS = (
+    (8, 2048, 24, 64, 1),
+    (64, 32, 4, 16, 1),
+    (8, 2048, 80, 64, 1),
+    (8, 2048, 128, 64, 1),
+    (3, 5, 6, 20, 3),
+    (1, 1, 1, 1, 1),
+)
+# (batch, length, channels, width) of the short convolution.
+CONVOLUTIONS = ((8, 2048, 1792, 4), (64, 32, 96, 4), (3, 5, 70, 7), (8, 2048, 1792, 8), (1, 1, 1, 1))
+QUICK_NORMS = [(NORMS[0], torch.bfloat16, tuple(TARGETS)), (NORMS[4], torch.float32, ("sm_80",))]
+QUICK_CONVOLUTIONS = [
+    (CONVOLUTIONS[0], torch.bfloat16, tuple(TARGETS)),
+    (CONVOLUTIONS[2], torch.float32, ("sm_90",)),
 ]
 DTYPES = (torch.bfloat16, torch.float32)
 POINTERS = {
@@ -180,7 +199,7 @@ def compiled(launch: Launch, target: str, sizes: dict[str, Any]) -> dict[str, An
     spilled = row.get("spilled_bytes", row.get("spilled_registers"))
     print(
         " ".join(str(value) for value in sizes.values()),
-        f"{target} tile {row['tile'][0]}x{row['tile'][1]} registers {row['registers']} "
+        f"{target} tile {'x'.join(map(str, row['tile']))} registers {row['registers']} "
         f"spilled {spilled} shared {row['shared_bytes'] / 1024:.1f} KiB",
         flush=True,
     )
@@ -217,6 +236,66 @@ def compile_solve(
     return [compiled(solve_launch(sizes, dtype, target), target, described) for target in targets]
 
 
+def norm_launches(sizes: tuple[int, ...], dtype: torch.dtype) -> Iterator[tuple[str, Launch]]:
+    """Both passes of the gated norm; x and the gate are slices of wider tensors, as in the cell."""
+    batch, length, heads, head_size, groups = sizes
+    width = heads * head_size
+    y, convolved, projected, D, weight = (
+        torch.empty(*shape, dtype=dtype, device="meta")
+        for shape in (
+            (batch, length, heads, head_size),
+            (batch, length, width + 256),
+            (batch, length, 2 * width + 256 + heads),
+            (heads,),
+            (width,),
+        )
+    )
+    inputs = (y, convolved[..., :width].unflatten(-1, (heads, head_size)), D, projected[..., :width], weight)
+    forward, output = gated_norm.forward(*inputs, groups, 1e-5)
+    yield "gated_norm", forward
+    yield "gated_norm_gradient", gated_norm.backward(inputs, output, groups, 1e-5)[0]
+
+
+def convolution_launches(sizes: tuple[int, ...], dtype: torch.dtype) -> Iterator[tuple[str, Launch]]:
+    """Both passes of the short convolution."""
+    batch, length, channels, width = sizes
+    padded, weight, bias = (
+        torch.empty(*shape, dtype=dtype, device="meta")
+        for shape in ((batch, width - 1 + length, channels), (channels, width), (channels,))
+    )
+    forward, output = short_convolution.forward(padded, weight, bias)
+    yield "short_convolution", forward
+    yield "short_convolution_gradient", short_convolution.backward(padded, weight, bias, output)[0]
+
+
+def compile_passes(
+    launches: Callable[[tuple[int, ...], torch.dtype], Iterator[tuple[str, Launch]]],
+    names: tuple[str, ...],
+    sizes: tuple[int, ...],
+    dtype: torch.dtype,
+    targets: tuple[str, ...],
+) -> list[dict[str, Any]]:
+    """The kernels of one op around the scan."""
+    described = {"dtype": str(dtype).removeprefix("torch."), **dict(zip(names, sizes, strict=True))}
+    return [
+        compiled(launch, target, {"kernel": name, **described})
+        for name, launch in launches(sizes, dtype)
+        for target in targets
+    ]
+
+
+def compile_around_scan(quick: bool) -> list[dict[str, Any]]:
+    """The kernels of all ops around the scan."""
+    rows = []
+    for launches, names, every, few in (
+        (norm_launches, ("batch", "length", "heads", "head_size", "groups"), NORMS, QUICK_NORMS),
+        (convolution_launches, ("batch", "length", "channels", "d_conv"), CONVOLUTIONS, QUICK_CONVOLUTIONS),
+    ):
+        cases = few if quick else [(sizes, dtype, tuple(TARGETS)) for sizes in every for dtype in DTYPES]
+        rows += [row for case in cases for row in compile_passes(launches, names, *case)]
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="only the cases that the test suite compiles")
@@ -227,6 +306,7 @@ def main() -> None:
     solves = [(sizes, dtype, every) for sizes in SOLVES for dtype in DTYPES]
     rows = [row for case in (QUICK_SOLVES if arguments.quick else solves) for row in compile_solve(*case)]
     rows += [row for case in (QUICK_SCANS if arguments.quick else scans) for row in compile_scan(*case)]
+    rows += compile_around_scan(arguments.quick)
     if arguments.out:
         environment = {**describe_environment(), "triton": version("triton")}
         report = {"environment": environment, "results": rows}

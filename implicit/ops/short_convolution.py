@@ -4,10 +4,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from automata.errors import InputError
+from implicit.ops.backends import AUTO, TORCH, TRITON, Request, choose
 from implicit.ops.fused import Arguments, fused
 
 
-def short_convolution(padded: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def short_convolution(padded: Tensor, weight: Tensor, bias: Tensor, backend: str = AUTO) -> Tensor:
     """Compute silu(bias_c + Σ_k weight_ck padded_{t+k, c}).
 
     Args:
@@ -15,9 +17,15 @@ def short_convolution(padded: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
             channels]``.
         weight: ``[channels, width]``; the last tap is that of the token itself.
         bias: ``[channels]``.
+        backend: who computes values and first derivatives: ``"torch"`` (passes of PyTorch), ``"triton"`` (a
+            kernel each, float32 or bfloat16 with sums in float32) or ``"auto"``, the kernels on a GPU.
 
     Returns:
         ``[batch, length, channels]``; differentiable to any order.
+
+    Raises:
+        InputError: for shapes that do not fit, tensors on several devices, an unknown backend or one that
+            cannot run these tensors.
 
     Source:
         Dao & Gu 2024, arXiv 2405.21060; ``causal_conv1d`` with ``activation="silu"``.
@@ -28,7 +36,25 @@ def short_convolution(padded: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         >>> torch.allclose(result, functional.silu(torch.tensor([[[10.0], [21.0]]])))
         True
     """
-    return _short_convolution(padded, weight, bias)[0]
+    _check_shapes(padded, weight, bias)
+    tensors = {"padded": padded, "weight": weight, "bias": bias}
+    chosen = choose(backend, Request.of(tensors, "width", weight.shape[1]))
+    return _OPS[chosen](padded, weight, bias)[0]
+
+
+def _check_shapes(padded: Tensor, weight: Tensor, bias: Tensor) -> None:
+    if weight.ndim != 2 or 0 in weight.shape:
+        raise InputError(
+            f"weight has shape {tuple(weight.shape)}; give it as [channels, width], at least 1 of each"
+        )
+    channels, width = weight.shape
+    if bias.shape != (channels,):
+        raise InputError(f"bias has shape {tuple(bias.shape)}; with weight as given it must be ({channels},)")
+    if padded.ndim != 3 or padded.shape[2] != channels or padded.shape[1] < width:
+        raise InputError(
+            f"padded has shape {tuple(padded.shape)}; with weight as given it must be "
+            f"[batch, {width - 1} + length, {channels}], length at least 1"
+        )
 
 
 def _definition(padded: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor]:
@@ -79,4 +105,25 @@ def _convolve(padded: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return convolved if bias is None else convolved.add_(bias)
 
 
-_short_convolution = fused(_definition, _forward, _backward)
+def _kernel_forward(padded: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor]:
+    from implicit.ops.triton_kernels import short_convolution as kernels
+
+    launch, output = kernels.forward(padded, weight, bias)
+    launch.run()
+    return (output,)
+
+
+def _kernel_backward(inputs: Arguments, gradients: Arguments) -> Arguments:
+    from implicit.ops.triton_kernels import short_convolution as kernels
+
+    padded, weight, bias = inputs
+    launch, padded_dot, sums = kernels.backward(padded, weight, bias, gradients[0])
+    launch.run()
+    taps_and_bias = sums.sum((0, 1))
+    return padded_dot, taps_and_bias[:-1].T.to(weight.dtype), taps_and_bias[-1].to(bias.dtype)
+
+
+_OPS = {
+    TORCH: fused(_definition, _forward, _backward),
+    TRITON: fused(_definition, _kernel_forward, _kernel_backward),
+}

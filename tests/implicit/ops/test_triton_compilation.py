@@ -17,6 +17,10 @@ KERNELS = {
     "input_gradient",
     "projection_gradient",
     "sequential_solve",
+    "gated_norm",
+    "gated_norm_gradient",
+    "short_convolution",
+    "short_convolution_gradient",
 }
 
 
@@ -48,7 +52,7 @@ def test_shared_memory_is_within_the_limits(report: list[dict[str, Any]]) -> Non
         "gfx942": 65_536,
     }  # bytes a block, from the vendors' manuals
     for row in report:
-        assert 0 < row["shared_bytes"] <= limits[row["target"]], row
+        assert 0 <= row["shared_bytes"] <= limits[row["target"]], row
 
 
 def test_registers_are_reported_and_next_to_none_spilled(report: list[dict[str, Any]]) -> None:

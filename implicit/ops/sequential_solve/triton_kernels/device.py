@@ -17,11 +17,7 @@ between the two. Sums are in float32 whatever the element type of the weights.
 import triton
 import triton.language as tl
 
-
-@triton.jit
-def silu(x):
-    """Return x / (1 + e^−x)."""
-    return x / (1.0 + tl.exp(-x))
+from implicit.ops.triton_kernels.activation import silu
 
 
 @triton.jit

@@ -1,0 +1,266 @@
+"""Gated norm and short convolution on a GPU: our kernels against PyTorch's passes, side by side in one run.
+
+Run ``python -m benchmarks.gpu_elementwise [--out OUT.json]`` on a machine with a GPU. Each op is first
+compared with the definition in float64, result and all gradients; one that is wrong reports no speed.
+``--check-only`` ends there, and needs no GPU: the kernels then run in Triton's interpreter, at a size that it
+can bear.
+
+Timed are our kernels, our passes of PyTorch and the definition as autograd differentiates it, which is what a
+cell without either would run. Times are medians over rounds; in a round every one of them runs once, so that
+clocks and neighbours are shared. Beside the time stands the rate at which that moves the least that has to be
+moved: every input and gradient read once, every result written once.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
+
+from automata.errors import InputError
+from benchmarks.gpu import environment
+from benchmarks.gpu_sequential_solve import largest_error, milliseconds
+from implicit.command import CommandParser, run_command
+from implicit.ops.gated_norm import gated_norm
+from implicit.ops.short_convolution import short_convolution
+
+EPSILON = 1e-5
+KERNEL, PASSES, AUTOGRAD = "kernel", "passes of PyTorch", "autograd"
+# Largest error over the largest entry. float32: a few roundings of 6e-8, and sums over some 10^4 tokens of
+# either sign. bfloat16: nothing but the results is rounded, by up to 2^-7: the interpreter cuts off, a GPU
+# rounds to nearest.
+TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 8e-3}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The cell whose ops are run, and the sequences."""
+
+    batch: int = 8
+    length: int = 2048
+    d_model: int = 768
+    expand: int = 2
+    head_size: int = 64
+    d_state: int = 128
+    d_conv: int = 4
+    groups: int = 1
+
+    @property
+    def d_inner(self) -> int:
+        return self.expand * self.d_model
+
+
+FULL = Sizes()
+QUICK = Sizes(length=128)
+INTERPRETED = Sizes(batch=2, length=9, d_model=12, head_size=8, d_state=5)
+
+
+@dataclass(frozen=True)
+class Op:
+    """One op with its arguments, as each contender runs it.
+
+    Attributes:
+        inputs: tensors in the order of the op, sliced as the cell slices them.
+        names: theirs.
+        contenders: the op by the name of who runs it; the definition among them.
+    """
+
+    inputs: tuple[Tensor, ...]
+    names: tuple[str, ...]
+    contenders: dict[str, Callable[..., Tensor]]
+
+
+def norm_by_pytorch(y: Tensor, x: Tensor, D: Tensor, gate: Tensor, weight: Tensor, groups: int) -> Tensor:
+    """The gated norm as it is written down."""
+    gated = ((y + D[:, None] * x).flatten(-2) * functional.silu(gate)).unflatten(-1, (groups, -1))
+    factor = torch.rsqrt(gated.square().mean(-1, keepdim=True) + EPSILON)
+    return (gated * factor).flatten(-2) * weight
+
+
+def convolution_by_pytorch(padded: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The short convolution as PyTorch has it."""
+    return functional.silu(functional.conv1d(padded.mT, weight[:, None], bias, groups=len(weight))).mT
+
+
+def ops(sizes: Sizes, dtype: torch.dtype, device: str) -> dict[str, Op]:
+    """Both ops with random arguments of order one, of tensors as wide as those of the cell."""
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator).to(device, dtype)
+
+    token, inner, groups = (sizes.batch, sizes.length), sizes.d_inner, sizes.groups
+    heads = inner // sizes.head_size
+    channels = inner + 2 * groups * sizes.d_state
+    x = normal(*token, channels)[..., :inner].unflatten(-1, (heads, sizes.head_size))
+    gate = normal(*token, inner + channels + heads)[..., :inner]
+    norm = (normal(*token, heads, sizes.head_size), x, normal(heads), gate, normal(inner))
+    padded = normal(sizes.batch, sizes.d_conv - 1 + sizes.length, channels)
+    convolution = (padded, normal(channels, sizes.d_conv), normal(channels))
+    return {
+        "gated_norm": Op(
+            norm,
+            ("y", "x", "D", "gate", "weight"),
+            {
+                KERNEL: partial(gated_norm, groups=groups, epsilon=EPSILON, backend="triton"),
+                PASSES: partial(gated_norm, groups=groups, epsilon=EPSILON, backend="torch"),
+                AUTOGRAD: partial(norm_by_pytorch, groups=groups),
+            },
+        ),
+        "short_convolution": Op(
+            convolution,
+            ("padded", "weight", "bias"),
+            {
+                KERNEL: partial(short_convolution, backend="triton"),
+                PASSES: partial(short_convolution, backend="torch"),
+                AUTOGRAD: convolution_by_pytorch,
+            },
+        ),
+    }
+
+
+def results_and_gradients(run: Callable[..., Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+    leaves = [tensor.detach().requires_grad_() for tensor in inputs]
+    output = run(*leaves)
+    weights = torch.randn(output.shape, generator=torch.Generator().manual_seed(1)).bfloat16()
+    return [output.detach(), *torch.autograd.grad(output, leaves, weights.to(output))]
+
+
+def check(op: Op, dtype: torch.dtype) -> dict[str, Any]:
+    """Compare the kernels with the definition in float64."""
+    exact = results_and_gradients(op.contenders[AUTOGRAD], [tensor.double() for tensor in op.inputs])
+    found = results_and_gradients(op.contenders[KERNEL], op.inputs)
+    names = ("output", *(f"gradient of {name}" for name in op.names))
+    errors = {name: largest_error(*pair) for name, *pair in zip(names, found, exact, strict=True)}
+    correct = all(error <= TOLERANCES[dtype] for error in errors.values())  # False for a NaN
+    return {"correct": correct, "tolerance": TOLERANCES[dtype], "errors": errors}
+
+
+def passes(op: Op, name: str) -> dict[str, Callable[[], object]]:
+    """What is timed: forward without gradients, and backward alone."""
+    run = op.contenders[name]
+    leaves = [tensor.detach().requires_grad_() for tensor in op.inputs]
+    output = run(*leaves)
+    gradient = torch.randn_like(output)
+
+    def forward() -> object:
+        with torch.no_grad():
+            return run(*op.inputs)
+
+    def backward() -> object:
+        return torch.autograd.grad(output, leaves, gradient, retain_graph=True)
+
+    return {"forward": forward, "backward": backward}
+
+
+def least_bytes(op: Op) -> dict[str, int]:
+    """What each pass has to move at least; the output is as large as the first input, nearly."""
+    inputs = sum(tensor.numel() * tensor.element_size() for tensor in op.inputs)
+    output = op.inputs[0].numel() * op.inputs[0].element_size()
+    return {"forward": inputs + output, "backward": 2 * inputs + output}
+
+
+def measure(
+    op: Op, rounds: int, clock: Callable[[Callable[[], object]], float] = milliseconds
+) -> dict[str, Any]:
+    """Milliseconds of each pass by contender, and how many times faster the kernel is."""
+    timed = {name: passes(op, name) for name in op.contenders}
+    for _ in range(3):  # compilation and warm clocks
+        for functions in timed.values():
+            for function in functions.values():
+                function()
+    measured: dict[str, Any] = {}
+    for direction, moved in least_bytes(op).items():
+        times: dict[str, list[float]] = {name: [] for name in timed}
+        for _ in range(rounds):
+            for name, functions in timed.items():
+                times[name].append(clock(functions[direction]))
+        medians = {name: statistics.median(values) for name, values in times.items()}
+        measured[direction] = {
+            "milliseconds": {
+                name: {"median": medians[name], "best": min(values), "worst": max(values)}
+                for name, values in times.items()
+            },
+            "times_slower_than_kernel": {name: median / medians[KERNEL] for name, median in medians.items()},
+            "gigabytes_a_second": {name: 1e-6 * moved / median for name, median in medians.items()},
+        }
+    return measured
+
+
+def run(sizes: Sizes, dtype: torch.dtype, device: str, rounds: int) -> list[dict[str, Any]]:
+    """Check both ops, then time those that are right if there are rounds."""
+    results = []
+    for name, op in ops(sizes, dtype, device).items():
+        checked = check(op, dtype)
+        worst = max(checked["errors"], key=checked["errors"].__getitem__)
+        print(
+            f"{name} {dtype} correct {checked['correct']}: "
+            f"largest error {checked['errors'][worst]:.1e} ({worst})"
+        )
+        result: dict[str, Any] = {
+            "op": name,
+            "dtype": str(dtype).removeprefix("torch."),
+            "check": checked,
+            "times": None,
+        }
+        if checked["correct"] and rounds:
+            result["times"] = measure(op, rounds)
+            report(result["times"])
+        results.append(result)
+    return results
+
+
+def report(times: dict[str, Any]) -> None:
+    for direction, figures in times.items():
+        for name, values in figures["milliseconds"].items():
+            print(
+                f"  {direction:<8} {name:<17} {values['median']:9.4f} ms  "
+                f"{figures['times_slower_than_kernel'][name]:5.2f} x the kernel's  "
+                f"{figures['gigabytes_a_second'][name]:7.0f} GB/s"
+            )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = CommandParser("python -m benchmarks.gpu_elementwise", str(__doc__).splitlines()[0])
+    parser.add_argument("--check-only", action="store_true", help="compare with PyTorch, time nothing")
+    parser.add_argument("--quick", action="store_true", help="short sequences: see that it works")
+    parser.add_argument("--rounds", type=int, default=50, help="timed runs of each pass")
+    parser.add_argument(
+        "--dtypes", nargs="+", default=["bfloat16", "float32"], choices=["bfloat16", "float32"]
+    )
+    parser.add_argument("--out", type=Path, help="write the results as JSON to this file")
+    options: argparse.Namespace = parser.parse_args(argv)
+    gpu = torch.cuda.is_available()
+    if not gpu and not options.check_only:
+        raise InputError("no GPU was found, and times need one; give --check-only to compare results only")
+    if options.rounds < 1:
+        raise InputError(f"--rounds is {options.rounds}; give at least 1")
+    sizes = (QUICK if options.quick else FULL) if gpu else INTERPRETED
+    rounds = 0 if options.check_only else options.rounds
+    results = [
+        result
+        for dtype in options.dtypes
+        for result in run(sizes, getattr(torch, dtype), "cuda" if gpu else "cpu", rounds)
+    ]
+    if options.out:
+        record = {"environment": environment(), "sizes": asdict(sizes), "rounds": rounds, "results": results}
+        options.out.write_text(json.dumps(record, indent=1) + "\n")
+    wrong = [f"{result['op']} {result['dtype']}" for result in results if not result["check"]["correct"]]
+    if wrong:
+        sys.exit(f"wrong results, no speed is reported for: {', '.join(wrong)}")
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))

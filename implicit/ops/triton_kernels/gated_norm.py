@@ -1,0 +1,281 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
+"""Kernels of the gated norm: each pass reads its inputs once and writes its results once.
+
+With s = y + D x, q = s silu(gate), r = (mean(q²) + ε)^(−1/2) over a group of features, n = r q and the output
+o = weight n, gradients, marked by a dot, are
+
+    ṅ = weight ȯ      q̇ = r (ṅ − n mean(n ṅ))      ẏ = ṡ = silu(gate) q̇      ẋ = D ṡ      Ḋ = Σ x ṡ
+
+A program holds whole groups of features. Sums over tokens are made without atomics, so that they come out the
+same every time: a program of the backward pass walks over a run of tokens and leaves one sum.
+"""
+
+from collections.abc import Sequence
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from implicit.ops.launch import Launch
+from implicit.ops.ssd.triton_kernels.device import load_rows, store_rows
+from implicit.ops.triton_kernels.activation import silu, silu_derivative
+from implicit.ops.triton_kernels.tiles import Tiles, matrix, strided_rows
+
+RUNS = 1024
+"""Most runs of tokens that the backward pass sums by themselves: a few programs for each multiprocessor."""
+
+
+@triton.jit
+def _gated(y, y_token, x, x_token, gate, gate_token, D, token, count, column, FEATURES: tl.constexpr):
+    """Load a tile; return s, x, the gate, silu(gate) and q, which are zero outside of it."""
+    value = load_rows(x, x_token, token, count, column, FEATURES).to(tl.float32)
+    skipped = load_rows(y, y_token, token, count, column, FEATURES).to(tl.float32) + D[None, :] * value
+    logit = load_rows(gate, gate_token, token, count, column, FEATURES).to(tl.float32)
+    opened = silu(logit)
+    return skipped, value, logit, opened, skipped * opened
+
+
+@triton.jit
+def _norm_factor(gated, token, count, epsilon, FEATURES: tl.constexpr):
+    """Return r of every token, ``[tokens, 1]``; zero outside, also where ε is 0."""
+    factor = tl.rsqrt(tl.sum(gated * gated, 1) / FEATURES + epsilon)
+    return tl.where(token < count, factor, 0.0)[:, None]
+
+
+@triton.jit
+def gated_norm_kernel(
+    y,
+    y_token,
+    x,
+    x_token,
+    gate,
+    gate_token,
+    D,
+    weight,
+    output,
+    tokens,
+    epsilon,
+    GROUPS: tl.constexpr,
+    FEATURES: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    BLOCK_TOKENS: tl.constexpr,
+    BLOCK_FEATURES: tl.constexpr,
+):
+    """Outputs of a tile of tokens, for one group."""
+    group = tl.program_id(0) % GROUPS
+    first = (tl.program_id(0) // GROUPS).to(tl.int64) * BLOCK_TOKENS
+    token = tl.arange(0, BLOCK_TOKENS)
+    count = tl.minimum(tokens - first, BLOCK_TOKENS).to(tl.int32)
+    column = tl.arange(0, BLOCK_FEATURES)
+    feature = group * FEATURES + column
+    inside = column < FEATURES
+
+    skip = tl.load(D + feature // HEAD_SIZE, mask=inside, other=0.0).to(tl.float32)
+    _, _, _, _, gated = _gated(
+        y + first * y_token + group * FEATURES,
+        y_token,
+        x + first * x_token + group * FEATURES,
+        x_token,
+        gate + first * gate_token + group * FEATURES,
+        gate_token,
+        skip,
+        token,
+        count,
+        column,
+        FEATURES,
+    )
+    factor = _norm_factor(gated, token, count, epsilon, FEATURES)
+    scale = tl.load(weight + feature, mask=inside, other=0.0).to(tl.float32)
+    width: tl.constexpr = GROUPS * FEATURES
+    own = output + first * width + group * FEATURES
+    store_rows(own, width, token, count, column, FEATURES, gated * factor * scale[None, :])
+
+
+@triton.jit
+def gated_norm_gradient_kernel(
+    output_gradient,
+    output_gradient_token,
+    y,
+    y_token,
+    x,
+    x_token,
+    gate,
+    gate_token,
+    D,
+    weight,
+    y_gradient,
+    x_gradient,
+    gate_gradient,
+    D_sums,
+    weight_sums,
+    tokens,
+    tiles_a_run,
+    epsilon,
+    GROUPS: tl.constexpr,
+    FEATURES: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    BLOCK_TOKENS: tl.constexpr,
+    BLOCK_FEATURES: tl.constexpr,
+):
+    """Gradients of a run of tokens, for one group; those of D, feature by feature, and weight as sums."""
+    group = tl.program_id(0) % GROUPS
+    run = (tl.program_id(0) // GROUPS).to(tl.int64)
+    token = tl.arange(0, BLOCK_TOKENS)
+    column = tl.arange(0, BLOCK_FEATURES)
+    feature = group * FEATURES + column
+    inside = column < FEATURES
+    width: tl.constexpr = GROUPS * FEATURES
+
+    skip = tl.load(D + feature // HEAD_SIZE, mask=inside, other=0.0).to(tl.float32)
+    scale = tl.load(weight + feature, mask=inside, other=0.0).to(tl.float32)
+    skip_sums = tl.zeros((BLOCK_TOKENS, BLOCK_FEATURES), tl.float32)
+    scale_sums = tl.zeros((BLOCK_TOKENS, BLOCK_FEATURES), tl.float32)
+    for tile in range(tiles_a_run):
+        first = (run * tiles_a_run + tile) * BLOCK_TOKENS
+        count = tl.minimum(tokens - first, BLOCK_TOKENS).to(tl.int32)  # not above 0 past the last tile
+        skipped, value, logit, opened, gated = _gated(
+            y + first * y_token + group * FEATURES,
+            y_token,
+            x + first * x_token + group * FEATURES,
+            x_token,
+            gate + first * gate_token + group * FEATURES,
+            gate_token,
+            skip,
+            token,
+            count,
+            column,
+            FEATURES,
+        )
+        factor = _norm_factor(gated, token, count, epsilon, FEATURES)
+        normalised = gated * factor
+        o_dot = load_rows(
+            output_gradient + first * output_gradient_token + group * FEATURES,
+            output_gradient_token,
+            token,
+            count,
+            column,
+            FEATURES,
+        ).to(tl.float32)
+        scale_sums += o_dot * normalised
+        n_dot = o_dot * scale[None, :]
+        mean = (tl.sum(n_dot * normalised, 1) / FEATURES)[:, None]
+        q_dot = factor * (n_dot - normalised * mean)
+        s_dot = opened * q_dot
+        skip_sums += value * s_dot
+        own = first * width + group * FEATURES
+        store_rows(y_gradient + own, width, token, count, column, FEATURES, s_dot)
+        store_rows(x_gradient + own, width, token, count, column, FEATURES, skip[None, :] * s_dot)
+        gate_dot = silu_derivative(logit) * skipped * q_dot
+        store_rows(gate_gradient + own, width, token, count, column, FEATURES, gate_dot)
+    tl.store(D_sums + run * width + feature, tl.sum(skip_sums, 0), mask=inside)
+    tl.store(weight_sums + run * width + feature, tl.sum(scale_sums, 0), mask=inside)
+
+
+def tiles(features: int, *, entries_a_thread: int = 8) -> Tiles:
+    """Return the tile sizes for groups of so many features: whole groups, several tokens of small ones.
+
+    Example:
+        >>> tiles(1536), tiles(3)
+        (Tiles(tokens=1, features=2048, warps=8, stages=1), Tiles(tokens=64, features=4, warps=1, stages=1))
+    """
+    block = triton.next_power_of_2(features)
+    tokens = max(1, 32 * entries_a_thread // block)
+    return Tiles(tokens, block, min(16, max(1, tokens * block // (32 * entries_a_thread))))
+
+
+def forward(
+    y: Tensor, x: Tensor, D: Tensor, gate: Tensor, weight: Tensor, groups: int, epsilon: float
+) -> tuple[Launch, Tensor]:
+    """Plan the forward pass; the arguments are those of `implicit.ops.gated_norm.gated_norm`.
+
+    Returns:
+        The launch, and the output, shaped like ``gate``, which it fills.
+
+    Example:
+        >>> y, gate = torch.ones(2, 5, 4, 8), torch.ones(2, 5, 32)
+        >>> launch, output = forward(y, y, torch.ones(4), gate, torch.ones(32), groups=2, epsilon=1e-5)
+        >>> output.shape, launch.programs
+        (torch.Size([2, 5, 32]), 2)
+    """
+    inputs = (y, x, D, gate, weight)
+    output = y.new_empty(gate.shape, dtype=_common_dtype(inputs))
+    features = weight.numel() // groups
+    tile = tiles(features)
+    tokens = y.numel() // weight.numel()
+    launch = Launch(
+        gated_norm_kernel,
+        triton.cdiv(tokens, tile.tokens) * groups,
+        {**_arguments(inputs), "output": output, "tokens": tokens, "epsilon": epsilon},
+        {"GROUPS": groups, "FEATURES": features, "HEAD_SIZE": y.shape[-1], **tile.constants()},
+        tile,
+    )
+    return launch, output
+
+
+def backward(
+    inputs: Sequence[Tensor], output_gradient: Tensor, groups: int, epsilon: float
+) -> tuple[Launch, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Plan the backward pass.
+
+    Args:
+        inputs: y, x, D, gate and weight, as given to `forward`.
+        output_gradient: shaped like the output.
+        groups: of features.
+        epsilon: ε of the norm.
+
+    Returns:
+        The launch and what it fills: the gradients of y, x and gate in the dtypes of those, and for D and
+        weight the sums of runs of tokens, ``[runs, heads · head_size]``, float32. The gradient of weight is
+        their sum over runs; that of D their sum over runs and the features of a head.
+
+    Example:
+        >>> y, gate = torch.ones(2, 5, 4, 8), torch.ones(2, 5, 32)
+        >>> launch, *_, D_sums, _ = backward(
+        ...     (y, y, torch.ones(4), gate, torch.ones(32)), gate, groups=2, epsilon=1e-5)
+        >>> D_sums.shape, launch.programs
+        (torch.Size([1, 32]), 2)
+    """
+    y, x, _, gate, weight = inputs
+    features = weight.numel() // groups
+    tile = tiles(features)
+    tokens = y.numel() // weight.numel()
+    token_tiles = triton.cdiv(tokens, tile.tokens)
+    tiles_a_run = triton.cdiv(token_tiles, RUNS)
+    runs = triton.cdiv(token_tiles, tiles_a_run)
+    y_gradient, x_gradient, gate_gradient = (tensor.new_empty(tensor.shape) for tensor in (y, x, gate))
+    D_sums, weight_sums = y.new_empty(2, runs, weight.numel(), dtype=torch.float32)
+    launch = Launch(
+        gated_norm_gradient_kernel,
+        runs * groups,
+        {
+            **strided_rows(output_gradient=matrix(output_gradient, weight.numel())),
+            **_arguments(inputs),
+            "y_gradient": y_gradient,
+            "x_gradient": x_gradient,
+            "gate_gradient": gate_gradient,
+            "D_sums": D_sums,
+            "weight_sums": weight_sums,
+            "tokens": tokens,
+            "tiles_a_run": tiles_a_run,
+            "epsilon": epsilon,
+        },
+        {"GROUPS": groups, "FEATURES": features, "HEAD_SIZE": y.shape[-1], **tile.constants()},
+        tile,
+    )
+    return launch, y_gradient, x_gradient, gate_gradient, D_sums, weight_sums
+
+
+def _arguments(inputs: Sequence[Tensor]) -> dict[str, Tensor | int]:
+    y, x, D, gate, weight = inputs
+    width = weight.numel()
+    rows = strided_rows(y=matrix(y, width), x=matrix(x, width), gate=matrix(gate, width))
+    return {**rows, "D": D.contiguous(), "weight": weight.contiguous()}
+
+
+def _common_dtype(tensors: Sequence[Tensor]) -> torch.dtype:
+    """The dtype that PyTorch promotes tensors of these to."""
+    dtype = tensors[0].dtype
+    for tensor in tensors[1:]:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return dtype
