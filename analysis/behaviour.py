@@ -1,7 +1,7 @@
 """States of a recurrent model told apart by what the model answers afterwards, not by where they lie.
 
-The states after two words are equivalent (Myhill and Nerode) if every suffix gets the same answers after both.
-Of all suffixes a few are asked: the rows of an observation table (Angluin 1987). What two states answer
+The states after two words are equivalent (Myhill and Nerode) if every suffix gets the same answers after
+both. Of all suffixes a few are asked: the rows of an observation table (Angluin 1987). What two states answer
 differently proves them different; what they answer alike proves nothing, and is why automata made from rows
 are checked afterwards.
 """
@@ -42,7 +42,7 @@ class Reader:
     """
 
     model: SequenceModel
-    stopping: Stopping = Stopping(rtol=1e-3, max_iterations=200)
+    stopping: Stopping = field(default_factory=lambda: Stopping(rtol=1e-3, max_iterations=200))
     batch_size: int = 1024
     counts: dict[str, int] = field(default_factory=lambda: {"tokens": 0, "unconverged": 0})
     """How many tokens were read so far, and at how many of them the model had no fixed point."""
@@ -66,7 +66,7 @@ class Reader:
 
     @torch.no_grad()
     def walk(self, tokens: Tensor) -> tuple[list[State], IntArray]:
-        """Read sequences ``[batch, length]``; return the ``length + 1`` states and ``[batch, length]`` answers."""
+        """Read sequences ``[batch, length]``; return the states, one more than tokens, and the answers."""
         states, answers = [self.model.init_state(len(tokens))], []
         for token in tokens.T:
             state, answer = self.read(states[-1], token)
@@ -104,8 +104,8 @@ def join(states: Sequence[State]) -> State:
 class ObservationTable:
     """The answers of a model to suffixes, for a growing list of its states.
 
-    Columns are suffixes; an entry is the answer to the last token of the suffix. States with equal rows are in
-    one class. Classes are numbered as they first appear, and numbered anew when a suffix is added.
+    Columns are suffixes; an entry is the answer to the last token of the suffix. States with equal rows are
+    in one class. Classes are numbered as they first appear, and numbered anew when a suffix is added.
 
     Args:
         reader: of the model.

@@ -8,6 +8,7 @@ describes the model is measured on fresh words: the share of tokens at which bot
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 from rich.table import Table
 
-from analysis.behaviour import Reader
+from analysis.behaviour import IntArray, Reader
 from analysis.command import Analysis, add_output_flag, print_tables, settings_from
 from analysis.extraction_drawing import draw as draw
 from analysis.output import RunIdentity, check_writable, default_folder, require_different_names
@@ -66,7 +67,7 @@ class ExtractionSettings(BaseModel):
         default=0.99,
         gt=0,
         le=1,
-        description="share of tokens up to the length of the sequences at which automaton and model must agree",
+        description="share of tokens of that length at which automaton and model must agree",
     )
     rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance of the fixed points")
     max_iterations: PositiveInt = Field(default=200, description="the most self-iterations a token")
@@ -125,6 +126,7 @@ class ExtractionAnalysis:
         difference: on a shortest word that tells the extracted from the task's automaton; None if no word
             does, or there is no automaton.
         departure: the earliest token of the fresh words at which model and automaton differ; None if none.
+        first_error: the earliest token of the fresh words at which the model is wrong; None if none.
         share_converged: of all tokens that were read.
 
     Example:
@@ -143,6 +145,7 @@ class ExtractionAnalysis:
     correct: NDArray[np.bool_]
     difference: Difference | None
     departure: Difference | None
+    first_error: Difference | None
     share_converged: float
 
     @property
@@ -241,6 +244,7 @@ class ExtractionAnalysis:
             "departs_after": self.departs_after,
             "difference": None if self.difference is None else asdict(self.difference),
             "departure": None if self.departure is None else asdict(self.departure),
+            "first_error": None if self.first_error is None else asdict(self.first_error),
             "share_converged": self.share_converged,
         }
 
@@ -273,20 +277,14 @@ def analyse(run: Run, settings: ExtractionSettings | None = None, **chosen: Any)
         task, settings.fresh_words, settings.times * length, settings.seed, Stream.TEST, 1
     )
     answers = reader.answers(fresh)
-    machine, difference, departure = extraction.machine, None, None
+    machine, difference, departure, first_error = extraction.machine, None, None, None
+    correct = answers == labels.numpy()
     agrees = np.zeros(answers.shape, dtype=np.bool_)
     if machine is not None:
         replies = machine.read(fresh.numpy())
         agrees = answers == replies
-        places = np.argwhere(~agrees)
-        if places.size:
-            row, column = min(places.tolist(), key=lambda place: (place[1], place[0]))
-            departure = Difference(
-                tuple(fresh[row, : column + 1].tolist()),
-                int(answers[row, column]),
-                int(replies[row, column]),
-                int(labels[row, column]),
-            )
+        first = partial(_first, fresh.numpy(), answers, replies, labels.numpy())
+        departure, first_error = first(agrees), first(correct)
         difference = _difference(reader, machine, task)
     return ExtractionAnalysis(
         RunIdentity.of(run),
@@ -295,11 +293,24 @@ def analyse(run: Run, settings: ExtractionSettings | None = None, **chosen: Any)
         length,
         extraction,
         agrees,
-        answers == labels.numpy(),
+        correct,
         difference,
         departure,
+        first_error,
         1 - reader.counts["unconverged"] / reader.counts["tokens"],
     )
+
+
+def _first(
+    tokens: IntArray, model: IntArray, automaton: IntArray, labels: IntArray, agrees: NDArray[np.bool_]
+) -> Difference | None:
+    """The shortest beginning of a word that ends where ``agrees`` is False, with all answers there."""
+    places = np.argwhere(~agrees)
+    if not places.size:
+        return None
+    row, column = min(places.tolist(), key=lambda place: (place[1], place[0]))
+    answers = (int(answer[row, column]) for answer in (model, automaton, labels))
+    return Difference(tuple(tokens[row, : column + 1].tolist()), *answers)
 
 
 def _difference(reader: Reader, machine: MealyMachine, task: WordProblem) -> Difference | None:

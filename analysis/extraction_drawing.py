@@ -65,7 +65,7 @@ def _draw_automaton(axes: Axes, found: "ExtractionAnalysis") -> None:
         ):
             answers[target].add(answer)
         names = found.task.state_names
-        labels = {
+        labels: dict[object, str] = {
             str(state): "/".join(names[answer] for answer in sorted(answers[state])[:3]) or "–"
             for state in range(machine.state_count)
         }
@@ -91,7 +91,8 @@ def _draw_states(axes: Axes, found: "ExtractionAnalysis") -> None:
         values, basis = torch.linalg.eigh(centred.T @ centred)
         places = centred @ basis[:, -2:]
     reachable = classes < found.extraction.reachable
-    first, second = places.flip(dims=(1,)).T.numpy() if places.shape[1] > 1 else (places[:, 0], places[:, 0])
+    # a state of one number has one component only
+    first, second = (places.flip(dims=(1,)) if places.shape[1] > 1 else places.repeat(1, 2)).T.numpy()
     colors = np.array(COLORS)[classes % len(COLORS)]
     axes.scatter(first[reachable], second[reachable], s=6, c=colors[reachable].tolist(), linewidths=0)
     if not reachable.all():

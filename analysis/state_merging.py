@@ -4,8 +4,8 @@
    them (`analysis.behaviour`).
 2. Every step that was read is a vote: from this class, this token leads to that class. The majority decides.
 3. From the class of the initial state on, transitions with too few votes get more: the model reads the token
-   in other states of the class. So the automaton is complete, and classes that only stray states fall into are
-   not part of it.
+   in other states of the class. So the automaton is complete, and classes that only stray states fall into
+   are not part of it.
 4. Where votes disagree, the states of a class have different futures. The suffix that shows it is asked from
    then on, which splits the class. This ends when the votes agree or enough suffixes were asked.
 """
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from analysis.behaviour import IntArray, ObservationTable, Reader, Suffix, join
@@ -164,7 +163,7 @@ class _Votes:
         self._tally()
 
     def close(self, effort: Effort) -> list[int]:
-        """Add votes until every transition out of a reachable class has enough; return these classes in order."""
+        """Add votes until all transitions of reachable classes have enough; return these classes in order."""
         while True:
             order = [int(self.table.class_of[0])]
             missing: list[tuple[int, int]] = []
@@ -194,7 +193,7 @@ class _Votes:
         return counted, counted - sum(max(tally.values(), default=0) for tally in tallies)
 
     def dividing_suffix(self, order: list[int]) -> Suffix | None:
-        """Return a suffix, not asked yet, that the states of a class answer differently; None if none is known.
+        """Return a suffix, not asked yet, that states of one class answer differently; None if none is known.
 
         Of the transition with the most votes against the majority: its token, and then the shortest suffix
         that the two classes with the most votes answer differently.

@@ -86,7 +86,7 @@ class MealyMachine:
         return self.table.shape[1]
 
     def states(self, tokens: ArrayLike) -> IntArray:
-        """Return the state before every token and after the last: ``[batch, length]`` → ``[batch, length + 1]``.
+        """Return the states on the way: ``[batch, length]`` → ``[batch, length + 1]``, the initial one first.
 
         Raises:
             InputError: tokens has another shape, or holds one that does not exist.
@@ -94,8 +94,8 @@ class MealyMachine:
         given = integer_array("tokens", tokens)
         if given.ndim != 2:
             raise InputError(f"tokens has shape {list(given.shape)}; give [batch, length]")
-        if given.size and not (0 <= given.min() and given.max() < self.token_count):
-            wrong = given.max() if given.min() >= 0 else given.min()
+        if given.size and (given.min() < 0 or given.max() >= self.token_count):
+            wrong = given.min() if given.min() < 0 else given.max()
             raise InputError(f"token {wrong} does not exist; give numbers in 0 … {self.token_count - 1}")
         states = np.full((len(given), given.shape[1] + 1), self.initial)
         for position, token in enumerate(given.T):
