@@ -6,7 +6,8 @@
 | free    | afterwards      | to free_rtol, at most free_max_iterations | phantom, phantom_steps (k)   |
 
 In the free phase the loss may hold a contraction penalty (`implicit.contraction`), which makes the fixed
-point unique and quick to reach.
+point unique and quick to reach, and a forgetting penalty (`implicit.forgetting`), which makes disturbances of the
+state die out.
 
 Source: Schöne et al. 2025, arXiv 2502.07827; phantom gradients of Geng et al. 2021, arXiv 2111.05177.
 """
@@ -41,6 +42,7 @@ class Phase:
         gradient: how the fixed point is differentiated.
         stopping: when its iteration ends.
         contraction_weight: weight of the contraction penalty in the loss.
+        forgetting_weight: weight of the forgetting penalty in the loss.
         carried_share: probability that a sequence goes on from where one of the last step ended.
         mode: in which order the fixed points of the tokens are sought.
 
@@ -54,6 +56,7 @@ class Phase:
     gradient: GradientRule
     stopping: Stopping
     contraction_weight: float = 0.0
+    forgetting_weight: float = 0.0
     carried_share: float = 0.0
     mode: Literal["simultaneous"] | Windowed = "simultaneous"
 
@@ -100,6 +103,9 @@ class Curriculum(BaseModel):
     contraction_weight: NonNegativeFloat = Field(
         default=0.0, description="weight of the contraction penalty in the free phase; 0 for none"
     )
+    forgetting_weight: NonNegativeFloat = Field(
+        default=0.0, description="weight of the forgetting penalty in the free phase; 0 for none"
+    )
     carried_share: float = Field(
         default=0.0,
         ge=0,
@@ -137,4 +143,13 @@ class Curriculum(BaseModel):
         gradient = Phantom(self.phantom_steps, self.phantom_damping)
         # What is left to the tolerance of training gains nothing from a solve that is verified and tightened.
         mode = Windowed(block=None, precision=1) if self.free_mode == "windowed" else self.free_mode
-        return Phase("free", length, gradient, stopping, self.contraction_weight, carried_share, mode)
+        return Phase(
+            "free",
+            length,
+            gradient,
+            stopping,
+            self.contraction_weight,
+            self.forgetting_weight,
+            carried_share,
+            mode,
+        )
