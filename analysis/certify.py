@@ -1,0 +1,283 @@
+"""Prove Theorem 1 of a trained model at visited states: ``python -m analysis.certify RUN``.
+
+The result is a certificate, a JSON file that ``python -m analysis.check_certificate CERTIFICATE RUN`` verifies
+from the weights by other means. Of an explicit model the opposite is proved. What the statements are and how
+they are proved stands in `theory.enclosure`; the words of the certificate in `analysis.certificates.document`.
+"""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from pydantic import Field, PositiveInt
+from rich.console import Console
+from rich.table import Table
+
+from analysis.certificates.control import certify_control
+from analysis.certificates.document import (
+    FORMAT,
+    PRODUCER_PRECISION,
+    STATEMENTS,
+    Arithmetic,
+    Certificate,
+    Claim,
+    ControlPair,
+    Elsewhere,
+    Pair,
+    Range,
+    seal,
+    summarise,
+)
+from analysis.certificates.producer import Sites, prove_points, prove_ranges
+from analysis.certificates.sites import MAX_COMPANIONS, companions, visited_sites, working_latents
+from analysis.command import SampleSettings, add_output_flag, number, settings_from
+from analysis.output import RunIdentity, check_writable, default_folder, json_ready
+from analysis.visited_states import VisitedState, in_double_precision, sample_sequences, visited_states
+from automata.errors import InputError
+from implicit.baselines import Mamba2
+from implicit.command import CommandParser, add_config_flags, given_fields, run_command
+from implicit.environment import describe_environment
+from implicit.model import ImplicitMamba2
+from implicit.run_dir import Run, load_run
+from implicit.storage import write_json
+from implicit.validation import validated
+from theory.balls.ball import round_up
+
+ARITHMETIC = "float64 balls: midpoints and radii, outward error bounds of every operation (theory.balls)"
+
+
+class CertifySettings(SampleSettings):
+    """Which states are visited.
+
+    Example:
+        >>> CertifySettings().states
+        256
+    """
+
+    states: PositiveInt = Field(default=256, description="visited (state, token) pairs to certify")
+
+
+def certify(run: Run, settings: CertifySettings | None = None, **chosen: int) -> Certificate:
+    """Prove what can be proved of a run at visited pairs.
+
+    Args:
+        run: a loaded run of an implicit-mamba2 or a mamba2.
+        settings: which pairs.
+        chosen: settings by name, instead.
+
+    Raises:
+        InputError: for a bad setting, or a model without a ball-arithmetic form.
+
+    Example:
+        >>> from automata.tasks import make_task
+        >>> from implicit.recipes import recipe
+        >>> from implicit.run_dir import initial_model
+        >>> config, task = recipe("parity", "mamba2", d_model=4, head_size=4, d_state=2), make_task("parity")
+        >>> run = Run(Path("runs/explicit"), config, initial_model(config, task), task, [])
+        >>> certify(run, states=4, length=8).summary
+        {'pairs': 4, 'explicit': 4}
+    """
+    settings = settings or settings_from(CertifySettings, chosen)
+    began = time.monotonic()
+    if not isinstance(run.model, ImplicitMamba2 | Mamba2):
+        raise InputError(
+            f"run {run.path.name} is a {run.config.model}, of which there is no ball-arithmetic form; "
+            "give the run of an implicit-mamba2 or a mamba2"
+        )
+    tokens, _ = sample_sequences(run.task, settings.sequences, settings.length, settings.seed)
+    visited = visited_states(in_double_precision(run.model), tokens, settings.states)
+    pairs: list[Pair] | list[ControlPair]
+    if isinstance(run.model, ImplicitMamba2):
+        pairs = certify_pairs(run.model, visited)
+    else:
+        pairs = certify_control(run.model, visited)
+    certificate = Certificate(
+        format=FORMAT,
+        statements=STATEMENTS,
+        run=RunIdentity.of(run).__dict__,
+        config=json_ready(run.config.as_json()),
+        settings=settings.model_dump(),
+        arithmetic=Arithmetic(producer=ARITHMETIC, precision=PRODUCER_PRECISION),
+        environment=json_ready({**describe_environment(), "numpy": np.__version__}),
+        seconds=time.monotonic() - began,
+        pairs=pairs,
+        summary=summarise(pairs),
+        sha256="",
+    )
+    return certificate.model_copy(update={"sha256": seal(certificate.model_dump(mode="json"))})
+
+
+def certify_pairs(model: ImplicitMamba2, visited: Sequence[VisitedState]) -> list[Pair]:
+    """Prove A1 to A5 at visited pairs, as far as they can be.
+
+    Args:
+        model: in its working precision, whose weights are what is certified.
+        visited: the pairs.
+
+    Example:
+        >>> from implicit.model import ImplicitMamba2Config
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> _ = torch.manual_seed(0)
+        >>> model = ImplicitMamba2(config)
+        >>> tokens = torch.tensor([[0, 1, 1, 0]])
+        >>> visited = visited_states(in_double_precision(model), tokens, 2)
+        >>> len(certify_pairs(model, visited))
+        2
+    """
+    sites = visited_sites(model, visited)
+    points = prove_points(sites)
+    elsewhere = _prove_elsewhere(sites, points)
+    ranges, radii = prove_ranges(sites)
+    working = working_latents(model, sites)
+    pairs = []
+    for index, pair in enumerate(visited):
+        point, box = points[index], ranges[index]
+        finite = bool(np.isfinite(working[index]).all())
+        distance = None
+        if point is not None and finite:
+            difference = np.abs(working[index] - point.latent).max()
+            distance = float(round_up(difference + point.error))
+        found = Pair(
+            sequence=pair.sequence,
+            position=pair.position,
+            token=pair.token,
+            state={name: entry.numpy().ravel() for name, entry in pair.state.items()},
+            places=[(int(rows[index]), int(columns[index])) for rows, columns in sites.places],
+            point=point,
+            elsewhere=elsewhere[index],
+            range=None if box is None else Range(**dict(box), state_radius=float(radii[index])),
+            working_latent=working[index] if finite else None,
+            working_distance=distance,
+            reasons=[],
+        )
+        pairs.append(found.model_copy(update={"reasons": _reasons(found)}))
+    return pairs
+
+
+def _prove_elsewhere(sites: Sites, points: Sequence[Claim | None]) -> list[Elsewhere | None]:
+    """Claims at companions, only where the point has one; nearer companions where the farther one fails."""
+    found: list[Elsewhere | None] = [None] * len(points)
+    for attempt in range(MAX_COMPANIONS):
+        missing = np.array(
+            [i for i, point in enumerate(points) if point is not None and found[i] is None], dtype=np.int64
+        )
+        if not len(missing):
+            break
+        others = companions(sites, attempt)
+        claims = prove_points(others.sites[missing])
+        for index, claim in zip(missing, claims, strict=True):
+            if claim is not None:
+                found[index] = Elsewhere(**dict(claim), pair=int(others.pairs[index]))
+    return found
+
+
+def _reasons(pair: Pair) -> list[str]:
+    """Why a statement is not proved of a pair."""
+    if pair.point is None:
+        return ["no ball with a fixed point was found: the iteration did not converge, or I − ∂zΦ is too near singular"]
+    reasons = []
+    if pair.point.contraction is None:
+        reasons.append("no power up to 1024 of the damped step contracts")
+    if not pair.non_diagonal:
+        reasons.append("the entry's enclosure holds zero")
+    if pair.elsewhere is None:
+        reasons.append("no fixed point was proved beside the h of another pair")
+    elif not pair.non_linear:
+        reasons.append("the entry's enclosures at both states overlap")
+    if pair.range is None:
+        reasons.append("no box of states was found for which all statements are proved")
+    return reasons
+
+
+LABELS = {
+    "existence": "A1 one fixed point in the ball",
+    "invertibility": "A2 I − ∂zΦ invertible",
+    "contraction": "A3 damped step contracts",
+    "non_diagonal": "A4 non-diagonal",
+    "non_linear": "A4 non-linear",
+    "range": "A5 the same over a box of h",
+    "explicit": "diagonal, and the same at all h",
+}
+
+
+def tables(certificate: Certificate) -> list[Table | str]:
+    """Return counts, bounds and reasons for the terminal.
+
+    Example:
+        >>> from automata.tasks import make_task
+        >>> from implicit.recipes import recipe
+        >>> from implicit.run_dir import initial_model
+        >>> config, task = recipe("parity", "mamba2", d_model=4, head_size=4, d_state=2), make_task("parity")
+        >>> run = Run(Path("runs/explicit"), config, initial_model(config, task), task, [])
+        >>> len(tables(certify(run, states=4, length=8)))
+        2
+    """
+    identity = certificate.run
+    table = Table(title=f"{identity['model']} on {identity['task']}, certified", title_justify="left")
+    for column in ("statement", "pairs", "bound", "min", "median", "max"):
+        table.add_column(column, justify="left" if column in ("statement", "bound") else "right")
+    total = certificate.summary["pairs"]
+    bounds = _bounds([pair for pair in certificate.pairs if isinstance(pair, Pair)])
+    for statement, count in certificate.summary.items():
+        if statement == "pairs":
+            continue
+        name, values = bounds.get(statement, ("", []))
+        spread = np.quantile(values, (0, 0.5, 1)) if values else (None, None, None)
+        table.add_row(LABELS[statement], f"{count}/{total}", name, *(number(value) for value in spread))
+    reasons = Counter(reason for pair in certificate.pairs for reason in getattr(pair, "reasons", []))
+    lines: list[Table | str] = [table, *(f"  {count} × {reason}" for reason, count in reasons.items())]
+    if "working" in bounds and bounds["working"][1]:
+        worst = max(bounds["working"][1])
+        lines.append(f"The latents that the model computes are within {number(worst)} of the exact ones.")
+    lines.append(f"Proved in {certificate.seconds:.0f} s.")
+    return lines
+
+
+def _bounds(pairs: Sequence[Pair]) -> dict[str, tuple[str, list[float]]]:
+    points = [pair.point for pair in pairs if pair.point is not None]
+    contractions = [point.contraction for point in points if point.contraction is not None]
+    return {
+        "existence": ("distance to the fixed point", [point.error for point in points]),
+        "invertibility": ("smallest singular value", [point.singular_value for point in points]),
+        "contraction": ("factor a step", [contraction.factor for contraction in contractions]),
+        "non_diagonal": ("entry", [min(map(abs, pair.point.entries[0])) for pair in pairs if pair.point]),
+        "range": ("radius in h", [pair.range.state_radius for pair in pairs if pair.range]),
+        "working": ("", [pair.working_distance for pair in pairs if pair.working_distance is not None]),
+    }
+
+
+def _command(argv: Sequence[str] | None) -> None:
+    parser = CommandParser("python -m analysis.certify", "Prove Theorem 1 of a model at visited states.")
+    parser.add_argument("run", metavar="RUN", help="run folder, or the name of a stored run")
+    add_output_flag(parser, "RUN/analysis/certify, or out/<name>/certify for a stored run")
+    add_config_flags(parser, CertifySettings, title="settings")
+    arguments = parser.parse_args(argv)
+    settings = validated(CertifySettings, given_fields(arguments, CertifySettings))
+    run = load_run(arguments.run)
+    folder = Path(arguments.out) if arguments.out is not None else default_folder(run, "certify")
+    check_writable(folder)
+    certificate = certify(run, settings)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "certificate.json", certificate.model_dump(mode="json"))
+    console = Console()
+    for part in tables(certificate):
+        console.print(part)
+    console.print(f"Written: {folder / 'certificate.json'}", soft_wrap=True, highlight=False)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code.
+
+    Example:
+        >>> main(["no/such/run"])
+        2
+    """
+    return run_command(_command, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
