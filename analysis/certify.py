@@ -1,18 +1,18 @@
 """Prove Theorem 1 of a trained model at visited states: ``python -m analysis.certify RUN``.
 
-The result is a certificate, a JSON file that ``python -m analysis.check_certificate CERTIFICATE RUN`` verifies
-from the weights by other means. Of an explicit model the opposite is proved. What the statements are and how
-they are proved stands in `theory.enclosure`; the words of the certificate in `analysis.certificates.document`.
+The result is a certificate, a JSON file that ``python -m analysis.check_certificate CERTIFICATE RUN``
+verifies from the weights by other means. Of an explicit model the opposite is proved. How the statements are
+proved stands in `theory.enclosure`, their words in `analysis.certificates.document`.
 """
 
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-import torch
 from pydantic import Field, PositiveInt
 from rich.console import Console
 from rich.table import Table
@@ -32,8 +32,8 @@ from analysis.certificates.document import (
     seal,
     summarise,
 )
-from analysis.certificates.producer import Sites, prove_points, prove_ranges
-from analysis.certificates.sites import MAX_COMPANIONS, companions, visited_sites, working_latents
+from analysis.certificates.producer import prove_points, prove_ranges
+from analysis.certificates.sites import MAX_COMPANIONS, Sites, companions, visited_sites, working_latents
 from analysis.command import SampleSettings, add_output_flag, number, settings_from
 from analysis.output import RunIdentity, check_writable, default_folder, json_ready
 from analysis.visited_states import VisitedState, in_double_precision, sample_sequences, visited_states
@@ -98,7 +98,7 @@ def certify(run: Run, settings: CertifySettings | None = None, **chosen: int) ->
     certificate = Certificate(
         format=FORMAT,
         statements=STATEMENTS,
-        run=RunIdentity.of(run).__dict__,
+        run=asdict(RunIdentity.of(run)),
         config=json_ready(run.config.as_json()),
         settings=settings.model_dump(),
         arithmetic=Arithmetic(producer=ARITHMETIC, precision=PRODUCER_PRECISION),
@@ -119,6 +119,7 @@ def certify_pairs(model: ImplicitMamba2, visited: Sequence[VisitedState]) -> lis
         visited: the pairs.
 
     Example:
+        >>> import torch
         >>> from implicit.model import ImplicitMamba2Config
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> _ = torch.manual_seed(0)
@@ -178,7 +179,7 @@ def _prove_elsewhere(sites: Sites, points: Sequence[Claim | None]) -> list[Elsew
 def _reasons(pair: Pair) -> list[str]:
     """Why a statement is not proved of a pair."""
     if pair.point is None:
-        return ["no ball with a fixed point was found: the iteration did not converge, or I − ∂zΦ is too near singular"]
+        return ["no fixed point was found, or I − ∂zΦ is too near to a singular matrix there"]
     reasons = []
     if pair.point.contraction is None:
         reasons.append("no power up to 1024 of the damped step contracts")

@@ -117,7 +117,7 @@ def visited_states(model: SequenceModel, tokens: Tensor, count: int) -> tuple[Vi
         >>> [(visited.position, visited.token) for visited in visited_states(model, tokens, 4)]
         [(1, 0), (3, 0), (1, 1), (3, 1)]
     """
-    chosen = _choose(tokens, count)
+    chosen = choose_positions(tokens, count)
     positions = {position for _, position in chosen}
     states, state = {}, model.init_state(len(tokens))
     for position in range(max(positions) + 1):
@@ -144,8 +144,17 @@ def _read(model: SequenceModel, state: State, token: Tensor) -> State:
     return model.step(state, token)[0]
 
 
-def _choose(tokens: Tensor, count: int) -> list[tuple[int, int]]:
-    """Choose (sequence, position) pairs: equally many for every token, none with another one's history."""
+def choose_positions(tokens: Tensor, count: int) -> list[tuple[int, int]]:
+    """Choose (sequence, position) pairs: equally many for every token, none with another one's history.
+
+    Args:
+        tokens: ``[sequences, length]``.
+        count: how many; fewer come back if fewer histories are different.
+
+    Example:
+        >>> choose_positions(torch.tensor([[0, 1, 1, 0], [1, 0, 1, 1]]), 4)
+        [(1, 1), (0, 3), (0, 1), (1, 3)]
+    """
     length = tokens.shape[1]
     by_token: dict[int, list[tuple[int, int]]] = defaultdict(list)
     seen = set()

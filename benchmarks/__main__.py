@@ -18,6 +18,7 @@ from rich.table import Table
 
 from automata.errors import unknown_name
 from benchmarks import (
+    certificates,
     fixed_point_modes,
     jacobians,
     mamba2_cell,
@@ -34,7 +35,15 @@ RESULTS = Path(__file__).parent / "results"
 THREADS = 1
 BENCHMARKS = {
     module.BENCHMARK.name: module.BENCHMARK
-    for module in (word_problem_throughput, ssd_scan, mamba2_cell, fixed_point_modes, jacobians, solvers)
+    for module in (
+        word_problem_throughput,
+        ssd_scan,
+        mamba2_cell,
+        fixed_point_modes,
+        jacobians,
+        solvers,
+        certificates,
+    )
 }
 _NOT_COUNTS = {"median_seconds", "best_seconds", "ratio_to_first", "share", "seconds"}
 

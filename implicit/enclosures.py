@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from automata.errors import InputError
 from implicit.baselines.mamba2 import Mamba2
-from implicit.cells import Mamba2Cell
+from implicit.cells import Mamba2Cell, RMSNorm
 from implicit.model import ImplicitMamba2
 from implicit.sequence_model import SequenceModel
 from theory.balls import Ball, Dual, exp
@@ -158,7 +158,7 @@ class EnclosedCell:
         tangent = (by_group @ slopes).reshape(positions, self.d_inner, C.columns)
         if direction is not None:
             column, along = direction
-            own = (along.reshape(positions, self.groups, -1, self.d_state) @ weights)
+            own = along.reshape(positions, self.groups, -1, self.d_state) @ weights
             seed = np.zeros((1, 1, C.columns))
             seed[..., column] = 1.0
             tangent = tangent + own.reshape(positions, self.d_inner, 1) * Ball.exact(seed)
@@ -184,7 +184,8 @@ class EnclosedMamba2:
         >>> z = Dual.constant(Ball.exact(np.ones((1, 4))), columns=0)
         >>> image, _ = enclosed.advance(z, state, {})
         >>> transition = model.transition(1)
-        >>> expected = transition.self_map(torch.ones(4).double(), {k: v[0] for k, v in model.init_state(1).items()})
+        >>> zero = {name: entry[0] for name, entry in model.init_state(1).items()}
+        >>> expected = transition.self_map(torch.ones(4).double(), zero)
         >>> bool(np.abs(image.value.midpoint - expected.detach().numpy()).max() < 1e-12)
         True
     """
@@ -200,14 +201,17 @@ class EnclosedMamba2:
         self.residual = model.config.residual if isinstance(model, ImplicitMamba2) else True
         self.cells = [EnclosedCell(cell) for cell in model.mixers if isinstance(cell, Mamba2Cell)]
         self.blocks = tuple(f"ssm.{layer}" for layer in range(len(self.cells)))
-        self._norms = [(exact(norm.weight), norm.epsilon) for norm in _norms(model)]
+        norms = [norm for norm in model.mixer_norms if isinstance(norm, RMSNorm)]
+        self._norms = [(exact(norm.weight), norm.epsilon) for norm in norms]
         embedded = Dual.constant(exact(model.embedding.weight[tokens]), 0)
         self._injections: list[Ball | None] = [None] * len(self.cells)
         if isinstance(model, ImplicitMamba2):
             norm = model.embedding_norm
             normalised = rms_norm(embedded, exact(norm.weight), norm.epsilon)
             self._injections = [
-                normalised.mapped(exact(injection.weight)).value for injection in _injections(model)
+                normalised.mapped(exact(injection.weight)).value
+                for injection in model.injections
+                if isinstance(injection, nn.Linear)
             ]
             self._last_norm = (exact(model.latent_norm.weight), model.latent_norm.epsilon)
         else:
@@ -232,11 +236,3 @@ class EnclosedMamba2:
             stream = stream + output if self.residual else output
             updates.append(update)
         return (rms_norm(stream, *self._last_norm) if self.latent_size else latent), updates
-
-
-def _norms(model: ImplicitMamba2 | Mamba2) -> list[torch.nn.Module]:
-    return list(model.mixer_norms)
-
-
-def _injections(model: ImplicitMamba2) -> list[torch.nn.Module]:
-    return list(model.injections)

@@ -1,8 +1,10 @@
-"""Which entry of ∂h'/∂h to prove something about: one off the diagonal that is large, found without the matrix.
+"""Which entry of ∂h'/∂h to prove something about: one off the diagonal that is large.
 
-The matrix has n² entries and n of many thousands. A random covector, pulled back through the fixed point to h,
-shows the columns that matter; the derivative of G along one column shows its rows.
+The matrix itself, of n² entries with n in the thousands, is not formed. Random covectors, pulled back through
+the fixed point to h, show the columns that matter; the derivative of G along one shows its rows.
 """
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -12,6 +14,9 @@ from theory.blocks import flatten, random_signs, replace
 from theory.derivatives import load_forward_mode
 from theory.transition import State
 from theory.transition_batch import TokenInputs, TransitionBatch
+
+PROBES = 4
+"""Random covectors that the norms of the columns are estimated from."""
 
 
 @torch.no_grad()
@@ -45,34 +50,40 @@ def coupling_entries(
     """
     load_forward_mode()
     system = torch.eye(transitions.latent_size, dtype=latents.dtype, device=latents.device) - slopes
-    covectors = random_signs(len(transitions), transitions.latent_size, latents)
-    covectors, _ = torch.linalg.solve_ex(system.mT, covectors)
-    found = []
-    for names in transitions.layer_states:
+    here = (latents, states, transitions.inputs)
+    return tuple(_entry(transitions.advance, names, system, here) for names in transitions.layer_states)
 
-        def image(vector: Tensor, latent: Tensor, state: State, inputs: TokenInputs) -> Tensor:
-            return transitions.advance(latent, replace(state, names, vector), inputs)[0]  # noqa: B023
 
-        def pulled_back(covector: Tensor, latent: Tensor, state: State, inputs: TokenInputs) -> Tensor:
-            _, pull = vjp(lambda v: image(v, latent, state, inputs), flatten(state, names))  # noqa: B023
-            return pull(covector)[0]
+def _entry(
+    advance: Callable[[Tensor, State, TokenInputs], tuple[Tensor, State]],
+    names: tuple[str, ...],
+    system: Tensor,
+    here: tuple[Tensor, State, TokenInputs],
+) -> tuple[Tensor, Tensor]:
+    """Row and column at each position, for the block of one layer."""
 
-        def pushed(direction: Tensor, latent: Tensor, state: State, inputs: TokenInputs) -> Tensor:
-            vector = flatten(state, names)  # noqa: B023
-            return jvp(lambda v: image(v, latent, state, inputs), (vector,), (direction,))[1]
+    def image(vector: Tensor, latent: Tensor, state: State, inputs: TokenInputs) -> Tensor:
+        return advance(latent, replace(state, names, vector), inputs)[0]
 
-        def updated(direction: Tensor, latent: Tensor, state: State, inputs: TokenInputs) -> Tensor:
-            def block(z: Tensor) -> Tensor:
-                return flatten(transitions.advance(z, state, inputs)[1], names)  # noqa: B023
+    def pulled_back(covector: Tensor, latent: Tensor, state: State, inputs: TokenInputs) -> Tensor:
+        pull = vjp(lambda v: image(v, latent, state, inputs), flatten(state, names))[1]
+        return pull(covector)[0]
 
-            return jvp(block, (latent,), (direction,))[1]
+    def pushed(direction: Tensor, latent: Tensor, state: State, inputs: TokenInputs) -> Tensor:
+        vector = flatten(state, names)
+        return jvp(lambda v: image(v, latent, state, inputs), (vector,), (direction,))[1]
 
-        here = (latents, states, transitions.inputs)
-        columns = vmap(pulled_back)(covectors, *here).abs().argmax(1)
-        units = torch.zeros(len(columns), sum(states[name][0].numel() for name in names)).to(latents)
-        units.scatter_(1, columns[:, None], 1.0)
-        responses, _ = torch.linalg.solve_ex(system, vmap(pushed)(units, *here))
-        changes = vmap(updated)(responses, *here).abs()
-        changes.scatter_(1, columns[:, None], -1.0)
-        found.append((changes.argmax(1), columns))
-    return tuple(found)
+    def updated(direction: Tensor, latent: Tensor, state: State, inputs: TokenInputs) -> Tensor:
+        return jvp(lambda z: flatten(advance(z, state, inputs)[1], names), (latent,), (direction,))[1]
+
+    latents = here[0]
+    signs = random_signs(PROBES, latents.shape[1], latents).mT.expand(len(latents), -1, -1)
+    covectors, _ = torch.linalg.solve_ex(system.mT, signs)
+    # E (wᵀ X)_j² is the squared norm of column j of X = (I − ∂zΦ)⁻¹ ∂hΦ
+    sources = sum(vmap(pulled_back)(covectors[..., probe], *here).square() for probe in range(PROBES))
+    assert isinstance(sources, Tensor)
+    columns = sources.argmax(1)
+    units = torch.zeros_like(sources).scatter_(1, columns[:, None], 1.0)
+    responses, _ = torch.linalg.solve_ex(system, vmap(pushed)(units, *here))
+    changes = vmap(updated)(responses, *here).abs().scatter_(1, columns[:, None], -1.0)
+    return changes.argmax(1), columns

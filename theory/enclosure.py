@@ -13,10 +13,11 @@ Numerica 19, section 13).
 **A2.** For every z ∈ Z, s ∈ S: I − ∂zΦ = P⁻¹ (I − E) with ‖E‖₂ ≤ √(‖E‖₁ ‖E‖_∞), hence its smallest singular
 value is at least (1 − ‖E‖₂) / ‖P‖₂.
 
-**A3.** Let 𝓜 be the set of matrices (1 − τ) I + τ ∂zΦ enclosed over Z × S. If every product of k of them has
-‖·‖_∞ ≤ q < 1, then |x| = max_{0≤i<k} q^{−i/k} sup ‖P_i x‖_∞, over all products P_i of i of them, is a norm with
-|M x| ≤ q^{1/k} |x| for every M ∈ 𝓜. As ‖x‖_∞ ≤ |x|, the damped iteration from any start with |z₀ − z*| ≤ r − e
-stays in Z and converges to z*, by the factor q^{1/k} a step (Rota & Strang 1960, on the joint spectral radius).
+**A3.** Let 𝓜 be the interval of matrices that encloses (1 − τ) I + τ ∂zΦ over Z × S. If every product of
+k of them has ‖·‖_∞ ≤ q < 1, then |x| = max_{0≤i<k} q^{−i/k} sup ‖P_i x‖_∞, over all products P_i of i of
+them, is a norm with |M x| ≤ q^{1/k} |x| for every M ∈ 𝓜. As ‖x‖_∞ ≤ |x|, and as the mean of ∂zΦ along a
+segment in Z is enclosed as well, the damped iteration from any start with |z₀ − z*| ≤ r − e stays in Z and
+converges to z*, by the factor q^{1/k} a step (the norm of Rota & Strang 1960, on the joint spectral radius).
 
 **A4.** J_ij = ∂G_i/∂h_j + ∂zG_i x with x = (I − ∂zΦ)⁻¹ ∂Φ/∂h_j, and ‖x − P ∂Φ/∂h_j‖_∞ is at most
 κ / (1 − κ) ‖P ∂Φ/∂h_j‖_∞.
@@ -24,13 +25,14 @@ stays in Z and converges to z*, by the factor q^{1/k} a step (Rota & Strang 1960
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.balls.ball import UNIT_ROUNDOFF, Array, Ball, concatenate, round_up, row_sum_norm, spectral_norm
+from automata.errors import InputError
+from theory.balls.ball import UNIT_ROUNDOFF, Array, Ball, round_up, row_sum_norm, spectral_norm
 from theory.balls.dual import Dual
+from theory.enclosed_transitions import EnclosedTransitions, EnclosedUpdate
 
 MAX_SQUARINGS = 10
 """Contraction is looked for in the powers 1, 2, 4, … 2¹⁰ of the damped step."""
@@ -39,60 +41,6 @@ GOOD_FACTOR = 0.5
 
 Entries = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Rows i and columns j of one entry of ∂h'/∂h at each position, ``[T]`` each."""
-
-
-class EnclosedUpdate(Protocol):
-    """One layer's h' = decay ⊙ h + drive, enclosed.
-
-    Attributes:
-        coefficients: everything that decay and drive are computed from, ``[T, c]``: where none of it depends
-            on h, the update is affine in h with a diagonal matrix.
-
-    Example:
-        The layer of a Mamba-2 model is `implicit.enclosures.Mamba2Update`.
-    """
-
-    @property
-    def coefficients(self) -> Dual: ...
-
-    def entries(self, rows: NDArray[np.int64]) -> tuple[Dual, Dual]:
-        """Return decay and drive of one entry of h at each position, ``[T, 1]`` each."""
-        ...
-
-
-class EnclosedTransitions(Protocol):
-    """(Φ, G) of the tokens at T positions, evaluated on balls; the model floor supplies it.
-
-    Attributes:
-        latent_size: the number d of entries of z; 0 for an explicit model.
-        damping: τ of the iteration.
-        blocks: the name of the state h of each layer.
-
-    Example:
-        That of a Mamba-2 model is `implicit.enclosures.EnclosedImplicitMamba2`.
-    """
-
-    @property
-    def latent_size(self) -> int: ...
-
-    @property
-    def damping(self) -> float: ...
-
-    @property
-    def blocks(self) -> tuple[str, ...]: ...
-
-    def advance(
-        self, latent: Dual, state: Mapping[str, Ball], directions: Mapping[str, Ball]
-    ) -> tuple[Dual, Sequence[EnclosedUpdate]]:
-        """Return Φ and the updates of all layers.
-
-        Args:
-            latent: ``[T, d]``, with d + (number of layers) directions, or none.
-            state: each entry ``[T, …]``.
-            directions: for each block the derivative of h in the direction of its layer, direction d + layer;
-                shaped like h. Empty if no derivative is asked for.
-        """
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +67,7 @@ class Enclosures:
     newton_factor: Array
     error: Array
     singular_value: Array
-    power: Array
+    power: NDArray[np.int64]
     power_norm: Array
     entries: tuple[Ball, ...]
 
@@ -154,6 +102,12 @@ def enclose(
     Example:
         Φ(z; h) = z/2 + h/4 at h = 1 has the fixed point 1/2, and h' = h/2 + z gives J = 1/2 + 1/2.
 
+        >>> @dataclass
+        ... class Update:
+        ...     coefficients: Dual
+        ...
+        ...     def entries(self, rows):
+        ...         return Dual.constant(Ball.exact([[0.5]]), self.coefficients.columns), self.coefficients
         >>> class Affine:
         ...     latent_size, damping, blocks = 1, 1.0, ("h",)
         ...
@@ -161,18 +115,13 @@ def enclose(
         ...         h = Dual.constant(state["h"], latent.columns)
         ...         if directions:
         ...             h = Dual(h.value, Ball.exact([[[0.0, 1.0]]]) * directions["h"][..., None])
-        ...         image = latent.scaled(Ball.exact(0.5)) + h.scaled(Ball.exact(0.25))
-        ...         self.coefficients = latent
-        ...         return image, [self]
-        ...
-        ...     def entries(self, rows):
-        ...         return Dual.constant(Ball.exact([[0.5]]), self.coefficients.columns), self.coefficients
+        ...         return latent.scaled(Ball.exact(0.5)) + h.scaled(Ball.exact(0.25)), [Update(latent)]
         >>> first = (np.array([0]), np.array([0]))
         >>> bounds = enclose(
         ...     Affine(), {"h": Ball.exact([[1.0]])}, np.array([[0.5]]), np.array([0.1]), [first]
         ... )
-        >>> bounds.exists, bounds.error, bounds.contracts, bounds.entries[0].contains(1.0)
-        (array([ True]), array([0.]), array([ True]), True)
+        >>> bounds.exists, bounds.error < 1e-15, bounds.contracts, bounds.entries[0].contains(1.0)
+        (array([ True]), array([ True]), array([ True]), True)
     """
     size, layers = transitions.latent_size, len(transitions.blocks)
     columns = size + layers
@@ -203,13 +152,12 @@ def enclose(
     response = solved.widened(np.where(kappa[:, None] < 1, spread, np.inf)[:, None, :])
     found = tuple(
         _entry(update, state[name], layer, size, places, response[..., layer])
-        for layer, (name, update, places) in enumerate(
-            zip(transitions.blocks, updates, entries, strict=True)
-        )
+        for layer, (name, update, places) in enumerate(zip(transitions.blocks, updates, entries, strict=True))
     )
     return Enclosures(radius, kappa, error, singular_value, power, power_norm, found)
 
 
+@np.errstate(all="ignore")
 def approximate_slopes(
     transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array
 ) -> tuple[Array, Array]:
@@ -229,7 +177,7 @@ def approximate_slopes(
 
 
 def refine(
-    transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array, steps: int = 2
+    transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array, max_steps: int = 10
 ) -> Array:
     """Take Newton steps towards the fixed points, each only where it lowers the residual; nothing is proved.
 
@@ -237,7 +185,7 @@ def refine(
         transitions: (Φ, G) at T positions.
         state: the states.
         latent: latents near fixed points, ``[T, d]``.
-        steps: how many.
+        max_steps: the most steps; they end earlier when every residual is at rounding level.
 
     Example:
         >>> class Affine:
@@ -249,21 +197,22 @@ def refine(
         array([[2.]])
     """
     residual, slopes = approximate_slopes(transitions, state, latent)
-    for _ in range(steps):
-        steps_taken = _approximate_inverse(np.eye(latent.shape[1]) - slopes) @ residual[..., None]
-        candidate = latent + steps_taken[..., 0]
+    for _ in range(max_steps):
+        change = _approximate_inverse(np.eye(latent.shape[1]) - slopes) @ residual[..., None]
+        candidate = latent + change[..., 0]
         new_residual, new_slopes = approximate_slopes(transitions, state, candidate)
         better = np.abs(new_residual).max(1) < np.abs(residual).max(1)
         latent = np.where(better[:, None], candidate, latent)
         residual = np.where(better[:, None], new_residual, residual)
         slopes = np.where(better[:, None, None], new_slopes, slopes)
+        level = 64 * UNIT_ROUNDOFF * (1 + np.abs(latent).max(1))
+        if not (better & (np.abs(residual).max(1) > level)).any():
+            break
     return latent
 
 
 @np.errstate(all="ignore")  # what overflows is infinite or NaN, and proves nothing
-def newton_step_bound(
-    transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array
-) -> Array:
+def newton_step_bound(transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array) -> Array:
     """Return ‖P (Φ(z̃; S) − z̃)‖_∞ at each position: about how far the fixed points of a box of states lie.
 
     Args:
@@ -295,29 +244,33 @@ def independent_of_state(
 ) -> tuple[NDArray[np.bool_], ...]:
     """Prove, per layer, that h' = decay ⊙ h + drive with a decay and a drive that do not depend on h.
 
-    Then ∂h'/∂h is diag(decay) for every h in the box: every off-diagonal entry is exactly zero, and each entry
-    is the same at all of them. The derivative of every coefficient is enclosed for all directions of h at once
-    (each entry of the direction is the ball [−1, 1]); only an enclosure that is exactly zero counts. A model
-    with a latent is refused its independence as soon as Φ reads h, as the coefficients read z.
+    Then ∂h'/∂h is diag(decay) for every h in the box: every off-diagonal entry is exactly zero, and each
+    entry is the same at all of them. The derivative of every coefficient is enclosed for all directions of h
+    at once (each entry of the direction is the ball [−1, 1]); only an enclosure that is exactly zero counts.
 
     Args:
-        transitions: (Φ, G) at T positions, of a model without a latent.
+        transitions: (Φ, G) at T positions.
         state: the box of states at each position.
+
+    Raises:
+        InputError: for a model with a latent: what its coefficients read depends on h through z*.
 
     Returns:
         Per layer whether it is proved, ``[T]``.
     """
+    if transitions.latent_size:
+        raise InputError(
+            f"latent_size is {transitions.latent_size}; give an explicit model, for a latent depends on h"
+        )
     layers = len(transitions.blocks)
     positions = len(next(iter(state.values())).midpoint)
-    everywhere = {
-        name: Ball.around(np.zeros(state[name].shape), 1.0) for name in transitions.blocks
-    }
-    latent = Dual.variable(Ball.exact(np.zeros((positions, transitions.latent_size))), layers)
+    everywhere = {name: Ball.around(np.zeros(state[name].shape), 1.0) for name in transitions.blocks}
+    latent = Dual.constant(Ball.exact(np.zeros((positions, 0))), layers)
     _, updates = transitions.advance(latent, state, everywhere)
-    proved = []
+    proved: list[NDArray[np.bool_]] = []
     for layer, update in enumerate(updates):
-        finite = np.isfinite(update.coefficients.value.radius).all(axis=1)
-        proved.append(finite & update.coefficients.tangent[..., layer].is_zero.all(axis=1))
+        found = np.isfinite(update.coefficients.value.radius)
+        proved.append(np.all(found & update.coefficients.tangent[..., layer].is_zero, axis=1))
     return tuple(proved)
 
 
@@ -327,12 +280,14 @@ def _residual(transitions: EnclosedTransitions, state: Mapping[str, Ball], laten
     return transitions.advance(Dual.constant(centre, 0), state, {})[0].value - centre
 
 
-def _contraction(slope: Ball, damping: float) -> tuple[Array, Array]:
+def _contraction(slope: Ball, damping: float) -> tuple[NDArray[np.int64], Array]:
     """For each position the power k and the norm q of A3, by repeated squaring of the enclosure."""
     size = slope.shape[-1]
     keep = Ball.exact(1.0) - Ball.exact(damping)
     product = keep * Ball.exact(np.eye(size)) + slope * Ball.exact(damping)
-    power, norm = np.zeros(len(slope.midpoint), dtype=np.int64), np.full(len(slope.midpoint), np.inf)
+    positions = len(slope.midpoint)
+    power: NDArray[np.int64] = np.zeros(positions, dtype=np.int64)
+    norm: Array = np.full(positions, np.inf)
     for squaring in range(MAX_SQUARINGS + 1):
         here = row_sum_norm(product)
         better = ~(norm <= GOOD_FACTOR) & (here < 1)

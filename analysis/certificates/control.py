@@ -34,7 +34,8 @@ def certify_control(model: Mamba2, visited: Sequence[VisitedState]) -> list[Cont
     """
     transitions = EnclosedMamba2(model, torch.tensor([pair.token for pair in visited]))
     state = {
-        name: Ball.exact(np.stack([pair.state[name].numpy() for pair in visited])) for name in visited[0].state
+        name: Ball.exact(np.stack([pair.state[name].numpy() for pair in visited]))
+        for name in visited[0].state
     }
     proved = np.ones(len(visited), dtype=bool)
     decays: list[Ball] = []

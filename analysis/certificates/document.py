@@ -8,6 +8,7 @@ import base64
 import binascii
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,21 +30,35 @@ FORMAT = "implicit-ssm certificate of Theorem 1, version 1"
 PRODUCER_PRECISION = 53
 
 STATEMENTS = {
-    "meaning": "The float32 weights are taken as the real numbers that they are, and every operation of the "
-    "model as the exact one on real numbers. h is the SSM state; the convolution window is held fixed.",
-    "existence": "For every state of the box (h within state_radius of the state in the maximum norm; a point "
-    "has none), the self-map has exactly one fixed point within radius of latent (maximum norm), and it lies "
-    "within error of latent.",
-    "invertibility": "On that ball and box, the smallest singular value of I − ∂zΦ is at least singular_value.",
-    "contraction": "Every product of power matrices (1 − τ) I + τ ∂zΦ taken there has a row-sum norm of at most "
-    "norm < 1: in a suitable norm each damped step contracts by norm^(1/power).",
-    "non_diagonal": "At the fixed point the entry (row, column) of ∂h'/∂h, not on the diagonal, lies in the "
-    "interval of entries, one a layer, which excludes zero.",
-    "non_linear": "The same entry, with the h of another pair in place of h, lies in a disjoint interval.",
-    "working_distance": "The latent that the model computes in its own precision and tolerance, from the state "
-    "rounded to it, is within working_distance of the exact fixed point (maximum norm).",
-    "explicit": "h' = decay ⊙ h + drive with decay (one number a head, in its interval) and drive independent "
-    "of h, for every real h: off the diagonal ∂h'/∂h is exactly zero, and each entry is the same at all h.",
+    "meaning": (
+        "The float32 weights are taken as the real numbers that they are, and every operation of the model "
+        "as the exact one on real numbers. h is the SSM state; the convolution window is held fixed."
+    ),
+    "existence": (
+        "For every state of the box (h within state_radius of the state in the maximum norm; a point has "
+        "none), the self-map has exactly one fixed point within radius of latent (maximum norm), and it "
+        "lies within error of latent."
+    ),
+    "invertibility": (
+        "On that ball and box, the smallest singular value of I − ∂zΦ is at least singular_value."
+    ),
+    "contraction": (
+        "Every product of power matrices (1 − τ) I + τ ∂zΦ taken there has a row-sum norm of at most norm <"
+        " 1: in a suitable norm each damped step contracts by norm^(1/power)."
+    ),
+    "non_diagonal": (
+        "At the fixed point the entry (row, column) of ∂h'/∂h, not on the diagonal, lies in the interval of"
+        " entries, one a layer, which excludes zero."
+    ),
+    "non_linear": ("The same entry, with the h of another pair in place of h, lies in a disjoint interval."),
+    "working_distance": (
+        "The latent that the model computes in its own precision and tolerance, from the state rounded to "
+        "it, is within working_distance of the exact fixed point (maximum norm)."
+    ),
+    "explicit": (
+        "h' = decay ⊙ h + drive with decay (one number a head, in its interval) and drive independent of h,"
+        " for every real h: off the diagonal ∂h'/∂h is exactly zero, and each entry is the same at all h."
+    ),
 }
 
 
@@ -97,7 +112,12 @@ class _Part(BaseModel):
 
 
 class Contraction(_Part):
-    """Products of ``power`` damped steps have a row-sum norm of at most ``norm``."""
+    """Products of ``power`` damped steps have a row-sum norm of at most ``norm``.
+
+    Example:
+        >>> Contraction(power=2, norm=0.25).factor
+        0.5
+    """
 
     power: PositiveInt
     norm: Number
@@ -109,7 +129,20 @@ class Contraction(_Part):
 
 
 class Claim(_Part):
-    """What is proved at a state: see `STATEMENTS`."""
+    """What is proved at a state: see `STATEMENTS`.
+
+    Example:
+        >>> claim = Claim(
+        ...     latent=np.zeros(1),
+        ...     radius=0.5,
+        ...     error=0.25,
+        ...     singular_value=1.0,
+        ...     contraction=None,
+        ...     entries=[(1.0, 2.0)],
+        ... )
+        >>> claim.model_dump(mode="json")["error"]
+        '0x1.0000000000000p-2'
+    """
 
     latent: Numbers
     radius: Number
@@ -120,19 +153,34 @@ class Claim(_Part):
 
 
 class Elsewhere(Claim):
-    """The same with the h of another pair, by its number."""
+    """The same with the h of another pair, by its number.
+
+    Example:
+        >>> sorted(set(Elsewhere.model_fields) - set(Claim.model_fields))
+        ['pair']
+    """
 
     pair: NonNegativeInt
 
 
 class Range(Claim):
-    """The same for all h of a box."""
+    """The same for all h of a box.
+
+    Example:
+        >>> sorted(set(Range.model_fields) - set(Claim.model_fields))
+        ['state_radius']
+    """
 
     state_radius: Number
 
 
 class Pair(_Part):
-    """A visited state and the token read there, of an implicit model; None where nothing is proved."""
+    """A visited state and the token read there, of an implicit model; None where nothing is proved.
+
+    Example:
+        >>> Pair.model_fields["point"].annotation
+        analysis.certificates.document.Claim | None
+    """
 
     sequence: NonNegativeInt
     position: NonNegativeInt
@@ -166,7 +214,13 @@ class Pair(_Part):
 
 
 class ControlPair(_Part):
-    """A visited state and token of an explicit model; per layer the decay of every head."""
+    """A visited state and token of an explicit model; per layer the decay of every head.
+
+    Example:
+        >>> pair = ControlPair(sequence=0, position=1, token=0, state={}, decay=[[(0.5, 0.75)]])
+        >>> pair.model_dump(mode="json")["decay"]
+        [[['0x1.0000000000000p-1', '0x1.8000000000000p-1']]]
+    """
 
     sequence: NonNegativeInt
     position: NonNegativeInt
@@ -176,7 +230,12 @@ class ControlPair(_Part):
 
 
 class Arithmetic(_Part):
-    """What the producer proved with."""
+    """What the producer proved with.
+
+    Example:
+        >>> Arithmetic(producer="float64 balls", precision=53).precision
+        53
+    """
 
     producer: str
     precision: PositiveInt
@@ -198,7 +257,7 @@ class Certificate(_Part):
     arithmetic: Arithmetic
     environment: dict[str, Any]
     seconds: float
-    pairs: list[Pair] | list[ControlPair]
+    pairs: list[Pair | ControlPair]
     summary: dict[str, int]
     sha256: str
 
@@ -218,7 +277,7 @@ def seal(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(unsealed, sort_keys=True).encode()).hexdigest()
 
 
-def summarise(pairs: list[Pair] | list[ControlPair]) -> dict[str, int]:
+def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
     """Return how many pairs each statement is proved of.
 
     Example:
@@ -226,7 +285,10 @@ def summarise(pairs: list[Pair] | list[ControlPair]) -> dict[str, int]:
         {'pairs': 1, 'explicit': 0}
     """
     if any(isinstance(pair, ControlPair) for pair in pairs):
-        return {"pairs": len(pairs), "explicit": sum(getattr(pair, "decay", None) is not None for pair in pairs)}
+        return {
+            "pairs": len(pairs),
+            "explicit": sum(getattr(pair, "decay", None) is not None for pair in pairs),
+        }
     implicit = [pair for pair in pairs if isinstance(pair, Pair)]
     points = [pair.point for pair in implicit if pair.point is not None]
     return {
@@ -279,7 +341,8 @@ def parse_certificate(content: Any) -> Certificate:
     kind = ControlPair if _is_control(content) else Pair
     try:
         pairs = [
-            _validated(kind, pair, f"pairs[{number}]") for number, pair in enumerate(content.get("pairs") or [])
+            _validated(kind, pair, f"pairs[{number}]")
+            for number, pair in enumerate(content.get("pairs") or [])
         ]
         return _validated(Certificate, {**content, "pairs": pairs}, "")
     except TypeError as fault:

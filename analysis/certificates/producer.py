@@ -5,101 +5,72 @@ is larger than the one claimed by `MARGIN`. That leaves a checker with another f
 over wide balls may be a little wider, room to confirm it.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
 from analysis.certificates.document import Claim, Contraction
-from implicit.enclosures import EnclosedMamba2
-from implicit.sequence_model import SequenceModel
-from theory.balls.ball import Array, Ball
-from theory.enclosure import Enclosures, Entries, enclose, newton_step_bound
+from analysis.certificates.sites import Sites
+from theory.balls.ball import Array
+from theory.enclosure import Enclosures, enclose, newton_step_bound
 
 MARGIN = 1.5
 POINT_RADII = (2.0**-28, 2.0**-36, 2.0**-44)
 """Radii tried at a point: wide enough to mean something, small enough for sharp enclosures of J."""
 RANGE_EXPONENTS = (2, 48)
 """Boxes of states have radii 2⁻², 2⁻³, …, 2⁻⁴⁸, found by bisection."""
-CHUNK = 2**22
-"""The most float64 entries of one array of derivatives."""
-
-
-@dataclass(frozen=True, eq=False)
-class Sites:
-    """Positions at which something is to be proved.
-
-    Attributes:
-        model: the model.
-        tokens: ``[T]``.
-        state: the states, each entry ``[T, …]``.
-        latents: approximate fixed points, ``[T, d]``.
-        places: per layer the entry of ∂h'/∂h.
-    """
-
-    model: SequenceModel
-    tokens: NDArray[np.int64]
-    state: Mapping[str, Array]
-    latents: Array
-    places: Sequence[Entries]
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    def __getitem__(self, chosen: NDArray[np.int64] | slice) -> "Sites":
-        return Sites(
-            self.model,
-            self.tokens[chosen],
-            {name: entry[chosen] for name, entry in self.state.items()},
-            self.latents[chosen],
-            [(rows[chosen], columns[chosen]) for rows, columns in self.places],
-        )
-
-    def transitions(self) -> EnclosedMamba2:
-        """Return (Φ, G) at these positions."""
-        return EnclosedMamba2(self.model, torch.from_numpy(self.tokens))
-
-    def boxes(self, radius: Array) -> dict[str, Ball]:
-        """Return the states with h widened by a radius at each position."""
-        return {
-            name: Ball.around(entry, _column(radius if name.startswith("ssm") else 0 * radius, entry.ndim))
-            for name, entry in self.state.items()
-        }
-
-    def chunks(self) -> list[slice]:
-        """Return slices that keep derivatives within `CHUNK` entries."""
-        widest = max(cell.d_inner + cell.channels + cell.heads for cell in self.transitions().cells)
-        count = max(1, CHUNK // (widest * (self.latents.shape[1] + len(self.places))))
-        return [slice(start, start + count) for start in range(0, len(self), count)]
 
 
 def prove_points(sites: Sites) -> list[Claim | None]:
-    """Prove what can be proved at single states: the largest of the radii at which existence is.
+    """Prove what can be proved at single states: with the largest radius that proves it all, or some of it.
 
     Returns:
         One claim a position, None where there is none.
+
+    Example:
+        >>> import torch
+        >>> from analysis.certificates.sites import visited_sites
+        >>> from analysis.visited_states import in_double_precision
+        >>> from analysis.visited_states import visited_states
+        >>> from implicit.model import ImplicitMamba2, ImplicitMamba2Config
+        >>> _ = torch.manual_seed(0)
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> model = ImplicitMamba2(config)
+        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
+        >>> [claim.error < claim.radius for claim in prove_points(visited_sites(model, visited))]
+        [True, True]
     """
     claims: list[Claim | None] = [None] * len(sites)
     for radius in POINT_RADII:
-        missing = np.array([index for index, claim in enumerate(claims) if claim is None], dtype=np.int64)
+        missing = np.array([i for i, claim in enumerate(claims) if not _is_complete(claim)], dtype=np.int64)
         if len(missing):
             radii = np.full(len(missing), radius)
             found = prove(sites[missing], radii, 0 * radii)
             for index, claim in zip(missing, found, strict=True):
-                claims[index] = claim
+                claims[index] = claim or claims[index]
     return claims
 
 
 def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
     """Prove the same over boxes of states that are as large as bisection finds.
 
-    A box counts if the fixed point exists, is unique and attracting, and no entry's interval holds zero. Within
-    a box the ball of latents is as small as the box allows, so that derivatives are enclosed sharply.
+    A box counts if the fixed point exists, is unique and attracting, and no entry's interval holds zero. In a
+    box the ball of latents is as small as the box allows, so that derivatives are enclosed sharply.
 
     Returns:
         One claim a position, None where there is none, and the radii of the boxes.
+
+    Example:
+        >>> import torch
+        >>> from analysis.certificates.sites import visited_sites
+        >>> from analysis.visited_states import in_double_precision
+        >>> from analysis.visited_states import visited_states
+        >>> from implicit.model import ImplicitMamba2, ImplicitMamba2Config
+        >>> _ = torch.manual_seed(0)
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> model = ImplicitMamba2(config)
+        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
+        >>> claims, radii = prove_ranges(visited_sites(model, visited))
+        >>> [claim is not None for claim in claims], bool((radii > 0).all())
+        ([True, True], True)
     """
     smallest = np.full(len(sites), RANGE_EXPONENTS[0] - 1)  # too large a box, by assumption
     largest = np.full(len(sites), RANGE_EXPONENTS[1] + 1)
@@ -110,7 +81,7 @@ def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
         radii = 2.0 ** -exponents[open_ones].astype(np.float64)
         here = sites[open_ones]
         for index, claim in zip(open_ones, prove(here, _latent_radii(here, radii), radii), strict=True):
-            if claim is not None and claim.contraction is not None and all(a * b > 0 for a, b in claim.entries):
+            if _is_complete(claim):
                 claims[index], largest[index] = claim, exponents[index]
             else:
                 smallest[index] = exponents[index]
@@ -127,6 +98,21 @@ def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claim | None]:
 
     Returns:
         One claim a position, None where existence is not proved.
+
+    Example:
+        No ball of radius 1 holds a region where the Newton map is known to contract.
+
+        >>> import torch
+        >>> from analysis.certificates.sites import visited_sites
+        >>> from analysis.visited_states import in_double_precision
+        >>> from analysis.visited_states import visited_states
+        >>> from implicit.model import ImplicitMamba2, ImplicitMamba2Config
+        >>> _ = torch.manual_seed(0)
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> model = ImplicitMamba2(config)
+        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
+        >>> prove(visited_sites(model, visited), np.ones(2), np.zeros(2))
+        [None, None]
     """
     claims: list[Claim | None] = []
     for part in sites.chunks():
@@ -142,6 +128,15 @@ def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claim | None]:
             _claim(proved, index, here.latents[index], radius) for index, radius in enumerate(radii[part])
         ]
     return claims
+
+
+def _is_complete(claim: Claim | None) -> bool:
+    """Whether existence, invertibility and contraction are proved, and no entry's interval holds zero."""
+    return (
+        claim is not None
+        and claim.contraction is not None
+        and all(lower > 0 or upper < 0 for lower, upper in claim.entries)
+    )
 
 
 def _latent_radii(sites: Sites, state_radii: Array) -> Array:
@@ -171,8 +166,3 @@ def _claim(proved: Enclosures, index: int, latent: Array, radius: float) -> Clai
         contraction=contraction,
         entries=intervals,
     )
-
-
-def _column(radius: Array, dimensions: int) -> Array:
-    """A radius a position in the shape of an entry of the state."""
-    return radius.reshape(-1, *(1,) * (dimensions - 1))

@@ -1,4 +1,4 @@
-"""Ball arithmetic on float64 arrays: every number carries a bound of its error, and every bound is a theorem."""
+"""Ball arithmetic on float64 arrays: every number carries a proved bound of its error."""
 
 from theory.balls.ball import Ball
 from theory.balls.dual import Dual

@@ -24,10 +24,10 @@ _ARTANH_TERMS = 20
 
 
 def exp(x: Ball) -> Ball:
-    """Return the exponential: exp(m) (1 ± (e^r − 1)), with e^r − 1 ≤ r (1 + r) for r ≤ 1.
+    """Return e^x: over the ball e^m (1 ± (e^r − 1)), where e^r − 1 ≤ r (1 + r) for r ≤ 1.
 
     Example:
-        >>> exp(Ball.around([0.0], 0.5)).contains([0.61]), exp(Ball.exact([1.0])).contains([2.718281828459045])
+        >>> exp(Ball.around([0.0], 0.5)).contains([0.61]), exp(Ball.exact([1.0])).contains([np.e])
         (True, True)
     """
     value = _exp_at(x.midpoint)
@@ -111,13 +111,16 @@ def rsqrt(x: Ball) -> Ball:
 
 
 def _around(value: Array, slope: Array, curvature: float, radius: Array) -> Ball:
-    """The ball of f over a ball, from its value and slope at the midpoint as computed, and sup |f''|."""
-    spread = radius * (np.abs(slope) * (1 + RELATIVE_ERROR) + 0.5 * curvature * radius)
+    """The ball of f over a ball, from its value and slope at the midpoint as computed, and sup |f''|.
+
+    The slope may be a product of two computed functions, and is given twice their error and more.
+    """
+    spread = radius * (np.abs(slope) * (1 + 4 * RELATIVE_ERROR) + 0.5 * curvature * radius)
     return Ball(value, round_up(spread + RELATIVE_ERROR * np.abs(value) + UNDERFLOW))
 
 
 def _exp_at(x: Array) -> Array:
-    """exp at float64 numbers, with a relative error below 2^-45; infinite beyond the largest argument.
+    """Exp at float64 numbers, with a relative error below 2^-45; infinite beyond the largest argument.
 
     With k the integer near x / ln 2, r = x − k ln 2 stays below 0.36 and e^x = 2^k e^r. For |k| < 1024 the
     three roundings of r and the error of ln 2 are together below 2^-51. The polynomial of degree 15 leaves
@@ -137,7 +140,7 @@ def _exp_at(x: Array) -> Array:
 def _sigmoid_at(x: Array) -> Array:
     """The sigmoid at float64 numbers, with a relative error below 2^-44 / 1.5; NaN where it is not computed.
 
-    The relative error of 1 + e^{−x} is at most that of e^{−x}, and one addition and one division follow.
+    That of e^{−x} is at most 2^-45; the sum 1 + e^{−x} has no larger one, and two roundings follow.
     """
     inside = np.abs(x) <= MAX_ARGUMENT
     return np.where(inside, 1 / (1 + _exp_at(-np.where(inside, x, 0.0))), np.nan)

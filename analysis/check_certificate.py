@@ -1,0 +1,131 @@
+"""Verify a certificate: ``python -m analysis.check_certificate CERTIFICATE RUN``.
+
+Exit code 0 only if every claim of the certificate is proved again from the run's weights; 1 with the first
+line that fails otherwise; 2 for bad input.
+"""
+
+import hashlib
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+
+from analysis.certificates.checker import check
+from analysis.certificates.document import Certificate, RefusedError, read_certificate
+from analysis.visited_states import choose_positions, sample_sequences
+from automata.errors import InputError
+from automata.word_problem import WordProblem
+from implicit.command import CommandParser, add_config_flags, given_fields, run_command
+from implicit.run_dir import Run, load_run
+from implicit.run_folder import RunFolder
+from implicit.validation import validated
+
+REFUSED = 1
+LIMITS = {"sequences": (1, 10**6), "length": (1, 10**6), "seed": (0, 2**63 - 1), "states": (1, 10**6)}
+"""What the settings of a certificate may be, so that a silly one is refused and not tried."""
+
+
+class CheckSettings(BaseModel):
+    """How a certificate is checked.
+
+    Example:
+        >>> CheckSettings().precision
+        128
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    precision: PositiveInt = Field(default=128, ge=64, description="bits of the ball arithmetic")
+    processes: PositiveInt = Field(default=2, description="processes that check pairs")
+
+
+def check_certificate(certificate: Certificate, run: Run, settings: CheckSettings | None = None) -> None:
+    """Verify a certificate against a run.
+
+    Args:
+        certificate: as read.
+        run: the run that it claims to be about, loaded from its folder.
+        settings: precision and processes.
+
+    Raises:
+        RefusedError: naming the first line that fails.
+
+    Example:
+        >>> from analysis.certificates.document import parse_certificate
+        >>> check_certificate(parse_certificate({}), load_run("parity"))
+        Traceback (most recent call last):
+        analysis.certificates.document.RefusedError: format: field required
+    """
+    settings = settings or CheckSettings()
+    check(
+        certificate,
+        {name: tensor.numpy() for name, tensor in run.model.state_dict().items()},
+        sha256=hashlib.sha256(RunFolder(run.path).weights_file.read_bytes()).hexdigest(),
+        config=run.config.as_json(),
+        visited=visited_pairs(run.task, certificate.settings),
+        bits=settings.precision,
+        processes=settings.processes,
+    )
+
+
+def visited_pairs(task: WordProblem, settings: Mapping[str, int]) -> list[tuple[int, int, int]]:
+    """Return sequence, position and token of the pairs that settings stand for.
+
+    Args:
+        task: of the run.
+        settings: those of the certificate.
+
+    Raises:
+        RefusedError: for settings with which no sequences can be drawn.
+
+    Example:
+        >>> from automata.tasks import make_task
+        >>> settings = {"sequences": 2, "length": 4, "seed": 0, "states": 2}
+        >>> visited_pairs(make_task("parity"), settings)
+        [(1, 3, 0), (0, 2, 1)]
+    """
+    for name, (least, most) in LIMITS.items():
+        if not least <= settings.get(name, -1) <= most:
+            raise RefusedError(f"settings.{name}", f"is not a number from {least} to {most}")
+    tokens, _ = sample_sequences(task, settings["sequences"], settings["length"], settings["seed"])
+    places = choose_positions(tokens, settings["states"])
+    return [(sequence, position, int(tokens[sequence, position])) for sequence, position in places]
+
+
+def _command(argv: Sequence[str] | None) -> None:
+    parser = CommandParser(
+        "python -m analysis.check_certificate", "Verify a certificate from the weights, by other means."
+    )
+    parser.add_argument("certificate", metavar="CERTIFICATE", help="the JSON file")
+    parser.add_argument("run", metavar="RUN", help="run folder, or the name of a stored run")
+    add_config_flags(parser, CheckSettings, title="settings")
+    arguments = parser.parse_args(argv)
+    settings = validated(CheckSettings, given_fields(arguments, CheckSettings))
+    run = load_run(arguments.run)
+    began = time.monotonic()
+    certificate = read_certificate(Path(arguments.certificate))
+    if run.config.model not in ("implicit-mamba2", "mamba2"):
+        raise InputError(f"run {run.path.name} is a {run.config.model}; give the run of the certificate")
+    check_certificate(certificate, run, settings)
+    counts = ", ".join(f"{name} {count}" for name, count in certificate.summary.items())
+    print(f"The certificate holds ({counts}); checked in {time.monotonic() - began:.0f} s.")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code.
+
+    Example:
+        >>> main(["no/such/certificate.json", "parity"])
+        2
+    """
+    try:
+        return run_command(_command, argv)
+    except RefusedError as refusal:
+        print(f"refused: {refusal}", file=sys.stderr)
+        return REFUSED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""Certificates of small runs and of a stored one: what is proved, what is not and why, and the command."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from analysis import certify, check_certificate
+from analysis.certificates.document import Certificate, ControlPair, Pair, parse_certificate
+from analysis.check_certificate import CheckSettings
+from analysis.visited_states import in_double_precision
+from implicit.run_dir import Run, load_run
+from theory import layer_jacobians, solve_fixed_point
+
+ONE_PROCESS = CheckSettings(processes=1)
+FEW: dict[str, Any] = {"states": 6, "sequences": 4, "length": 10}
+
+
+def _pairs(certificate: Certificate) -> list[Pair]:
+    pairs = [pair for pair in certificate.pairs if isinstance(pair, Pair)]
+    assert len(pairs) == len(certificate.pairs)
+    return pairs
+
+
+def test_everything_is_proved_of_the_stored_parity_run() -> None:
+    run = load_run("parity")
+    certificate = certify.certify(run, states=8, sequences=4, length=24, seed=20)
+    assert certificate.summary == dict.fromkeys(certificate.summary, 8)
+    check_certificate.check_certificate(certificate, run, ONE_PROCESS)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"layers": 2, "groups": 2, "residual": False, "d_conv": 1}],
+    ids=["one layer", "two layers"],
+)
+def test_what_is_proved_agrees_with_the_float64_analysis(make_run: Any, options: dict[str, Any]) -> None:
+    run = make_run("implicit-mamba2", contracting=True, **options)
+    certificate = certify.certify(run, **FEW)
+    assert certificate.summary["existence"] == 6
+    model = in_double_precision(run.model)
+    for pair in _pairs(certificate):
+        assert pair.point is not None
+        shapes = {name: entry.shape[1:] for name, entry in model.init_state(1).items()}
+        state = {
+            name: torch.from_numpy(pair.state[name].reshape(shape).copy()) for name, shape in shapes.items()
+        }
+        transition = model.transition(pair.token)
+        fixed_point = solve_fixed_point(transition, state)
+        distance = np.abs(fixed_point.latent.numpy() - pair.point.latent).max()
+        # each side errs: by the proved error here, by its residual over the singular value there
+        assert distance <= pair.point.error + fixed_point.residual / pair.point.singular_value
+        for layer, jacobian in enumerate(layer_jacobians(transition, state, fixed_point.latent)):
+            row, column = pair.places[layer]
+            lower, upper = pair.point.entries[layer]
+            entry = jacobian.dense()[row, column].item()
+            assert lower - 1e-12 <= entry <= upper + 1e-12  # float64 evaluation of the entry
+    check_certificate.check_certificate(certificate, run, ONE_PROCESS)
+
+
+def test_the_opposite_is_proved_of_the_explicit_control(make_run: Any) -> None:
+    run = make_run("mamba2", layers=2)
+    certificate = certify.certify(run, **FEW)
+    assert certificate.summary == {"pairs": 6, "explicit": 6}
+    model = in_double_precision(run.model)
+    for pair in certificate.pairs:
+        assert isinstance(pair, ControlPair)
+        assert pair.decay is not None
+        shapes = {name: entry.shape[1:] for name, entry in model.init_state(1).items()}
+        state = {
+            name: torch.from_numpy(pair.state[name].reshape(shape).copy()) for name, shape in shapes.items()
+        }
+        jacobians = layer_jacobians(model.transition(pair.token), state, torch.zeros(0, dtype=torch.float64))
+        for intervals, jacobian in zip(pair.decay, jacobians, strict=True):
+            diagonal = jacobian.diagonal().reshape(len(intervals), -1).numpy()
+            for (lower, upper), entries in zip(intervals, diagonal, strict=True):
+                assert lower - 1e-14 <= entries.min()  # float64 evaluation of the decay
+                assert entries.max() <= upper + 1e-14
+                assert upper - lower < 1e-12
+    check_certificate.check_certificate(certificate, run, ONE_PROCESS)
+
+
+def test_pairs_without_a_proof_say_why(make_run: Any) -> None:
+    # A self-map this steep has cycles where it should have fixed points.
+    run = make_run("implicit-mamba2", name="steep")
+    with torch.no_grad():
+        run.model.get_parameter("mixers.0.in_proj.weight").mul_(40)
+        run.model.get_parameter("mixers.0.out_proj.weight").mul_(40)
+    certificate = certify.certify(run, **FEW)
+    missing = [pair for pair in _pairs(certificate) if pair.point is None or pair.point.contraction is None]
+    assert missing
+    for pair in missing:
+        assert pair.reasons
+    assert certificate.summary["contraction"] == 6 - len(missing)
+    lines = certify.tables(certificate)
+    assert any("×" in line for line in lines if isinstance(line, str))
+
+
+def test_the_command_writes_what_the_checker_accepts(
+    make_run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run: Run = make_run("implicit-mamba2", contracting=True)
+    flags = ["--states", "4", "--sequences", "2", "--length", "8", "--seed", "3"]
+    assert certify.main([str(run.path), *flags]) == 0
+    path = run.path / "analysis" / "certify" / "certificate.json"
+    assert str(path) in capsys.readouterr().out
+    content = json.loads(path.read_text())
+    again = parse_certificate(content)
+    assert again.model_dump(mode="json") == content
+    assert again.settings["seed"] == 3
+    assert again.sha256 == again.seal()
+    assert check_certificate.main([str(path), str(run.path)]) == 0  # with two processes
+    assert "holds" in capsys.readouterr().out
+
+
+def test_the_same_certificate_twice(make_run: Any) -> None:
+    run = make_run("implicit-mamba2", contracting=True)
+    first, second = (certify.certify(run, **FEW).model_dump(mode="json") for _ in range(2))
+    assert first["pairs"] == second["pairs"]
+
+
+CASES: list[tuple[list[str], str]] = [
+    (["LSTM"], "is a lstm, of which there is no ball-arithmetic form"),
+    (["no/such/run"], "run no/such/run does not exist"),
+    (["RUN", "--states", "0"], "states is 0"),
+    (["RUN", "--stats", "4"], "the nearest is --states"),
+    (["RUN", "--out", "/dev/null/there"], "/dev/null is not a folder"),
+    ([], "required: RUN"),
+]
+
+
+@pytest.mark.parametrize(("argv", "sentence"), CASES)
+def test_bad_input(
+    make_run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str], sentence: str
+) -> None:
+    places = {"LSTM": str(make_run("lstm").path), "RUN": str(make_run("implicit-mamba2").path)}
+    before = sorted(tmp_path.rglob("*"))
+    assert certify.main([places.get(argument, argument) for argument in argv]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert sentence in error
+    assert sorted(tmp_path.rglob("*")) == before

@@ -1,0 +1,392 @@
+"""A certificate that was changed is refused, with the first line that fails; so are other weights."""
+
+import ast
+import base64
+import copy
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+
+from analysis import check_certificate
+from analysis.certificates import arb_mamba2, checker
+from analysis.certificates.document import RefusedError, parse_certificate, seal
+from analysis.certify import certify
+from analysis.check_certificate import CheckSettings
+from automata.tasks import make_task
+from implicit.recipes import recipe
+from implicit.run_dir import Run, initial_model, load_run
+from implicit.run_folder import RunFolder
+from implicit.storage import read_tensors, write_tensors
+
+Content = dict[str, Any]
+
+
+def _run(folder: Path, model: str) -> Run:
+    config = recipe("parity", model, seed=2, d_model=4, d_state=2, head_size=4)
+    run = RunFolder(folder)
+    run.begin(config)
+    network = initial_model(config, make_task("parity"))
+    if model == "implicit-mamba2":
+        with torch.no_grad():
+            network.get_parameter("mixers.0.in_proj.weight").mul_(0.3)
+            network.get_parameter("mixers.0.out_proj.weight").mul_(16)
+    run.finish(network)
+    return load_run(folder)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return _run(tmp_path_factory.mktemp("runs") / "implicit", "implicit-mamba2")
+
+
+@pytest.fixture(scope="module")
+def explicit(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return _run(tmp_path_factory.mktemp("runs") / "explicit", "mamba2")
+
+
+@pytest.fixture(scope="module")
+def content(run: Run) -> Content:
+    certificate = certify(run, states=4, sequences=4, length=8)
+    assert certificate.summary == dict.fromkeys(certificate.summary, 4)
+    return certificate.model_dump(mode="json")
+
+
+@pytest.fixture(scope="module")
+def control(explicit: Run) -> Content:
+    return certify(explicit, states=4, sequences=4, length=8).model_dump(mode="json")
+
+
+def _scaled(part: Content, name: str, factor: float) -> None:
+    part[name] = (float.fromhex(part[name]) * factor).hex()
+
+
+def _moved(part: Content, name: str, entry: int, step: float) -> None:
+    numbers = np.frombuffer(base64.b64decode(part[name]), "<f8").copy()
+    numbers[entry] += step
+    part[name] = base64.b64encode(numbers.tobytes()).decode()
+
+
+def _point(content: Content, pair: int = 2) -> Content:
+    return cast(Content, content["pairs"][pair]["point"])
+
+
+def weights_hash(content: Content) -> None:
+    content["run"]["weights_sha256"] = "0" * 64
+
+
+def config(content: Content) -> None:
+    content["config"]["sizes"]["damping"] = 0.5
+
+
+def statements(content: Content) -> None:
+    content["statements"]["existence"] = "All states have fixed points."
+
+
+def stated_precision(content: Content) -> None:
+    content["arithmetic"]["precision"] = 256
+
+
+def missing_pair(content: Content) -> None:
+    del content["pairs"][1]
+
+
+def missing_pair_with_its_count(content: Content) -> None:
+    del content["pairs"][1]
+    content["summary"] = dict.fromkeys(content["summary"], 3)
+
+
+def repeated_pair(content: Content) -> None:
+    content["pairs"][1] = copy.deepcopy(content["pairs"][0])
+
+
+def token(content: Content) -> None:
+    content["pairs"][2]["token"] = 1 - content["pairs"][2]["token"]
+
+
+def position(content: Content) -> None:
+    content["pairs"][2]["sequence"] = 99
+
+
+def state_entry(content: Content) -> None:
+    _moved(content["pairs"][2]["state"], "ssm.0", 3, 0.5)
+
+
+def window_entry(content: Content) -> None:
+    _moved(content["pairs"][2]["state"], "conv.0", 3, 0.5)
+
+
+def missing_state(content: Content) -> None:
+    del content["pairs"][2]["state"]["conv.0"]
+
+
+def latent_centre(content: Content) -> None:
+    _moved(_point(content), "latent", 1, 1e-8)
+
+
+def short_latent(content: Content) -> None:
+    _point(content)["latent"] = base64.b64encode(np.zeros(3).tobytes()).decode()
+
+
+def shrunk_radius(content: Content) -> None:
+    _scaled(_point(content), "radius", 1e-9)
+
+
+def grown_radius(content: Content) -> None:
+    _scaled(_point(content), "radius", 2.0**28)
+
+
+def shrunk_error(content: Content) -> None:
+    _scaled(_point(content), "error", 1e-6)
+
+
+def singular_value(content: Content) -> None:
+    _scaled(_point(content), "singular_value", 1.2)
+
+
+def negative_singular_value(content: Content) -> None:
+    _scaled(_point(content), "singular_value", -1.0)
+
+
+def contraction_norm(content: Content) -> None:
+    _scaled(_point(content)["contraction"], "norm", 0.9)
+
+
+def contraction_power(content: Content) -> None:
+    content["pairs"][2]["point"]["contraction"]["power"] = 3
+
+
+def expanding_norm(content: Content) -> None:
+    _point(content)["contraction"]["norm"] = (1.5).hex()
+
+
+def entry_interval(content: Content) -> None:
+    lower, upper = map(float.fromhex, _point(content)["entries"][0])
+    width = upper - lower
+    _point(content)["entries"][0] = [(lower + width).hex(), (upper + width).hex()]
+
+
+def entry_sign(content: Content) -> None:
+    lower, upper = map(float.fromhex, _point(content)["entries"][0])
+    _point(content)["entries"][0] = [(-upper).hex(), (-lower).hex()]
+
+
+def diagonal_entry(content: Content) -> None:
+    row, _ = content["pairs"][2]["places"][0]
+    content["pairs"][2]["places"][0] = [row, row]
+
+
+def entry_outside(content: Content) -> None:
+    content["pairs"][2]["places"][0] = [10**6, 0]
+
+
+def other_companion(content: Content) -> None:
+    # A companion's intervals belong to its own h.
+    elsewhere = content["pairs"][2]["elsewhere"]
+    elsewhere["pair"] = 2
+
+
+def companion_out_of_range(content: Content) -> None:
+    content["pairs"][2]["elsewhere"]["pair"] = 17
+
+
+def grown_box(content: Content) -> None:
+    _scaled(content["pairs"][2]["range"], "state_radius", 64)
+
+
+def working_distance(content: Content) -> None:
+    _scaled(content["pairs"][2], "working_distance", 0.9)
+
+
+def count(content: Content) -> None:
+    content["summary"]["contraction"] = 5
+
+
+def not_finite(content: Content) -> None:
+    _point(content)["error"] = "nan"
+
+
+def decimal_number(content: Content) -> None:
+    _point(content)["error"] = 0.001
+
+
+def damaged_array(content: Content) -> None:
+    _point(content)["latent"] = "&" + _point(content)["latent"][1:]
+
+
+def added_field(content: Content) -> None:
+    _point(content)["remark"] = "trust me"
+
+
+def no_pairs(content: Content) -> None:
+    content["pairs"] = None
+
+
+def silly_settings(content: Content) -> None:
+    content["settings"]["length"] = 0
+
+
+FALSE: list[tuple[Callable[[Content], None], str]] = [
+    (weights_hash, "run.weights_sha256"),
+    (config, "config.sizes"),
+    (statements, "statements"),
+    (stated_precision, "arithmetic.precision"),
+    (missing_pair, "pairs"),
+    (missing_pair_with_its_count, "pairs"),
+    (repeated_pair, "pairs[1].sequence"),
+    (token, "pairs[2].token"),
+    (position, "pairs[2].sequence"),
+    (state_entry, "pairs[2].point.error"),
+    (window_entry, "pairs[2].point.error"),
+    (missing_state, "pairs[2].state"),
+    (latent_centre, "pairs[2].point.error"),
+    (short_latent, "pairs[2].point.latent"),
+    (shrunk_radius, "pairs[2].point.error"),
+    (grown_radius, "pairs[2].point.radius"),
+    (shrunk_error, "pairs[2].point.error"),
+    (singular_value, "pairs[2].point.singular_value"),
+    (negative_singular_value, "pairs[2].point.singular_value"),
+    (contraction_norm, "pairs[2].point.contraction.norm"),
+    (contraction_power, "pairs[2].point.contraction.power"),
+    (expanding_norm, "pairs[2].point.contraction.norm"),
+    (entry_interval, "pairs[2].point.entries[0]"),
+    (entry_sign, "pairs[2].point.entries[0]"),
+    (diagonal_entry, "pairs[2].point.entries[0]"),
+    (entry_outside, "pairs[2].places[0]"),
+    (other_companion, "pairs[2].elsewhere.error"),
+    (companion_out_of_range, "pairs[2].elsewhere.pair"),
+    (grown_box, "pairs[2].range.error"),
+    (working_distance, "pairs[2].working_distance"),
+    (count, "summary.contraction"),
+    (not_finite, "pairs[2].point.error"),
+    (decimal_number, "pairs[2].point.error"),
+    (damaged_array, "pairs[2].point.latent"),
+    (added_field, "pairs[2].point.remark"),
+    (no_pairs, "pairs"),
+    (silly_settings, "settings.length"),
+]
+
+
+def _refusal(content: Content, run: Run) -> str:
+    with pytest.raises(RefusedError) as refusal:
+        check_certificate.check_certificate(parse_certificate(content), run, CheckSettings(processes=1))
+    return refusal.value.line
+
+
+@pytest.mark.parametrize(("tamper", "line"), FALSE, ids=lambda case: getattr(case, "__name__", None))
+def test_a_false_line_is_named_even_under_a_new_seal(
+    content: Content, run: Run, tamper: Callable[[Content], None], line: str
+) -> None:
+    changed = copy.deepcopy(content)
+    tamper(changed)
+    changed["sha256"] = seal(changed)
+    assert _refusal(changed, run) == line
+
+
+def test_the_untouched_certificate_holds(content: Content, run: Run) -> None:
+    check_certificate.check_certificate(parse_certificate(content), run, CheckSettings(processes=1))
+
+
+def test_a_change_that_leaves_all_lines_true_breaks_the_seal(content: Content, run: Run) -> None:
+    changed = copy.deepcopy(content)
+    lower, upper = map(float.fromhex, _point(changed)["entries"][0])
+    wider = [math.nextafter(lower, -math.inf), math.nextafter(upper, math.inf)]
+    _point(changed)["entries"][0] = [number.hex() for number in wider]
+    assert _refusal(changed, run) == "sha256"
+
+
+def test_the_control_is_checked_too(control: Content, explicit: Run) -> None:
+    check_certificate.check_certificate(parse_certificate(control), explicit, CheckSettings(processes=1))
+    changed = copy.deepcopy(control)
+    lower, upper = map(float.fromhex, changed["pairs"][1]["decay"][0][0])
+    changed["pairs"][1]["decay"][0][0] = [(2 * upper - lower).hex(), (3 * upper).hex()]
+    assert _refusal(changed, explicit) == "pairs[1].decay[0]"
+    changed = copy.deepcopy(control)
+    changed["pairs"][1]["decay"] = None
+    assert _refusal(changed, explicit) == "summary.explicit"
+
+
+def test_an_implicit_model_cannot_pass_for_an_explicit_one(content: Content, run: Run) -> None:
+    changed = copy.deepcopy(content)
+    changed["config"]["model"] = "mamba2"
+    changed["pairs"] = [
+        {key: pair[key] for key in ("sequence", "position", "token", "state")}
+        | {"decay": [[[(0.0).hex(), (1.0).hex()]] * 2]}
+        for pair in changed["pairs"]
+    ]
+    changed["summary"] = {"pairs": 4, "explicit": 4}
+    assert _refusal(changed, run) == "config.model"
+    # and if the head were believed, by the pairs themselves
+    weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
+    pair = parse_certificate(changed).pairs[0]
+    with pytest.raises(RefusedError, match="explicit model"):
+        checker.Checker(weights, run.config.as_json()["sizes"], 128).check_pair(pair, [], "pairs[0]")
+
+
+def _write(folder: Path, content: Content) -> str:
+    path = folder / "certificate.json"
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+def test_other_weights_are_refused(
+    content: Content, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = RunFolder(tmp_path / "other")
+    other.begin(run.config)
+    other.finish(run.model)
+    path = _write(tmp_path, content)
+    assert check_certificate.main([path, str(other.path), "--processes", "1"]) == 0
+    tensors, _ = read_tensors(other.weights_file)
+    tensors["head.bias"] += 1e-3
+    write_tensors(other.weights_file, tensors)
+    assert check_certificate.main([path, str(other.path)]) == 1
+    assert capsys.readouterr().err.startswith("refused: run.weights_sha256: ")
+
+
+def test_a_truncated_file_is_refused(
+    content: Content, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(_write(tmp_path, content))
+    path.write_bytes(path.read_bytes()[:-100])
+    assert check_certificate.main([str(path), str(run.path)]) == 1
+    assert capsys.readouterr().err.startswith("refused: file: is not JSON")
+
+
+BAD_INPUT: list[tuple[list[str], str]] = [
+    (["no/such/certificate.json", "RUN"], "certificate no/such/certificate.json does not exist"),
+    (["CERTIFICATE", "no/such/run"], "run no/such/run does not exist"),
+    (["CERTIFICATE", "RUN", "--precision", "53"], "precision is 53"),
+    (["CERTIFICATE", "RUN", "--processes", "0"], "processes is 0"),
+    (["CERTIFICATE"], "required: RUN"),
+]
+
+
+@pytest.mark.parametrize(("argv", "sentence"), BAD_INPUT)
+def test_bad_input(
+    content: Content,
+    run: Run,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    argv: list[str],
+    sentence: str,
+) -> None:
+    places = {"CERTIFICATE": _write(tmp_path, content), "RUN": str(run.path)}
+    assert check_certificate.main([places.get(argument, argument) for argument in argv]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert sentence in error
+
+
+@pytest.mark.parametrize("module", [checker, arb_mamba2])
+def test_the_checker_imports_nothing_that_the_producer_computes_with(module: Any) -> None:
+    tree = ast.parse(Path(module.__file__).read_text())
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    ours = {name for name in imported if name.split(".")[0] in ("analysis", "implicit", "theory", "automata")}
+    assert ours <= {"analysis.certificates.arb_mamba2", "analysis.certificates.document"}

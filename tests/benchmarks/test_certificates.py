@@ -1,0 +1,39 @@
+"""The certificates of untrained models: the checker decides whether a case is correct."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.certificates.document import Certificate
+from analysis.certify import CertifySettings, certify
+from benchmarks import certificates
+from benchmarks.frame import IncorrectError, run_case
+from implicit.run_dir import Run
+
+SIZES = {"d_model": 4, "d_state": 2, "head_size": 4}
+FEW = CertifySettings(states=2, sequences=2, length=3)
+
+
+def test_a_small_case(tmp_path: Path) -> None:
+    # of the turn that is not counted, then of the one that is; certify first
+    ticks = iter([0.0, 1.0, 0.0, 1.0, 0.0, 3.0, 0.0, 4.0])
+    case = certificates.case(tmp_path / "run", SIZES, 0, FEW)
+    assert case.parameters["entries_of_h"] == 16
+    record = run_case(case, clock=lambda: next(ticks))
+    assert record["correct"]
+    assert set(record["contenders"]) == {"certify", "check"}
+    assert record["contenders"]["certify"]["pairs"] == 2
+    assert record["contenders"]["certify"]["median_seconds"] == 3.0
+
+
+def test_a_certificate_that_is_refused_reports_no_speed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overstated(run: Run, settings: CertifySettings) -> Certificate:
+        found = certify(run, settings)
+        return found.model_copy(update={"summary": {**found.summary, "contraction": 99}})
+
+    monkeypatch.setattr(certificates, "certify", overstated)
+    case = certificates.case(tmp_path / "run", SIZES, 0, FEW)
+    with pytest.raises(IncorrectError, match=r"summary\.contraction"):
+        case.check()
