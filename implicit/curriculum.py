@@ -104,7 +104,7 @@ class Curriculum(BaseModel):
         default=0.0, description="weight of the contraction penalty in the free phase; 0 for none"
     )
     forgetting_weight: NonNegativeFloat = Field(
-        default=0.0, description="weight of the forgetting penalty in the free phase; 0 for none"
+        default=0.0, description="weight of the forgetting penalty, where sequences may go on; 0 for none"
     )
     carried_share: float = Field(
         default=0.0,
@@ -113,7 +113,8 @@ class Curriculum(BaseModel):
         description="probability that a sequence goes on where one of the last step ended, in the free phase",
     )
     carried_after: NonNegativeInt = Field(
-        default=0, description="training steps before the first sequences go on (with carried_share)"
+        default=0,
+        description="training steps before the first sequences go on and before the forgetting penalty",
     )
     start_length: PositiveInt | None = Field(
         default=None, description="tokens a sequence at the first step; the training length if none"
@@ -139,7 +140,7 @@ class Curriculum(BaseModel):
             stopping = Stopping(rtol=self.free_rtol, max_iterations=self.bounded_iterations)
             return Phase("bounded", length, Unrolled(self.bounded_iterations), stopping)
         stopping = Stopping(rtol=self.free_rtol, max_iterations=self.free_max_iterations)
-        carried_share = self.carried_share if step > self.carried_after else 0.0
+        learnt = step > self.carried_after
         gradient = Phantom(self.phantom_steps, self.phantom_damping)
         # What is left to the tolerance of training gains nothing from a solve that is verified and tightened.
         mode = Windowed(block=None, precision=1) if self.free_mode == "windowed" else self.free_mode
@@ -149,7 +150,7 @@ class Curriculum(BaseModel):
             gradient,
             stopping,
             self.contraction_weight,
-            self.forgetting_weight,
-            carried_share,
+            self.forgetting_weight if learnt else 0.0,
+            self.carried_share if learnt else 0.0,
             mode,
         )

@@ -67,7 +67,9 @@ def forgetting_penalty(
     """
     with torch.no_grad():
         undisturbed = model.states(tokens, solution.latents, state)
-        units = {name: part[:, -1].square().mean().sqrt().clamp_min(1e-6) for name, part in undisturbed.items()}
+        units = {
+            name: part[:, -1].square().mean().sqrt().clamp_min(1e-6) for name, part in undisturbed.items()
+        }
     start = {
         name: part
         + scale * units[name] * torch.randn(part.shape, dtype=part.dtype, generator=generator).to(part.device)
