@@ -1,10 +1,11 @@
 """Is the model right on every word? ``python -m analysis.all_words RUN --length N``: a proof, not a sample.
 
 All words up to a length are followed in rigorous arithmetic (`theory.invariant_cover`), the weights taken as
-the exact numbers that their floats are. Every word leads to a small ellipsoid that provably holds the state
-after it; every token maps it into the next one, has exactly one fixed point in a box around the latent that
-the solver found, and decodes the right answer with a margin that is bounded from below. What is proved is about
-the model in real arithmetic: the fixed points are exact ones, and rounding in the solver is not part of it.
+the exact numbers that their floats are. Every word leads to a small ball that provably holds the state after
+it; every token maps it into the next one, has exactly one fixed point in a box around the latent that the
+solver found, and decodes the right answer with a margin that is bounded from below. What is proved is about
+the model in real arithmetic with these fixed points: that the solver's iteration from zero tends to them, and
+what rounding adds, is not part of it.
 """
 
 import sys

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from automata.errors import InputError
-from implicit.cells import Mamba2Cell
+from implicit.cells import Mamba2Cell, RMSNorm
 from implicit.enclosures import EnclosedCell, exact, rms_norm
 from implicit.model import ImplicitMamba2
 from theory import State
-from theory.balls import Ball, Dual
+from theory.balls import Dual
 from theory.balls.dual import join
 
 
@@ -36,6 +36,7 @@ class EnclosedClosedLoop:
         >>> from implicit.model import ImplicitMamba2Config
         >>> sizes = {"d_model": 4, "head_size": 4, "d_state": 2, "d_conv": 2}
         >>> model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=2, output_size=2, **sizes)).double()
+        >>> from theory.balls import Ball
         >>> loop = EnclosedClosedLoop(model)
         >>> state, latent = model.init_state(1), torch.ones(1, 4).double()
         >>> s = Dual.constant(Ball.exact(flatten_state(state).numpy()), columns=0)
@@ -57,13 +58,15 @@ class EnclosedClosedLoop:
         self.latent_size = model.config.d_model
         self.window_size = mixer.conv_channels * (mixer.d_conv - 1)
         self.state_size = self.window_size + mixer.d_inner * mixer.d_state
-        self._norm, self._last_norm = (
-            (exact(norm.weight), norm.epsilon) for norm in (model.mixer_norms[0], model.latent_norm)
-        )
+        (mixer_norm,), (injection,) = model.mixer_norms, model.injections
+        assert isinstance(mixer_norm, RMSNorm)
+        assert isinstance(injection, nn.Linear)
+        self._norm = exact(mixer_norm.weight), mixer_norm.epsilon
+        self._last_norm = exact(model.latent_norm.weight), model.latent_norm.epsilon
         self._head = exact(model.head.weight), exact(model.head.bias)
         embedded = Dual.constant(exact(model.embedding.weight), 0)
         normalised = rms_norm(embedded, exact(model.embedding_norm.weight), model.embedding_norm.epsilon)
-        self._injection = normalised.mapped(exact(model.injections[0].weight)).value
+        self._injection = normalised.mapped(exact(injection.weight)).value
         # where the factors of an entry (channel p, n) of h stand
         channel, self._n = np.divmod(np.arange(mixer.d_inner * mixer.d_state), mixer.d_state)
         self._channel, self._head_of = channel, channel // mixer.head_size

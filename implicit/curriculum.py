@@ -6,8 +6,8 @@
 | free    | afterwards      | to free_rtol, at most free_max_iterations | phantom, phantom_steps (k)   |
 
 In the free phase the loss may hold a contraction penalty (`implicit.contraction`), which makes the fixed
-point unique and quick to reach, and a forgetting penalty (`implicit.forgetting`), which makes disturbances of the
-state die out.
+point unique and quick to reach, and a forgetting penalty (`implicit.forgetting`), which makes disturbances of
+the state die out.
 
 Source: Schöne et al. 2025, arXiv 2502.07827; phantom gradients of Geng et al. 2021, arXiv 2111.05177.
 """

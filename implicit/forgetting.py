@@ -1,9 +1,9 @@
 """A penalty that makes a model forget a disturbance of its state: its state-to-state map then contracts.
 
-Two copies of a model that read the same tokens from different states should end in the same state, as long as
-both states stand for the same state of the automaton. Cross-entropy asks for the same answers only: states may
-drift apart until, in long sequences, the answers do as well. Where states come together, finitely many small
-sets hold all that can be reached, which is what a proof for sequences of every length needs.
+Two copies of a model that read the same tokens from different states should end in the same state, as long
+as both states stand for the same state of the automaton. Cross-entropy asks for the same answers only: states
+may drift apart until, in long sequences, the answers do as well. Where states come together, finitely many
+small sets hold all that can be reached, which is what a proof for sequences of every length needs.
 """
 
 import torch
@@ -30,10 +30,10 @@ def forgetting_penalty(
 ) -> Tensor:
     """Measure how much of a random disturbance of the first state is left after each token.
 
-    With s_t the states of the solution and s̃_t those from s₀ + ε v, v standard normal, the mean over sequences
-    of Σ_{t≥1} ‖s̃_t − s_t‖² / ‖s̃₀ − s₀‖². A map that contracts by q a token gives at most q² / (1 − q²). Every
-    named part of the state is measured in units of its root mean square in the last state of the solution. The
-    undisturbed sequence carries no gradient: the disturbed one is drawn to it.
+    With s_t the states of the solution and s̃_t those from s₀ + ε v, v standard normal, the mean over
+    sequences of Σ_{t≥1} ‖s̃_t − s_t‖² / ‖s̃₀ − s₀‖². A map that contracts by q a token gives at most
+    q² / (1 − q²). Every named part of the state is measured in units of its root mean square in the last
+    state of the solution. The undisturbed sequence carries no gradient: the disturbed one is drawn to it.
 
     Args:
         model: an implicit model.

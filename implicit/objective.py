@@ -1,4 +1,4 @@
-"""What is minimised: the cross-entropy of the label after every token, and the penalties of the phase if any."""
+"""What is minimised: the cross-entropy of the label after every token, and penalties if the phase has any."""
 
 from dataclasses import dataclass
 

@@ -4,12 +4,14 @@ Let s' = G(z*(s, x); s, x) with z* = Φ(z*; s, x). A *cover* is a finite list of
 
     S_i = { s : ‖W_i (s − c_i)‖₂ ≤ ρ_i } ,
 
-each with an answer, and for each ellipsoid i and token x a target j. If the initial state lies in S_0, and for
-every i and x the step maps S_i into S_j and answers there as the target says, then by induction the answer
-after a sequence of any length is that of the finite automaton of the targets.
+and for each ellipsoid i and token x a target j with an answer. If the initial state lies in S_0, and for
+every i and x the step maps S_i into S_j and gives that answer on all of S_i, then by induction the answer
+after a sequence of any length is that of the finite automaton of the targets. A tree of words is the special
+case in which only the first N tokens have targets.
 
-**One step.** Let V be a float matrix with ‖I − W_i V‖₂ ≤ ε < 1. Then s − c_i = V u with ‖u‖₂ ≤ R = ρ_i / (1 − ε)
-on S_i. Let Z be the box of radius r around a latent z̃, A and B enclose ∂zΦ and ∂sΦ over Z × S_i, P ≈ (I − A)⁻¹,
+**One step.** Let V be a float matrix with ‖I − W_i V‖₂ ≤ ε < 1. On S_i then s − c_i = V u with
+‖u‖₂ ≤ R = ρ_i / (1 − ε). Let Z be the box of radius r around a latent z̃, A and B enclose ∂zΦ and ∂sΦ over
+Z × S_i, P ≈ (I − A)⁻¹, and
 
     κ ≥ ‖I − P (I − A)‖_∞ ,    e = ( ‖P (Φ(z̃; c_i) − z̃)‖_∞ + max_k ‖(P B V)_k‖₂ R ) / (1 − κ) .
 
@@ -19,7 +21,7 @@ J = ∂sG + ∂zG ∂z*/∂s enclosed over Z × S_i, the mean value theorem on t
 
     ‖W_j (s' − c_j)‖₂ ≤ ‖W_j (G(z*(c_i); c_i) − c_j)‖₂ + ‖W_j J V‖₂ R ,
 
-and the step maps S_i into S_j if this is at most ρ_j. The difference of two logits is bounded in the same way.
+and the step maps S_i into S_j if this is at most ρ_j. The difference of two logits is bounded likewise.
 
 Source: Rump 2010, Acta Numerica 19, section 13 (existence); the sets of ellipsoids and their targets are a
 path-complete Lyapunov function: Ahmadi, Jungers, Parrilo & Roozbehani 2014, SIAM J. Control Optim. 52.
@@ -38,6 +40,10 @@ from theory.balls.dual import Dual
 IntArray = NDArray[np.int64]
 
 
+ATTEMPTS = 7
+"""How often the box of a latent is widened before it is given up."""
+
+
 class EnclosedLoop(Protocol):
     """Φ, G and logits on balls, with latent and state as variables; the model floor supplies it.
 
@@ -50,7 +56,7 @@ class EnclosedLoop(Protocol):
         ...
 
     def logits(self, latent: Dual) -> Dual:
-        """Return the logits of latents, ``[T, d]`` → ``[T, classes]``."""
+        """Return the logits of latents, ``[T, d]`` → ``[T, classes]``: an affine map."""
         ...
 
 
@@ -132,7 +138,7 @@ def enclose_steps(
         tokens: x of every step, ``[T]``.
 
     Example:
-        s' = s/2 + x/2 without a latent of influence, and the interval [−1, 1].
+        s' = s/2 + x/2, which the latent does not enter, and the interval [−1, 1].
 
         >>> class Halving:
         ...     def advance(self, latent, state, tokens):
@@ -163,20 +169,19 @@ def enclose_steps(
     still = Dual.constant(Ball.exact(latent), 0), Dual.constant(Ball.exact(centre), 0)
     residual = row_sum_norm(inverse @ (loop.advance(*still, x)[0].value - Ball.exact(latent))[..., None])
     radius = 2 * residual + 1e-12
-    for _ in range(6):
+    for attempt in range(ATTEMPTS):
         found = _fixed_points(loop, x, latent, centre, box, radius, inverse, axes, reach, residual)
-        if (found.error <= radius).all():
-            break
-        radius = np.where(
-            found.error <= radius, radius, np.where(found.kappa < 1, 1.5 * found.error, 2 * radius)
-        )
-    exists = (found.kappa < 1) & (found.error <= radius)
+        exists = (found.kappa < 1) & (found.error <= radius)
+        if exists.all() or attempt == ATTEMPTS - 1:
+            break  # what was found belongs to this radius
+        wider = np.where(found.kappa < 1, 1.5 * found.error, 2 * radius)
+        radius = np.where(exists, radius, wider)
 
     jacobian = found.state_slope + found.latent_slope @ found.response
     gain = spectral_norm(metric @ (jacobian @ axes))
     near = Dual.constant(Ball.around(latent, found.central_error[:, None]), 0)
     landing = loop.advance(near, still[1], x)[1].value - Ball.exact(cover.centres[j])
-    offset = _norm((metric @ landing[..., None])[..., 0])
+    offset = _row_norms((metric @ landing[..., None])[..., 0])
     image = round_up(offset + gain * reach)
     margin = _margin(loop, near, cover.answers[i, x], found.response @ axes, reach)
     return StepBounds(exists, radius, offset, gain, np.where(exists, image, np.inf), margin)
@@ -252,10 +257,6 @@ def _row_norms(matrices: Ball) -> Array:
     """Upper bounds of the Euclidean norms of rows."""
     squares = round_up(np.square(matrices.magnitude).sum(axis=-1), matrices.shape[-1])
     return round_up(np.sqrt(squares))
-
-
-def _norm(vectors: Ball) -> Array:
-    return _row_norms(vectors)
 
 
 def _approximate_inverse(matrices: Array) -> Array:

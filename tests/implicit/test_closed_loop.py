@@ -1,5 +1,7 @@
 """One token's step on balls against the float64 model, its derivatives against autograd."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch
 from automata.errors import InputError
 from implicit.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
 from implicit.model import ImplicitMamba2, ImplicitMamba2Config
+from theory import Transition
 from theory.balls import Ball, Dual
 
 SIZES = [
@@ -20,6 +23,15 @@ def model_of(seed: int, **sizes: int) -> ImplicitMamba2:
     torch.manual_seed(seed)
     config = {"vocabulary_size": 3, "output_size": 2, **sizes}
     return ImplicitMamba2(ImplicitMamba2Config(**config)).double()
+
+
+def joined_step(model: ImplicitMamba2, transition: Transition, joined: torch.Tensor) -> torch.Tensor:
+    """Φ and G as one function of latent and state side by side."""
+    size = model.config.d_model
+    state = {name: part[0] for name, part in unflatten_state(model, joined[None, size:]).items()}
+    after = transition.state_update(joined[:size], state)
+    flat = flatten_state({name: part[None] for name, part in after.items()})[0]
+    return torch.cat([transition.self_map(joined[:size], state), flat])
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: f"d_conv={sizes['d_conv']}")
@@ -40,14 +52,7 @@ def test_values_and_derivatives_enclose_those_of_the_model(sizes: dict[str, int]
     logits = loop.logits(Dual.constant(Ball.exact(latents.numpy()), 0)).value
     np.testing.assert_allclose(logits.midpoint, model.head(latents).detach(), rtol=1e-13, atol=1e-14)
     for position, token in enumerate(tokens):
-        transition = model.transition(token)
-
-        def step(joined: torch.Tensor) -> torch.Tensor:
-            state = {name: part[0] for name, part in unflatten_state(model, joined[None, size:]).items()}
-            after = transition.state_update(joined[:size], state)
-            flat = flatten_state({name: part[None] for name, part in after.items()})[0]
-            return torch.cat([transition.self_map(joined[:size], state), flat])
-
+        step = partial(joined_step, model, model.transition(token))
         joined = torch.cat([latents[position], vectors[position]])
         expected = step(joined).detach().numpy()
         jacobian = torch.autograd.functional.jacobian(step, joined).numpy()

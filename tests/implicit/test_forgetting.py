@@ -7,7 +7,7 @@ from implicit.curriculum import Curriculum
 from implicit.fixed_point import Stopping
 from implicit.forgetting import LARGEST_GROWTH, forgetting_penalty
 from implicit.gradients import Phantom
-from implicit.model import ImplicitMamba2, ImplicitMamba2Config
+from implicit.model import ImplicitMamba2
 from implicit.objective import objective
 from implicit.run_dir import load_run
 
@@ -63,7 +63,7 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
         # unrolled far enough, phantom steps give the implicit gradient
         return forgetting_penalty(model, TOKENS, state, solution, Phantom(60, 0.8), TIGHT, generator=noise)
 
-    weight = model.get_parameter("mixers.0.dt_bias")
+    weight: torch.Tensor = model.get_parameter("mixers.0.dt_bias")
     (slope,) = torch.autograd.grad(penalty(), weight)
     step = 1e-5
     with torch.no_grad():

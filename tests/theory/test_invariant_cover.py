@@ -41,10 +41,11 @@ class Square:
 
 def one_set(centre: Array, metric: Array, radius: float, latents: Array, answers: IntArray) -> Cover:
     tokens = len(latents)
+    axes = np.asarray(np.linalg.inv(metric), dtype=np.float64)
     return Cover(
         centre[None],
         metric[None],
-        np.linalg.inv(metric)[None],
+        axes[None],
         np.array([radius]),
         np.zeros((1, tokens), dtype=np.int64),
         answers[None],
@@ -57,7 +58,7 @@ def test_bounds_of_a_linear_loop_are_its_norms(seed: int) -> None:
     rng = np.random.default_rng(seed)
     keep, through = (0.3 * rng.standard_normal((2, 2)) for _ in range(2))
     drive, centre = 0.1 * rng.standard_normal((2, 2)), rng.standard_normal(2)
-    metric = np.eye(2) + 0.3 * rng.standard_normal((2, 2))
+    metric = np.asarray(np.eye(2) + 0.3 * rng.standard_normal((2, 2)), dtype=np.float64)
     latents = np.repeat((through @ centre)[None], 2, axis=0)
     cover = one_set(centre, metric, 0.5, latents, np.array([0, 1]))
     bounds = enclose_steps(Linear(keep, through, drive), cover, [0, 0], [0, 1])
@@ -117,3 +118,17 @@ def test_a_latent_that_is_off_is_found_within_its_radius() -> None:
         bounds = enclose_steps(Square(), cover, [0], [0])
         assert bounds.exists[0]
         assert abs(cover.latents[0, 0, 0] - 0.1) + 0.01 <= bounds.latent_radius[0] + 1e-12
+
+
+def test_a_box_that_never_fits_is_given_up() -> None:
+    # The affine Φ has a fixed point for every state of a large set, in a box that is wide enough. With a
+    # self-map of slope 1 there is none at any width.
+    class Drifting(Square):
+        def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
+            return latent + state, latent * latent
+
+    cover = one_set(np.array([0.1]), np.eye(1), 0.2, np.array([[0.1]]), np.array([1]))
+    assert enclose_steps(Square(), with_radii(cover, np.array([50.0])), [0], [0]).exists.all()
+    bounds = enclose_steps(Drifting(), cover, [0], [0])
+    assert not bounds.exists.any()
+    assert np.isinf(bounds.image).all()
