@@ -51,7 +51,7 @@ class AllWordsSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    length: PositiveInt = Field(default=10, description="tokens of the longest words; all words are followed")
+    length: PositiveInt = Field(default=12, description="tokens of the longest words; all words are followed")
     rtol: PositiveFloat = Field(
         default=1e-13, description="relative tolerance of the approximate fixed points"
     )
