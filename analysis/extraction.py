@@ -335,10 +335,10 @@ def tables(*found: ExtractionAnalysis) -> list[Table | str]:
         ['parity', '2', '0.00%', '100.00%', '100.00%', '–', 'equivalent']
     """
     table = Table(title="automata behind the models", title_justify="left")
-    table.add_column("run")
-    for heading in ("states", "inconsistent", "fidelity", "of longest", "departs after"):
+    table.add_column("run", overflow="fold")
+    for heading in ("states", "against", "fidelity", "longest", "departs"):
         table.add_column(heading, justify="right")
-    table.add_column("verdict")
+    table.add_column("verdict", no_wrap=True)
     for result in found:
         machine, departs = result.extraction.machine, result.departs_after
         table.add_row(
@@ -350,7 +350,12 @@ def tables(*found: ExtractionAnalysis) -> list[Table | str]:
             "–" if departs is None else str(departs),
             result.verdict,
         )
-    return [table, *(f"{result.run.name}: {result.sentence}" for result in found)]
+    meaning = (
+        "against: votes against the majority; fidelity: tokens of fresh words at which model and automaton "
+        "agree, of the length of the sequences and of the longest; departs: tokens after which they do less "
+        "than demanded"
+    )
+    return [table, meaning, *(f"{result.run.name}: {result.sentence}" for result in found)]
 
 
 ANALYSIS = Analysis(

@@ -47,8 +47,8 @@ class Extraction:
     """An automaton made from a model's states.
 
     Attributes:
-        machine: minimal, states numbered in breadth-first order; None if more states than ``max_states`` can
-            be reached.
+        machine: minimal, states numbered in breadth-first order; that of the most suffixes with which no more
+            than ``max_states`` classes can be reached; None if that is so with no suffixes but the tokens.
         classes: how many classes of states were told apart, stray ones included.
         reachable: how many of them the transitions reach from the initial state.
         votes: how many steps voted on the transitions of reachable classes.
@@ -108,22 +108,29 @@ def extract_machine(
     """
     effort = effort or Effort()
     votes = _Votes(reader, tokens, vocabulary_size)
-    visited = len(votes.table)
+    vectors = votes.table.vectors()
+    found: Extraction | None = None
     while True:
         order = votes.close(effort)
-        counted, against = votes.count(order)
-        complete = len(order) <= effort.max_states
-        suffix = None
-        if complete and against > effort.inconsistent * counted:
-            suffix = votes.dividing_suffix(order)
-        if suffix is None or len(votes.table.suffixes) >= vocabulary_size + effort.max_suffixes:
-            break
+        if len(order) > effort.max_states:
+            # the automaton of fewer suffixes, if there was one, says more than none
+            return found or _extraction(votes, order, vectors, complete=False)
+        found = _extraction(votes, order, vectors, complete=True)
+        enough = len(found.suffixes) >= vocabulary_size + effort.max_suffixes
+        suffix = votes.dividing_suffix(order) if found.inconsistent > effort.inconsistent else None
+        if suffix is None or enough:
+            return found
         votes.refine(suffix)
-    classes = votes.table.class_of[:visited]
+
+
+def _extraction(votes: "_Votes", order: list[int], vectors: Tensor, complete: bool) -> Extraction:
+    counted, against = votes.count(order)
+    # reachable classes first, in breadth-first order, then the others
     number = np.full(votes.table.class_count, -1)
     number[order] = np.arange(len(order))
     strays = number < 0
     number[strays] = len(order) + np.arange(strays.sum())
+    classes = votes.table.class_of[: len(vectors)]
     return Extraction(
         machine=minimise_mealy(votes.machine(order)) if complete else None,
         classes=votes.table.class_count,
@@ -132,7 +139,7 @@ def extract_machine(
         against=against,
         stray=float(strays[classes].mean()),
         suffixes=tuple(votes.table.suffixes),
-        vectors=votes.table.vectors()[:visited],
+        vectors=vectors,
         visited_class=number[classes],
     )
 

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 import torch
 
-from analysis import agreement, convergence, demo, extraction, jacobian, length_generalization, report
+from analysis import (
+    agreement,
+    all_words,
+    convergence,
+    demo,
+    extraction,
+    jacobian,
+    length_generalization,
+    report,
+)
 from implicit.run_dir import Run
 from implicit.storage import read_tensors, write_tensors
 
@@ -106,6 +115,9 @@ OTHER_CASES: list[tuple[Main, list[str], str]] = [
     (extraction.main, ["RUN", "--votes", "0"], "votes is 0"),
     (extraction.main, ["RUN", "--demanded", "1.5"], "demanded is 1.5"),
     (extraction.main, ["RUN", "RUN", "--out", "OUT"], "is given twice"),
+    (all_words.main, ["RUN", "--length", "0"], "length is 0"),
+    (all_words.main, ["EXPLICIT"], "is a mamba2, which has no fixed points"),
+    (all_words.main, ["parity", "--out", "OUT"], "numbers; give a run of at most 200"),
     (report.main, ["RUN", "RUN", "--out", "OUT"], "is given twice"),
     (demo.main, ["--steps", "0", "--out", "OUT"], "steps is 0"),
     (demo.main, ["--training-sed", "0", "--out", "OUT"], "the nearest is --training-seed"),
