@@ -33,8 +33,7 @@ from implicit.streams import Stream, draw_batch
 from implicit.validation import validated
 
 Verdict = Literal["equivalent", "differs", "inconclusive"]
-NAME = "extraction"
-SHOWN_TOKENS = 40
+NAME, SHOWN_TOKENS = "extraction", 40
 
 
 class ExtractionSettings(BaseModel):
@@ -182,28 +181,27 @@ class ExtractionAnalysis:
 
         The fidelity of a position is that of the ten positions around it.
         """
-        width = min(10, self.agrees.shape[1])
-        running = np.convolve(self.agrees.mean(axis=0), np.full(width, 1 / width), mode="valid")
+        window = np.full(min(10, self.agrees.shape[1]), 1.0) / min(10, self.agrees.shape[1])
+        running = np.convolve(self.agrees.mean(axis=0), window, mode="valid")
         below = np.flatnonzero(running < self.settings.demanded)
         return int(below[0]) if below.size else None
 
     @property
     def sentence(self) -> str:
         """The finding with its numbers."""
-        machine, settings = self.extraction.machine, self.settings
+        machine = self.extraction.machine
         follows = (
             f"the model follows it at {self.fidelity(self.length):.2%} of tokens at length {self.length} "
             f"and {self.fidelity(self.agrees.shape[1]):.2%} at {self.agrees.shape[1]}"
         )
         if machine is None:
             return (
-                f"inconclusive: more than {settings.max_states} classes of states after "
+                f"inconclusive: more than {self.settings.max_states} classes of states after "
                 f"{len(self.extraction.suffixes)} suffixes; the model does not act like a smaller automaton"
             )
         if self.verdict == "equivalent":
             return f"equivalent to the automaton of {self.task.name}: {machine.state_count} states; {follows}"
-        if self.verdict == "differs":
-            assert self.difference is not None
+        if self.difference is not None and self.verdict == "differs":
             return f"differs: {self.difference.sentence(self.task)}; {machine.state_count} states; {follows}"
         why = (
             f"the automaton, of {machine.state_count} states, is that of {self.task.name}"
@@ -211,8 +209,7 @@ class ExtractionAnalysis:
             else f"no automaton of {machine.state_count} states describes the model"
         )
         where = self.departure or self.difference
-        place = f"; {where.sentence(self.task)}" if where else ""
-        return f"inconclusive: {why}, but {follows}{place}"
+        return f"inconclusive: {why}, but {follows}{f'; {where.sentence(self.task)}' if where else ''}"
 
     def numbers(self) -> dict[str, Any]:
         """Return everything for JSON; states are numbers, answers and tokens too, with their names beside."""
@@ -377,17 +374,14 @@ def _command(argv: Sequence[str] | None) -> None:
     settings = validated(ExtractionSettings, given_fields(arguments, ExtractionSettings))
     runs = [load_run(run) for run in arguments.runs]
     require_different_names(runs)
-    folders = [_folder(run, arguments.out, len(runs)) for run in runs]
+    folders = [default_folder(run, NAME) for run in runs]
+    if arguments.out is not None:
+        names = [run.path.resolve().name for run in runs]
+        folders = [Path(arguments.out) / (name if len(runs) > 1 else "") for name in names]
     for folder in folders:
         check_writable(folder)
     found = [ANALYSIS.run(run, settings, folder)[0] for run, folder in zip(runs, folders, strict=True)]
     print_tables(tables(*found), folders[-1] / f"{NAME}.json")
-
-
-def _folder(run: Run, out: str | None, runs: int) -> Path:
-    if out is None:
-        return default_folder(run, NAME)
-    return Path(out) if runs == 1 else Path(out) / run.path.resolve().name
 
 
 def main(argv: Sequence[str] | None = None) -> int:
