@@ -5,38 +5,42 @@ the exact numbers that their floats are. Every word leads to a small ball that p
 it; every token maps it into the next one, has exactly one fixed point in a box around the latent that the
 solver found, and decodes the right answer with a margin that is bounded from below. What is proved is about
 the model in real arithmetic with these fixed points: that the solver's iteration from zero tends to them, and
-what rounding adds, is not part of it.
+what rounding adds, is not part of it. What is proved is written as a certificate too, which
+``python -m analysis.check_certificate CERTIFICATE RUN`` verifies.
 """
 
 import sys
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 from rich.table import Table
 
+from analysis.certificates.document import ARITHMETIC, PRODUCER_PRECISION, Arithmetic
+from analysis.certificates.words_document import (
+    WORDS_FORMAT,
+    WORDS_STATEMENTS,
+    Automaton,
+    WordLevel,
+    WordsCertificate,
+)
+from analysis.certificates.words_producer import prove_levels
 from analysis.command import Analysis, number, settings_from
 from analysis.figures import COLORS, RED, new_figure, styled
-from analysis.output import RunIdentity
+from analysis.output import RunIdentity, json_ready
 from analysis.visited_states import as_implicit, in_double_precision
 from automata.errors import InputError
 from automata.mealy import word_in_names
-from implicit.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
 from implicit.command import run_command
+from implicit.environment import describe_environment
 from implicit.fixed_point import Stopping
 from implicit.model import ImplicitMamba2
 from implicit.run_dir import Run
-from theory.invariant_cover import Cover, StepBounds, enclose_steps
-
-LARGEST_STATE = 200
-"""Matrices of all derivatives by the state are held for hundreds of positions at once."""
-FIRST_RADIUS = 1e-13
-STEPS_AT_ONCE = 512
 
 Array = NDArray[np.float64]
 
@@ -73,6 +77,8 @@ class AllWordsAnalysis:
         gain: the largest proved norm of a word's last Jacobian ds'/ds.
         counterexample: a shortest word whose answer is not proved right, token numbers; None if all are.
         token_names: of the task.
+        levels: the claims of the certificate, a level a length up to the proved one.
+        seconds: how long it took.
 
     Example:
         >>> from implicit.run_dir import load_run
@@ -90,6 +96,8 @@ class AllWordsAnalysis:
     gain: Array
     counterexample: tuple[int, ...] | None
     token_names: tuple[str, ...]
+    levels: tuple[WordLevel, ...]
+    seconds: float
 
     @property
     def proved_length(self) -> int:
@@ -122,6 +130,35 @@ class AllWordsAnalysis:
             "counterexample": self.counterexample,
         }
 
+    def certificate(self, run: Run) -> WordsCertificate:
+        """Return what is proved as a document that `analysis.check_certificate` verifies by other means.
+
+        Args:
+            run: the run that was analysed.
+
+        Raises:
+            InputError: if nothing is proved.
+        """
+        if not self.levels:
+            raise InputError(f"of run {run.path.name} nothing is proved; a certificate needs a proved word")
+        certificate = WordsCertificate(
+            format=WORDS_FORMAT,
+            statements=WORDS_STATEMENTS,
+            run=asdict(self.run),
+            config=json_ready(run.config.as_json()),
+            automaton=Automaton(initial_state=run.task.initial_state, table=run.task.table.tolist()),
+            settings=self.settings.model_dump(),
+            arithmetic=Arithmetic(producer=ARITHMETIC, precision=PRODUCER_PRECISION),
+            environment=json_ready({**describe_environment(), "numpy": np.__version__}),
+            seconds=self.seconds,
+            levels=list(self.levels),
+            length=self.proved_length,
+            words=int(self.words[: self.proved_length].sum()),
+            margin=float(self.margin[: self.proved_length].min()),
+            sha256="",
+        )
+        return certificate.model_copy(update={"sha256": certificate.seal()})
+
 
 def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -> AllWordsAnalysis:
     """Prove that a model answers every word up to a length as its task does.
@@ -141,39 +178,24 @@ def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -
         (True, None)
     """
     settings = settings or settings_from(AllWordsSettings, chosen)
+    began = time.monotonic()
     model = in_double_precision(as_implicit(run))
     assert isinstance(model, ImplicitMamba2)
-    loop = EnclosedClosedLoop(model)
-    if loop.state_size > LARGEST_STATE:
-        raise InputError(
-            f"the state of run {run.path.name} has {loop.state_size} numbers; give a run of at most "
-            f"{LARGEST_STATE}, such as parity-small"
-        )
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
-    tokens = np.arange(run.task.vocabulary_size)
-    centres = flatten_state(model.init_state(1)).numpy()
-    labels, words = np.array([run.task.initial_state]), np.zeros((1, 0), dtype=np.int64)
-    radii = np.full(1, FIRST_RADIUS)
     rows: list[tuple[int, int, float, float, float]] = []
+    levels: list[WordLevel] = []
     counterexample = None
-    for _ in range(settings.length):
-        if not len(words):
-            break
-        sources, read = np.repeat(np.arange(len(words)), len(tokens)), np.tile(tokens, len(words))
-        after, latents = _solve(model, centres[sources], read, stopping)
-        answers = run.task.table[labels[sources], read]
-        bounds = _bounds(loop, centres, radii, after, latents, answers, sources, read)
-        proved = bounds.exists & np.isfinite(bounds.image) & (bounds.margin > 0)
-        reached = np.where(proved, bounds.image, 0.0)
+    for level in prove_levels(model, run.task, settings.length, stopping):
+        proved, bounds = level.proved, level.bounds
         margin = bounds.margin.min() if proved.all() else -np.inf
+        reached = np.where(proved, bounds.image, 0.0).max()
         gain = np.where(proved, bounds.gain, 0.0).max()
-        rows.append((len(proved), int(proved.sum()), float(margin), float(reached.max()), float(gain)))
-        words = np.concatenate([words[sources], read[:, None]], axis=1)
+        rows.append((len(proved), int(proved.sum()), float(margin), float(reached), float(gain)))
         if counterexample is None and not proved.all():
-            counterexample = tuple(words[proved.argmin()].tolist())
-        centres, radii, labels, words = after[proved], bounds.image[proved], answers[proved], words[proved]
-    lengths = np.arange(1, len(rows) + 1)
-    total = len(tokens) ** lengths
+            counterexample = tuple(level.words[proved.argmin()].tolist())
+        if counterexample is None:
+            levels.append(level.document())
+    total = run.task.vocabulary_size ** np.arange(1, len(rows) + 1)
     _, proved_counts, margins, reaches, gains = (np.array(column) for column in zip(*rows, strict=True))
     return AllWordsAnalysis(
         RunIdentity.of(run),
@@ -185,56 +207,8 @@ def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -
         gains,
         counterexample,
         run.task.token_names,
-    )
-
-
-@torch.no_grad()
-def _solve(
-    model: ImplicitMamba2, states: Array, tokens: NDArray[np.int64], stopping: Stopping
-) -> tuple[Array, Array]:
-    """The next states and the latents in floating point: centres, of which nothing is assumed."""
-    solution = model.solve(
-        torch.as_tensor(tokens)[:, None],
-        "sequential",
-        state=unflatten_state(model, torch.as_tensor(states)),
-        stopping=stopping,
-    )
-    return flatten_state(solution.state).numpy(), solution.latents[:, 0].numpy()
-
-
-def _bounds(
-    loop: EnclosedClosedLoop,
-    centres: Array,
-    radii: Array,
-    after: Array,
-    latents: Array,
-    answers: NDArray[np.int64],
-    sources: NDArray[np.int64],
-    read: NDArray[np.int64],
-) -> StepBounds:
-    """Bound the steps of a level of the tree of words; its sets and those of the next are balls."""
-    parts = []
-    tokens = int(read.max()) + 1
-    for first in range(0, len(centres), STEPS_AT_ONCE // tokens):
-        here = np.arange(first, min(len(centres), first + STEPS_AT_ONCE // tokens))
-        rows = slice(first * tokens, (here[-1] + 1) * tokens)
-        count, steps = len(here), len(here) * tokens
-        identity = np.broadcast_to(np.eye(loop.state_size), (count + steps, loop.state_size, loop.state_size))
-        cover = Cover(
-            np.concatenate([centres[here], after[rows]]),
-            identity,
-            identity,
-            np.concatenate([radii[here], np.zeros(steps)]),
-            np.arange(count, count + steps).reshape(count, tokens),
-            answers[rows].reshape(count, tokens),
-            latents[rows].reshape(count, tokens, -1),
-        )
-        parts.append(enclose_steps(loop, cover, sources[rows] - first, read[rows]))
-    return StepBounds(
-        *(
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("exists", "latent_radius", "offset", "gain", "image", "margin")
-        )
+        tuple(levels),
+        time.monotonic() - began,
     )
 
 
@@ -278,7 +252,14 @@ def tables(found: AllWordsAnalysis) -> list[Table | str]:
     for length, (words, proved, margin, radius, gain) in enumerate(zip(*columns, strict=True), start=1):
         shown = number(margin) if np.isfinite(margin) else "–"
         table.add_row(str(length), str(words), str(proved), shown, number(radius), number(gain))
-    return [table, found.sentence]
+    lines: list[Table | str] = [table, found.sentence]
+    if found.levels:
+        lines.append("certificate.json says so exactly; verify it: python -m analysis.check_certificate")
+    return lines
+
+
+def _documents(run: Run, found: AllWordsAnalysis) -> dict[str, Any]:
+    return {"certificate.json": found.certificate(run).model_dump(mode="json")} if found.levels else {}
 
 
 ANALYSIS = Analysis(
@@ -288,6 +269,7 @@ ANALYSIS = Analysis(
     analyse,
     draw,
     tables,
+    _documents,
 )
 
 
