@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from analysis.certificates.control import certify_control
 from analysis.certificates.document import (
+    ARITHMETIC,
     FORMAT,
     PRODUCER_PRECISION,
     STATEMENTS,
@@ -48,8 +49,6 @@ from implicit.run_dir import Run, load_run
 from implicit.storage import write_json
 from implicit.validation import validated
 from theory.balls.ball import round_up
-
-ARITHMETIC = "float64 balls: midpoints and radii, outward error bounds of every operation (theory.balls)"
 
 
 class CertifySettings(SampleSettings):

@@ -1,5 +1,6 @@
 """Verify a certificate: ``python -m analysis.check_certificate CERTIFICATE RUN``.
 
+It may be one of visited states (``analysis.certify``) or of all words (``analysis.all_words``).
 Exit code 0 only if every claim of the certificate is proved again from the run's weights; 1 with the first
 line that fails otherwise; 2 for bad input.
 """
@@ -13,7 +14,14 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from analysis.certificates.checker import check
-from analysis.certificates.document import Certificate, RefusedError, read_certificate
+from analysis.certificates.document import Certificate, RefusedError, parse_certificate, read_json
+from analysis.certificates.words_checker import check_words
+from analysis.certificates.words_document import (
+    WORDS_FORMAT,
+    Automaton,
+    WordsCertificate,
+    parse_words_certificate,
+)
 from analysis.visited_states import choose_positions, sample_sequences
 from automata.errors import InputError
 from automata.word_problem import WordProblem
@@ -38,14 +46,16 @@ class CheckSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     precision: PositiveInt = Field(default=128, ge=64, description="bits of the ball arithmetic")
-    processes: PositiveInt = Field(default=2, description="processes that check pairs")
+    processes: PositiveInt = Field(default=2, description="processes that check in parallel")
 
 
-def check_certificate(certificate: Certificate, run: Run, settings: CheckSettings | None = None) -> None:
+def check_certificate(
+    certificate: Certificate | WordsCertificate, run: Run, settings: CheckSettings | None = None
+) -> None:
     """Verify a certificate against a run.
 
     Args:
-        certificate: as read.
+        certificate: as read; of visited states or of all words.
         run: the run that it claims to be about, loaded from its folder.
         settings: precision and processes.
 
@@ -59,14 +69,31 @@ def check_certificate(certificate: Certificate, run: Run, settings: CheckSetting
         analysis.certificates.document.RefusedError: format: field required
     """
     settings = settings or CheckSettings()
+    weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
+    sha256 = hashlib.sha256(RunFolder(run.path).weights_file.read_bytes()).hexdigest()
+    config = run.config.as_json()
+    bits, processes = settings.precision, settings.processes
+    if isinstance(certificate, WordsCertificate):
+        task = Automaton(initial_state=run.task.initial_state, table=run.task.table.tolist())
+        check_words(
+            certificate,
+            weights,
+            sha256=sha256,
+            config=config,
+            automaton=task,
+            bits=bits,
+            processes=processes,
+        )
+        return
+    visited = visited_pairs(run.task, certificate.settings)
     check(
         certificate,
-        {name: tensor.numpy() for name, tensor in run.model.state_dict().items()},
-        sha256=hashlib.sha256(RunFolder(run.path).weights_file.read_bytes()).hexdigest(),
-        config=run.config.as_json(),
-        visited=visited_pairs(run.task, certificate.settings),
-        bits=settings.precision,
-        processes=settings.processes,
+        weights,
+        sha256=sha256,
+        config=config,
+        visited=visited,
+        bits=bits,
+        processes=processes,
     )
 
 
@@ -105,12 +132,18 @@ def _command(argv: Sequence[str] | None) -> None:
     settings = validated(CheckSettings, given_fields(arguments, CheckSettings))
     run = load_run(arguments.run)
     began = time.monotonic()
-    certificate = read_certificate(Path(arguments.certificate))
+    content = read_json(Path(arguments.certificate))
     if run.config.model not in ("implicit-mamba2", "mamba2"):
         raise InputError(f"run {run.path.name} is a {run.config.model}; give the run of the certificate")
+    certificate: Certificate | WordsCertificate
+    if content.get("format") == WORDS_FORMAT:
+        certificate = parse_words_certificate(content)
+        held = certificate.sentence
+    else:
+        certificate = parse_certificate(content)
+        held = ", ".join(f"{name} {count}" for name, count in certificate.summary.items())
     check_certificate(certificate, run, settings)
-    counts = ", ".join(f"{name} {count}" for name, count in certificate.summary.items())
-    print(f"The certificate holds ({counts}); checked in {time.monotonic() - began:.0f} s.")
+    print(f"The certificate holds ({held}); checked in {time.monotonic() - began:.0f} s.")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

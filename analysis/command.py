@@ -15,6 +15,7 @@ from analysis.output import RunIdentity, check_writable, default_folder, write_a
 from automata.errors import InputError
 from implicit.command import CommandParser, add_config_flags, given_fields
 from implicit.run_dir import Run, load_run
+from implicit.storage import write_json
 from implicit.validation import validated
 
 
@@ -63,6 +64,7 @@ class Analysis(Generic[Settings, Outcome]):
         analyse: answers the question.
         draw: makes the figure of an answer.
         tables: makes the tables of an answer.
+        documents: makes further files of JSON from a run and an answer, by file name.
 
     Example:
         >>> from analysis.jacobian import ANALYSIS
@@ -76,6 +78,7 @@ class Analysis(Generic[Settings, Outcome]):
     analyse: Callable[[Run, Settings], Outcome]
     draw: Callable[[Outcome], Figure]
     tables: Callable[[Outcome], Sequence[Table | str]]
+    documents: Callable[[Run, Outcome], Mapping[str, Any]] = lambda _run, _outcome: {}
 
     def run(self, run: Run, settings: Settings, folder: Path) -> tuple[Outcome, float]:
         """Analyse a run, write numbers and figure; return the answer and the seconds that it took."""
@@ -92,6 +95,8 @@ class Analysis(Generic[Settings, Outcome]):
             seconds=seconds,
             figure=figure,
         )
+        for name, content in self.documents(run, outcome).items():
+            write_json(folder / name, content)
         return outcome, seconds
 
     def command(self, argv: Sequence[str] | None) -> None:

@@ -6,7 +6,8 @@
 | free    | afterwards      | to free_rtol, at most free_max_iterations | phantom, phantom_steps (k)   |
 
 In the free phase the loss may hold a contraction penalty (`implicit.contraction`), which makes the fixed
-point unique and quick to reach.
+point unique and quick to reach, and a forgetting penalty (`implicit.forgetting`), which makes disturbances of
+the state die out.
 
 Source: Schöne et al. 2025, arXiv 2502.07827; phantom gradients of Geng et al. 2021, arXiv 2111.05177.
 """
@@ -45,6 +46,7 @@ class Phase:
         gradient: how the fixed point is differentiated.
         stopping: when its iteration ends.
         contraction_weight: weight of the contraction penalty in the loss.
+        forgetting_weight: weight of the forgetting penalty in the loss.
         carried_share: probability that a sequence goes on from where one of the last step ended.
         mode: in which order the fixed points of the tokens are sought.
 
@@ -58,6 +60,7 @@ class Phase:
     gradient: GradientRule
     stopping: Stopping
     contraction_weight: float = 0.0
+    forgetting_weight: float = 0.0
     carried_share: float = 0.0
     mode: Literal["simultaneous"] | Windowed = "simultaneous"
 
@@ -104,6 +107,9 @@ class Curriculum(BaseModel):
     contraction_weight: NonNegativeFloat = Field(
         default=0.0, description="weight of the contraction penalty in the free phase; 0 for none"
     )
+    forgetting_weight: NonNegativeFloat = Field(
+        default=0.0, description="weight of the forgetting penalty, where sequences may go on; 0 for none"
+    )
     carried_share: float = Field(
         default=0.0,
         ge=0,
@@ -111,7 +117,8 @@ class Curriculum(BaseModel):
         description="probability that a sequence goes on where one of the last step ended, in the free phase",
     )
     carried_after: NonNegativeInt = Field(
-        default=0, description="training steps before the first sequences go on (with carried_share)"
+        default=0,
+        description="training steps before the first sequences go on and before the forgetting penalty",
     )
     start_length: PositiveInt | None = Field(
         default=None, description="tokens a sequence at the first step; the training length if none"
@@ -137,7 +144,16 @@ class Curriculum(BaseModel):
             stopping = Stopping(rtol=self.free_rtol, max_iterations=self.bounded_iterations)
             return Phase("bounded", length, Unrolled(self.bounded_iterations), stopping)
         stopping = Stopping(rtol=self.free_rtol, max_iterations=self.free_max_iterations)
-        carried_share = self.carried_share if step > self.carried_after else 0.0
+        learnt = step > self.carried_after
         gradient = Phantom(self.phantom_steps, self.phantom_damping)
         mode = TRAINING_WINDOWS if self.free_mode == "windowed" else self.free_mode
-        return Phase("free", length, gradient, stopping, self.contraction_weight, carried_share, mode)
+        return Phase(
+            "free",
+            length,
+            gradient,
+            stopping,
+            self.contraction_weight,
+            self.forgetting_weight if learnt else 0.0,
+            self.carried_share if learnt else 0.0,
+            mode,
+        )

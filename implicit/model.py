@@ -263,6 +263,17 @@ class ImplicitMamba2(SequenceModel):
         self.check_tokens(tokens)
         return self._recurrence(tokens, state).problem()
 
+    def states(self, tokens: Tensor, latents: Tensor, state: State | None = None) -> State:
+        """Return the state before every token and after the last, ``[batch, length + 1, …]``, from latents.
+
+        Args:
+            tokens: ``[batch, length]``, int64.
+            latents: of these tokens, ``[batch, length, d_model]``.
+            state: the state before the first token; the initial state if None.
+        """
+        recurrence = self._recurrence(tokens, state)
+        return recurrence.states(latents, recurrence.inputs, recurrence.state)
+
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) at every one of the tokens; the state is windows and SSM states."""
         positions = tokens.reshape(1, -1)

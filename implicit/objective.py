@@ -1,4 +1,4 @@
-"""What is minimised: the cross-entropy of the label after every token, and the contraction penalty if any."""
+"""What is minimised: the cross-entropy of the label after every token, and penalties if the phase has any."""
 
 from dataclasses import dataclass
 
@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from implicit.contraction import contraction_penalty
 from implicit.curriculum import Phase
+from implicit.forgetting import forgetting_penalty
 from implicit.model import ImplicitMamba2, SequenceSolution
 from implicit.sequence_model import SequenceModel
 from theory.transition import State
@@ -20,6 +21,7 @@ class Objective:
     Attributes:
         loss: mean cross-entropy over all tokens, in nats, a scalar with gradient.
         penalty: weighted contraction penalty, a scalar with gradient; None where the phase asks for none.
+        forgetting: weighted forgetting penalty, likewise.
         accuracy: share of all tokens whose most probable class is the label.
         solution: the fixed points of an implicit model; None for an explicit one.
 
@@ -36,8 +38,14 @@ class Objective:
 
     loss: Tensor
     penalty: Tensor | None
+    forgetting: Tensor | None
     accuracy: float
     solution: SequenceSolution | None
+
+    @property
+    def total(self) -> Tensor:
+        """The loss with its penalties."""
+        return self.loss + sum(part for part in (self.penalty, self.forgetting) if part is not None)
 
 
 def objective(
@@ -55,7 +63,7 @@ def objective(
         tokens: ``[batch, length]``, int64.
         labels: the class after every token, ``[batch, length]``, int64.
         phase: of the curriculum.
-        noise: draws the directions of the contraction penalty.
+        noise: draws the directions of the penalties.
         state: an implicit model's state before the first token; the initial one if None.
 
     Example:
@@ -67,7 +75,7 @@ def objective(
         >>> found.accuracy, bool(found.loss < 0.1), found.penalty is None
         (1.0, True, False)
     """
-    solution, penalty = None, None
+    solution, penalty, forgetting = None, None, None
     if isinstance(model, ImplicitMamba2):
         solution = model.solve(
             tokens, phase.mode, state=state, gradient=phase.gradient, stopping=phase.stopping
@@ -77,9 +85,15 @@ def objective(
             problem = model.problem(tokens, state)
             measured = contraction_penalty(problem, solution.latents.detach(), generator=noise)
             penalty = phase.contraction_weight * measured
+        if phase.forgetting_weight > 0:
+            before = model.init_state(len(tokens)) if state is None else state
+            left = forgetting_penalty(
+                model, tokens, before, solution, phase.gradient, phase.stopping, generator=noise
+            )
+            forgetting = phase.forgetting_weight * left
     else:
         logits = model(tokens)
     loss = functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
     with torch.no_grad():
         accuracy = float((logits.argmax(dim=-1) == labels).double().mean())
-    return Objective(loss, penalty, accuracy, solution)
+    return Objective(loss, penalty, forgetting, accuracy, solution)

@@ -118,7 +118,7 @@ def _step(
     tokens, labels = (part.to(model.device) for part in drawn)
     result = objective(model, tokens, labels, phase, noise, state)
     optimizer.zero_grad()
-    (result.loss if result.penalty is None else result.loss + result.penalty).backward()
+    result.total.backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.gradient_clip or math.inf)
     if not bool(norm.isfinite()):
         raise InputError(
@@ -198,6 +198,8 @@ def _entry(
         entry["phase"] = phase.name
     if result.penalty is not None:
         entry["contraction_penalty"] = result.penalty.item()
+    if result.forgetting is not None:
+        entry["forgetting_penalty"] = result.forgetting.item()
     if result.solution is not None:
         entry.update(_finite(Convergence.of([result.solution])))
     for length, evaluation in evaluations.items():

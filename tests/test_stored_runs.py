@@ -13,7 +13,7 @@ from theory import State
 from theory.testing import assert_contractive, assert_fixed_point, assert_modes_agree, assert_theorem1
 
 SEED = 20  # of the test streams here; no run was trained or selected on them
-STORED = ["parity", "s3", "s5-generators"]
+STORED = ["parity", "parity-small", "s3", "s5-generators"]
 
 
 @pytest.fixture(scope="module", params=STORED)
@@ -67,7 +67,8 @@ def test_theorem1_holds_on_a_freshly_trained_run(fresh: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "length", "least"), [("parity", 256, 0.99), ("s3", 256, 0.99), ("s5-generators", 24, 0.99)]
+    ("name", "length", "least"),
+    [("parity", 256, 0.99), ("parity-small", 256, 0.99), ("s3", 256, 0.99), ("s5-generators", 24, 0.99)],
 )
 def test_stored_runs_solve_their_task(name: str, length: int, least: float) -> None:
     run = load_run(name)

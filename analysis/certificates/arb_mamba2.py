@@ -126,6 +126,7 @@ class Coefficients:
         x: the convolved channels.
         gate: before its SiLU.
         decays: one a head.
+        entering: what the next window takes in, one a convolved channel.
 
     Example:
         `ArbLayer.coefficients` makes them.
@@ -138,6 +139,7 @@ class Coefficients:
     x: tuple[Vector, Rows]
     gate: tuple[Vector, Rows]
     decays: Vector
+    entering: Vector
 
 
 class ArbLayer:
@@ -214,6 +216,7 @@ class ArbLayer:
             (x, dx),
             (p[: self.d_inner], dp[: self.d_inner]),
             decays,
+            p[self.d_inner : self.d_inner + len(self.taps)],
         )
 
     def output(self, found: Coefficients, h: Rows, place: tuple[int, int] | None) -> tuple[Vector, Rows]:
@@ -261,6 +264,17 @@ class ArbLayer:
             dgated.append([opened * d + closed * dg for d, dg in zip(row, drow, strict=True)])
         normalised, dnormalised = rms_norm(gated, dgated, self.norm, self.groups)
         return apply(self.out_proj, normalised), times(self.out_proj, dnormalised)
+
+    def following(self, found: Coefficients, window: Rows, h: Rows) -> tuple[Rows, Rows]:
+        """Return the next window and h', a row a channel each."""
+        d_state, per_group = self.shared // self.groups, self.d_inner // self.groups
+        shifted = [[*row, new][1:] for row, new in zip(window, found.entering, strict=True)]
+        after = []
+        for channel, row in enumerate(h):
+            first = channel // per_group * d_state
+            decay, inputs = found.decay[0][channel], found.inputs[0][channel]
+            after.append([decay * e + inputs * found.B[0][first + n] for n, e in enumerate(row)])
+        return shifted, after
 
     def updated(self, found: Coefficients, row: int, h: arb) -> Vector:
         """Return the derivatives of entry ``row`` of h' along all directions, h itself held fixed."""

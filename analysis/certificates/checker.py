@@ -5,18 +5,18 @@ others (`arb_mamba2`), the inverse is computed anew, and the singular value is b
 decomposition in place of a norm. A comparison of balls is true only if it is true of all numbers in them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_mat, ctx
+from flint import arb, arb_mat
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from analysis.certificates.arb_mamba2 import ArbModel, Rows, Vector, exact_vector
+from analysis.certificates.arb_linear import identity, is_positive_definite, precision, row_sum
+from analysis.certificates.arb_mamba2 import ArbModel, Rows, exact_vector
 from analysis.certificates.document import (
     PRODUCER_PRECISION,
     STATEMENTS,
@@ -28,27 +28,11 @@ from analysis.certificates.document import (
     RefusedError,
     summarise,
 )
+from analysis.certificates.words_document import WordsCertificate
 
 LARGEST_POWER = 2**20
 PROGRESS: dict[str, Any] = {"desc": "pairs", "unit": "pair", "leave": False, "disable": None}
 Weights = Mapping[str, NDArray[np.floating[Any]]]
-
-
-@contextmanager
-def precision(bits: int) -> Iterator[None]:
-    """Compute with so many bits inside; FLINT's precision is global.
-
-    Example:
-        >>> with precision(200):
-        ...     bool(arb(2).sqrt().rad() < 1e-50)
-        True
-    """
-    before = ctx.prec
-    ctx.prec = bits
-    try:
-        yield
-    finally:
-        ctx.prec = before
 
 
 class Checker:
@@ -134,25 +118,25 @@ class Checker:
         region = [arb(float(number), claim.radius) for number in claim.latent]
         _, slopes, found = self.model.evaluate(pair.token, region, state, [c for _, c in pair.places])
         A = arb_mat([row[:size] for row in slopes])
-        system = _identity(size) - A
+        system = identity(size) - A
         try:
             inverse = system.mid().inv().mid()
         except ZeroDivisionError:
             raise RefusedError(f"{line}.radius", "the derivative over it cannot be inverted") from None
-        defect = _identity(size) - inverse * system
-        kappa = _row_sum(defect)
+        defect = identity(size) - inverse * system
+        kappa = row_sum(defect)
         if not kappa < 1:
             raise RefusedError(f"{line}.radius", "the Newton map does not contract over it")
         image, _, _ = self.model.evaluate(pair.token, centre, state, None)
         residual = arb_mat(size, 1, [a - b for a, b in zip(image, centre, strict=True)])
-        if not _row_sum(inverse * residual) + kappa * claim.error <= claim.error:
+        if not row_sum(inverse * residual) + kappa * claim.error <= claim.error:
             raise RefusedError(f"{line}.error", "the Newton map leaves the ball of that radius")
-        remaining = 1 - (kappa * _row_sum(defect.transpose())).sqrt()
+        remaining = 1 - (kappa * row_sum(defect.transpose())).sqrt()
         if not (claim.singular_value > 0 and remaining > 0):
             raise RefusedError(f"{line}.singular_value", "is not proved to be positive")
         # ‖P‖₂ ≤ remaining / σ, as a difference that is positive definite.
         bound = (remaining.lower() / claim.singular_value) ** 2
-        if not _is_positive_definite(bound * _identity(size) - inverse.transpose() * inverse):
+        if not is_positive_definite(bound * identity(size) - inverse.transpose() * inverse):
             raise RefusedError(f"{line}.singular_value", "is larger than what is proved")
         if claim.contraction is not None:
             power, norm = claim.contraction.power, claim.contraction.norm
@@ -160,17 +144,17 @@ class Checker:
                 raise RefusedError(
                     f"{line}.contraction.power", f"is not a power of two up to {LARGEST_POWER}"
                 )
-            product = _identity(size) * (1 - self.model.damping) + A * self.model.damping
+            product = identity(size) * (1 - self.model.damping) + A * self.model.damping
             for _ in range(power.bit_length() - 1):
                 product = product * product
-            if not (norm < 1 and _row_sum(product) <= norm):
+            if not (norm < 1 and row_sum(product) <= norm):
                 raise RefusedError(f"{line}.contraction.norm", "is not a bound below 1 of the powers")
         if len(claim.entries) != len(pair.places):
             raise RefusedError(f"{line}.entries", "does not hold one interval a layer")
         for layer, ((row, column), interval) in enumerate(zip(pair.places, claim.entries, strict=True)):
             source = arb_mat(size, 1, [rates[size + layer] for rates in slopes])
             solved = inverse * source
-            beyond = (kappa**2 / (1 - kappa) * _row_sum(solved)).upper()
+            beyond = (kappa**2 / (1 - kappa) * row_sum(solved)).upper()
             response = [entry + arb(0, beyond) for entry in (solved + defect * solved).entries()]
             channel, n = divmod(row, self.shapes[f"ssm.{layer}"][1])
             rates = self.model.layers[layer].updated(found[layer], row, state[f"ssm.{layer}"][channel][n])
@@ -277,14 +261,32 @@ def check(
         raise RefusedError("sha256", "is not the hash of the other lines")
 
 
-def _check_head(
-    certificate: Certificate,
+def check_run(
+    certificate: Certificate | WordsCertificate,
+    statements: Mapping[str, str],
     sha256: str,
     config: Mapping[str, Any],
-    visited: Sequence[tuple[int, int, int]],
-    bits: int,
 ) -> None:
-    if certificate.statements != STATEMENTS:
+    """Verify that a certificate makes the statements of its format, about the weights and settings of a run.
+
+    Args:
+        certificate: of either kind.
+        statements: of its format.
+        sha256: the hash of the run's weights file.
+        config: the run's configuration, as JSON.
+
+    Raises:
+        RefusedError: naming the first line that fails.
+
+    Example:
+        >>> from analysis.all_words import analyse
+        >>> from implicit.run_dir import load_run
+        >>> run = load_run("parity-small")
+        >>> check_run(analyse(run, length=1).certificate(run), {}, "", {})
+        Traceback (most recent call last):
+        analysis.certificates.document.RefusedError: statements: are not those of this format
+    """
+    if certificate.statements != statements:
         raise RefusedError("statements", "are not those of this format")
     if certificate.run.get("weights_sha256") != sha256:
         raise RefusedError("run.weights_sha256", f"is not that of the weights given, {sha256}")
@@ -292,6 +294,16 @@ def _check_head(
         names = sorted(set(config) | set(certificate.config))
         name = next(name for name in names if certificate.config.get(name) != config.get(name))
         raise RefusedError(f"config.{name}", f"is not that of the run, {config.get(name)}")
+
+
+def _check_head(
+    certificate: Certificate,
+    sha256: str,
+    config: Mapping[str, Any],
+    visited: Sequence[tuple[int, int, int]],
+    bits: int,
+) -> None:
+    check_run(certificate, STATEMENTS, sha256, config)
     if certificate.arithmetic.precision != PRODUCER_PRECISION:
         raise RefusedError("arithmetic.precision", f"is not {PRODUCER_PRECISION}, that of the format")
     if bits <= certificate.arithmetic.precision:
@@ -326,46 +338,6 @@ def _begin(weights: Weights, sizes: Mapping[str, Any], bits: int) -> None:
 
 def _work(job: tuple[Any, list[Pair], str]) -> None:
     _CHECKERS[0].check_pair(*job)
-
-
-def _identity(size: int) -> arb_mat:
-    return arb_mat(size, size, [int(i == j) for i in range(size) for j in range(size)])
-
-
-def _row_sum(matrix: arb_mat) -> arb:
-    """An upper bound of ‖M‖_∞, as an exact number; NaN stays NaN."""
-    sums = [sum((abs(entry) for entry in row), arb(0)) for row in matrix.tolist()]
-    return max_upper(sums)
-
-
-def max_upper(numbers: Vector) -> arb:
-    """Return the largest upper bound; NaN if one of them is.
-
-    Example:
-        >>> max_upper([arb(1), arb(3)]) == 3
-        True
-    """
-    if not all(number.is_finite() for number in numbers):
-        return arb.nan()
-    result = arb(0)
-    for number in numbers:
-        if not number.upper() <= result:
-            result = number.upper()
-    return result
-
-
-def _is_positive_definite(matrix: arb_mat) -> bool:
-    """Whether every symmetric matrix in the ball has a Cholesky decomposition, hence is positive definite."""
-    rows = matrix.tolist()
-    size = len(rows)
-    for k in range(size):
-        if not rows[k][k] > 0:
-            return False
-        for i in range(k + 1, size):
-            factor = rows[i][k] / rows[k][k]
-            for j in range(k + 1, i + 1):
-                rows[i][j] -= factor * rows[j][k]
-    return True
 
 
 def _inside(number: arb, interval: Interval) -> bool:

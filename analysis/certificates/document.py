@@ -28,6 +28,7 @@ from automata.errors import InputError
 
 FORMAT = "implicit-ssm certificate of Theorem 1, version 1"
 PRODUCER_PRECISION = 53
+ARITHMETIC = "float64 balls: midpoints and radii, outward error bounds of every operation (theory.balls)"
 
 STATEMENTS = {
     "meaning": (
@@ -72,7 +73,11 @@ class RefusedError(Exception):
 
     def __init__(self, line: str, reason: str) -> None:
         super().__init__(f"{line}: {reason}")
-        self.line = line
+        self.line, self.reason = line, reason
+
+    def __reduce__(self) -> tuple[type["RefusedError"], tuple[str, str]]:
+        """Let it cross from a worker process."""
+        return type(self), (self.line, self.reason)
 
 
 def _from_hex(text: Any) -> Any:
@@ -107,11 +112,18 @@ Numbers = Annotated[
 Interval = tuple[Number, Number]
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """A part of a document: nothing in it changes, and it has no fields but its own.
+
+    Example:
+        >>> Part.model_config["extra"]
+        'forbid'
+    """
+
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
 
-class Contraction(_Part):
+class Contraction(Part):
     """Products of ``power`` damped steps have a row-sum norm of at most ``norm``.
 
     Example:
@@ -128,7 +140,7 @@ class Contraction(_Part):
         return float(self.norm ** (1 / self.power))
 
 
-class Claim(_Part):
+class Claim(Part):
     """What is proved at a state: see `STATEMENTS`.
 
     Example:
@@ -190,7 +202,7 @@ class Range(Claim):
     state_radius: Number
 
 
-class Pair(_Part):
+class Pair(Part):
     """A visited state and the token read there, of an implicit model; None where nothing is proved.
 
     Example:
@@ -226,7 +238,7 @@ class Pair(_Part):
         return differ(self.point, self.elsewhere)
 
 
-class ControlPair(_Part):
+class ControlPair(Part):
     """A visited state and token of an explicit model; per layer the decay of every head.
 
     Example:
@@ -242,7 +254,7 @@ class ControlPair(_Part):
     decay: list[list[Interval]] | None
 
 
-class Arithmetic(_Part):
+class Arithmetic(Part):
     """What the producer proved with.
 
     Example:
@@ -254,7 +266,7 @@ class Arithmetic(_Part):
     precision: PositiveInt
 
 
-class Certificate(_Part):
+class Certificate(Part):
     """The whole document.
 
     Example:
@@ -315,15 +327,15 @@ def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
     }
 
 
-def read_certificate(path: Path) -> Certificate:
-    """Read a certificate.
+def read_json(path: Path) -> dict[str, Any]:
+    """Read the JSON object of a certificate.
 
     Raises:
         InputError: if there is no such file.
-        RefusedError: if it does not have the form of a certificate.
+        RefusedError: if it does not hold one.
 
     Example:
-        >>> read_certificate(Path("nowhere.json"))
+        >>> read_json(Path("nowhere.json"))
         Traceback (most recent call last):
         automata.errors.InputError: certificate nowhere.json does not exist; make one with ...
     """
@@ -331,11 +343,14 @@ def read_certificate(path: Path) -> Certificate:
         content = json.loads(path.read_bytes())
     except (FileNotFoundError, IsADirectoryError):
         raise InputError(
-            f"certificate {path} does not exist; make one with python -m analysis.certify RUN"
+            f"certificate {path} does not exist; make one with python -m analysis.certify RUN or "
+            "python -m analysis.all_words RUN"
         ) from None
     except (ValueError, RecursionError) as fault:
         raise RefusedError("file", f"is not JSON ({fault})") from None
-    return parse_certificate(content)
+    if not isinstance(content, dict):
+        raise RefusedError("file", "is not a JSON object")
+    return content
 
 
 def parse_certificate(content: Any) -> Certificate:
@@ -354,10 +369,10 @@ def parse_certificate(content: Any) -> Certificate:
     kind = ControlPair if _is_control(content) else Pair
     try:
         pairs = [
-            _validated(kind, pair, f"pairs[{number}]")
+            read_part(kind, pair, f"pairs[{number}]")
             for number, pair in enumerate(content.get("pairs") or [])
         ]
-        return _validated(Certificate, {**content, "pairs": pairs}, "")
+        return read_part(Certificate, {**content, "pairs": pairs}, "")
     except TypeError as fault:
         raise RefusedError("pairs", f"is not a list ({fault})") from None
 
@@ -367,7 +382,22 @@ def _is_control(content: dict[str, Any]) -> bool:
     return isinstance(config, dict) and config.get("model") == "mamba2"
 
 
-def _validated(kind: type[Any], content: Any, line: str) -> Any:
+def read_part(kind: type[Any], content: Any, line: str) -> Any:
+    """Return a part of a document from its JSON.
+
+    Args:
+        kind: of part.
+        content: what JSON holds.
+        line: where it stands; empty for the whole document.
+
+    Raises:
+        RefusedError: naming the first line that does not have its form.
+
+    Example:
+        >>> read_part(Contraction, {"power": 0, "norm": "0x1p-1"}, "contraction")
+        Traceback (most recent call last):
+        analysis.certificates.document.RefusedError: contraction.power: input should be greater than 0
+    """
     try:
         return kind.model_validate(content)
     except ValidationError as fault:

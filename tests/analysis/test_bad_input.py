@@ -7,12 +7,28 @@ from typing import Any
 import pytest
 import torch
 
-from analysis import agreement, convergence, demo, jacobian, length_generalization, report
+from analysis import (
+    agreement,
+    all_words,
+    convergence,
+    demo,
+    extraction,
+    jacobian,
+    length_generalization,
+    report,
+)
 from implicit.run_dir import Run
 from implicit.storage import read_tensors, write_tensors
 
 Main = Callable[[Sequence[str]], int]
-MAINS: list[Main] = [jacobian.main, convergence.main, agreement.main, length_generalization.main, report.main]
+MAINS: list[Main] = [
+    jacobian.main,
+    convergence.main,
+    agreement.main,
+    length_generalization.main,
+    extraction.main,
+    report.main,
+]
 
 
 def replace_tensor(run: Run, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -96,6 +112,12 @@ OTHER_CASES: list[tuple[Main, list[str], str]] = [
     (length_generalization.main, ["RUN", "--mode", "both"], "mode is both"),
     (length_generalization.main, ["RUN", "--confidence", "1"], "confidence is 1"),
     (length_generalization.main, ["RUN", "RUN", "--out", "OUT"], "is given twice"),
+    (extraction.main, ["RUN", "--votes", "0"], "votes is 0"),
+    (extraction.main, ["RUN", "--demanded", "1.5"], "demanded is 1.5"),
+    (extraction.main, ["RUN", "RUN", "--out", "OUT"], "is given twice"),
+    (all_words.main, ["RUN", "--length", "0"], "length is 0"),
+    (all_words.main, ["EXPLICIT"], "is a mamba2, which has no fixed points"),
+    (all_words.main, ["parity", "--out", "OUT"], "numbers; give a run of at most 200"),
     (report.main, ["RUN", "RUN", "--out", "OUT"], "is given twice"),
     (demo.main, ["--steps", "0", "--out", "OUT"], "steps is 0"),
     (demo.main, ["--training-sed", "0", "--out", "OUT"], "the nearest is --training-seed"),

@@ -1,0 +1,289 @@
+"""Is the model right on every word? ``python -m analysis.all_words RUN --length N``: a proof, not a sample.
+
+All words up to a length are followed in rigorous arithmetic (`theory.invariant_cover`), the weights taken as
+the exact numbers that their floats are. Every word leads to a small ball that provably holds the state after
+it; every token maps it into the next one, has exactly one fixed point in a box around the latent that the
+solver found, and decodes the right answer with a margin that is bounded from below. What is proved is about
+the model in real arithmetic with these fixed points: that the solver's iteration from zero tends to them, and
+what rounding adds, is not part of it. What is proved is written as a certificate too, which
+``python -m analysis.check_certificate CERTIFICATE RUN`` verifies.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
+from rich.table import Table
+
+from analysis.certificates.document import ARITHMETIC, PRODUCER_PRECISION, Arithmetic
+from analysis.certificates.words_document import (
+    WORDS_FORMAT,
+    WORDS_STATEMENTS,
+    Automaton,
+    WordLevel,
+    WordsCertificate,
+)
+from analysis.certificates.words_producer import prove_levels
+from analysis.command import Analysis, number, settings_from
+from analysis.figures import COLORS, RED, new_figure, styled
+from analysis.output import RunIdentity, json_ready
+from analysis.visited_states import as_implicit, in_double_precision
+from automata.errors import InputError
+from automata.mealy import word_in_names
+from implicit.command import run_command
+from implicit.environment import describe_environment
+from implicit.fixed_point import Stopping
+from implicit.model import ImplicitMamba2
+from implicit.run_dir import Run
+
+Array = NDArray[np.float64]
+
+
+class AllWordsSettings(BaseModel):
+    """Which words are looked at, and how their states are found.
+
+    Example:
+        >>> AllWordsSettings(length=4)
+        AllWordsSettings(length=4, rtol=1e-13, max_iterations=2000)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    length: PositiveInt = Field(default=12, description="tokens of the longest words; all words are followed")
+    rtol: PositiveFloat = Field(
+        default=1e-13, description="relative tolerance of the approximate fixed points"
+    )
+    max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations a token")
+
+
+@dataclass(frozen=True, eq=False)
+class AllWordsAnalysis:
+    """What `analyse` returns; one row a length, from 1.
+
+    Attributes:
+        run: which run.
+        settings: what was chosen.
+        words: how many words of each length there are.
+        proved: at how many of them the state is enclosed and the answer right.
+        margin: the least proved difference between the logit of the right answer and another; −∞ where
+            nothing is proved of some word.
+        radius: the largest distance of a state from the centre of its ellipsoid.
+        gain: the largest proved norm of a word's last Jacobian ds'/ds.
+        counterexample: a shortest word whose answer is not proved right, token numbers; None if all are.
+        token_names: of the task.
+        levels: the claims of the certificate, a level a length up to the proved one.
+        seconds: how long it took.
+
+    Example:
+        >>> from implicit.run_dir import load_run
+        >>> found = analyse(load_run("parity-small"), length=3)
+        >>> found.words.tolist(), found.proved_length
+        ([2, 4, 8], 3)
+    """
+
+    run: RunIdentity
+    settings: AllWordsSettings
+    words: NDArray[np.int64]
+    proved: NDArray[np.int64]
+    margin: Array
+    radius: Array
+    gain: Array
+    counterexample: tuple[int, ...] | None
+    token_names: tuple[str, ...]
+    levels: tuple[WordLevel, ...]
+    seconds: float
+
+    @property
+    def proved_length(self) -> int:
+        """The greatest N such that the answers to all words of up to N tokens are proved right."""
+        whole = self.proved == self.words
+        return len(whole) if whole.all() else int(whole.argmin())
+
+    @property
+    def sentence(self) -> str:
+        """The finding."""
+        length = self.proved_length
+        right = (
+            f"proved right on all {int(self.words[:length].sum())} words of up to {length} tokens, "
+            f"with a margin of at least {self.margin[:length].min(initial=np.inf):.3g}"
+        )
+        if self.counterexample is None:
+            return right
+        return f"{right}; nothing is proved of {word_in_names(self.counterexample, self.token_names)}"
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything for JSON."""
+        return {
+            "sentence": self.sentence,
+            "proved_length": self.proved_length,
+            "words": self.words,
+            "proved": self.proved,
+            "margin": self.margin,
+            "radius": self.radius,
+            "gain": self.gain,
+            "counterexample": self.counterexample,
+        }
+
+    def certificate(self, run: Run) -> WordsCertificate:
+        """Return what is proved as a document that `analysis.check_certificate` verifies by other means.
+
+        Args:
+            run: the run that was analysed.
+
+        Raises:
+            InputError: if nothing is proved.
+        """
+        if not self.levels:
+            raise InputError(f"of run {run.path.name} nothing is proved; a certificate needs a proved word")
+        certificate = WordsCertificate(
+            format=WORDS_FORMAT,
+            statements=WORDS_STATEMENTS,
+            run=asdict(self.run),
+            config=json_ready(run.config.as_json()),
+            automaton=Automaton(initial_state=run.task.initial_state, table=run.task.table.tolist()),
+            settings=self.settings.model_dump(),
+            arithmetic=Arithmetic(producer=ARITHMETIC, precision=PRODUCER_PRECISION),
+            environment=json_ready({**describe_environment(), "numpy": np.__version__}),
+            seconds=self.seconds,
+            levels=list(self.levels),
+            length=self.proved_length,
+            words=int(self.words[: self.proved_length].sum()),
+            margin=float(self.margin[: self.proved_length].min()),
+            sha256="",
+        )
+        return certificate.model_copy(update={"sha256": certificate.seal()})
+
+
+def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -> AllWordsAnalysis:
+    """Prove that a model answers every word up to a length as its task does.
+
+    Args:
+        run: a loaded run of an implicit model of one layer with a small state.
+        settings: how far to go.
+        chosen: settings by name, instead.
+
+    Raises:
+        InputError: for a bad setting, or a model that is not implicit, has several layers or a large state.
+
+    Example:
+        >>> from implicit.run_dir import load_run
+        >>> found = analyse(load_run("parity-small"), length=2)
+        >>> bool((found.margin > 1).all()), found.counterexample
+        (True, None)
+    """
+    settings = settings or settings_from(AllWordsSettings, chosen)
+    began = time.monotonic()
+    model = in_double_precision(as_implicit(run))
+    assert isinstance(model, ImplicitMamba2)
+    stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
+    rows: list[tuple[int, int, float, float, float]] = []
+    levels: list[WordLevel] = []
+    counterexample = None
+    for level in prove_levels(model, run.task, settings.length, stopping):
+        proved, bounds = level.proved, level.bounds
+        margin = bounds.margin.min() if proved.all() else -np.inf
+        reached = np.where(proved, bounds.image, 0.0).max()
+        gain = np.where(proved, bounds.gain, 0.0).max()
+        rows.append((len(proved), int(proved.sum()), float(margin), float(reached), float(gain)))
+        if counterexample is None and not proved.all():
+            counterexample = tuple(level.words[proved.argmin()].tolist())
+        if counterexample is None:
+            levels.append(level.document())
+    total = run.task.vocabulary_size ** np.arange(1, len(rows) + 1)
+    _, proved_counts, margins, reaches, gains = (np.array(column) for column in zip(*rows, strict=True))
+    return AllWordsAnalysis(
+        RunIdentity.of(run),
+        settings,
+        total,
+        proved_counts,
+        np.where(proved_counts == total, margins, -np.inf),
+        reaches,
+        gains,
+        counterexample,
+        run.task.token_names,
+        tuple(levels),
+        time.monotonic() - began,
+    )
+
+
+def draw(found: AllWordsAnalysis) -> Figure:
+    """Draw how far states lie from their centres, and the least margins, against the length of the words.
+
+    Example:
+        >>> from implicit.run_dir import load_run
+        >>> found = analyse(load_run("parity-small"), length=2)
+        >>> [axes.get_title() for axes in draw(found).axes]
+        ['radius of the enclosures', 'least margin of the right answer']
+    """
+    with styled():
+        figure = new_figure(9, 3.6, f"{found.run.title}\n{found.sentence}")
+        if found.counterexample is not None:
+            for text in figure.texts:
+                text.set_color(RED)
+        radius, margin = figure.subplots(1, 2)
+        x = np.arange(1, len(found.words) + 1)
+        radius.plot(x, np.maximum(found.radius, 1e-16), "o-", color=COLORS[0])
+        radius.set(title="radius of the enclosures", xlabel="length of the words (tokens)", yscale="log")
+        margin.plot(x, np.where(np.isfinite(found.margin), found.margin, np.nan), "o-", color=COLORS[2])
+        margin.set(title="least margin of the right answer", xlabel="length of the words (tokens)")
+        margin.set_ylim(bottom=0)
+        return figure
+
+
+def tables(found: AllWordsAnalysis) -> list[Table | str]:
+    """Return a line for every length, for the terminal.
+
+    Example:
+        >>> from implicit.run_dir import load_run
+        >>> table = tables(analyse(load_run("parity-small"), length=2))[0]
+        >>> list(table.columns[1].cells)
+        ['2', '4']
+    """
+    table = Table(title=found.run.title, title_justify="left")
+    for heading in ("length", "words", "proved right", "least margin", "largest radius", "largest gain"):
+        table.add_column(heading, justify="right")
+    columns = (found.words, found.proved, found.margin, found.radius, found.gain)
+    for length, (words, proved, margin, radius, gain) in enumerate(zip(*columns, strict=True), start=1):
+        shown = number(margin) if np.isfinite(margin) else "–"
+        table.add_row(str(length), str(words), str(proved), shown, number(radius), number(gain))
+    lines: list[Table | str] = [table, found.sentence]
+    if found.levels:
+        lines.append("certificate.json says so exactly; verify it: python -m analysis.check_certificate")
+    return lines
+
+
+def _documents(run: Run, found: AllWordsAnalysis) -> dict[str, Any]:
+    return {"certificate.json": found.certificate(run).model_dump(mode="json")} if found.levels else {}
+
+
+ANALYSIS = Analysis(
+    "all_words",
+    "Prove in rigorous arithmetic that a small implicit model is right on every word up to a length.",
+    AllWordsSettings,
+    analyse,
+    draw,
+    tables,
+    _documents,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code.
+
+    Example:
+        The exit code is 2 for bad input; the sentence that says why goes to standard error.
+
+        >>> main(["no/such/run"])
+        2
+    """
+    return run_command(ANALYSIS.command, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
