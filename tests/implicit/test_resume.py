@@ -122,7 +122,7 @@ def test_killed_at_every_instant(config: TrainConfig, tmp_path: Path) -> None:
 
 def test_command_is_interrupted_then_killed_then_resumed(config: TrainConfig, tmp_path: Path) -> None:
     """The command as users run it: Ctrl-C gives one sentence and exit code 130, SIGKILL nothing."""
-    longer = config.model_copy(update={"steps": 200, "evaluate_every": 5, "checkpoint_every": 5})
+    longer = config.model_copy(update={"steps": 500, "evaluate_every": 5, "checkpoint_every": 5})
     folder = RunFolder(tmp_path / "run")
     folder.begin(longer)
     command = [sys.executable, "-m", "implicit.train", "--resume", "--out", str(folder.path)]
@@ -148,7 +148,7 @@ def test_command_is_interrupted_then_killed_then_resumed(config: TrainConfig, tm
     resumed = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert resumed.returncode == 0, resumed.stderr
     assert resumed.stderr == ""
-    assert resumed.stdout.startswith(f"{folder.path} is finished: step 200, ")
+    assert resumed.stdout.startswith(f"{folder.path} is finished: step 500, ")
     train(longer, tmp_path / "uninterrupted", progress=False)
     assert_same_run(folder.path, tmp_path / "uninterrupted")
 
