@@ -16,8 +16,9 @@ zero tends to these fixed points, and what rounding adds, is not part of it.
 """
 
 import sys
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,24 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 from rich.table import Table
 from scipy.spatial import cKDTree
 
+from analysis.certificates.cover_document import (
+    COVER_FORMAT,
+    COVER_STATEMENTS,
+    CoverCertificate,
+    upper_triangle,
+)
+from analysis.certificates.document import ARITHMETIC, PRODUCER_PRECISION, Arithmetic
+from analysis.certificates.words_document import Automaton
 from analysis.certificates.words_producer import enclosed_loop, solve_steps
 from analysis.command import Analysis, number, settings_from
 from analysis.figures import COLORS, RED, new_figure, styled
-from analysis.output import RunIdentity
+from analysis.output import RunIdentity, json_ready
 from analysis.reachable_states import ReachableStates, Tolerance, reachable_states
 from analysis.visited_states import as_implicit, in_double_precision
+from automata.errors import InputError
 from implicit.closed_loop import EnclosedClosedLoop
 from implicit.command import run_command
+from implicit.environment import describe_environment
 from implicit.fixed_point import Stopping
 from implicit.model import ImplicitMamba2
 from implicit.run_dir import Run
@@ -44,6 +55,8 @@ from theory.cover_radii import LEAST_RADIUS, ClosedCover, bound_all, close_cover
 from theory.invariant_cover import Cover, with_radii
 
 IntArray = NDArray[np.int64]
+STATED_SHARE = 0.95
+"""Of the margin that is proved, how much a certificate states: other arithmetic has other roundings."""
 SMALL_RADIUS = 2e-6
 """At it the growth of gains with the radius is measured."""
 
@@ -78,6 +91,7 @@ class AllLengthsAnalysis:
         settings: what was chosen.
         found: the cover with what is proved of its steps; None if there is no candidate.
         fault: why there is none; empty otherwise.
+        seconds: how long it took.
 
     Example:
         `analyse` returns one.
@@ -87,6 +101,7 @@ class AllLengthsAnalysis:
     settings: AllLengthsSettings
     found: ClosedCover | None
     fault: str
+    seconds: float
 
     @property
     def proved(self) -> bool:
@@ -123,6 +138,44 @@ class AllLengthsAnalysis:
             }
         return content
 
+    def certificate(self, run: Run) -> CoverCertificate:
+        """Return the cover as a document that `analysis.check_certificate` verifies by other means.
+
+        Args:
+            run: the run that was analysed.
+
+        Raises:
+            InputError: if nothing is proved.
+        """
+        if self.found is None or not self.proved:
+            raise InputError(f"of run {run.path.name} nothing is proved; a certificate needs a closed cover")
+        cover = self.found.cover
+        # the answer to a token is the label of its target
+        labels = np.zeros(cover.set_count, dtype=np.int64)
+        labels[cover.targets.ravel()] = cover.answers.ravel()
+        labels[0] = run.task.initial_state
+        certificate = CoverCertificate(
+            format=COVER_FORMAT,
+            statements=COVER_STATEMENTS,
+            run=asdict(self.run),
+            config=json_ready(run.config.as_json()),
+            automaton=Automaton(initial_state=run.task.initial_state, table=run.task.table.tolist()),
+            settings=self.settings.model_dump(),
+            arithmetic=Arithmetic(producer=ARITHMETIC, precision=PRODUCER_PRECISION),
+            environment=json_ready({**describe_environment(), "numpy": np.__version__}),
+            seconds=self.seconds,
+            labels=labels.tolist(),
+            targets=cover.targets.tolist(),
+            centres=cover.centres,
+            metrics=upper_triangle(cover.metrics),
+            radii=cover.radii,
+            latents=cover.latents,
+            latent_radii=self.found.bounds.latent_radius,
+            margin=float(self.found.bounds.margin.min()) * STATED_SHARE,
+            sha256="",
+        )
+        return certificate.model_copy(update={"sha256": certificate.seal()})
+
 
 def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any) -> AllLengthsAnalysis:
     """Prove that a model answers words of every length as its task does.
@@ -143,6 +196,7 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
         'nothing is proved: more than 100 states lie farther than 0.0001 from each other'
     """
     settings = settings or settings_from(AllLengthsSettings, chosen)
+    began = time.monotonic()
     model = in_double_precision(as_implicit(run))
     assert isinstance(model, ImplicitMamba2)
     loop = enclosed_loop(model)
@@ -159,7 +213,7 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
         )
 
     def outcome(found: ClosedCover | None, fault: str = "") -> AllLengthsAnalysis:
-        return AllLengthsAnalysis(RunIdentity.of(run), settings, found, fault)
+        return AllLengthsAnalysis(RunIdentity.of(run), settings, found, fault, time.monotonic() - began)
 
     def coarse_tolerance(states: Array, _labels: IntArray) -> tuple[Array, Array]:
         shape = (len(states), loop.state_size, loop.state_size)
@@ -266,6 +320,10 @@ def tables(analysis: AllLengthsAnalysis) -> list[Table | str]:
     return [table, analysis.sentence]
 
 
+def _documents(run: Run, found: AllLengthsAnalysis) -> dict[str, Any]:
+    return {"certificate.json": found.certificate(run).model_dump(mode="json")} if found.proved else {}
+
+
 ANALYSIS = Analysis(
     "all_lengths",
     "Prove in rigorous arithmetic that a small implicit model is right on words of every length.",
@@ -273,6 +331,7 @@ ANALYSIS = Analysis(
     analyse,
     draw,
     tables,
+    _documents,
 )
 
 

@@ -25,6 +25,8 @@ IntArray = NDArray[np.int64]
 SWEEPS = 60
 SETTLED = 3e-3
 """Relative change of a sweep that ends the iteration; the metrics need not be exact."""
+LARGEST = 1e8
+"""Matrices that grow beyond it are given up, while they can still be factored."""
 STEPS_AT_ONCE = 512
 
 
@@ -121,7 +123,7 @@ def contracting_metrics(jacobians: Array, targets: IntArray, rate: float) -> tup
         norms = np.linalg.norm(shapes, axis=(1, 2))
         change = float((np.linalg.norm(following - shapes, axis=(1, 2)) / norms).max())
         shapes = following
-        if not np.isfinite(change):
+        if not shapes.max() < LARGEST:
             return None
         if change < SETTLED:
             metrics = np.swapaxes(np.linalg.cholesky(shapes), -1, -2).copy()

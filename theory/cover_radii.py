@@ -14,6 +14,8 @@ from theory.invariant_cover import Cover, EnclosedLoop, StepBounds, enclose_step
 LEAST_RADIUS = 1e-9
 MARGIN = 1.05
 """The first radii allow gains that are larger by this factor; a radius that is too small grows by it."""
+SLACK = 0.01
+"""What images leave of the radii of their targets, for a check in other arithmetic."""
 STEPS_AT_ONCE = 512
 
 
@@ -96,7 +98,7 @@ def close_cover(loop: EnclosedLoop, cover: Cover, attempts: int = 40) -> ClosedC
         closed = bounds.maps_into(radii[targets])
         needed = np.zeros(sets)
         np.maximum.at(needed, targets, np.where(np.isfinite(bounds.image), bounds.image, 0.0))
-        grown = needed > radii
+        grown = needed > (1 - SLACK) * radii
         if attempt == attempts or not grown.any():
             break
         radii = np.where(grown, MARGIN * needed, radii)
