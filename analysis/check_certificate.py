@@ -1,6 +1,7 @@
 """Verify a certificate: ``python -m analysis.check_certificate CERTIFICATE RUN``.
 
-It may be one of visited states (``analysis.certify``) or of all words (``analysis.all_words``).
+It may be one of visited states (``analysis.certify``) of all words up to a length
+(``analysis.all_words``), or of words of every length (``analysis.all_lengths``).
 Exit code 0 only if every claim of the certificate is proved again from the run's weights; 1 with the first
 line that fails otherwise; 2 for bad input.
 """
@@ -10,10 +11,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from analysis.certificates.checker import check
+from analysis.certificates.cover_checker import check_cover
+from analysis.certificates.cover_document import COVER_FORMAT, CoverCertificate, parse_cover_certificate
 from analysis.certificates.document import Certificate, RefusedError, parse_certificate, read_json
 from analysis.certificates.words_checker import check_words
 from analysis.certificates.words_document import (
@@ -50,12 +54,14 @@ class CheckSettings(BaseModel):
 
 
 def check_certificate(
-    certificate: Certificate | WordsCertificate, run: Run, settings: CheckSettings | None = None
+    certificate: Certificate | WordsCertificate | CoverCertificate,
+    run: Run,
+    settings: CheckSettings | None = None,
 ) -> None:
     """Verify a certificate against a run.
 
     Args:
-        certificate: as read; of visited states or of all words.
+        certificate: as read; of visited states, of all words, or of every length.
         run: the run that it claims to be about, loaded from its folder.
         settings: precision and processes.
 
@@ -73,17 +79,13 @@ def check_certificate(
     sha256 = hashlib.sha256(RunFolder(run.path).weights_file.read_bytes()).hexdigest()
     config = run.config.as_json()
     bits, processes = settings.precision, settings.processes
-    if isinstance(certificate, WordsCertificate):
+    if isinstance(certificate, WordsCertificate | CoverCertificate):
         task = Automaton(initial_state=run.task.initial_state, table=run.task.table.tolist())
-        check_words(
-            certificate,
-            weights,
-            sha256=sha256,
-            config=config,
-            automaton=task,
-            bits=bits,
-            processes=processes,
-        )
+        head: dict[str, Any] = {"sha256": sha256, "config": config, "automaton": task}
+        if isinstance(certificate, CoverCertificate):
+            check_cover(certificate, weights, **head, bits=bits, processes=processes)
+        else:
+            check_words(certificate, weights, **head, bits=bits, processes=processes)
         return
     visited = visited_pairs(run.task, certificate.settings)
     check(
@@ -135,9 +137,12 @@ def _command(argv: Sequence[str] | None) -> None:
     content = read_json(Path(arguments.certificate))
     if run.config.model not in ("implicit-mamba2", "mamba2"):
         raise InputError(f"run {run.path.name} is a {run.config.model}; give the run of the certificate")
-    certificate: Certificate | WordsCertificate
+    certificate: Certificate | WordsCertificate | CoverCertificate
     if content.get("format") == WORDS_FORMAT:
         certificate = parse_words_certificate(content)
+        held = certificate.sentence
+    elif content.get("format") == COVER_FORMAT:
+        certificate = parse_cover_certificate(content)
         held = certificate.sentence
     else:
         certificate = parse_certificate(content)

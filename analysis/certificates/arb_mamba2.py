@@ -127,6 +127,7 @@ class Coefficients:
         gate: before its SiLU.
         decays: one a head.
         entering: what the next window takes in, one a convolved channel.
+        entering_slopes: its derivatives.
 
     Example:
         `ArbLayer.coefficients` makes them.
@@ -140,6 +141,7 @@ class Coefficients:
     gate: tuple[Vector, Rows]
     decays: Vector
     entering: Vector
+    entering_slopes: Rows
 
 
 class ArbLayer:
@@ -173,9 +175,23 @@ class ArbLayer:
         self.norm_before = exact_vector(weights["norm_before"])
 
     def coefficients(
-        self, stream: Vector, slopes: Rows, injection: Vector | None, window: Rows
+        self,
+        stream: Vector,
+        slopes: Rows,
+        injection: Vector | None,
+        window: Rows,
+        window_slopes: list[Rows] | None = None,
     ) -> Coefficients:
-        """Return what h' is made of; the layer's own h is no argument."""
+        """Return what h' is made of; the layer's own h is no argument.
+
+        Args:
+            stream: what the layer reads.
+            slopes: its derivatives.
+            injection: of the token.
+            window: a row a channel.
+            window_slopes: derivatives of the window's entries, ``[channels][d_conv − 1][columns]``; zero if
+                None.
+        """
         u, du = rms_norm(stream, slopes, self.norm_before)
         p, dp = apply(self.in_proj, u), times(self.in_proj, du)
         if injection is not None:
@@ -188,7 +204,10 @@ class ArbLayer:
             value, slope = silu(q + taps[-1] * p[row])
             factor = slope * taps[-1]
             v.append(value)
-            dv.append([factor * d for d in dp[row]])
+            rates = [factor * d for d in dp[row]]
+            for tap, own in zip(taps, window_slopes[channel] if window_slopes else [], strict=False):
+                rates = [rate + slope * tap * d for rate, d in zip(rates, own, strict=True)]
+            dv.append(rates)
         x, dx = v[: self.d_inner], dv[: self.d_inner]
         middle = self.d_inner + self.shared
         decay: tuple[Vector, Rows] = ([], [])
@@ -217,15 +236,23 @@ class ArbLayer:
             (p[: self.d_inner], dp[: self.d_inner]),
             decays,
             p[self.d_inner : self.d_inner + len(self.taps)],
+            dp[self.d_inner : self.d_inner + len(self.taps)],
         )
 
-    def output(self, found: Coefficients, h: Rows, place: tuple[int, int] | None) -> tuple[Vector, Rows]:
+    def output(
+        self,
+        found: Coefficients,
+        h: Rows,
+        place: tuple[int, int] | None,
+        h_slopes: list[Rows] | None = None,
+    ) -> tuple[Vector, Rows]:
         """Return v and its derivatives.
 
         Args:
             found: the coefficients.
             h: a row a channel, ``[d_inner][d_state]``.
             place: the entry of h whose derivative is asked for, and the column it goes to; None for none.
+            h_slopes: derivatives of all entries of h instead, ``[d_inner][d_state][columns]``.
         """
         d_state, per_group = self.shared // self.groups, self.d_inner // self.groups
         y: Vector = []
@@ -255,6 +282,12 @@ class ArbLayer:
             channel, n = divmod(entry, d_state)
             C_n = found.C[0][(channel // per_group) * d_state + n]
             dy[channel][column] += found.decay[0][channel] * C_n
+        if h_slopes is not None:
+            for c, entries in enumerate(h_slopes):
+                first = c // per_group * d_state
+                weights = [found.decay[0][c] * C_n for C_n in found.C[0][first : first + d_state]]
+                added = times(arb_mat(1, d_state, weights), entries)[0]
+                dy[c] = [a + b for a, b in zip(dy[c], added, strict=True)]
         gated: Vector = []
         dgated: Rows = []
         for e, row, g, drow in zip(y, dy, *found.gate, strict=True):
@@ -275,6 +308,21 @@ class ArbLayer:
             decay, inputs = found.decay[0][channel], found.inputs[0][channel]
             after.append([decay * e + inputs * found.B[0][first + n] for n, e in enumerate(row)])
         return shifted, after
+
+    def following_slopes(
+        self, found: Coefficients, h: Rows, window_slopes: list[Rows], h_slopes: list[Rows]
+    ) -> Rows:
+        """Return the derivatives of the next window and of h', a row an entry, the window first."""
+        rows: Rows = []
+        for own, new in zip(window_slopes, found.entering_slopes, strict=True):
+            rows += [*own, new][1:]
+        d_state = self.shared // self.groups
+        for channel, entries in enumerate(h_slopes):
+            for n, along in enumerate(entries):
+                rest = self.updated(found, channel * d_state + n, h[channel][n])
+                decay = found.decay[0][channel]
+                rows.append([a + decay * b for a, b in zip(rest, along, strict=True)])
+        return rows
 
     def updated(self, found: Coefficients, row: int, h: arb) -> Vector:
         """Return the derivatives of entry ``row`` of h' along all directions, h itself held fixed."""
@@ -354,6 +402,40 @@ class ArbModel:
         if self.implicit:
             stream, slopes = rms_norm(stream, slopes, self._last_norm)
         return stream, slopes, found
+
+    def evaluate_along(
+        self, token: int, z: Vector, state: State, directions: Rows
+    ) -> tuple[Vector, Rows, Rows]:
+        """Return Φ and its derivatives, and those of G, for a model of one layer.
+
+        Args:
+            token: the token.
+            z: the latent.
+            state: ``conv.0`` and ``ssm.0``, a row a channel each.
+            directions: a row an entry of the state, the window first; a column a direction.
+
+        Returns:
+            The derivatives have a column for every entry of z, then one for every direction.
+        """
+        (layer,) = self.layers
+        window, h = state["conv.0"], state["ssm.0"]
+        count = len(directions[0])
+        slopes = [[arb(int(i == j)) for j in range(self.size + count)] for i in range(self.size)]
+        spread = [[arb(0)] * self.size + list(row) for row in directions]
+        taken = 0
+        window_slopes: list[Rows] = []
+        h_slopes: list[Rows] = []
+        for part, rows in ((window, window_slopes), (h, h_slopes)):
+            for entries in part:
+                rows.append(spread[taken : taken + len(entries)])
+                taken += len(entries)
+        found = layer.coefficients(z, slopes, self._injections[token][0], window, window_slopes)
+        v, dv = layer.output(found, h, None, h_slopes)
+        if self.residual:
+            v = [a + b for a, b in zip(z, v, strict=True)]
+            dv = [[a + b for a, b in zip(r, s, strict=True)] for r, s in zip(slopes, dv, strict=True)]
+        image, rates = rms_norm(v, dv, self._last_norm)
+        return image, rates, layer.following_slopes(found, h, window_slopes, h_slopes)
 
     def _embedded(self, token: int, columns: int) -> tuple[Vector, Rows]:
         stream = exact_vector(self.embedding[token])

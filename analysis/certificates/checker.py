@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from analysis.certificates.arb_linear import identity, is_positive_definite, precision, row_sum
 from analysis.certificates.arb_mamba2 import ArbModel, Rows, exact_vector
+from analysis.certificates.cover_document import CoverCertificate
 from analysis.certificates.document import (
     PRODUCER_PRECISION,
     STATEMENTS,
@@ -262,7 +263,7 @@ def check(
 
 
 def check_run(
-    certificate: Certificate | WordsCertificate,
+    certificate: Certificate | WordsCertificate | CoverCertificate,
     statements: Mapping[str, str],
     sha256: str,
     config: Mapping[str, Any],
@@ -270,7 +271,7 @@ def check_run(
     """Verify that a certificate makes the statements of its format, about the weights and settings of a run.
 
     Args:
-        certificate: of either kind.
+        certificate: of any kind.
         statements: of its format.
         sha256: the hash of the run's weights file.
         config: the run's configuration, as JSON.

@@ -343,8 +343,8 @@ def read_json(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_bytes())
     except (FileNotFoundError, IsADirectoryError):
         raise InputError(
-            f"certificate {path} does not exist; make one with python -m analysis.certify RUN or "
-            "python -m analysis.all_words RUN"
+            f"certificate {path} does not exist; make one with python -m analysis.certify RUN, "
+            "all_words or all_lengths"
         ) from None
     except (ValueError, RecursionError) as fault:
         raise RefusedError("file", f"is not JSON ({fault})") from None

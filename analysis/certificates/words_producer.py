@@ -86,12 +86,7 @@ def prove_levels(
         >>> [int(level.proved.sum()) for level in levels]
         [2, 4, 8]
     """
-    loop = EnclosedClosedLoop(model)
-    if loop.state_size > LARGEST_STATE:
-        raise InputError(
-            f"the state of the model has {loop.state_size} numbers; give a run of at most "
-            f"{LARGEST_STATE}, such as parity-small"
-        )
+    loop = enclosed_loop(model)
     tokens = np.arange(task.vocabulary_size)
     centres = flatten_state(model.init_state(1)).numpy()
     labels, words = np.array([task.initial_state]), np.zeros((1, 0), dtype=np.int64)
@@ -100,7 +95,7 @@ def prove_levels(
         if not len(words):
             return
         sources, read = np.repeat(np.arange(len(words)), len(tokens)), np.tile(tokens, len(words))
-        after, latents = _solve(model, centres[sources], read, stopping)
+        after, latents = solve_steps(model, centres[sources], read, stopping)
         answers = task.table[labels[sources], read]
         bounds = _bounds(loop, centres, radii, after, latents, answers, sources, read)
         level = ProvedLevel(np.concatenate([words[sources], read[:, None]], axis=1), after, latents, bounds)
@@ -110,11 +105,45 @@ def prove_levels(
         labels, words = answers[proved], level.words[proved]
 
 
+def enclosed_loop(model: ImplicitMamba2) -> EnclosedClosedLoop:
+    """Return the model on balls, if all derivatives by its state can be held at many positions.
+
+    Raises:
+        InputError: for several layers or a large state.
+
+    Example:
+        >>> from implicit.run_dir import load_run
+        >>> enclosed_loop(load_run("parity-small").model).state_size
+        18
+    """
+    loop = EnclosedClosedLoop(model)
+    if loop.state_size > LARGEST_STATE:
+        raise InputError(
+            f"the state of the model has {loop.state_size} numbers; give a run of at most "
+            f"{LARGEST_STATE}, such as parity-small"
+        )
+    return loop
+
+
 @torch.no_grad()
-def _solve(
+def solve_steps(
     model: ImplicitMamba2, states: Array, tokens: NDArray[np.int64], stopping: Stopping
 ) -> tuple[Array, Array]:
-    """The next states and the latents in floating point: centres, of which nothing is assumed."""
+    """Return the next states and the latents in floating point: centres, of which nothing is assumed.
+
+    Args:
+        model: in double precision, with one layer.
+        states: ``[steps, n]``.
+        tokens: ``[steps]``.
+        stopping: of the fixed points.
+
+    Example:
+        >>> from implicit.run_dir import load_run
+        >>> model = load_run("parity-small").model.double()
+        >>> after, latents = solve_steps(model, np.zeros((2, 18)), np.array([0, 1]), Stopping(rtol=1e-12))
+        >>> after.shape, latents.shape
+        ((2, 18), (2, 8))
+    """
     solution = model.solve(
         torch.as_tensor(tokens)[:, None],
         "sequential",

@@ -1,0 +1,247 @@
+"""Proofs for every length: of a model that is made to forget, and what must not be proved."""
+
+import base64
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from analysis import all_lengths
+from analysis.certificates.arb_linear import precision
+from analysis.certificates.arb_mamba2 import ArbModel, exact_vector
+from analysis.certificates.cover_checker import check_cover
+from analysis.certificates.cover_document import parse_cover_certificate
+from analysis.certificates.document import RefusedError, seal
+from analysis.certificates.words_document import Automaton
+from analysis.certificates.words_producer import solve_steps
+from analysis.output import RunIdentity
+from automata.errors import InputError
+from implicit.fixed_point import Stopping
+from implicit.model import ImplicitMamba2, ImplicitMamba2Config
+from implicit.run_dir import Run, load_run
+
+
+@pytest.fixture(scope="module")
+def forgetful() -> Run:
+    """parity-small without its memory, on a task that asks for none: the first state, for ever."""
+    run = load_run("parity-small")
+    with torch.no_grad():
+        run.model.get_parameter("mixers.0.in_proj.weight").mul_(0.3)
+        run.model.get_parameter("mixers.0.A_log").add_(3.0)  # h decays by more than e⁻²⁰ Δ a token
+        run.model.get_parameter("head.weight").mul_(0.05)
+        run.model.get_parameter("head.bias").copy_(torch.tensor([3.0, -3.0]))
+    task = type(run.task)([[0, 0], [1, 1]], 0, run.task.token_names, run.task.state_names, name="constant")
+    return replace(run, task=task)
+
+
+COARSE: dict[str, Any] = {"distance": 1e-2, "fraction": 0.2, "rate": 0.9, "gain": 0.95}
+
+
+def test_a_model_that_forgets_is_proved_right_for_every_length(forgetful: Run) -> None:
+    found = all_lengths.analyse(forgetful, **COARSE)
+    assert found.proved
+    assert found.found is not None
+    assert "on all words of every length" in found.sentence
+    # states that random words of 60 tokens lead to, in floating point, lie in the sets that targets name
+    cover, model = found.found.cover, forgetful.model.double()
+    assert isinstance(model, ImplicitMamba2)
+    tokens = torch.randint(0, 2, (20, 60), generator=torch.Generator().manual_seed(0))
+    state, place = np.zeros((20, 18)), np.zeros(20, dtype=np.int64)
+    stopping = Stopping(rtol=1e-13, max_iterations=2000)
+    for t in range(60):
+        read = tokens[:, t].numpy()
+        state, _ = solve_steps(model, state, read, stopping)
+        place = cover.targets[place, read]
+        away = cover.metrics[place] @ (state - cover.centres[place])[..., None]
+        assert (np.linalg.norm(away[..., 0], axis=1) <= cover.radii[place]).all()
+    numbers = found.numbers()
+    assert numbers["closed"] == numbers["steps"] == 2 * numbers["sets"]
+    assert all_lengths.draw(found).axes
+    assert all_lengths.tables(found)
+
+
+def test_a_wrong_answer_is_not_proved_right(forgetful: Run) -> None:
+    task = type(forgetful.task)([[0, 1], [1, 0]], 0, ("0", "1"), ("even", "odd"), name="parity")
+    found = all_lengths.analyse(replace(forgetful, task=task), **COARSE)
+    assert not found.proved
+    assert found.found is not None
+    assert "steps between" in found.sentence
+    assert all_lengths.draw(found).axes
+
+
+def test_why_nothing_is_proved_is_told() -> None:
+    run = load_run("parity-small")
+    few = all_lengths.analyse(run, sets=50)
+    assert few.fault == "more than 50 states lie farther than 0.0001 from each other"
+    fast = all_lengths.analyse(run, distance=0.1, rate=0.1)
+    assert fast.fault == "no metrics were found in which every step contracts by 0.1"
+    assert not all_lengths.draw(fast).axes
+    assert fast.numbers() == {"sentence": fast.sentence, "proved": False, "fault": fast.fault}
+
+
+def test_models_without_small_states_are_refused(make_run: Any) -> None:
+    with pytest.raises(InputError, match="has no fixed points"):
+        all_lengths.analyse(make_run("lstm"))
+    with pytest.raises(InputError, match="numbers; give a run of at most 200"):
+        all_lengths.analyse(load_run("parity"))
+    with pytest.raises(InputError, match="rate is 1"):
+        all_lengths.analyse(load_run("parity-small"), rate=1.0)
+
+
+Content = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def content(forgetful: Run) -> Content:
+    return all_lengths.analyse(forgetful, **COARSE).certificate(forgetful).model_dump(mode="json")
+
+
+def _check(content: Content, run: Run) -> None:
+    check_cover(
+        parse_cover_certificate(content),
+        {name: tensor.float().numpy() for name, tensor in run.model.state_dict().items()},
+        sha256=RunIdentity.of(run).weights_sha256,
+        config=run.config.as_json(),
+        automaton=Automaton(initial_state=0, table=[[0, 0], [1, 1]]),
+    )
+
+
+def _edit(content: Content, name: str, entry: int, change: Callable[[float], float]) -> None:
+    numbers = np.frombuffer(base64.b64decode(content[name]), "<f8").copy()
+    numbers[entry] = change(numbers[entry])
+    content[name] = base64.b64encode(numbers.tobytes()).decode()
+
+
+def weights_hash(content: Content) -> None:
+    content["run"]["weights_sha256"] = "0" * 64
+
+
+def statements(content: Content) -> None:
+    content["statements"]["step"] = "Every token leads somewhere."
+
+
+def automaton(content: Content) -> None:
+    content["automaton"]["table"] = [[0, 1], [1, 0]]
+
+
+def label(content: Content) -> None:
+    content["labels"][content["targets"][0][1]] = 1
+
+
+def first_label(content: Content) -> None:
+    content["labels"][0] = 1
+
+
+def target(content: Content) -> None:
+    content["targets"][1][0] = content["targets"][1][1]
+
+
+def target_outside(content: Content) -> None:
+    content["targets"][1][0] = 10**6
+
+
+def smaller_radius(content: Content) -> None:
+    _edit(content, "radii", content["targets"][3][0], lambda radius: radius * 0.5)
+
+
+def negative_radius(content: Content) -> None:
+    _edit(content, "radii", 2, lambda radius: -radius)
+
+
+def moved_start(content: Content) -> None:
+    _edit(content, "centres", 3, lambda entry: entry + 1e-6)
+
+
+def singular_metric(content: Content) -> None:
+    _edit(content, "metrics", 3 * 171, lambda _: 0.0)
+
+
+def moved_latent(content: Content) -> None:
+    _edit(content, "latents", 5, lambda entry: entry + 0.1)
+
+
+def smaller_latent_radius(content: Content) -> None:
+    _edit(content, "latent_radii", 7, lambda radius: radius * 1e-3)
+
+
+def larger_margin(content: Content) -> None:
+    content["margin"] = (float.fromhex(content["margin"]) * 1.2).hex()
+
+
+def missing_set(content: Content) -> None:
+    content["labels"] = content["labels"][:-1]
+
+
+FALSE: list[tuple[Callable[[Content], None], str]] = [
+    (weights_hash, "run.weights_sha256"),
+    (statements, "statements"),
+    (automaton, "automaton"),
+    (label, "targets[0][1]"),
+    (first_label, "labels"),
+    (target, "targets[1][0]"),
+    (target_outside, "targets[1][0]"),
+    (smaller_radius, ""),
+    (negative_radius, ""),
+    (moved_start, "centres[0]"),
+    (singular_metric, ""),
+    (moved_latent, "latents[0][0]"),
+    (smaller_latent_radius, "latents[3][1]"),
+    (larger_margin, "margin"),
+    (missing_set, "targets"),
+]
+
+
+@pytest.mark.parametrize(("tamper", "line"), FALSE, ids=lambda case: getattr(case, "__name__", None))
+def test_a_false_line_is_named_even_under_a_new_seal(
+    content: Content, forgetful: Run, tamper: Callable[[Content], None], line: str
+) -> None:
+    changed = copy.deepcopy(content)
+    tamper(changed)
+    changed["sha256"] = seal(changed)
+    with pytest.raises(RefusedError) as refusal:
+        _check(changed, forgetful)
+    # a set that shrinks, or loses its shape, fails where it is reached first: by any line that leads into it
+    assert refusal.value.line == line or (not line and refusal.value.line.startswith(("targets", "metrics")))
+
+
+def test_the_certificate_holds_and_any_change_breaks_its_seal(content: Content, forgetful: Run) -> None:
+    _check(content, forgetful)
+    changed = copy.deepcopy(content)
+    changed["seconds"] += 1
+    with pytest.raises(RefusedError, match="sha256"):
+        _check(changed, forgetful)
+
+
+def test_derivatives_along_the_whole_state_are_those_of_autograd() -> None:
+    torch.manual_seed(0)
+    sizes = {"d_model": 4, "head_size": 2, "d_state": 3, "d_conv": 4, "expand": 1}
+    config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, **sizes)
+    model = ImplicitMamba2(config).double()
+    state = {name: torch.randn_like(part)[0] for name, part in model.init_state(1).items()}
+    latent = torch.randn(4, dtype=torch.float64)
+    names, numbers = list(state), [part.numel() for part in state.values()]
+
+    def both(joined: torch.Tensor) -> torch.Tensor:
+        parts = dict(zip(names, joined[4:].split(numbers), strict=True))
+        shaped = {name: part.reshape(state[name].shape) for name, part in parts.items()}
+        transition = model.transition(1)
+        after = transition.state_update(joined[:4], shaped)
+        return torch.cat([transition.self_map(joined[:4], shaped), *(after[name].ravel() for name in names)])
+
+    joined = torch.cat([latent, *(state[name].ravel() for name in names)])
+    expected = torch.autograd.functional.jacobian(both, joined).numpy()
+    with precision(128):
+        exact = ArbModel({n: t.numpy() for n, t in model.state_dict().items()}, config.model_dump())
+        rows = {
+            name: [exact_vector(row.numpy()) for row in part.reshape(-1, part.shape[-1])]
+            for name, part in state.items()
+        }
+        unit = [exact_vector(row) for row in np.eye(sum(numbers))]
+        _, inner, outer = exact.evaluate_along(1, exact_vector(latent.numpy()), rows, unit)
+        found = np.array([[float(entry.mid()) for entry in row] for row in [*inner, *outer]])
+    # float64 against 128 bits: rounding of some hundred operations
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
