@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from analysis.certificates.arb_linear import identity, is_positive_definite, precision, row_sum
-from analysis.certificates.arb_mamba2 import ArbModel, Rows, exact_vector
+from analysis.certificates.arb_mamba2 import Rows, exact_vector
+from analysis.certificates.arb_model import ArbModel
 from analysis.certificates.cover_document import CoverCertificate
 from analysis.certificates.document import (
     PRODUCER_PRECISION,

@@ -20,7 +20,8 @@ from flint import arb, arb_mat
 from tqdm import tqdm
 
 from analysis.certificates.arb_linear import identity, max_upper, precision, row_sum
-from analysis.certificates.arb_mamba2 import ArbModel, Rows, Vector, apply, exact_matrix, exact_vector
+from analysis.certificates.arb_mamba2 import Rows, Vector, apply, exact_matrix, exact_vector
+from analysis.certificates.arb_model import ArbModel
 from analysis.certificates.checker import Weights, check_run
 from analysis.certificates.document import PRODUCER_PRECISION, RefusedError
 from analysis.certificates.words_document import (

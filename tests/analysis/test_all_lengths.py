@@ -12,7 +12,8 @@ import torch
 
 from analysis import all_lengths
 from analysis.certificates.arb_linear import precision
-from analysis.certificates.arb_mamba2 import ArbModel, exact_vector
+from analysis.certificates.arb_mamba2 import exact_vector
+from analysis.certificates.arb_model import ArbModel
 from analysis.certificates.cover_checker import check_cover
 from analysis.certificates.cover_document import parse_cover_certificate
 from analysis.certificates.document import RefusedError, seal

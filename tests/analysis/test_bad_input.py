@@ -9,6 +9,7 @@ import torch
 
 from analysis import (
     agreement,
+    all_lengths,
     all_words,
     convergence,
     demo,
@@ -116,6 +117,9 @@ OTHER_CASES: list[tuple[Main, list[str], str]] = [
     (extraction.main, ["RUN", "--demanded", "1.5"], "demanded is 1.5"),
     (extraction.main, ["RUN", "RUN", "--out", "OUT"], "is given twice"),
     (all_words.main, ["RUN", "--length", "0"], "length is 0"),
+    (all_lengths.main, ["parity-small", "--rate", "1"], "rate is 1"),
+    (all_lengths.main, ["EXPLICIT"], "is a mamba2, which has no fixed points"),
+    (all_lengths.main, ["parity", "--out", "OUT"], "numbers; give a run of at most 200"),
     (all_words.main, ["EXPLICIT"], "is a mamba2, which has no fixed points"),
     (all_words.main, ["parity", "--out", "OUT"], "numbers; give a run of at most 200"),
     (report.main, ["RUN", "RUN", "--out", "OUT"], "is given twice"),

@@ -9,7 +9,8 @@ import torch
 from flint import arb, arb_mat, ctx
 
 from analysis.certificates.arb_linear import precision
-from analysis.certificates.arb_mamba2 import ArbModel, exact_vector
+from analysis.certificates.arb_mamba2 import exact_vector
+from analysis.certificates.arb_model import ArbModel
 from implicit.enclosures import EnclosedMamba2
 from implicit.model import ImplicitMamba2, ImplicitMamba2Config
 from theory import latent_jacobian
