@@ -34,7 +34,7 @@ from analysis.certificates.cover_document import (
     CoverCertificate,
     upper_triangle,
 )
-from analysis.certificates.document import ARITHMETIC, PRODUCER_PRECISION, Arithmetic
+from analysis.certificates.parts import ARITHMETIC, PRODUCER_PRECISION, Arithmetic
 from analysis.certificates.words_document import Automaton
 from analysis.certificates.words_producer import enclosed_loop, solve_steps
 from analysis.command import Analysis, number, settings_from

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 from rich.table import Table
 
-from analysis.certificates.document import ARITHMETIC, PRODUCER_PRECISION, Arithmetic
+from analysis.certificates.parts import ARITHMETIC, PRODUCER_PRECISION, Arithmetic
 from analysis.certificates.words_document import (
     WORDS_FORMAT,
     WORDS_STATEMENTS,

@@ -20,11 +20,8 @@ from tqdm import tqdm
 
 from analysis.certificates.control import certify_control
 from analysis.certificates.document import (
-    ARITHMETIC,
     FORMAT,
-    PRODUCER_PRECISION,
     STATEMENTS,
-    Arithmetic,
     Certificate,
     Claim,
     ControlPair,
@@ -32,9 +29,9 @@ from analysis.certificates.document import (
     Pair,
     Range,
     differ,
-    seal,
     summarise,
 )
+from analysis.certificates.parts import ARITHMETIC, PRODUCER_PRECISION, Arithmetic, seal
 from analysis.certificates.producer import prove_points, prove_ranges
 from analysis.certificates.sites import MAX_COMPANIONS, Sites, companions, visited_sites, working_latents
 from analysis.command import SampleSettings, add_output_flag, number, settings_from

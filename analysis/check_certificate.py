@@ -18,7 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 from analysis.certificates.checker import check
 from analysis.certificates.cover_checker import check_cover
 from analysis.certificates.cover_document import COVER_FORMAT, CoverCertificate, parse_cover_certificate
-from analysis.certificates.document import Certificate, RefusedError, parse_certificate, read_json
+from analysis.certificates.document import Certificate, parse_certificate
+from analysis.certificates.parts import RefusedError, read_json
 from analysis.certificates.words_checker import check_words
 from analysis.certificates.words_document import (
     WORDS_FORMAT,
@@ -72,7 +73,7 @@ def check_certificate(
         >>> from analysis.certificates.document import parse_certificate
         >>> check_certificate(parse_certificate({}), load_run("parity"))
         Traceback (most recent call last):
-        analysis.certificates.document.RefusedError: format: field required
+        analysis.certificates.parts.RefusedError: format: field required
     """
     settings = settings or CheckSettings()
     weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from analysis.certificates.document import Certificate, Pair, RefusedError, parse_certificate
+from analysis.certificates.document import Certificate, Pair, parse_certificate
+from analysis.certificates.parts import RefusedError
 from analysis.certify import CertifySettings, certify
 from analysis.check_certificate import CheckSettings, check_certificate
 from automata.tasks import make_task

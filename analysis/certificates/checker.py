@@ -19,17 +19,8 @@ from analysis.certificates.arb_linear import identity, is_positive_definite, pre
 from analysis.certificates.arb_mamba2 import Rows, exact_vector
 from analysis.certificates.arb_model import ArbModel
 from analysis.certificates.cover_document import CoverCertificate
-from analysis.certificates.document import (
-    PRODUCER_PRECISION,
-    STATEMENTS,
-    Certificate,
-    Claim,
-    ControlPair,
-    Interval,
-    Pair,
-    RefusedError,
-    summarise,
-)
+from analysis.certificates.document import STATEMENTS, Certificate, Claim, ControlPair, Pair, summarise
+from analysis.certificates.parts import PRODUCER_PRECISION, Interval, RefusedError
 from analysis.certificates.words_document import WordsCertificate
 
 LARGEST_POWER = 2**20
@@ -286,7 +277,7 @@ def check_run(
         >>> run = load_run("parity-small")
         >>> check_run(analyse(run, length=1).certificate(run), {}, "", {})
         Traceback (most recent call last):
-        analysis.certificates.document.RefusedError: statements: are not those of this format
+        analysis.certificates.parts.RefusedError: statements: are not those of this format
     """
     if certificate.statements != statements:
         raise RefusedError("statements", "are not those of this format")

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from analysis.certificates.document import ControlPair, Interval
+from analysis.certificates.document import ControlPair
+from analysis.certificates.parts import Interval
 from analysis.visited_states import VisitedState
 from implicit.baselines import Mamba2
 from implicit.enclosures import EnclosedMamba2

@@ -20,7 +20,7 @@ from analysis.certificates.arb_mamba2 import Rows, Vector, apply, exact_matrix, 
 from analysis.certificates.arb_model import ArbModel
 from analysis.certificates.checker import Weights, check_run
 from analysis.certificates.cover_document import COVER_STATEMENTS, CoverCertificate
-from analysis.certificates.document import PRODUCER_PRECISION, RefusedError
+from analysis.certificates.parts import PRODUCER_PRECISION, RefusedError
 from analysis.certificates.words_document import Automaton
 
 PROGRESS: dict[str, Any] = {"desc": "sets", "unit": "set", "leave": False, "disable": None}

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt
 
-from analysis.certificates.document import Arithmetic, Number, Numbers, Part, read_part, seal
+from analysis.certificates.parts import Arithmetic, Number, Numbers, Part, read_part, seal
 from analysis.certificates.words_document import Automaton
 
 COVER_FORMAT = "implicit-ssm certificate of every length, version 1"
@@ -86,7 +86,7 @@ def parse_cover_certificate(content: dict[str, Any]) -> CoverCertificate:
     Example:
         >>> parse_cover_certificate({"format": COVER_FORMAT})
         Traceback (most recent call last):
-        analysis.certificates.document.RefusedError: statements: field required
+        analysis.certificates.parts.RefusedError: statements: field required
     """
     certificate: CoverCertificate = read_part(CoverCertificate, content, "")
     return certificate

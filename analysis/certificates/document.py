@@ -1,34 +1,28 @@
-"""The certificate as a JSON document: what it holds, exactly, and what it says of itself.
+"""The certificate of Theorem 1 as a JSON document: what it holds, exactly, and what it says of itself.
 
-Numbers that a proof rests on are exact: single ones as hexadecimal floats, arrays as base64 of little-endian
-float64. Reading one checks its form only; whether it is true is for `analysis.certificates.checker`.
+Reading one checks its form only; whether it is true is for `analysis.certificates.checker`.
 """
 
-import base64
-import binascii
-import hashlib
-import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
     NonNegativeInt,
-    PlainSerializer,
     PositiveInt,
-    ValidationError,
 )
 
-from automata.errors import InputError
+from analysis.certificates.parts import (
+    Arithmetic,
+    Interval,
+    Number,
+    Numbers,
+    Part,
+    RefusedError,
+    read_part,
+    seal,
+)
 
 FORMAT = "implicit-ssm certificate of Theorem 1, version 1"
-PRODUCER_PRECISION = 53
-ARITHMETIC = "float64 balls: midpoints and radii, outward error bounds of every operation (theory.balls)"
 
 STATEMENTS = {
     "meaning": (
@@ -61,66 +55,6 @@ STATEMENTS = {
         " for every real h: off the diagonal ∂h'/∂h is exactly zero, and each entry is the same at all h."
     ),
 }
-
-
-class RefusedError(Exception):
-    """A certificate does not hold; the message names the first line that fails and why.
-
-    Example:
-        >>> print(RefusedError("pairs[3].point.radius", "is negative"))
-        pairs[3].point.radius: is negative
-    """
-
-    def __init__(self, line: str, reason: str) -> None:
-        super().__init__(f"{line}: {reason}")
-        self.line, self.reason = line, reason
-
-    def __reduce__(self) -> tuple[type["RefusedError"], tuple[str, str]]:
-        """Let it cross from a worker process."""
-        return type(self), (self.line, self.reason)
-
-
-def _from_hex(text: Any) -> Any:
-    if isinstance(text, str):
-        number = float.fromhex(text)
-        if not np.isfinite(number):
-            raise ValueError("is not finite")
-        return number
-    if isinstance(text, float):  # from the producer; JSON holds text only
-        return float(text)
-    raise ValueError("is not a hexadecimal float")
-
-
-def _from_base64(text: Any) -> Any:
-    if isinstance(text, np.ndarray):
-        return text.astype(np.float64).ravel()
-    try:
-        numbers = np.frombuffer(base64.b64decode(text, validate=True), dtype="<f8")
-    except (binascii.Error, TypeError) as fault:
-        raise ValueError(f"is not base64 of float64 numbers ({fault})") from None
-    if not np.isfinite(numbers).all():
-        raise ValueError("holds a number that is not finite")
-    return numbers
-
-
-Number = Annotated[float, BeforeValidator(_from_hex), PlainSerializer(float.hex)]
-Numbers = Annotated[
-    NDArray[np.float64],
-    BeforeValidator(_from_base64),
-    PlainSerializer(lambda array: base64.b64encode(array.astype("<f8").tobytes()).decode()),
-]
-Interval = tuple[Number, Number]
-
-
-class Part(BaseModel):
-    """A part of a document: nothing in it changes, and it has no fields but its own.
-
-    Example:
-        >>> Part.model_config["extra"]
-        'forbid'
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
 
 class Contraction(Part):
@@ -254,18 +188,6 @@ class ControlPair(Part):
     decay: list[list[Interval]] | None
 
 
-class Arithmetic(Part):
-    """What the producer proved with.
-
-    Example:
-        >>> Arithmetic(producer="float64 balls", precision=53).precision
-        53
-    """
-
-    producer: str
-    precision: PositiveInt
-
-
 class Certificate(Part):
     """The whole document.
 
@@ -289,17 +211,6 @@ class Certificate(Part):
     def seal(self) -> str:
         """Return the SHA-256 of everything but itself: it shows damage, not intent."""
         return seal(self.model_dump(mode="json"))
-
-
-def seal(content: dict[str, Any]) -> str:
-    """Return the SHA-256 of a document without its seal.
-
-    Example:
-        >>> seal({"pairs": [], "sha256": "anything"}) == seal({"pairs": []})
-        True
-    """
-    unsealed = {name: value for name, value in content.items() if name != "sha256"}
-    return hashlib.sha256(json.dumps(unsealed, sort_keys=True).encode()).hexdigest()
 
 
 def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
@@ -327,32 +238,6 @@ def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
     }
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read the JSON object of a certificate.
-
-    Raises:
-        InputError: if there is no such file.
-        RefusedError: if it does not hold one.
-
-    Example:
-        >>> read_json(Path("nowhere.json"))
-        Traceback (most recent call last):
-        automata.errors.InputError: certificate nowhere.json does not exist; make one with ...
-    """
-    try:
-        content = json.loads(path.read_bytes())
-    except (FileNotFoundError, IsADirectoryError):
-        raise InputError(
-            f"certificate {path} does not exist; make one with python -m analysis.certify RUN, "
-            "all_words or all_lengths"
-        ) from None
-    except (ValueError, RecursionError) as fault:
-        raise RefusedError("file", f"is not JSON ({fault})") from None
-    if not isinstance(content, dict):
-        raise RefusedError("file", "is not a JSON object")
-    return content
-
-
 def parse_certificate(content: Any) -> Certificate:
     """Return the certificate that JSON holds.
 
@@ -362,7 +247,7 @@ def parse_certificate(content: Any) -> Certificate:
     Example:
         >>> parse_certificate([])
         Traceback (most recent call last):
-        analysis.certificates.document.RefusedError: file: is not a JSON object
+        analysis.certificates.parts.RefusedError: file: is not a JSON object
     """
     if not isinstance(content, dict):
         raise RefusedError("file", "is not a JSON object")
@@ -380,27 +265,3 @@ def parse_certificate(content: Any) -> Certificate:
 def _is_control(content: dict[str, Any]) -> bool:
     config = content.get("config")
     return isinstance(config, dict) and config.get("model") == "mamba2"
-
-
-def read_part(kind: type[Any], content: Any, line: str) -> Any:
-    """Return a part of a document from its JSON.
-
-    Args:
-        kind: of part.
-        content: what JSON holds.
-        line: where it stands; empty for the whole document.
-
-    Raises:
-        RefusedError: naming the first line that does not have its form.
-
-    Example:
-        >>> read_part(Contraction, {"power": 0, "norm": "0x1p-1"}, "contraction")
-        Traceback (most recent call last):
-        analysis.certificates.document.RefusedError: contraction.power: input should be greater than 0
-    """
-    try:
-        return kind.model_validate(content)
-    except ValidationError as fault:
-        first = fault.errors()[0]
-        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-        raise RefusedError(f"{line}{place}".lstrip(".") or "file", first["msg"].lower()) from None

@@ -23,7 +23,7 @@ from analysis.certificates.arb_linear import identity, max_upper, precision, row
 from analysis.certificates.arb_mamba2 import Rows, Vector, apply, exact_matrix, exact_vector
 from analysis.certificates.arb_model import ArbModel
 from analysis.certificates.checker import Weights, check_run
-from analysis.certificates.document import PRODUCER_PRECISION, RefusedError
+from analysis.certificates.parts import PRODUCER_PRECISION, RefusedError
 from analysis.certificates.words_document import (
     WORDS_STATEMENTS,
     Automaton,

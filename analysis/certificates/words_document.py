@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt, PositiveInt
 
-from analysis.certificates.document import Arithmetic, Number, Numbers, Part, read_part, seal
+from analysis.certificates.parts import Arithmetic, Number, Numbers, Part, read_part, seal
 
 WORDS_FORMAT = "implicit-ssm certificate of all words, version 1"
 
@@ -117,7 +117,7 @@ def parse_words_certificate(content: dict[str, Any]) -> WordsCertificate:
     Example:
         >>> parse_words_certificate({"format": WORDS_FORMAT})
         Traceback (most recent call last):
-        analysis.certificates.document.RefusedError: statements: field required
+        analysis.certificates.parts.RefusedError: statements: field required
     """
     certificate: WordsCertificate = read_part(WordsCertificate, content, "")
     return certificate

@@ -16,7 +16,7 @@ from analysis.certificates.arb_mamba2 import exact_vector
 from analysis.certificates.arb_model import ArbModel
 from analysis.certificates.cover_checker import check_cover
 from analysis.certificates.cover_document import parse_cover_certificate
-from analysis.certificates.document import RefusedError, seal
+from analysis.certificates.parts import RefusedError, seal
 from analysis.certificates.words_document import Automaton
 from analysis.certificates.words_producer import solve_steps
 from analysis.output import RunIdentity

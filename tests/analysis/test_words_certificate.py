@@ -16,7 +16,7 @@ from analysis import all_words, check_certificate
 from analysis.certificates.arb_linear import precision
 from analysis.certificates.arb_mamba2 import exact_vector
 from analysis.certificates.arb_model import ArbModel
-from analysis.certificates.document import RefusedError, seal
+from analysis.certificates.parts import RefusedError, seal
 from analysis.certificates.words_checker import WordsChecker, check_words
 from analysis.certificates.words_document import Automaton, parse_words_certificate, words_in_order
 from analysis.check_certificate import CheckSettings
