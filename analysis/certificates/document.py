@@ -78,6 +78,7 @@ class Claim(Part):
     """What is proved at a state: see `STATEMENTS`.
 
     Example:
+        >>> import numpy as np
         >>> claim = Claim(
         ...     latent=np.zeros(1),
         ...     radius=0.5,
@@ -102,6 +103,7 @@ def differ(here: Claim, there: Claim) -> bool:
     """Return whether, in every layer, the entry lies in disjoint intervals.
 
     Example:
+        >>> import numpy as np
         >>> numbers = {"latent": np.zeros(1), "radius": 0.5, "error": 0.1, "singular_value": 1.0}
         >>> first = Claim(**numbers, contraction=None, entries=[(0.0, 1.0)])
         >>> second = Claim(**numbers, contraction=None, entries=[(1.5, 2.0)])
