@@ -294,10 +294,15 @@ def draw(analysis: AllLengthsAnalysis) -> Figure:
             return figure
         gain, radius = figure.subplots(1, 2)
         gain.hist(analysis.found.bounds.gain, bins=50, color=COLORS[0])
-        gain.axvline(1, color=RED)
-        gain.set(title="gain of the steps, in their metrics", xlabel="gain (1 a token: no contraction)")
+        gain.axvline(1, color=RED, label="no contraction")
+        gain.legend()
+        gain.set(title="gain of the steps, in their metrics", xlabel="gain a token", ylabel="number of steps")
         radius.hist(np.log10(analysis.found.cover.radii), bins=50, color=COLORS[2])
-        radius.set(title="radius of the sets, in their metrics", xlabel="log10 of the radius")
+        radius.set(
+            title="radius of the sets, in their metrics",
+            xlabel="log10 of the radius",
+            ylabel="number of sets",
+        )
         return figure
 
 
