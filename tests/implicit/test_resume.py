@@ -102,6 +102,11 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(torch.get_num_threads())}
 
 
+def listen_to_interrupts() -> None:
+    """A shell lets what it starts in the background ignore Ctrl-C, perhaps this suite and its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_killed_at_every_instant(config: TrainConfig, tmp_path: Path) -> None:
     driver = subprocess.run(
         [sys.executable, "-c", KILL_AT_EVERY_INSTANT, str(tmp_path), config.model_dump_json()],
@@ -122,14 +127,16 @@ def test_killed_at_every_instant(config: TrainConfig, tmp_path: Path) -> None:
 
 def test_command_is_interrupted_then_killed_then_resumed(config: TrainConfig, tmp_path: Path) -> None:
     """The command as users run it: Ctrl-C gives one sentence and exit code 130, SIGKILL nothing."""
-    longer = config.model_copy(update={"steps": 500, "evaluate_every": 5, "checkpoint_every": 5})
+    longer = config.model_copy(update={"steps": 200, "evaluate_every": 5, "checkpoint_every": 5})
     folder = RunFolder(tmp_path / "run")
     folder.begin(longer)
     command = [sys.executable, "-m", "implicit.train", "--resume", "--out", str(folder.path)]
 
     def start_and_send(stop: signal.Signals, after: int) -> tuple[int, str]:
         """Stop the command after some evaluations; return its exit code and what it said."""
-        with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            command, env=environment(), stderr=subprocess.PIPE, text=True, preexec_fn=listen_to_interrupts
+        ) as process:
             give_up = time.monotonic() + 300
             while len(folder.read_metrics()) < after:
                 assert process.poll() is None
@@ -148,7 +155,7 @@ def test_command_is_interrupted_then_killed_then_resumed(config: TrainConfig, tm
     resumed = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert resumed.returncode == 0, resumed.stderr
     assert resumed.stderr == ""
-    assert resumed.stdout.startswith(f"{folder.path} is finished: step 500, ")
+    assert resumed.stdout.startswith(f"{folder.path} is finished: step 200, ")
     train(longer, tmp_path / "uninterrupted", progress=False)
     assert_same_run(folder.path, tmp_path / "uninterrupted")
 
