@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.output import RunIdentity, check_writable, default_folder, write_analysis
-from automata.errors import InputError
 from implicit.command import CommandParser, add_config_flags, given_fields
 from implicit.run_dir import Run, load_run
 from implicit.storage import write_json
@@ -171,18 +170,3 @@ def number(value: float | None, digits: int = 3) -> str:
     if value is None or value != value:
         return "–"
     return f"{value:.{digits}g}"
-
-
-def require_length(length: int, at_least: int, why: str) -> None:
-    """Refuse sequences that are too short for a question.
-
-    Raises:
-        InputError: naming the length and the least one.
-
-    Example:
-        >>> require_length(1, 2, "states after a token are needed")
-        Traceback (most recent call last):
-        automata.errors.InputError: length is 1, but states after a token are needed; give at least 2
-    """
-    if length < at_least:
-        raise InputError(f"length is {length}, but {why}; give at least {at_least}")

@@ -6,26 +6,20 @@ decomposition in place of a norm. A comparison of balls is true only if it is tr
 """
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 from flint import arb, arb_mat
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from analysis.certificates.arb_linear import identity, is_positive_definite, precision, row_sum
 from analysis.certificates.arb_mamba2 import Rows, exact_vector
 from analysis.certificates.arb_model import ArbModel
-from analysis.certificates.cover_document import CoverCertificate
+from analysis.certificates.checking import Weights, check_each, check_run, check_seal
 from analysis.certificates.document import STATEMENTS, Certificate, Claim, ControlPair, Pair, summarise
-from analysis.certificates.parts import PRODUCER_PRECISION, Interval, RefusedError
-from analysis.certificates.words_document import WordsCertificate
+from analysis.certificates.parts import Interval, RefusedError
 
 LARGEST_POWER = 2**20
-PROGRESS: dict[str, Any] = {"desc": "pairs", "unit": "pair", "leave": False, "disable": None}
-Weights = Mapping[str, NDArray[np.floating[Any]]]
 
 
 class Checker:
@@ -235,72 +229,19 @@ def check(
         ...     visited=visited_pairs(task, certificate.settings),
         ... )
     """
-    _check_head(certificate, sha256, config, visited, bits)
+    check_run(certificate, STATEMENTS, sha256=sha256, config=config, bits=bits)
+    _check_places(certificate, visited)
     pairs = certificate.pairs
     jobs = [(pair, _others(pair, pairs, number), f"pairs[{number}]") for number, pair in enumerate(pairs)]
-    if processes == 1:
-        checker = Checker(weights, config["sizes"], bits)
-        for job in tqdm(jobs, **PROGRESS):
-            checker.check_pair(*job)
-    else:
-        arguments = (dict(weights), config["sizes"], bits)
-        with ProcessPoolExecutor(processes, get_context("spawn"), _begin, arguments) as pool:
-            for _ in tqdm(pool.map(_work, jobs, chunksize=8), total=len(jobs), **PROGRESS):
-                pass
+    arguments = (dict(weights), config["sizes"], bits)
+    check_each(Checker, arguments, Checker.check_pair, jobs, processes=processes, unit="pair", at_once=8)
     for name, count in summarise(pairs).items():
         if certificate.summary.get(name) != count:
             raise RefusedError(f"summary.{name}", f"is not what the pairs show, {count}")
-    if certificate.seal() != certificate.sha256:
-        raise RefusedError("sha256", "is not the hash of the other lines")
+    check_seal(certificate)
 
 
-def check_run(
-    certificate: Certificate | WordsCertificate | CoverCertificate,
-    statements: Mapping[str, str],
-    sha256: str,
-    config: Mapping[str, Any],
-) -> None:
-    """Verify that a certificate makes the statements of its format, about the weights and settings of a run.
-
-    Args:
-        certificate: of any kind.
-        statements: of its format.
-        sha256: the hash of the run's weights file.
-        config: the run's configuration, as JSON.
-
-    Raises:
-        RefusedError: naming the first line that fails.
-
-    Example:
-        >>> from analysis.all_words import analyse
-        >>> from implicit.run_dir import load_run
-        >>> run = load_run("parity-small")
-        >>> check_run(analyse(run, length=1).certificate(run), {}, "", {})
-        Traceback (most recent call last):
-        analysis.certificates.parts.RefusedError: statements: are not those of this format
-    """
-    if certificate.statements != statements:
-        raise RefusedError("statements", "are not those of this format")
-    if certificate.run.get("weights_sha256") != sha256:
-        raise RefusedError("run.weights_sha256", f"is not that of the weights given, {sha256}")
-    if certificate.config != config:
-        names = sorted(set(config) | set(certificate.config))
-        name = next(name for name in names if certificate.config.get(name) != config.get(name))
-        raise RefusedError(f"config.{name}", f"is not that of the run, {config.get(name)}")
-
-
-def _check_head(
-    certificate: Certificate,
-    sha256: str,
-    config: Mapping[str, Any],
-    visited: Sequence[tuple[int, int, int]],
-    bits: int,
-) -> None:
-    check_run(certificate, STATEMENTS, sha256, config)
-    if certificate.arithmetic.precision != PRODUCER_PRECISION:
-        raise RefusedError("arithmetic.precision", f"is not {PRODUCER_PRECISION}, that of the format")
-    if bits <= certificate.arithmetic.precision:
-        raise RefusedError("arithmetic.precision", f"is not below that of the check, {bits}")
+def _check_places(certificate: Certificate, visited: Sequence[tuple[int, int, int]]) -> None:
     if len(certificate.pairs) != len(visited):
         raise RefusedError(
             "pairs", f"are {len(certificate.pairs)}, where the settings stand for {len(visited)}"
@@ -319,18 +260,6 @@ def _others(pair: Pair | ControlPair, pairs: list[Any], number: int) -> list[Pai
     if pair.elsewhere.pair >= len(pairs):
         raise RefusedError(f"pairs[{number}].elsewhere.pair", "is not the number of a pair")
     return [pairs[pair.elsewhere.pair]]
-
-
-_CHECKERS: list[Checker] = []
-"""That of a worker process."""
-
-
-def _begin(weights: Weights, sizes: Mapping[str, Any], bits: int) -> None:
-    _CHECKERS.append(Checker(weights, sizes, bits))
-
-
-def _work(job: tuple[Any, list[Pair], str]) -> None:
-    _CHECKERS[0].check_pair(*job)
 
 
 def _inside(number: arb, interval: Interval) -> bool:

@@ -7,23 +7,19 @@ by repeated squaring of the Gram matrix.
 """
 
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 from flint import arb, arb_mat
-from tqdm import tqdm
 
 from analysis.certificates.arb_linear import identity, max_upper, precision, row_sum
 from analysis.certificates.arb_mamba2 import Rows, Vector, apply, exact_matrix, exact_vector
 from analysis.certificates.arb_model import ArbModel
-from analysis.certificates.checker import Weights, check_run
+from analysis.certificates.checking import Weights, check_each, check_run, check_seal
 from analysis.certificates.cover_document import COVER_STATEMENTS, CoverCertificate
-from analysis.certificates.parts import PRODUCER_PRECISION, RefusedError
+from analysis.certificates.parts import RefusedError
 from analysis.certificates.words_document import Automaton
 
-PROGRESS: dict[str, Any] = {"desc": "sets", "unit": "set", "leave": False, "disable": None}
 SQUARINGS = 8
 SETS_AT_ONCE = 16
 
@@ -186,24 +182,22 @@ def check_cover(
     Example:
         `analysis.check_certificate` calls it.
     """
-    check_run(certificate, COVER_STATEMENTS, sha256, config)
+    check_run(certificate, COVER_STATEMENTS, sha256=sha256, config=config, bits=bits)
     if certificate.automaton != automaton:
         raise RefusedError("automaton", "is not that of the run's task")
-    if not PRODUCER_PRECISION == certificate.arithmetic.precision < bits:
-        raise RefusedError("arithmetic.precision", f"is not {PRODUCER_PRECISION}, below that of the check")
     _check_sizes(certificate, weights, config["sizes"])
     arguments = (certificate, dict(weights), config["sizes"], bits)
-    jobs = range(len(certificate.labels))
-    if processes == 1:
-        checker = CoverChecker(*arguments)
-        for job in tqdm(jobs, **PROGRESS):
-            checker.check_set(job)
-    else:
-        with ProcessPoolExecutor(processes, get_context("spawn"), _begin, arguments) as pool:
-            for _ in tqdm(pool.map(_work, jobs, chunksize=SETS_AT_ONCE), total=len(jobs), **PROGRESS):
-                pass
-    if certificate.seal() != certificate.sha256:
-        raise RefusedError("sha256", "is not the hash of the other lines")
+    jobs = [(number,) for number in range(len(certificate.labels))]
+    check_each(
+        CoverChecker,
+        arguments,
+        CoverChecker.check_set,
+        jobs,
+        processes=processes,
+        unit="set",
+        at_once=SETS_AT_ONCE,
+    )
+    check_seal(certificate)
 
 
 def _check_sizes(certificate: CoverCertificate, weights: Weights, sizes: Mapping[str, Any]) -> None:
@@ -231,18 +225,6 @@ def _check_sizes(certificate: CoverCertificate, weights: Weights, sizes: Mapping
             raise RefusedError(name, f"does not hold {size} numbers for each of {sets} sets")
     if not certificate.margin > 0:
         raise RefusedError("margin", "is not positive")
-
-
-_CHECKERS: list[CoverChecker] = []
-"""That of a worker process."""
-
-
-def _begin(certificate: CoverCertificate, weights: Weights, sizes: Mapping[str, Any], bits: int) -> None:
-    _CHECKERS.append(CoverChecker(certificate, weights, sizes, bits))
-
-
-def _work(index: int) -> None:
-    _CHECKERS[0].check_set(index)
 
 
 def _length(vector: Vector) -> arb:

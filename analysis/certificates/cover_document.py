@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt
 
-from analysis.certificates.parts import Arithmetic, Number, Numbers, Part, read_part, seal
+from analysis.certificates.parts import Document, Number, Numbers, read_part
 from analysis.certificates.words_document import Automaton
 
 COVER_FORMAT = "implicit-ssm certificate of every length, version 1"
@@ -37,7 +37,7 @@ COVER_STATEMENTS = {
 }
 
 
-class CoverCertificate(Part):
+class CoverCertificate(Document):
     """The whole document.
 
     Example:
@@ -46,14 +46,7 @@ class CoverCertificate(Part):
     """
 
     format: Literal["implicit-ssm certificate of every length, version 1"]
-    statements: dict[str, str]
-    run: dict[str, Any]
-    config: dict[str, Any]
     automaton: Automaton
-    settings: dict[str, Any]
-    arithmetic: Arithmetic
-    environment: dict[str, Any]
-    seconds: float
     labels: list[NonNegativeInt]
     targets: list[list[NonNegativeInt]]
     centres: Numbers
@@ -62,11 +55,6 @@ class CoverCertificate(Part):
     latents: Numbers
     latent_radii: Numbers
     margin: Number
-    sha256: str
-
-    def seal(self) -> str:
-        """Return the SHA-256 of everything but itself: it shows damage, not intent."""
-        return seal(self.model_dump(mode="json"))
 
     @property
     def sentence(self) -> str:

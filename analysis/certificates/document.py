@@ -11,16 +11,7 @@ from pydantic import (
     PositiveInt,
 )
 
-from analysis.certificates.parts import (
-    Arithmetic,
-    Interval,
-    Number,
-    Numbers,
-    Part,
-    RefusedError,
-    read_part,
-    seal,
-)
+from analysis.certificates.parts import Document, Interval, Number, Numbers, Part, RefusedError, read_part
 
 FORMAT = "implicit-ssm certificate of Theorem 1, version 1"
 
@@ -190,7 +181,7 @@ class ControlPair(Part):
     decay: list[list[Interval]] | None
 
 
-class Certificate(Part):
+class Certificate(Document):
     """The whole document.
 
     Example:
@@ -199,20 +190,9 @@ class Certificate(Part):
     """
 
     format: Literal["implicit-ssm certificate of Theorem 1, version 1"]
-    statements: dict[str, str]
-    run: dict[str, Any]
-    config: dict[str, Any]
     settings: dict[str, int]
-    arithmetic: Arithmetic
-    environment: dict[str, Any]
-    seconds: float
     pairs: list[Pair | ControlPair]
     summary: dict[str, int]
-    sha256: str
-
-    def seal(self) -> str:
-        """Return the SHA-256 of everything but itself: it shows damage, not intent."""
-        return seal(self.model_dump(mode="json"))
 
 
 def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:

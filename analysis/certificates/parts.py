@@ -93,6 +93,29 @@ class Arithmetic(Part):
     precision: PositiveInt
 
 
+class Document(Part):
+    """What a certificate of any kind says first and last: what it means and is about, who made it, its seal.
+
+    Example:
+        >>> list(Document.model_fields)[:3]
+        ['format', 'statements', 'run']
+    """
+
+    format: str
+    statements: dict[str, str]
+    run: dict[str, Any]
+    config: dict[str, Any]
+    settings: dict[str, Any]
+    arithmetic: Arithmetic
+    environment: dict[str, Any]
+    seconds: float
+    sha256: str
+
+    def seal(self) -> str:
+        """Return the SHA-256 of everything but itself: it shows damage, not intent."""
+        return seal(self.model_dump(mode="json"))
+
+
 def seal(content: dict[str, Any]) -> str:
     """Return the SHA-256 of a document without its seal.
 

@@ -12,18 +12,15 @@ prove one fixed point in Z, and every z ∈ Z has it within κ d(z) of z + P (Φ
 """
 
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import Any
 
 from flint import arb, arb_mat
-from tqdm import tqdm
 
 from analysis.certificates.arb_linear import identity, max_upper, precision, row_sum
 from analysis.certificates.arb_mamba2 import Rows, Vector, apply, exact_matrix, exact_vector
 from analysis.certificates.arb_model import ArbModel
-from analysis.certificates.checker import Weights, check_run
-from analysis.certificates.parts import PRODUCER_PRECISION, RefusedError
+from analysis.certificates.checking import Weights, check_each, check_run, check_seal
+from analysis.certificates.parts import RefusedError
 from analysis.certificates.words_document import (
     WORDS_STATEMENTS,
     Automaton,
@@ -34,7 +31,6 @@ from analysis.certificates.words_document import (
 
 SHARPENINGS = 3
 """Each divides the width of a fixed point's enclosure by κ, until rounding and the state's width are left."""
-PROGRESS: dict[str, Any] = {"desc": "words", "unit": "subtree", "leave": False, "disable": None}
 SPLIT_LENGTH = 4
 """Words of this length are handed out to processes, each with all that begin with it."""
 
@@ -181,25 +177,15 @@ def check_words(
         ...     automaton=Automaton(initial_state=0, table=[[0, 1], [1, 0]]),
         ... )
     """
-    check_run(certificate, WORDS_STATEMENTS, sha256, config)
+    check_run(certificate, WORDS_STATEMENTS, sha256=sha256, config=config, bits=bits)
     if certificate.automaton != automaton:
         raise RefusedError("automaton", "is not that of the run's task")
-    if not PRODUCER_PRECISION == certificate.arithmetic.precision < bits:
-        raise RefusedError("arithmetic.precision", f"is not {PRODUCER_PRECISION}, below that of the check")
     _check_sizes(certificate, weights, config["sizes"])
     split = min(SPLIT_LENGTH, certificate.length) if processes > 1 else 1
-    jobs: list[Word] = [tuple(word) for word in words_in_order(len(automaton.table[0]), split).tolist()]
+    jobs = [(tuple(word),) for word in words_in_order(len(automaton.table[0]), split).tolist()]
     arguments = (certificate, dict(weights), config["sizes"], bits)
-    if processes == 1:
-        checker = WordsChecker(*arguments)
-        for job in tqdm(jobs, **PROGRESS):
-            checker.check_from(job)
-    else:
-        with ProcessPoolExecutor(processes, get_context("spawn"), _begin, arguments) as pool:
-            for _ in tqdm(pool.map(_work, jobs), total=len(jobs), **PROGRESS):
-                pass
-    if certificate.seal() != certificate.sha256:
-        raise RefusedError("sha256", "is not the hash of the other lines")
+    check_each(WordsChecker, arguments, WordsChecker.check_from, jobs, processes=processes, unit="subtree")
+    check_seal(certificate)
 
 
 def _check_sizes(certificate: WordsCertificate, weights: Weights, sizes: Mapping[str, Any]) -> None:
@@ -225,18 +211,6 @@ def _check_sizes(certificate: WordsCertificate, weights: Weights, sizes: Mapping
         raise RefusedError("words", "is not the number of words of the levels")
     if certificate.margin != min(level.margins.min() for level in certificate.levels):
         raise RefusedError("margin", "is not the least one of the levels")
-
-
-_CHECKERS: list[WordsChecker] = []
-"""That of a worker process."""
-
-
-def _begin(certificate: WordsCertificate, weights: Weights, sizes: Mapping[str, Any], bits: int) -> None:
-    _CHECKERS.append(WordsChecker(certificate, weights, sizes, bits))
-
-
-def _work(prefix: Word) -> None:
-    _CHECKERS[0].check_from(prefix)
 
 
 def _refusal(name: str, row: int, word: Word, reason: str) -> RefusedError:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt, PositiveInt
 
-from analysis.certificates.parts import Arithmetic, Number, Numbers, Part, read_part, seal
+from analysis.certificates.parts import Document, Number, Numbers, Part, read_part
 
 WORDS_FORMAT = "implicit-ssm certificate of all words, version 1"
 
@@ -72,7 +72,7 @@ class WordLevel(Part):
     margins: Numbers
 
 
-class WordsCertificate(Part):
+class WordsCertificate(Document):
     """The whole document.
 
     Example:
@@ -81,23 +81,11 @@ class WordsCertificate(Part):
     """
 
     format: Literal["implicit-ssm certificate of all words, version 1"]
-    statements: dict[str, str]
-    run: dict[str, Any]
-    config: dict[str, Any]
     automaton: Automaton
-    settings: dict[str, Any]
-    arithmetic: Arithmetic
-    environment: dict[str, Any]
-    seconds: float
     levels: list[WordLevel]
     length: PositiveInt
     words: PositiveInt
     margin: Number
-    sha256: str
-
-    def seal(self) -> str:
-        """Return the SHA-256 of everything but itself: it shows damage, not intent."""
-        return seal(self.model_dump(mode="json"))
 
     @property
     def sentence(self) -> str:

@@ -1,0 +1,123 @@
+"""What every checker of certificates does: the head, the claims one by one in several processes, the seal."""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from analysis.certificates.parts import PRODUCER_PRECISION, Document, RefusedError
+
+Weights = Mapping[str, NDArray[np.floating[Any]]]
+
+
+def check_run(
+    certificate: Document,
+    statements: Mapping[str, str],
+    *,
+    sha256: str,
+    config: Mapping[str, Any],
+    bits: int,
+) -> None:
+    """Verify that a certificate makes the statements of its format, about the weights and settings of a run.
+
+    Args:
+        certificate: of any kind.
+        statements: of its format.
+        sha256: the hash of the run's weights file.
+        config: the run's configuration, as JSON.
+        bits: the precision of the check, which has to be above the producer's.
+
+    Raises:
+        RefusedError: naming the first line that fails.
+
+    Example:
+        >>> from analysis.all_words import analyse
+        >>> from implicit.run_dir import load_run
+        >>> run = load_run("parity-small")
+        >>> check_run(analyse(run, length=1).certificate(run), {}, sha256="", config={}, bits=128)
+        Traceback (most recent call last):
+        analysis.certificates.parts.RefusedError: statements: are not those of this format
+    """
+    if certificate.statements != statements:
+        raise RefusedError("statements", "are not those of this format")
+    if certificate.run.get("weights_sha256") != sha256:
+        raise RefusedError("run.weights_sha256", f"is not that of the weights given, {sha256}")
+    if certificate.config != config:
+        names = sorted(set(config) | set(certificate.config))
+        name = next(name for name in names if certificate.config.get(name) != config.get(name))
+        raise RefusedError(f"config.{name}", f"is not that of the run, {config.get(name)}")
+    if certificate.arithmetic.precision != PRODUCER_PRECISION:
+        raise RefusedError("arithmetic.precision", f"is not {PRODUCER_PRECISION}, that of the format")
+    if bits <= PRODUCER_PRECISION:
+        raise RefusedError("arithmetic.precision", f"is not below that of the check, {bits}")
+
+
+def check_seal(certificate: Document) -> None:
+    """Verify that nothing was changed since a certificate was sealed.
+
+    Raises:
+        RefusedError: if something was.
+
+    Example:
+        >>> from analysis.all_words import analyse
+        >>> from implicit.run_dir import load_run
+        >>> run = load_run("parity-small")
+        >>> check_seal(analyse(run, length=1).certificate(run).model_copy(update={"seconds": 0.0}))
+        Traceback (most recent call last):
+        analysis.certificates.parts.RefusedError: sha256: is not the hash of the other lines
+    """
+    if certificate.seal() != certificate.sha256:
+        raise RefusedError("sha256", "is not the hash of the other lines")
+
+
+def check_each(
+    make: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    check: Callable[..., object],
+    claims: Sequence[tuple[Any, ...]],
+    *,
+    processes: int,
+    unit: str,
+    at_once: int = 1,
+) -> None:
+    """Check claims one after the other, or in several processes, with a bar that shows how far it is.
+
+    Args:
+        make: the checker's class.
+        arguments: what a checker is made from; one is made in each process.
+        check: the method of that class that checks one claim and raises if it fails.
+        claims: its arguments, in order.
+        processes: how many.
+        unit: what the claims are called in the bar.
+        at_once: claims that are handed to a process together.
+
+    Example:
+        >>> check_each(dict, (), dict.__setitem__, [("a", 1), ("b", 2)], processes=1, unit="pair")
+    """
+    with tqdm(total=len(claims), desc=f"{unit}s", unit=unit, leave=False, disable=None) as bar:
+        if processes == 1:
+            checker = make(*arguments)
+            for claim in claims:
+                check(checker, *claim)
+                bar.update()
+            return
+        with ProcessPoolExecutor(processes, get_context("spawn"), _begin, (make, arguments)) as pool:
+            for _ in pool.map(_check_one, [(check, claim) for claim in claims], chunksize=at_once):
+                bar.update()
+
+
+_CHECKERS: list[Any] = []
+"""That of a worker process."""
+
+
+def _begin(make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    _CHECKERS.append(make(*arguments))
+
+
+def _check_one(job: tuple[Callable[..., object], tuple[Any, ...]]) -> None:
+    check, claim = job
+    check(_CHECKERS[0], *claim)
