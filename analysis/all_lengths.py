@@ -1,14 +1,15 @@
 """Is the model right on words of every length? ``python -m analysis.all_lengths RUN``: a proof by induction.
 
 A finite list of ellipsoids of states is found that the closed loop cannot leave: every token maps every
-ellipsoid into another one, and the answer is right on all of it (`theory.invariant_cover`). The initial state
-lies in one, so the answer after any number of tokens is right. How the ellipsoids are found:
+ellipsoid into another one, and the answer is right on all of it (`theory.rigorous.covers.invariant_cover`).
+The initial state lies in one, so the answer after any number of tokens is right. How the ellipsoids are
+found:
 
 1. the states that can be reached, up to a coarse distance, form a finite automaton (`reachable_states`);
-2. along it there are metrics in which every step contracts (`theory.contracting_metrics`);
+2. along it there are metrics in which every step contracts (`theory.rigorous.covers.contracting_metrics`);
 3. a set may be so large as the curvature of the step allows, on it and on all that follow; the reachable
    states are taken again, up to a fraction of that;
-4. their radii are grown until every step provably leads into its target (`theory.cover_radii`).
+4. their radii are grown until every step provably leads into its target (`theory.rigorous.covers.radii`).
 
 Only the last step is the proof. It is about the model in real arithmetic, its weights as the exact numbers
 that their floats are, with one fixed point in a box around every latent; that the solver's iteration from
@@ -28,31 +29,31 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 from rich.table import Table
 from scipy.spatial import cKDTree
 
-from analysis.certificates.cover_document import (
+from analysis.certificates.cover.document import (
     COVER_FORMAT,
     COVER_STATEMENTS,
     CoverCertificate,
     upper_triangle,
 )
+from analysis.certificates.cover.reachable_states import ReachableStates, Tolerance, reachable_states
 from analysis.certificates.parts import ARITHMETIC, PRODUCER_PRECISION, Arithmetic
-from analysis.certificates.words_document import Automaton
-from analysis.certificates.words_producer import enclosed_loop, solve_steps
-from analysis.command import Analysis, number, settings_from
-from analysis.figures import COLORS, RED, new_figure, styled
-from analysis.output import RunIdentity, json_ready
-from analysis.reachable_states import ReachableStates, Tolerance, reachable_states
-from analysis.visited_states import as_implicit, in_double_precision
+from analysis.certificates.words.document import Automaton
+from analysis.certificates.words.producer import enclosed_loop, solve_steps
+from analysis.framework.command import Analysis, number, settings_from
+from analysis.framework.figures import COLORS, RED, new_figure, styled
+from analysis.framework.output import RunIdentity, json_ready
+from analysis.framework.visited_states import as_implicit, in_double_precision
 from automata.errors import InputError
-from implicit.closed_loop import EnclosedClosedLoop
-from implicit.command import run_command
-from implicit.environment import describe_environment
+from implicit.command_line import run_command
+from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.fixed_point import Stopping
-from implicit.model import ImplicitMamba2
-from implicit.run_dir import Run
-from theory.balls.ball import Array
-from theory.contracting_metrics import contracting_metrics, step_jacobians
-from theory.cover_radii import LEAST_RADIUS, ClosedCover, bound_all, close_cover
-from theory.invariant_cover import Cover, with_radii
+from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.runs.environment import describe_environment
+from implicit.runs.loading import Run
+from theory.rigorous.balls.ball import Array
+from theory.rigorous.covers.contracting_metrics import contracting_metrics, step_jacobians
+from theory.rigorous.covers.invariant_cover import Cover, with_radii
+from theory.rigorous.covers.radii import LEAST_RADIUS, ClosedCover, bound_all, close_cover
 
 IntArray = NDArray[np.int64]
 STATED_SHARE = 0.95
@@ -191,7 +192,7 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
     Example:
         A minute and some hundred megabytes for the stored run; too few sets are told at once.
 
-        >>> from implicit.run_dir import load_run
+        >>> from implicit.runs.loading import load_run
         >>> analyse(load_run("parity-small"), sets=100).sentence
         'nothing is proved: more than 100 states lie farther than 0.0001 from each other'
     """
@@ -281,7 +282,7 @@ def draw(analysis: AllLengthsAnalysis) -> Figure:
     """Draw the gains of all steps and the radii of all sets.
 
     Example:
-        >>> from implicit.run_dir import load_run
+        >>> from implicit.runs.loading import load_run
         >>> len(draw(analyse(load_run("parity-small"), sets=100)).axes)
         0
     """
@@ -310,7 +311,7 @@ def tables(analysis: AllLengthsAnalysis) -> list[Table | str]:
     """Return the figures of the cover, for the terminal.
 
     Example:
-        >>> from implicit.run_dir import load_run
+        >>> from implicit.runs.loading import load_run
         >>> tables(analyse(load_run("parity-small"), sets=100))[-1]
         'nothing is proved: more than 100 states lie farther than 0.0001 from each other'
     """

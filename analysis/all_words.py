@@ -1,12 +1,12 @@
 """Is the model right on every word? ``python -m analysis.all_words RUN --length N``: a proof, not a sample.
 
-All words up to a length are followed in rigorous arithmetic (`theory.invariant_cover`), the weights taken as
-the exact numbers that their floats are. Every word leads to a small ball that provably holds the state after
-it; every token maps it into the next one, has exactly one fixed point in a box around the latent that the
-solver found, and decodes the right answer with a margin that is bounded from below. What is proved is about
-the model in real arithmetic with these fixed points: that the solver's iteration from zero tends to them, and
-what rounding adds, is not part of it. What is proved is written as a certificate too, which
-``python -m analysis.check_certificate CERTIFICATE RUN`` verifies.
+All words up to a length are followed in rigorous arithmetic (`theory.rigorous.covers.invariant_cover`), the
+weights taken as the exact numbers that their floats are. Every word leads to a small ball that provably holds
+the state after it; every token maps it into the next one, has exactly one fixed point in a box around the
+latent that the solver found, and decodes the right answer with a margin that is bounded from below. What is
+proved is about the model in real arithmetic with these fixed points: that the solver's iteration from zero
+tends to them, and what rounding adds, is not part of it. What is proved is written as a certificate too,
+which ``python -m analysis.check_certificate CERTIFICATE RUN`` verifies.
 """
 
 import sys
@@ -22,25 +22,25 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 from rich.table import Table
 
 from analysis.certificates.parts import ARITHMETIC, PRODUCER_PRECISION, Arithmetic
-from analysis.certificates.words_document import (
+from analysis.certificates.words.document import (
     WORDS_FORMAT,
     WORDS_STATEMENTS,
     Automaton,
     WordLevel,
     WordsCertificate,
 )
-from analysis.certificates.words_producer import prove_levels
-from analysis.command import Analysis, number, settings_from
-from analysis.figures import COLORS, RED, new_figure, styled
-from analysis.output import RunIdentity, json_ready
-from analysis.visited_states import as_implicit, in_double_precision
+from analysis.certificates.words.producer import prove_levels
+from analysis.framework.command import Analysis, number, settings_from
+from analysis.framework.figures import COLORS, RED, new_figure, styled
+from analysis.framework.output import RunIdentity, json_ready
+from analysis.framework.visited_states import as_implicit, in_double_precision
 from automata.errors import InputError
-from automata.mealy import word_in_names
-from implicit.command import run_command
-from implicit.environment import describe_environment
+from automata.machines.mealy import word_in_names
+from implicit.command_line import run_command
 from implicit.fixed_point import Stopping
-from implicit.model import ImplicitMamba2
-from implicit.run_dir import Run
+from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.runs.environment import describe_environment
+from implicit.runs.loading import Run
 
 Array = NDArray[np.float64]
 
@@ -81,7 +81,7 @@ class AllWordsAnalysis:
         seconds: how long it took.
 
     Example:
-        >>> from implicit.run_dir import load_run
+        >>> from implicit.runs.loading import load_run
         >>> found = analyse(load_run("parity-small"), length=3)
         >>> found.words.tolist(), found.proved_length
         ([2, 4, 8], 3)
@@ -172,7 +172,7 @@ def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -
         InputError: for a bad setting, or a model that is not implicit, has several layers or a large state.
 
     Example:
-        >>> from implicit.run_dir import load_run
+        >>> from implicit.runs.loading import load_run
         >>> found = analyse(load_run("parity-small"), length=2)
         >>> bool((found.margin > 1).all()), found.counterexample
         (True, None)
@@ -216,7 +216,7 @@ def draw(found: AllWordsAnalysis) -> Figure:
     """Draw how far states lie from their centres, and the least margins, against the length of the words.
 
     Example:
-        >>> from implicit.run_dir import load_run
+        >>> from implicit.runs.loading import load_run
         >>> found = analyse(load_run("parity-small"), length=2)
         >>> [axes.get_title() for axes in draw(found).axes]
         ['radius of the enclosures', 'least margin of the right answer']
@@ -240,7 +240,7 @@ def tables(found: AllWordsAnalysis) -> list[Table | str]:
     """Return a line for every length, for the terminal.
 
     Example:
-        >>> from implicit.run_dir import load_run
+        >>> from implicit.runs.loading import load_run
         >>> table = tables(analyse(load_run("parity-small"), length=2))[0]
         >>> list(table.columns[1].cells)
         ['2', '4']

@@ -2,7 +2,7 @@
 
 The result is a certificate, a JSON file that ``python -m analysis.check_certificate CERTIFICATE RUN``
 verifies from the weights by other means. Of an explicit model the opposite is proved. How the statements are
-proved stands in `theory.enclosure`, their words in `analysis.certificates.document`.
+proved stands in `theory.rigorous.enclosure`, their words in `analysis.certificates.theorem1.document`.
 """
 
 import sys
@@ -18,8 +18,9 @@ from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
-from analysis.certificates.control import certify_control
-from analysis.certificates.document import (
+from analysis.certificates.parts import ARITHMETIC, PRODUCER_PRECISION, Arithmetic, seal
+from analysis.certificates.theorem1.control import certify_control
+from analysis.certificates.theorem1.document import (
     FORMAT,
     STATEMENTS,
     Certificate,
@@ -31,21 +32,31 @@ from analysis.certificates.document import (
     differ,
     summarise,
 )
-from analysis.certificates.parts import ARITHMETIC, PRODUCER_PRECISION, Arithmetic, seal
-from analysis.certificates.producer import prove_points, prove_ranges
-from analysis.certificates.sites import MAX_COMPANIONS, Sites, companions, visited_sites, working_latents
-from analysis.command import SampleSettings, add_output_flag, number, settings_from
-from analysis.output import RunIdentity, check_writable, default_folder, json_ready
-from analysis.visited_states import VisitedState, in_double_precision, sample_sequences, visited_states
+from analysis.certificates.theorem1.producer import prove_points, prove_ranges
+from analysis.certificates.theorem1.sites import (
+    MAX_COMPANIONS,
+    Sites,
+    companions,
+    visited_sites,
+    working_latents,
+)
+from analysis.framework.command import SampleSettings, add_output_flag, number, settings_from
+from analysis.framework.output import RunIdentity, check_writable, default_folder, json_ready
+from analysis.framework.visited_states import (
+    VisitedState,
+    in_double_precision,
+    sample_sequences,
+    visited_states,
+)
 from automata.errors import InputError
-from implicit.baselines import Mamba2
-from implicit.command import CommandParser, add_config_flags, given_fields, run_command
-from implicit.environment import describe_environment
-from implicit.model import ImplicitMamba2
-from implicit.run_dir import Run, load_run
-from implicit.storage import write_json
-from implicit.validation import validated
-from theory.balls.ball import round_up
+from implicit.checked_config import validated
+from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
+from implicit.models.baselines import Mamba2
+from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.runs.environment import describe_environment
+from implicit.runs.files import write_json
+from implicit.runs.loading import Run, load_run
+from theory.rigorous.balls.ball import round_up
 
 
 class CertifySettings(SampleSettings):
@@ -71,9 +82,9 @@ def certify(run: Run, settings: CertifySettings | None = None, **chosen: int) ->
         InputError: for a bad setting, or a model without a ball-arithmetic form.
 
     Example:
-        >>> from automata.tasks import make_task
-        >>> from implicit.recipes import recipe
-        >>> from implicit.run_dir import initial_model
+        >>> from automata.tasks.registry import make_task
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import initial_model
         >>> config, task = recipe("parity", "mamba2", d_model=4, head_size=4, d_state=2), make_task("parity")
         >>> run = Run(Path("runs/explicit"), config, initial_model(config, task), task, [])
         >>> certify(run, states=4, length=8).summary
@@ -118,7 +129,7 @@ def certify_pairs(model: ImplicitMamba2, visited: Sequence[VisitedState]) -> lis
 
     Example:
         >>> import torch
-        >>> from implicit.model import ImplicitMamba2Config
+        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2Config
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> _ = torch.manual_seed(0)
         >>> model = ImplicitMamba2(config)
@@ -218,9 +229,9 @@ def tables(certificate: Certificate) -> list[Table | str]:
     """Return counts, bounds and reasons for the terminal.
 
     Example:
-        >>> from automata.tasks import make_task
-        >>> from implicit.recipes import recipe
-        >>> from implicit.run_dir import initial_model
+        >>> from automata.tasks.registry import make_task
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import initial_model
         >>> config, task = recipe("parity", "mamba2", d_model=4, head_size=4, d_state=2), make_task("parity")
         >>> run = Run(Path("runs/explicit"), config, initial_model(config, task), task, [])
         >>> len(tables(certify(run, states=4, length=8)))

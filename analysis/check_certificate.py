@@ -15,25 +15,25 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
-from analysis.certificates.checker import check
-from analysis.certificates.cover_checker import check_cover
-from analysis.certificates.cover_document import COVER_FORMAT, CoverCertificate, parse_cover_certificate
-from analysis.certificates.document import Certificate, parse_certificate
+from analysis.certificates.cover.checker import check_cover
+from analysis.certificates.cover.document import COVER_FORMAT, CoverCertificate, parse_cover_certificate
 from analysis.certificates.parts import RefusedError, read_json
-from analysis.certificates.words_checker import check_words
-from analysis.certificates.words_document import (
+from analysis.certificates.theorem1.checker import check
+from analysis.certificates.theorem1.document import Certificate, parse_certificate
+from analysis.certificates.words.checker import check_words
+from analysis.certificates.words.document import (
     WORDS_FORMAT,
     Automaton,
     WordsCertificate,
     parse_words_certificate,
 )
-from analysis.visited_states import choose_positions, sample_sequences
+from analysis.framework.visited_states import choose_positions, sample_sequences
 from automata.errors import InputError
-from automata.word_problem import WordProblem
-from implicit.command import CommandParser, add_config_flags, given_fields, run_command
-from implicit.run_dir import Run, load_run
-from implicit.run_folder import RunFolder
-from implicit.validation import validated
+from automata.tasks.word_problem import WordProblem
+from implicit.checked_config import validated
+from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
+from implicit.runs.folder import RunFolder
+from implicit.runs.loading import Run, load_run
 
 REFUSED = 1
 LIMITS = {"sequences": (1, 10**4), "length": (1, 10**4), "seed": (0, 2**63 - 1), "states": (1, 10**6)}
@@ -70,7 +70,7 @@ def check_certificate(
         RefusedError: naming the first line that fails.
 
     Example:
-        >>> from analysis.certificates.document import parse_certificate
+        >>> from analysis.certificates.theorem1.document import parse_certificate
         >>> check_certificate(parse_certificate({}), load_run("parity"))
         Traceback (most recent call last):
         analysis.certificates.parts.RefusedError: format: field required
@@ -111,7 +111,7 @@ def visited_pairs(task: WordProblem, settings: Mapping[str, int]) -> list[tuple[
         RefusedError: for settings with which no sequences can be drawn.
 
     Example:
-        >>> from automata.tasks import make_task
+        >>> from automata.tasks.registry import make_task
         >>> settings = {"sequences": 2, "length": 4, "seed": 0, "states": 2}
         >>> visited_pairs(make_task("parity"), settings)
         [(1, 3, 0), (0, 2, 1)]

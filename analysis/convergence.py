@@ -19,14 +19,14 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from rich.table import Table
 from torch import Tensor
 
-from analysis.command import Analysis, SampleSettings, number, settings_from
-from analysis.figures import COLORS, GREY, mark_quantiles, new_figure, powers_of_two, styled
-from analysis.output import RunIdentity
-from analysis.visited_states import as_implicit, in_double_precision, sample_sequences
-from implicit.command import run_command
+from analysis.framework.command import Analysis, SampleSettings, number, settings_from
+from analysis.framework.figures import COLORS, GREY, mark_quantiles, new_figure, powers_of_two, styled
+from analysis.framework.output import RunIdentity
+from analysis.framework.visited_states import as_implicit, in_double_precision, sample_sequences
+from implicit.command_line import run_command
 from implicit.fixed_point import DampedPicard, Stopping
-from implicit.model import ImplicitMamba2, Mode
-from implicit.run_dir import Run
+from implicit.models.implicit_mamba2 import ImplicitMamba2, Mode
+from implicit.runs.loading import Run
 
 MODES: tuple[Mode, Mode] = ("simultaneous", "sequential")
 
@@ -137,7 +137,7 @@ class ConvergenceAnalysis:
         modes: by name of the mode.
 
     Example:
-        >>> from implicit.run_dir import load_run
+        >>> from implicit.runs.loading import load_run
         >>> run = load_run("parity")
         >>> found = analyse(run, sequences=2, length=4, rtol=1e-4)
         >>> found.modes["sequential"].iterations.shape, found.lengths
@@ -195,7 +195,7 @@ def analyse(run: Run, settings: ConvergenceSettings | None = None, **chosen: Any
         InputError: for a bad setting, or a model without fixed points.
 
     Example:
-        >>> from implicit.run_dir import load_run
+        >>> from implicit.runs.loading import load_run
         >>> found = analyse(load_run("parity"), sequences=1, length=4)
         >>> {mode: result.share_converged for mode, result in found.modes.items()}
         {'simultaneous': 1.0, 'sequential': 1.0}
@@ -225,7 +225,7 @@ def follow(model: ImplicitMamba2, tokens: Tensor, mode: Mode, stopping: Stopping
         stopping: tolerance and limit.
 
     Example:
-        >>> from implicit.run_dir import load_run
+        >>> from implicit.runs.loading import load_run
         >>> model = in_double_precision(load_run("parity").model)
         >>> mode = follow(model, torch.tensor([[0, 1, 1]]), "sequential", Stopping(rtol=1e-4))
         >>> mode.iterations.shape, mode.share_converged
@@ -252,7 +252,7 @@ def draw(found: ConvergenceAnalysis) -> Figure:
     """Draw residuals, iterations by position, and what a sequence costs.
 
     Example:
-        >>> from implicit.run_dir import load_run
+        >>> from implicit.runs.loading import load_run
         >>> found = analyse(load_run("parity"), sequences=1, length=4)
         >>> draw(found).axes[2].get_xlabel()
         'length (tokens)'
@@ -306,7 +306,7 @@ def tables(found: ConvergenceAnalysis) -> list[Table | str]:
     """Return a table with a line for every mode and length, for the terminal.
 
     Example:
-        >>> from implicit.run_dir import load_run
+        >>> from implicit.runs.loading import load_run
         >>> found = analyse(load_run("parity"), sequences=1, length=4)
         >>> [table.columns[0].header for table in tables(found)]
         ['mode']

@@ -15,9 +15,9 @@ import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
 from rich.console import Console
 
-from analysis.command import add_output_flag
-from analysis.output import check_writable
-from analysis.report import (
+from analysis.framework.command import add_output_flag
+from analysis.framework.output import check_writable
+from analysis.report.collection import (
     ReportSettings,
     accuracy_task,
     collect,
@@ -28,12 +28,12 @@ from analysis.report import (
     two_processes,
     write_report,
 )
-from implicit.command import CommandParser, add_config_flags, given_fields, run_command
-from implicit.recipes import recipe
-from implicit.run_dir import load_run
+from implicit.checked_config import validated
+from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
+from implicit.config.recipes import recipe
+from implicit.config.run import TrainConfig
+from implicit.runs.loading import load_run
 from implicit.train import train
-from implicit.train_config import TrainConfig
-from implicit.validation import validated
 
 TASK = "parity"
 IMPLICIT = "implicit-mamba2"

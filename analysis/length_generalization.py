@@ -21,22 +21,22 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat
 from rich.table import Table
 from tqdm import tqdm
 
-from analysis.command import add_output_flag, print_tables, settings_from
-from analysis.figures import COLORS, GREY, MODEL_COLORS, new_figure, powers_of_two, styled
-from analysis.output import (
+from analysis.framework.command import add_output_flag, print_tables, settings_from
+from analysis.framework.figures import COLORS, GREY, MODEL_COLORS, new_figure, powers_of_two, styled
+from analysis.framework.output import (
     RunIdentity,
     check_writable,
     default_folder,
     require_different_names,
     write_analysis,
 )
-from implicit.command import CommandParser, add_config_flags, given_fields, run_command
-from implicit.evaluation import REPORTED_TOKENS
+from implicit.checked_config import validated
+from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
 from implicit.fixed_point import Stopping
-from implicit.model import ImplicitMamba2, Mode
-from implicit.run_dir import Run, load_run
-from implicit.streams import Stream, draw_batch
-from implicit.validation import validated
+from implicit.models.implicit_mamba2 import ImplicitMamba2, Mode
+from implicit.runs.loading import Run, load_run
+from implicit.training.evaluation import REPORTED_TOKENS
+from implicit.training.streams import Stream, draw_batch
 
 NAME = "length_generalization"
 DESCRIPTION = "Measure accuracy against sequence length, with confidence intervals, for one run or several."
@@ -134,9 +134,9 @@ class LengthAnalysis:
         runs: one entry a run.
 
     Example:
-        >>> from automata.tasks import make_task
-        >>> from implicit.recipes import recipe
-        >>> from implicit.run_dir import initial_model
+        >>> from automata.tasks.registry import make_task
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import initial_model
         >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
         >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
         >>> found = analyse(run, lengths=(16, 32), sequences=64)
@@ -178,9 +178,9 @@ def analyse(
 
     Example:
         >>> from pathlib import Path
-        >>> from automata.tasks import make_task
-        >>> from implicit.recipes import recipe
-        >>> from implicit.run_dir import Run, initial_model
+        >>> from automata.tasks.registry import make_task
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import Run, initial_model
         >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
         >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
         >>> analyse(run, lengths=(16,), sequences=8).runs[0].correct.shape
@@ -219,7 +219,7 @@ def draw(found: LengthAnalysis) -> Figure:
     """Draw accuracy against length, and against the position in the longest sequences.
 
     Example:
-        >>> from implicit.run_dir import load_run
+        >>> from implicit.runs.loading import load_run
         >>> found = analyse(load_run("parity"), lengths=(16,), sequences=2)
         >>> [axes.get_xlabel() for axes in draw(found).axes]
         ['length (tokens)', 'position of the token']
@@ -328,7 +328,7 @@ def write(found: LengthAnalysis, folder: Path, seconds: float) -> None:
         OSError: if it cannot be written.
 
     Example:
-        >>> from implicit.run_dir import load_run
+        >>> from implicit.runs.loading import load_run
         >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
         >>> found = analyse(load_run("parity"), lengths=(16,), sequences=2)

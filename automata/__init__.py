@@ -13,29 +13,19 @@ Example:
     ((2, 8), (2, 8))
 """
 
-from automata.circuit_class import CircuitClass, circuit_class
-from automata.dfa import DFA
 from automata.drawing import draw_cayley_graph, draw_dfa
-from automata.equivalence import (
+from automata.errors import InputError, unknown_name
+from automata.machines.circuit_class import CircuitClass, circuit_class
+from automata.machines.dfa import DFA
+from automata.machines.equivalence import (
     distinguishing_word,
     is_equivalent,
     minimise,
     product,
     transition_monoid,
 )
-from automata.errors import InputError, unknown_name
-from automata.groups import (
-    alternating_group,
-    cyclic_group,
-    dihedral_group,
-    quaternion_group,
-    reset_monoid,
-    symmetric_group,
-)
-from automata.isomorphism import find_isomorphism
-from automata.language import count_words, sample_words, word_of_rank
-from automata.monoid import Monoid, direct_product
-from automata.named_dfas import (
+from automata.machines.language import count_words, sample_words, word_of_rank
+from automata.machines.named_dfas import (
     cyclic_navigation_dfa,
     dyck_dfa,
     flip_flop_dfa,
@@ -44,12 +34,22 @@ from automata.named_dfas import (
     parity_dfa,
     regular_expression_dfa,
 )
-from automata.named_pfsas import lazy_swaps, noisy_parity
-from automata.pfsa import NO_VALUE, ProbabilisticAutomaton
-from automata.repl import ReplTrace, repl_trace, sample_repl_trace
-from automata.tasks import describe_tasks, make_task, task_names
-from automata.transformations import permutation_group, transformation_closure
-from automata.word_problem import WordProblem
+from automata.monoids.groups import (
+    alternating_group,
+    cyclic_group,
+    dihedral_group,
+    quaternion_group,
+    reset_monoid,
+    symmetric_group,
+)
+from automata.monoids.isomorphism import find_isomorphism
+from automata.monoids.monoid import Monoid, direct_product
+from automata.monoids.transformations import permutation_group, transformation_closure
+from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
+from automata.probabilistic.pfsa import NO_VALUE, ProbabilisticAutomaton
+from automata.tasks.registry import describe_tasks, make_task, task_names
+from automata.tasks.repl_traces import ReplTrace, repl_trace, sample_repl_trace
+from automata.tasks.word_problem import WordProblem
 
 __all__ = [
     "DFA",

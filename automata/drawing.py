@@ -8,10 +8,10 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from automata.dfa import DFA
 from automata.errors import InputError
-from automata.monoid import Monoid
-from automata.named_dfas import monoid_dfa
+from automata.machines.dfa import DFA
+from automata.machines.named_dfas import monoid_dfa
+from automata.monoids.monoid import Monoid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def draw_dfa(dfa: DFA, ax: "Axes | None" = None, label_of: Mapping[object, str] 
     Example:
         >>> import matplotlib
         >>> matplotlib.use("Agg")
-        >>> from automata.named_dfas import parity_dfa
+        >>> from automata.machines.named_dfas import parity_dfa
         >>> sorted(text.get_text() for text in draw_dfa(parity_dfa()).texts)
         ['0', '0', '1', '1', 'even', 'odd']
     """
@@ -74,7 +74,7 @@ def draw_cayley_graph(
     Example:
         >>> import matplotlib
         >>> matplotlib.use("Agg")
-        >>> from automata.groups import symmetric_group
+        >>> from automata.monoids.groups import symmetric_group
         >>> axes = draw_cayley_graph(symmetric_group(3))
         >>> [entry.get_text() for entry in axes.get_legend().get_texts()]
         ['132', '213']

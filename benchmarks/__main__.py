@@ -36,9 +36,9 @@ from benchmarks import (
 from benchmarks.frame import Benchmark, run_case
 from benchmarks.summary import summary
 from benchmarks.table import table
-from implicit.command import CommandParser, run_command
-from implicit.environment import describe_environment
-from implicit.storage import write_bytes
+from implicit.command_line import CommandParser, run_command
+from implicit.runs.environment import describe_environment
+from implicit.runs.files import write_bytes
 
 RESULTS = Path(__file__).parent / "results"
 THREADS = 1

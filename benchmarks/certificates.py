@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from analysis.certificates.document import Certificate, Pair, parse_certificate
 from analysis.certificates.parts import RefusedError
+from analysis.certificates.theorem1.document import Certificate, Pair, parse_certificate
 from analysis.certify import CertifySettings, certify
 from analysis.check_certificate import CheckSettings, check_certificate
-from automata.tasks import make_task
+from automata.tasks.registry import make_task
 from benchmarks.frame import Benchmark, Case, Contender, IncorrectError
-from implicit.recipes import recipe
-from implicit.run_dir import Run, initial_model, load_run
-from implicit.run_folder import RunFolder
+from implicit.config.recipes import recipe
+from implicit.runs.folder import RunFolder
+from implicit.runs.loading import Run, initial_model, load_run
 
 SIZES = (
     {"d_model": 8, "d_state": 6, "head_size": 4},  # h has 96 entries

@@ -10,8 +10,8 @@ from benchmarks.frame import Benchmark, Case, Contender, IncorrectError
 from benchmarks.solvers import WATCHED_LENGTHS, watched
 from implicit import ImplicitMamba2, load_run
 from implicit.fixed_point import Stopping
-from implicit.model import Mode, SequenceSolution
-from implicit.streams import Stream, draw_batch
+from implicit.models.implicit_mamba2 import Mode, SequenceSolution
+from implicit.training.streams import Stream, draw_batch
 
 RUN = "parity"
 SEQUENCES = 16

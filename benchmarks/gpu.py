@@ -22,9 +22,9 @@ from typing import Any
 import torch
 
 from automata.errors import InputError
-from implicit.command import CommandParser, run_command
-from implicit.environment import Environment, describe_environment
-from implicit.storage import write_bytes
+from implicit.command_line import CommandParser, run_command
+from implicit.runs.environment import Environment, describe_environment
+from implicit.runs.files import write_bytes
 
 ROOT = Path(__file__).parents[1]
 OUT = Path(__file__).parent / "results" / "gpu.json"

@@ -32,7 +32,7 @@ if not torch.cuda.is_available():
 from automata.errors import InputError
 from benchmarks.gpu import environment
 from benchmarks.gpu_sequential_solve import largest_error, milliseconds
-from implicit.command import CommandParser, run_command
+from implicit.command_line import CommandParser, run_command
 from implicit.ops.gated_norm import gated_norm
 from implicit.ops.short_convolution import short_convolution
 

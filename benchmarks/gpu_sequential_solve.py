@@ -28,9 +28,9 @@ if not torch.cuda.is_available():
 
 from automata.errors import InputError
 from benchmarks.gpu import environment
-from implicit.command import CommandParser, run_command
+from implicit.command_line import CommandParser, run_command
 from implicit.fixed_point import Stopping
-from implicit.model import ImplicitMamba2, ImplicitMamba2Config, SequenceSolution
+from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config, SequenceSolution
 
 VOCABULARY = 7
 # Largest difference of latents and states over the largest entry, after ten iterations of the same count.

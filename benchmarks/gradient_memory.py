@@ -17,7 +17,7 @@ from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectErro
 from implicit import ImplicitMamba2, load_run
 from implicit.fixed_point import Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
-from implicit.streams import Stream, draw_batch
+from implicit.training.streams import Stream, draw_batch
 
 RUN, SEQUENCES, LENGTH = "parity", 8, 32
 ITERATIONS = (4, 16, 64)

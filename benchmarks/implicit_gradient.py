@@ -13,11 +13,11 @@ from torch.nn import functional
 
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
 from implicit import ImplicitMamba2, load_run
-from implicit.factored_gradient import FactoredImplicit
 from implicit.fixed_point import DampedPicard, Solution, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom
+from implicit.gradients.factored import FactoredImplicit
 from implicit.modes import Windowed
-from implicit.streams import Stream, draw_batch
+from implicit.training.streams import Stream, draw_batch
 
 SIZES = (  # run, sequences, length, turns
     ("parity", 64, 32, 5),

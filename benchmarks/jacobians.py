@@ -12,12 +12,12 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor
 
-from analysis.visited_states import in_double_precision
+from analysis.framework.visited_states import in_double_precision
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
 from implicit import ImplicitMamba2, load_run
 from implicit.fixed_point import Stopping
-from implicit.model import SequenceSolution
-from implicit.streams import Stream, draw_batch
+from implicit.models.implicit_mamba2 import SequenceSolution
+from implicit.training.streams import Stream, draw_batch
 from theory import (
     BatchedJacobian,
     FactoredJacobian,

@@ -13,8 +13,8 @@ from torch import Tensor
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
 from implicit import ImplicitMamba2, load_run
 from implicit.fixed_point import Stopping
-from implicit.model import Mode, SequenceSolution
-from implicit.streams import Stream, draw_batch
+from implicit.models.implicit_mamba2 import Mode, SequenceSolution
+from implicit.training.streams import Stream, draw_batch
 
 MODES: tuple[Mode, ...] = ("simultaneous", "sequential", "windowed")
 SIZES = (  # run, sequences, length, relative tolerance, turns

@@ -19,7 +19,7 @@ from torch import Tensor
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
 from implicit import ImplicitMamba2, load_run
 from implicit.fixed_point import Anderson, FixedPointProblem, Solver, Stopping, solve
-from implicit.streams import Stream, draw_batch
+from implicit.training.streams import Stream, draw_batch
 
 RUN, SEQUENCES = "parity", 8
 LENGTHS = (32, 128)

@@ -28,7 +28,6 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from implicit.cells import Mamba2Cell, RMSNorm
-from implicit.environment import describe_environment
 from implicit.fixed_point import DampedPicard, Stopping
 from implicit.modes.fused import self_map_of
 from implicit.ops.launch import Launch
@@ -36,6 +35,7 @@ from implicit.ops.sequential_solve.triton_kernels.launch import tiles, walk
 from implicit.ops.ssd.triton_kernels.backward import input_gradients, projection_gradients
 from implicit.ops.ssd.triton_kernels.forward import carry, outputs
 from implicit.ops.triton_kernels import gated_norm, short_convolution
+from implicit.runs.environment import describe_environment
 
 TARGETS = {
     "sm_80": GPUTarget("cuda", 80, 32),

@@ -8,14 +8,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from implicit.baselines import LSTM, LSTMConfig, Mamba2, Mamba2Config
-    from implicit.evaluation import Evaluation, evaluate
-    from implicit.model import ImplicitMamba2, ImplicitMamba2Config
-    from implicit.recipes import recipe
-    from implicit.registry import build_model
-    from implicit.run_dir import Run, load_run
-    from implicit.sequence_model import SequenceModel
-    from implicit.train_config import TrainConfig
+    from implicit.config.recipes import recipe
+    from implicit.config.run import TrainConfig
+    from implicit.models.baselines import LSTM, LSTMConfig, Mamba2, Mamba2Config
+    from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+    from implicit.models.interface import SequenceModel
+    from implicit.models.registry import build_model
+    from implicit.runs.loading import Run, load_run
+    from implicit.training.evaluation import Evaluation, evaluate
 
 __all__ = [
     "LSTM",
@@ -35,20 +35,20 @@ __all__ = [
 ]
 
 _HOMES = {
-    "LSTM": "implicit.baselines",
-    "LSTMConfig": "implicit.baselines",
-    "Mamba2": "implicit.baselines",
-    "Mamba2Config": "implicit.baselines",
-    "Evaluation": "implicit.evaluation",
-    "evaluate": "implicit.evaluation",
-    "ImplicitMamba2": "implicit.model",
-    "ImplicitMamba2Config": "implicit.model",
-    "recipe": "implicit.recipes",
-    "build_model": "implicit.registry",
-    "Run": "implicit.run_dir",
-    "load_run": "implicit.run_dir",
-    "SequenceModel": "implicit.sequence_model",
-    "TrainConfig": "implicit.train_config",
+    "LSTM": "implicit.models.baselines",
+    "LSTMConfig": "implicit.models.baselines",
+    "Mamba2": "implicit.models.baselines",
+    "Mamba2Config": "implicit.models.baselines",
+    "Evaluation": "implicit.training.evaluation",
+    "evaluate": "implicit.training.evaluation",
+    "ImplicitMamba2": "implicit.models.implicit_mamba2",
+    "ImplicitMamba2Config": "implicit.models.implicit_mamba2",
+    "recipe": "implicit.config.recipes",
+    "build_model": "implicit.models.registry",
+    "Run": "implicit.runs.loading",
+    "load_run": "implicit.runs.loading",
+    "SequenceModel": "implicit.models.interface",
+    "TrainConfig": "implicit.config.run",
 }
 
 

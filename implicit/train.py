@@ -15,15 +15,15 @@ from rich.console import Console
 from rich.table import Table
 
 from automata.errors import InputError
-from automata.tasks import TASKS, make_task
-from implicit.command import CommandParser, add_config_flags, given_fields, run_command
-from implicit.curriculum import Curriculum
-from implicit.recipes import recipe
-from implicit.registry import MODEL_DESCRIPTIONS, size_fields
-from implicit.run_dir import Run, initial_model, load_run
-from implicit.run_folder import RunFolder
-from implicit.train_config import TrainConfig
-from implicit.training_loop import take_steps
+from automata.tasks.registry import TASKS, make_task
+from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
+from implicit.config.curriculum import Curriculum
+from implicit.config.recipes import recipe
+from implicit.config.run import TrainConfig
+from implicit.models.registry import MODEL_DESCRIPTIONS, size_fields
+from implicit.runs.folder import RunFolder
+from implicit.runs.loading import Run, initial_model, load_run
+from implicit.training.loop import take_steps
 
 _OWN_FIELDS = {
     name: field for name, field in TrainConfig.model_fields.items() if name not in Curriculum.model_fields
@@ -78,7 +78,7 @@ def train(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command; use `implicit.command.run_command` to get its faults as exit codes.
+    """Run the command; use `implicit.command_line.run_command` to get its faults as exit codes.
 
     Example:
         >>> main(["--task", "partiy", "--model", "lstm", "--out", "runs/parity"])

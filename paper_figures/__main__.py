@@ -4,15 +4,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.figures import save_figure
-from analysis.output import check_writable
-from implicit.command import CommandParser, run_command
+from analysis.framework.figures import save_figure
+from analysis.framework.output import check_writable
+from implicit.command_line import CommandParser, run_command
 from paper_figures.registry import FIGURES, figure_named
 from paper_figures.stored_results import RESULTS, StoredResults
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command; use `implicit.command.run_command` to get its faults as exit codes.
+    """Run the command; use `implicit.command_line.run_command` to get its faults as exit codes.
 
     Example:
         >>> main(["--list"])

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.output import json_ready
+from analysis.framework.output import json_ready
 from automata.errors import InputError
-from implicit.environment import Environment
-from implicit.storage import read_json, write_bytes
+from implicit.runs.environment import Environment
+from implicit.runs.files import read_json, write_bytes
 
 RESULTS = Path(__file__).parent / "results"
 """The results that come with the package."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from implicit.command import BAD_INPUT, run_command
+from implicit.command_line import BAD_INPUT, run_command
 
 Main = Callable[[Sequence[str] | None], None]
 

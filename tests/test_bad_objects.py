@@ -21,7 +21,7 @@ from automata import (
 )
 from implicit import load_run
 from implicit.fixed_point import Stopping
-from implicit.model import ImplicitMamba2
+from implicit.models.implicit_mamba2 import ImplicitMamba2
 from implicit.ops.ssd import ssd
 
 Refuses = Callable[[Callable[..., None], list[str]], str]

@@ -3,11 +3,16 @@
 import pytest
 import torch
 
-from analysis.visited_states import VisitedState, in_double_precision, sample_sequences, visited_states
+from analysis.framework.visited_states import (
+    VisitedState,
+    in_double_precision,
+    sample_sequences,
+    visited_states,
+)
+from implicit.config.recipes import recipe
 from implicit.fixed_point import Stopping
-from implicit.model import ImplicitMamba2
-from implicit.recipes import recipe
-from implicit.run_dir import Run, load_run
+from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.runs.loading import Run, load_run
 from implicit.train import train
 from theory import State
 from theory.testing import assert_contractive, assert_fixed_point, assert_modes_agree, assert_theorem1

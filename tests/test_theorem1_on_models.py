@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from implicit.baselines.mamba2 import Mamba2, Mamba2Config
 from implicit.cells import Mamba2Cell
 from implicit.fixed_point import Stopping
-from implicit.model import ImplicitMamba2, ImplicitMamba2Config
-from implicit.sequence_model import SequenceModel
+from implicit.models.baselines.mamba2 import Mamba2, Mamba2Config
+from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.interface import SequenceModel
 from theory import State, Status, check_theorem1
-from theory.conditions import Verdict
 from theory.testing import assert_theorem1
+from theory.theorem1.conditions import Verdict
 
 TOKENS = 3
 SIZES = {"vocabulary_size": TOKENS, "output_size": 2, "d_model": 8, "head_size": 4, "d_state": 3, "d_conv": 2}

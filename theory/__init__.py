@@ -1,19 +1,19 @@
 """Statements, conditions and certificates about any recurrent transition given as a pair (Φ, G)."""
 
-from theory.batched_jacobian import BatchedJacobian, batched_layer_jacobians
 from theory.blocks import BlockMap
-from theory.conditions import Condition, Verdict
 from theory.fixed_point import FixedPoint, solve_fixed_point
-from theory.jacobian import (
+from theory.jacobian.batched import BatchedJacobian, batched_layer_jacobians
+from theory.jacobian.factored import (
     FactoredJacobian,
     FullStateJacobian,
     full_state_jacobian,
     latent_jacobian,
     layer_jacobians,
 )
-from theory.report import LayerConclusion, StateCheck, Theorem1Report
 from theory.status import Status
-from theory.theorem1 import check_theorem1
+from theory.theorem1.check import check_theorem1
+from theory.theorem1.conditions import Condition, Verdict
+from theory.theorem1.report import LayerConclusion, StateCheck, Theorem1Report
 from theory.transition import State, Transition
 from theory.transition_batch import TokenInputs, TransitionBatch
 

@@ -13,7 +13,10 @@ from torch import Tensor
 
 from automata.errors import InputError
 from theory.blocks import BlockMap
-from theory.conditions import (
+from theory.fixed_point import ERROR_MARGIN, FixedPoint, rounding_level, solve_fixed_point
+from theory.jacobian.factored import latent_jacobian
+from theory.theorem1.check import check_theorem1
+from theory.theorem1.conditions import (
     Condition,
     Verdict,
     convergence_condition,
@@ -21,11 +24,8 @@ from theory.conditions import (
     fixed_point_condition,
     unmeasured,
 )
-from theory.fixed_point import ERROR_MARGIN, FixedPoint, rounding_level, solve_fixed_point
-from theory.independent import latent_jacobian_error
-from theory.jacobian import latent_jacobian
-from theory.report import StateCheck, Theorem1Report
-from theory.theorem1 import check_theorem1
+from theory.theorem1.cross_checks import latent_jacobian_error
+from theory.theorem1.report import StateCheck, Theorem1Report
 from theory.transition import State, Transition
 
 

@@ -36,7 +36,7 @@ def check_run(
 
     Example:
         >>> from analysis.all_words import analyse
-        >>> from implicit.run_dir import load_run
+        >>> from implicit.runs.loading import load_run
         >>> run = load_run("parity-small")
         >>> check_run(analyse(run, length=1).certificate(run), {}, sha256="", config={}, bits=128)
         Traceback (most recent call last):
@@ -64,7 +64,7 @@ def check_seal(certificate: Document) -> None:
 
     Example:
         >>> from analysis.all_words import analyse
-        >>> from implicit.run_dir import load_run
+        >>> from implicit.runs.loading import load_run
         >>> run = load_run("parity-small")
         >>> check_seal(analyse(run, length=1).certificate(run).model_copy(update={"seconds": 0.0}))
         Traceback (most recent call last):

@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, Po
 from automata.errors import InputError
 
 PRODUCER_PRECISION = 53
-ARITHMETIC = "float64 balls: midpoints and radii, outward error bounds of every operation (theory.balls)"
+ARITHMETIC = "float64 balls: midpoints and radii, outward error bounds of every operation"
 
 
 class RefusedError(Exception):

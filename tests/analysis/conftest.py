@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from automata.tasks import make_task
-from implicit.model import ImplicitMamba2, ImplicitMamba2Config
-from implicit.recipes import recipe
-from implicit.run_dir import Run, initial_model, load_run
-from implicit.run_folder import RunFolder
+from automata.tasks.registry import make_task
+from implicit.config.recipes import recipe
+from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.runs.folder import RunFolder
+from implicit.runs.loading import Run, initial_model, load_run
 from theory import State
 
 SMALL = {

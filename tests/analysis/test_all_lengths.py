@@ -11,19 +11,19 @@ import pytest
 import torch
 
 from analysis import all_lengths
-from analysis.certificates.arb_linear import precision
-from analysis.certificates.arb_mamba2 import exact_vector
-from analysis.certificates.arb_model import ArbModel
-from analysis.certificates.cover_checker import check_cover
-from analysis.certificates.cover_document import parse_cover_certificate
+from analysis.certificates.arb.linear import precision
+from analysis.certificates.arb.mamba2 import exact_vector
+from analysis.certificates.arb.model import ArbModel
+from analysis.certificates.cover.checker import check_cover
+from analysis.certificates.cover.document import parse_cover_certificate
 from analysis.certificates.parts import RefusedError, seal
-from analysis.certificates.words_document import Automaton
-from analysis.certificates.words_producer import solve_steps
-from analysis.output import RunIdentity
+from analysis.certificates.words.document import Automaton
+from analysis.certificates.words.producer import solve_steps
+from analysis.framework.output import RunIdentity
 from automata.errors import InputError
 from implicit.fixed_point import Stopping
-from implicit.model import ImplicitMamba2, ImplicitMamba2Config
-from implicit.run_dir import Run, load_run
+from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.runs.loading import Run, load_run
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ import torch
 from analysis import all_words
 from automata.errors import InputError
 from implicit.fixed_point import Stopping
-from implicit.model import ImplicitMamba2
-from implicit.run_dir import load_run
+from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.runs.loading import load_run
 
 
 def test_margins_and_answers_are_those_of_every_word_in_floating_point() -> None:

@@ -18,8 +18,8 @@ from analysis import (
     length_generalization,
     report,
 )
-from implicit.run_dir import Run
-from implicit.storage import read_tensors, write_tensors
+from implicit.runs.files import read_tensors, write_tensors
+from implicit.runs.loading import Run
 
 Main = Callable[[Sequence[str]], int]
 MAINS: list[Main] = [

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from analysis import certify, check_certificate
-from analysis.certificates.document import Certificate, ControlPair, Pair, parse_certificate
+from analysis.certificates.theorem1.document import Certificate, ControlPair, Pair, parse_certificate
 from analysis.check_certificate import CheckSettings
-from analysis.visited_states import in_double_precision
-from implicit.run_dir import Run, load_run
+from analysis.framework.visited_states import in_double_precision
+from implicit.runs.loading import Run, load_run
 from theory import layer_jacobians, solve_fixed_point
 
 ONE_PROCESS = CheckSettings(processes=1)

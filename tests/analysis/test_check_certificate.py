@@ -14,24 +14,22 @@ import pytest
 import torch
 
 from analysis import check_certificate
-from analysis.certificates import (
-    arb_linear,
-    arb_mamba2,
-    arb_model,
-    checker,
-    checking,
-    cover_checker,
-    words_checker,
-)
-from analysis.certificates.document import parse_certificate
+from analysis.certificates import checking
+from analysis.certificates.arb import linear as arb_linear
+from analysis.certificates.arb import mamba2 as arb_mamba2
+from analysis.certificates.arb import model as arb_model
+from analysis.certificates.cover import checker as cover_checker
 from analysis.certificates.parts import RefusedError, seal
+from analysis.certificates.theorem1 import checker
+from analysis.certificates.theorem1.document import parse_certificate
+from analysis.certificates.words import checker as words_checker
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
-from automata.tasks import make_task
-from implicit.recipes import recipe
-from implicit.run_dir import Run, initial_model, load_run
-from implicit.run_folder import RunFolder
-from implicit.storage import read_tensors, write_tensors
+from automata.tasks.registry import make_task
+from implicit.config.recipes import recipe
+from implicit.runs.files import read_tensors, write_tensors
+from implicit.runs.folder import RunFolder
+from implicit.runs.loading import Run, initial_model, load_run
 
 Content = dict[str, Any]
 
@@ -400,6 +398,6 @@ def test_the_checker_imports_nothing_that_the_producer_computes_with(module: Any
     tree = ast.parse(Path(module.__file__).read_text())
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
     ours = {name for name in imported if name.split(".")[0] in ("analysis", "implicit", "theory", "automata")}
-    shared = {"document", "cover_document", "words_document", "parts"}
-    own = {"arb_linear", "arb_mamba2", "arb_model", "checking"}
+    shared = {"theorem1.document", "cover.document", "words.document", "parts"}
+    own = {"arb.linear", "arb.mamba2", "arb.model", "checking"}
     assert ours <= {f"analysis.certificates.{name}" for name in shared | own}

@@ -4,9 +4,9 @@ import numpy as np
 import torch
 
 from analysis import convergence
-from analysis.visited_states import in_double_precision, sample_sequences
+from analysis.framework.visited_states import in_double_precision, sample_sequences
 from implicit.fixed_point import Stopping
-from implicit.model import ImplicitMamba2
+from implicit.models.implicit_mamba2 import ImplicitMamba2
 
 
 def test_histories_are_those_of_a_plain_loop(make_run: Any) -> None:

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from analysis import demo, report
-from implicit.run_dir import load_run
+from analysis import demo
+from analysis.report import collection as report
+from implicit.runs.loading import load_run
 from implicit.train import train
 
 TINY = [

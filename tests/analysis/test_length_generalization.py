@@ -7,7 +7,7 @@ import torch
 
 from analysis import length_generalization
 from automata.errors import InputError
-from implicit.streams import Stream, draw_batch
+from implicit.training.streams import Stream, draw_batch
 
 
 @pytest.mark.parametrize("name", ["implicit-mamba2", "mamba2", "lstm"])

@@ -8,9 +8,9 @@ from matplotlib.patches import Circle, FancyArrowPatch
 
 from automata.drawing import draw_cayley_graph, draw_dfa
 from automata.errors import InputError
-from automata.groups import alternating_group, symmetric_group
-from automata.monoid import Monoid
-from automata.named_dfas import dyck_dfa, flip_flop_dfa, modular_counter_dfa, parity_dfa
+from automata.machines.named_dfas import dyck_dfa, flip_flop_dfa, modular_counter_dfa, parity_dfa
+from automata.monoids.groups import alternating_group, symmetric_group
+from automata.monoids.monoid import Monoid
 
 
 @pytest.fixture(autouse=True)

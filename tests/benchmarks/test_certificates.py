@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.certificates.document import Certificate
+from analysis.certificates.theorem1.document import Certificate
 from analysis.certify import CertifySettings, certify
 from benchmarks import certificates
 from benchmarks.frame import IncorrectError, run_case
-from implicit.run_dir import Run
+from implicit.runs.loading import Run
 
 SIZES = {"d_model": 4, "d_state": 2, "head_size": 4}
 FEW = CertifySettings(states=2, sequences=2, length=3)

@@ -23,7 +23,7 @@ from benchmarks.frame import Benchmark, Case, Contender, IncorrectError, run_cas
 from benchmarks.table import table
 from implicit import ImplicitMamba2, ImplicitMamba2Config
 from implicit.fixed_point import Stopping
-from implicit.model import SequenceSolution
+from implicit.models.implicit_mamba2 import SequenceSolution
 from implicit.ops.ssd import BACKENDS, ssd_reference
 from implicit.ops.ssd.backends import Backend
 

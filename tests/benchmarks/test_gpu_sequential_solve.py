@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from benchmarks import gpu_sequential_solve as benchmark
-from implicit.command import BAD_INPUT, run_command
+from implicit.command_line import BAD_INPUT, run_command
 from implicit.fixed_point import Stopping
 
 TINY = benchmark.Sizes(batches=(1,), length=1, d_model=4, d_state=2, head_size=4, iterations=2, rtol=0.5)

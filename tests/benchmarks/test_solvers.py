@@ -8,8 +8,8 @@ from benchmarks import solvers
 from benchmarks.memory import peak_bytes
 from implicit import ImplicitMamba2, load_run
 from implicit.fixed_point import Stopping
-from implicit.model import Mode
-from implicit.streams import Stream, draw_batch
+from implicit.models.implicit_mamba2 import Mode
+from implicit.training.streams import Stream, draw_batch
 
 
 @pytest.mark.parametrize("mode", ["simultaneous", "sequential"])

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from implicit.config.run import TrainConfig
 from implicit.train import train
-from implicit.train_config import TrainConfig
 
 
 @pytest.fixture(scope="session")

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from automata.tasks import make_task
-from implicit.evaluation import evaluate
-from implicit.run_dir import load_run
+from automata.tasks.registry import make_task
+from implicit.runs.loading import load_run
 from implicit.train import main, train
+from implicit.training.evaluation import evaluate
 
 Prepare = Callable[[Path], object]
 Refuses = Callable[[Callable[..., None], list[str]], str]
@@ -288,7 +288,7 @@ def test_load_run(
 
 def test_unknown_stored_run_names_the_nearest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "parity").mkdir()
-    monkeypatch.setattr("implicit.run_dir.STORED_RUNS", tmp_path)
+    monkeypatch.setattr("implicit.runs.loading.STORED_RUNS", tmp_path)
     with pytest.raises(InputError, match="run 'partiy' is unknown; did you mean 'parity'"):
         load_run("partiy")
 

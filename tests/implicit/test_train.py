@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import implicit
-from automata.tasks import task_names
-from implicit.command import run_command
-from implicit.recipes import recipe
-from implicit.registry import MODELS
-from implicit.run_dir import load_run
+from automata.tasks.registry import task_names
+from implicit.command_line import run_command
+from implicit.config.recipes import recipe
+from implicit.models.registry import MODELS
+from implicit.runs.loading import load_run
 from implicit.train import main
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +91,7 @@ def test_package_is_light_and_its_names_resolve() -> None:
     check = "import sys, implicit; assert 'torch' not in sys.modules; print(implicit.load_run.__module__)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     for command, expected in (
-        (["-c", check], "implicit.run_dir"),
+        (["-c", check], "implicit.runs.loading"),
         (["-m", "implicit.train", "--list"], "implicit-mamba2"),
     ):
         finished = subprocess.run(

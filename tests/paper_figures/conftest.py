@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from automata.tasks import make_task
-from implicit.model import ImplicitMamba2
-from implicit.recipes import recipe
-from implicit.run_dir import Run, initial_model
-from paper_figures.figure import RunRecipe
+from automata.tasks.registry import make_task
+from implicit.config.recipes import recipe
+from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.runs.loading import Run, initial_model
+from paper_figures.figures.figure import RunRecipe
 
 SIZES: dict[str, dict[str, Any]] = {
     "implicit-mamba2": {"d_model": 4, "head_size": 4, "d_state": 2, "residual": False},

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from paper_figures import __main__ as command
-from paper_figures.figure import PaperFigure, RunRecipe
+from paper_figures.figures.figure import PaperFigure, RunRecipe
 from paper_figures.registry import FIGURES
 from paper_figures.stored_results import RESULTS, StoredResults
 
@@ -54,7 +54,7 @@ def test_lists_names_and_titles(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_every_figure_has_its_own_module_and_results() -> None:
     for name, figure in FIGURES.items():
-        assert figure.compute.__module__ == f"paper_figures.{name}"
+        assert figure.compute.__module__ == f"paper_figures.figures.{name}"
         stored = StoredResults.read(name)
         assert {(run["model"], run["seed"]) for run in stored.runs} == {
             (r.model, r.seed) for r in figure.runs

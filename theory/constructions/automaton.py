@@ -13,8 +13,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from automata.cayley import IntArray, integer_array
 from automata.errors import InputError
+from automata.monoids.cayley import IntArray, integer_array
 from theory.constructions.implicit_ssm import ImplicitSSM, require_numbers
 
 Encoding = Literal["one-hot", "number"]

@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from automata.cayley import IntArray
 from automata.errors import InputError
-from automata.monoid import Monoid
+from automata.monoids.cayley import IntArray
+from automata.monoids.monoid import Monoid
 from theory.constructions.implicit_ssm import ImplicitSSM, require_numbers
 
 
@@ -83,7 +83,7 @@ class SolvableCascade:
     Example:
         S4, of derived length 3, in 2 + 3 + 4 complex numbers:
 
-        >>> from automata.groups import symmetric_group
+        >>> from automata.monoids.groups import symmetric_group
         >>> cascade = SolvableCascade(symmetric_group(4))
         >>> cascade.depth, cascade.factor_orders
         (3, (2, 3, 4))

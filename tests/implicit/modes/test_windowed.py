@@ -12,7 +12,7 @@ from implicit import ImplicitMamba2, ImplicitMamba2Config, load_run
 from implicit.fixed_point import Anderson, DampedPicard, Status, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.modes import ModeResult, Recurrence, Windowed, solve_sequentially, solve_windowed
-from implicit.streams import Stream, draw_batch
+from implicit.training.streams import Stream, draw_batch
 
 Latch = Callable[[Tensor], Recurrence]
 KEEP, SET_UP, SET_DOWN, SPIN = range(4)

@@ -8,11 +8,11 @@ import torch
 from automata.errors import InputError
 from implicit.fixed_point import Anderson, DampedPicard, Status, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
-from implicit.model import ImplicitMamba2, ImplicitMamba2Config, SequenceSolution
+from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config, SequenceSolution
 from implicit.modes import Recurrence
 from implicit.modes.fused import request_of, self_map_of
 from implicit.ops.sequential_solve import sequential_solve
-from implicit.run_dir import load_run
+from implicit.runs.loading import load_run
 from theory.transition import State
 
 pytestmark = pytest.mark.usefixtures("poisoned_memory")

@@ -6,9 +6,9 @@ import torch
 from numpy.typing import NDArray
 
 from automata.errors import InputError
-from automata.groups import alternating_group, symmetric_group
-from automata.named_dfas import flip_flop_dfa, parity_dfa
-from automata.word_problem import WordProblem
+from automata.machines.named_dfas import flip_flop_dfa, parity_dfa
+from automata.monoids.groups import alternating_group, symmetric_group
+from automata.tasks.word_problem import WordProblem
 from theory import check_theorem1
 from theory.constructions import (
     decode_states,

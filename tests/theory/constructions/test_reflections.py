@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from automata.errors import InputError
-from automata.groups import symmetric_group
-from automata.word_problem import WordProblem
+from automata.monoids.groups import symmetric_group
+from automata.tasks.word_problem import WordProblem
 from theory.constructions import householder_product, householder_vectors, reflections_needed
 
 

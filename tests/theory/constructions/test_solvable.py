@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from automata.errors import InputError
-from automata.groups import (
+from automata.monoids.groups import (
     alternating_group,
     cyclic_group,
     dihedral_group,
@@ -14,8 +14,8 @@ from automata.groups import (
     reset_monoid,
     symmetric_group,
 )
-from automata.monoid import Monoid, direct_product
-from automata.word_problem import WordProblem
+from automata.monoids.monoid import Monoid, direct_product
+from automata.tasks.word_problem import WordProblem
 from theory.constructions import SolvableCascade
 from theory.constructions.solvable import characters
 

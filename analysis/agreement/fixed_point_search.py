@@ -1,0 +1,217 @@
+"""Which fixed points does a token have? Solves from many starts, the ends sorted into distinct fixed points.
+
+The damped iteration finds only fixed points that attract; one that repels it is not found, and starts that do
+not converge are counted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from analysis.framework.visited_states import TIGHT_RTOL
+from implicit.fixed_point import Stopping
+from implicit.models.implicit_mamba2 import ImplicitMamba2
+from theory import State, Transition, latent_jacobian
+from theory.fixed_point import ERROR_MARGIN
+from theory.theorem1.conditions import damped_slope, spectral_radius
+
+
+@dataclass(frozen=True)
+class FoundFixedPoint:
+    """One fixed point of one token.
+
+    Attributes:
+        answer: the class that the model decodes from it.
+        spectral_radius: of the damped iteration there; below 1 it attracts.
+        smallest_singular_value: of I − ∂zΦ there.
+        starts: how many starts ended in it.
+        reached_by: names of the starts that were given a name and ended in it.
+
+    Example:
+        >>> FoundFixedPoint(answer=1, spectral_radius=0.7, smallest_singular_value=0.2, starts=9).attracts
+        True
+    """
+
+    answer: int
+    spectral_radius: float
+    smallest_singular_value: float
+    starts: int
+    reached_by: tuple[str, ...] = ()
+
+    @property
+    def attracts(self) -> bool:
+        """Whether the damped iteration converges to it from nearby."""
+        return self.spectral_radius < 1
+
+
+@dataclass(frozen=True)
+class TokenFixedPoints:
+    """What a search found at one token.
+
+    Attributes:
+        sequence: number of the sequence.
+        position: of the token, from 0.
+        token: which token.
+        label: the correct class.
+        reason: why this token was looked at.
+        fixed_points: the distinct ones, those with the most starts first.
+        unconverged: how many starts did not converge.
+
+    Example:
+        >>> point = FoundFixedPoint(answer=1, spectral_radius=0.7, smallest_singular_value=0.2, starts=9)
+        >>> found = TokenFixedPoints(3, 17, 0, 1, "sample", (point,), unconverged=0)
+        >>> found.line(["even", "odd"])
+        'sequence 3, position 17 (sample): odd ✓ (9 starts, spectral radius 0.700)'
+    """
+
+    sequence: int
+    position: int
+    token: int
+    label: int
+    reason: str
+    fixed_points: tuple[FoundFixedPoint, ...]
+    unconverged: int
+
+    def line(self, names: Sequence[str]) -> str:
+        """Return the finding as a line of text; a tick marks the correct answer.
+
+        Args:
+            names: of the classes.
+        """
+        points = [
+            f"{names[point.answer]} {'✓' if point.answer == self.label else '✗'} "
+            + (f"by {' and '.join(point.reached_by)} " if point.reached_by else "")
+            + f"({point.starts} starts, spectral radius {point.spectral_radius:.3f})"
+            for point in self.fixed_points
+        ]
+        missing = [f"{self.unconverged} starts did not converge"] if self.unconverged else []
+        where = f"sequence {self.sequence}, position {self.position} ({self.reason})"
+        return f"{where}: {'; '.join(points + missing)}"
+
+
+@torch.no_grad()
+def search_fixed_points(
+    model: ImplicitMamba2,
+    token: int,
+    state: State,
+    starts: Tensor,
+    names: Sequence[str],
+    max_iterations: int,
+) -> tuple[tuple[FoundFixedPoint, ...], int]:
+    """Solve one token from several starts and sort the ends into distinct fixed points.
+
+    Two ends z and z̃ count as one fixed point if ‖z − z̃‖ is within a decade of (‖Φ(z) − z‖ + ‖Φ(z̃) − z̃‖) / σ,
+    σ the smallest singular value of I − ∂zΦ: to first order, r/σ is how far a fixed point can be from a
+    latent with residual r.
+
+    Args:
+        model: in float64.
+        token: which token.
+        state: before the token, without a batch axis.
+        starts: ``[starts, d_model]``.
+        names: of the first starts; the rest have none.
+        max_iterations: the most iterations of each solve.
+
+    Returns:
+        The distinct fixed points, and how many starts did not converge.
+
+    Example:
+        >>> from analysis.framework.visited_states import in_double_precision
+        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2Config
+        >>> _ = torch.manual_seed(0)
+        >>> sizes = {"vocabulary_size": 2, "output_size": 2, "d_model": 4, "head_size": 4, "d_state": 2}
+        >>> model = in_double_precision(ImplicitMamba2(ImplicitMamba2Config(**sizes)))
+        >>> state = {name: entry[0] for name, entry in model.init_state(1).items()}
+        >>> starts = torch.cat([torch.zeros(1, 4), torch.randn(4, 4)]).double()
+        >>> points, unconverged = search_fixed_points(model, 1, state, starts, ["zero"], 2000)
+        >>> sum(point.starts for point in points) + unconverged
+        5
+    """
+    count = len(starts)
+    batched = {name: entry[None].expand(count, *entry.shape) for name, entry in state.items()}
+    tokens = torch.full((count, 1), token)
+    stopping = Stopping(rtol=TIGHT_RTOL, max_iterations=max_iterations)
+    solution = model.solve(tokens, "sequential", state=batched, stopping=stopping, start=starts[:, None])
+    converged = solution.converged[:, 0]
+    transition = model.transition(token)
+    clusters: list[_Cluster] = []
+    for index in converged.nonzero()[:, 0].tolist():
+        latent, residual = solution.latents[index, 0], solution.residual[index, 0].item()
+        home = next((cluster for cluster in clusters if cluster.holds(latent, residual)), None)
+        if home is None:
+            answer = int(solution.logits[index, 0].argmax())
+            home = _Cluster.around(transition, state, latent, residual, answer)
+            clusters.append(home)
+        home.members.append(index)
+    clusters.sort(key=lambda cluster: -len(cluster.members))
+    return tuple(cluster.summary(names) for cluster in clusters), count - int(converged.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _Cluster:
+    latent: Tensor
+    residual: float
+    smallest_singular_value: float
+    spectral_radius: float
+    answer: int
+    members: list[int]
+
+    @classmethod
+    def around(
+        cls, transition: Transition, state: State, latent: Tensor, residual: float, answer: int
+    ) -> "_Cluster":
+        slope = latent_jacobian(transition, state, latent)
+        identity = torch.eye(len(slope), dtype=slope.dtype)
+        smallest = torch.linalg.svdvals(identity - slope)[-1].item()
+        return cls(
+            latent, residual, smallest, spectral_radius(damped_slope(slope, transition.damping)), answer, []
+        )
+
+    def holds(self, latent: Tensor, residual: float) -> bool:
+        distance = (latent - self.latent).norm().item()
+        return distance * self.smallest_singular_value <= ERROR_MARGIN * (residual + self.residual)
+
+    def summary(self, names: Sequence[str]) -> FoundFixedPoint:
+        reached_by = tuple(names[index] for index in self.members if index < len(names))
+        return FoundFixedPoint(
+            self.answer, self.spectral_radius, self.smallest_singular_value, len(self.members), reached_by
+        )
+
+
+def states_before(
+    model: ImplicitMamba2, tokens: Tensor, latents: Tensor, positions: Sequence[int]
+) -> list[State]:
+    """Return for each sequence the state before its token at a position, given the latents of the tokens.
+
+    Args:
+        model: an implicit model.
+        tokens: ``[sequences, length]``.
+        latents: ``[sequences, length, d_model]``, the fixed points of the sequential mode.
+        positions: one a sequence, from 0.
+
+    Returns:
+        One state a sequence, without a batch axis.
+
+    Example:
+        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2Config
+        >>> _ = torch.manual_seed(0)
+        >>> sizes = {"vocabulary_size": 2, "output_size": 2, "d_model": 4, "head_size": 4, "d_state": 2}
+        >>> model = ImplicitMamba2(ImplicitMamba2Config(**sizes))
+        >>> states = states_before(model, torch.tensor([[0, 1]] * 2), torch.ones(2, 2, 4), [0, 1])
+        >>> [bool(state["ssm.0"].any()) for state in states]
+        [False, True]
+    """
+    states: dict[int, State] = {}
+    state = model.init_state(len(tokens))
+    as_given = Stopping(rtol=0.0, max_iterations=1)  # one evaluation, no step: the latents stay as they are
+    with torch.no_grad():
+        for position in range(max(positions, default=-1) + 1):
+            for sequence in (number for number, wanted in enumerate(positions) if wanted == position):
+                states[sequence] = {name: entry[sequence].clone() for name, entry in state.items()}
+            here = slice(position, position + 1)
+            state = model.solve(
+                tokens[:, here], "sequential", state=state, stopping=as_given, start=latents[:, here]
+            ).state
+    return [states[sequence] for sequence in range(len(positions))]

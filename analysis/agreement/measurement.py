@@ -1,0 +1,337 @@
+"""Do both modes of evaluation reach the same fixed points? ``python -m analysis.agreement RUN``.
+
+Both modes are solved twice in float64, the second time to a hundredth of the tolerance. How far the latents
+move in between, for each unit of residual, is the measured amplification of residuals into errors, which may
+grow along the sequence. With it, and a decade of margin since it is an estimate, the second residuals say how
+far apart two approximations of one fixed point can be.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from rich.table import Table
+from torch import Tensor
+
+from analysis.agreement.drawing import draw as draw
+from analysis.agreement.fixed_point_search import TokenFixedPoints, search_fixed_points, states_before
+from analysis.framework.command import Analysis, SampleSettings, number, settings_from
+from analysis.framework.output import RunIdentity
+from analysis.framework.visited_states import as_implicit, in_double_precision, sample_sequences
+from implicit.command_line import run_command
+from implicit.fixed_point import Stopping
+from implicit.models.implicit_mamba2 import ImplicitMamba2, Mode, SequenceSolution
+from implicit.runs.loading import Run
+from theory.fixed_point import ERROR_MARGIN
+
+TIGHTENING = 100.0
+"""The second tolerance is this much smaller than the first."""
+DEMANDED = 0.999
+"""The share of tokens that has to agree; less is told in red."""
+
+BoolArray = NDArray[np.bool_]
+
+
+class AgreementSettings(SampleSettings):
+    """How the modes are compared.
+
+    Example:
+        >>> AgreementSettings(starts=0).sequences
+        32
+    """
+
+    sequences: PositiveInt = Field(default=32, description="sequences of the task that are compared")
+    length: PositiveInt = Field(default=256, description="tokens a sequence")
+    rtol: PositiveFloat = Field(
+        default=1e-4, description="first relative tolerance; the second is a hundredth"
+    )
+    max_iterations: PositiveInt = Field(default=1000, description="the most self-iterations of each solve")
+    examples: NonNegativeInt = Field(default=16, description="tokens whose other fixed points are searched")
+    starts: NonNegativeInt = Field(default=16, description="random starts of each such search")
+
+
+@dataclass(frozen=True, eq=False)
+class AgreementAnalysis:
+    """What `analyse` returns; arrays are ``[sequences, length]``.
+
+    Attributes:
+        run: which run.
+        settings: what was chosen.
+        converged: tokens that converged in both modes, at both tolerances.
+        distance: ‖z − z̃‖ / ‖z‖ between the modes at the second tolerance.
+        tolerance: the distance up to which the two are the same fixed point.
+        amplification: largest error per residual that was measured, both relative to ‖z‖.
+        same_answer: tokens from which both modes decode the same class.
+        searches: the fixed points of example tokens.
+        state_names: of the classes.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> run = load_run("parity")
+        >>> found = analyse(run, sequences=2, length=4, examples=1)
+        >>> round(sum(found.shares.values()), 12), len(found.searches)
+        (1.0, 1)
+    """
+
+    run: RunIdentity
+    settings: AgreementSettings
+    converged: BoolArray
+    distance: NDArray[np.float64]
+    tolerance: NDArray[np.float64]
+    amplification: float
+    same_answer: BoolArray
+    searches: tuple[TokenFixedPoints, ...]
+    state_names: tuple[str, ...]
+
+    @property
+    def agrees(self) -> BoolArray:
+        """Tokens at which both modes converged, to the same fixed point."""
+        return self.converged & (self.distance <= self.tolerance)
+
+    @property
+    def differs(self) -> BoolArray:
+        """Tokens at which both modes converged, to different fixed points."""
+        return self.converged & ~(self.distance <= self.tolerance)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The shares of all tokens that agree, differ, and did not converge in both modes."""
+        return {
+            "agree": float(self.agrees.mean()),
+            "differ": float(self.differs.mean()),
+            "unconverged": float((~self.converged).mean()),
+        }
+
+    @property
+    def is_demanded(self) -> bool:
+        """Whether at least 99.9% of all tokens agree; those that did not converge count against it."""
+        return self.shares["agree"] >= DEMANDED
+
+    @property
+    def sentence(self) -> str:
+        """The finding with its numbers."""
+        shares = self.shares
+        return (
+            f"both modes reach the same fixed point at {shares['agree']:.2%} of {self.agrees.size} tokens, "
+            f"different ones at {shares['differ']:.2%}, none in at least one mode at "
+            f"{shares['unconverged']:.2%}; they decode the same answer at {self.same_answer.mean():.2%}"
+        )
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything for JSON."""
+        same, other = self.distance[self.agrees], self.distance[self.differs]
+        return {
+            "tokens": self.shares["agree"],
+            "shares": self.shares,
+            "decoded_tokens": self.same_answer.mean(),
+            "sequences": self.agrees.all(axis=1).mean(),
+            "decoded_sequences": self.same_answer.all(axis=1).mean(),
+            "demanded": DEMANDED,
+            "is_demanded": self.is_demanded,
+            "sentence": self.sentence,
+            "amplification": self.amplification,
+            "tolerance": {"median": np.median(self.tolerance), "max": self.tolerance.max()},
+            "largest_distance_of_same": same.max() if same.size else None,
+            "smallest_distance_of_different": other.min() if other.size else None,
+            "fixed_points": [dataclasses.asdict(search) for search in self.searches],
+        }
+
+
+def analyse(run: Run, settings: AgreementSettings | None = None, **chosen: Any) -> AgreementAnalysis:
+    """Compare the fixed points of the two modes, and search for others at example tokens.
+
+    Args:
+        run: a loaded run of an implicit model.
+        settings: what to compare.
+        chosen: settings by name, instead.
+
+    Raises:
+        InputError: for a bad setting, or a model without fixed points.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = analyse(load_run("parity"), sequences=2, length=8, examples=0)
+        >>> found.shares, found.is_demanded
+        ({'agree': 1.0, 'differ': 0.0, 'unconverged': 0.0}, True)
+        >>> [column.header for column in tables(found)[0].columns]
+        ['share of', 'tokens', 'sequences']
+    """
+    settings = settings or settings_from(AgreementSettings, chosen)
+    model = in_double_precision(as_implicit(run))
+    assert isinstance(model, ImplicitMamba2)
+    tokens, labels = sample_sequences(run.task, settings.sequences, settings.length, settings.seed)
+    simultaneous, sequential = (
+        _solve_twice(model, tokens, mode, settings) for mode in ("simultaneous", "sequential")
+    )
+    converged = simultaneous.converged & sequential.converged
+    amplification = _amplification(converged, simultaneous.amplification, sequential.amplification)
+    one, other = simultaneous.solution, sequential.solution
+    distance = (one.latents - other.latents).norm(dim=-1) / other.latents.norm(dim=-1)
+    result = AgreementAnalysis(
+        RunIdentity.of(run),
+        settings,
+        converged.numpy(),
+        distance.numpy(),
+        (ERROR_MARGIN * amplification * (simultaneous.residual + sequential.residual)).numpy(),
+        float(amplification[-1]),
+        (one.logits.argmax(-1) == other.logits.argmax(-1)).numpy(),
+        (),
+        run.task.state_names,
+    )
+    return dataclasses.replace(
+        result, searches=_search(result, model, tokens, labels, one.latents, other.latents)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _SolvedTwice:
+    """One mode at both tolerances: ``[sequences, length]``."""
+
+    solution: SequenceSolution
+    converged: Tensor
+    residual: Tensor
+    amplification: Tensor
+
+
+@torch.no_grad()
+def _solve_twice(
+    model: ImplicitMamba2, tokens: Tensor, mode: Mode, settings: AgreementSettings
+) -> _SolvedTwice:
+    limit = settings.max_iterations
+    first = model.solve(tokens, mode, stopping=Stopping(rtol=settings.rtol, max_iterations=limit))
+    tighter = Stopping(rtol=settings.rtol / TIGHTENING, max_iterations=limit)
+    second = model.solve(tokens, mode, stopping=tighter, start=first.latents)
+    moved = (second.latents - first.latents).norm(dim=-1) / second.latents.norm(dim=-1)
+    # The error of a token comes from its own residual and from those before it, through the state.
+    before, after = (solution.relative_residual.cummax(dim=1).values for solution in (first, second))
+    return _SolvedTwice(second, first.converged & second.converged, after, moved / before)
+
+
+def _amplification(converged: Tensor, *measured: Tensor) -> Tensor:
+    """The largest amplification at or before every position, over modes and sequences: ``[length]``.
+
+    At least 1, for an error is of the order of its residual or more: a token that did not move was merely
+    solved well at once.
+    """
+    largest = torch.stack(measured).amax(dim=0).where(converged, 1.0).amax(dim=0)
+    return largest.clamp_min(1.0).cummax(dim=0).values
+
+
+def _search(
+    found: AgreementAnalysis,
+    model: ImplicitMamba2,
+    tokens: Tensor,
+    labels: Tensor,
+    simultaneous: Tensor,
+    sequential: Tensor,
+) -> tuple[TokenFixedPoints, ...]:
+    """Search the fixed points of example tokens from zero, both modes' latents, and random starts."""
+    settings = found.settings
+    examples = _examples(found)
+    if not examples:
+        return ()
+    rows = [sequence for sequence, _, _ in examples]
+    states = states_before(model, tokens[rows], sequential[rows], [position for _, position, _ in examples])
+    generator = torch.Generator().manual_seed(settings.seed)
+    scale = sequential.square().mean().sqrt()
+    searches = []
+    for (sequence, position, reason), state in zip(examples, states, strict=True):
+        modes = torch.stack([simultaneous[sequence, position], sequential[sequence, position]])
+        random = torch.randn(settings.starts, model.config.d_model, generator=generator, dtype=torch.float64)
+        starts = torch.cat([modes, torch.zeros_like(modes[:1]), scale * random])
+        token = int(tokens[sequence, position])
+        names = ["simultaneous", "sequential"]
+        points, unconverged = search_fixed_points(model, token, state, starts, names, settings.max_iterations)
+        label = int(labels[sequence, position])
+        searches.append(TokenFixedPoints(sequence, position, token, label, reason, points, unconverged))
+    return tuple(searches)
+
+
+def _examples(found: AgreementAnalysis) -> list[tuple[int, int, str]]:
+    """Choose (sequence, position, reason): where modes first differ, where one first fails, and a sample."""
+    count = found.settings.examples
+    chosen: dict[tuple[int, int], str] = {}
+    for mask, reason, share in (
+        (found.differs, "modes differ", 0.5),
+        (~found.converged, "not converged", 0.25),
+    ):
+        # Later ones in the same sequence may only be consequences of the first.
+        firsts = [(int(row), int(mask[row].argmax())) for row in np.flatnonzero(mask.any(axis=1))]
+        for place in firsts[: int(count * share)]:
+            chosen.setdefault(place, reason)
+    rng = np.random.default_rng(np.random.SeedSequence(found.settings.seed, spawn_key=(1,)))
+    everywhere = rng.permutation(found.converged.size)
+    for place in everywhere:
+        if len(chosen) >= min(count, found.converged.size):
+            break
+        row, column = divmod(int(place), found.converged.shape[1])
+        chosen.setdefault((row, column), "sample")
+    return [(row, column, reason) for (row, column), reason in chosen.items()]
+
+
+def tables(found: AgreementAnalysis) -> list[Table | str]:
+    """Return the shares, and in red what falls short of the demand, for the terminal.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = analyse(load_run("parity"), sequences=1, length=4, examples=0)
+        >>> tables(found)[0].row_count
+        4
+    """
+    numbers = found.numbers()
+    table = Table(title=found.run.title, title_justify="left")
+    table.add_column("share of")
+    table.add_column("tokens", justify="right")
+    table.add_column("sequences", justify="right")
+    table.add_row("same fixed point", f"{numbers['tokens']:.3%}", f"{numbers['sequences']:.3%}")
+    table.add_row(
+        "different fixed points", f"{found.shares['differ']:.3%}", f"{found.differs.any(axis=1).mean():.3%}"
+    )
+    table.add_row(
+        "not converged", f"{found.shares['unconverged']:.3%}", f"{(~found.converged).any(axis=1).mean():.3%}"
+    )
+    table.add_row("same answer", f"{numbers['decoded_tokens']:.3%}", f"{numbers['decoded_sequences']:.3%}")
+    distances = (
+        f"relative distance of the same fixed points at most {number(numbers['largest_distance_of_same'])}, "
+        f"of different ones at least {number(numbers['smallest_distance_of_different'])}; tolerance "
+        f"{number(numbers['tolerance']['median'])} in the median"
+    )
+    several = sum(len(search.fixed_points) > 1 for search in found.searches)
+    lines: list[Table | str] = [table, distances]
+    if found.searches:
+        lines.append(f"{several} of {len(found.searches)} example tokens have more than one fixed point")
+    if not found.is_demanded:
+        lines.append(f"[bold red]Less than {DEMANDED:.1%} of the tokens agree: {found.sentence}[/]")
+        lines += [
+            f"[red]  {search.line(found.state_names)}[/]"
+            for search in found.searches
+            if search.reason != "sample"
+        ]
+    return lines
+
+
+ANALYSIS = Analysis(
+    "agreement",
+    "Compare the fixed points that simultaneous and sequential evaluation reach, and search for others.",
+    AgreementSettings,
+    analyse,
+    draw,
+    tables,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code.
+
+    Example:
+        The exit code is 2 for bad input; the sentence that says why goes to standard error.
+
+        >>> main(["no/such/run"])
+        2
+    """
+    return run_command(ANALYSIS.command, argv)

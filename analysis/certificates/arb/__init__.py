@@ -1,0 +1,1 @@
+"""The Mamba-2 model in the ball arithmetic of FLINT, for the checkers."""

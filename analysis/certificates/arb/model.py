@@ -1,0 +1,131 @@
+"""(Φ, G) of the stored models in FLINT's ball arithmetic: the layers of `arb_mamba2` joined together."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+
+from analysis.certificates.arb.mamba2 import (
+    ArbLayer,
+    Coefficients,
+    Rows,
+    Vector,
+    apply,
+    exact_matrix,
+    exact_vector,
+    rms_norm,
+)
+
+State = Mapping[str, Any]
+"""Per name the entries as nested lists of arb."""
+
+
+class ArbModel:
+    """(Φ, G) of a stored implicit-mamba2 or mamba2.
+
+    Args:
+        weights: the state dict as arrays.
+        sizes: ``sizes`` of its configuration.
+
+    Example:
+        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> weights = {name: value.numpy() for name, value in ImplicitMamba2(config).state_dict().items()}
+        >>> model = ArbModel(weights, config.model_dump())
+        >>> state = {"conv.0": [[arb(0)] * 3] * 12, "ssm.0": [[arb(0)] * 2] * 8}
+        >>> image, _, _ = model.evaluate(1, [arb(0)] * 4, state, None)
+        >>> len(image), image[0].is_finite()
+        (4, True)
+    """
+
+    def __init__(self, weights: Mapping[str, NDArray[np.floating[Any]]], sizes: Mapping[str, Any]) -> None:
+        self.implicit = "latent_norm.weight" in weights
+        self.residual = bool(sizes.get("residual", True))
+        self.damping = arb(float(sizes.get("damping", 1.0)))
+        self.size = int(sizes["d_model"]) if self.implicit else 0
+        count = int(sizes["layers"])
+        self.layers = []
+        for layer in range(count):
+            prefix = f"mixers.{layer}."
+            own = {name[len(prefix) :]: value for name, value in weights.items() if name.startswith(prefix)}
+            before = weights[f"mixer_norms.{layer}.weight"]
+            self.layers.append(ArbLayer({**own, "norm_before": before}, int(sizes["groups"])))
+        self.embedding = weights["embedding.weight"]
+        self._injections: list[list[Vector | None]] = [[None] * count for _ in self.embedding]
+        if self.implicit:
+            self._last_norm = exact_vector(weights["latent_norm.weight"])
+            norm = exact_vector(weights["embedding_norm.weight"])
+            matrices = [exact_matrix(weights[f"injections.{layer}.weight"]) for layer in range(count)]
+            for token in range(len(self.embedding)):
+                u, _ = rms_norm(*self._embedded(token, 0), norm)
+                self._injections[token] = [apply(matrix, u) for matrix in matrices]
+
+    def evaluate(
+        self, token: int, z: Vector, state: State, sources: Sequence[int] | None
+    ) -> tuple[Vector, Rows, list[Coefficients]]:
+        """Return Φ, its derivatives along z and one entry of h a layer, and the coefficients of every layer.
+
+        Args:
+            token: the token.
+            z: the latent; empty for an explicit model.
+            state: ``conv.<layer>`` and ``ssm.<layer>``, a row a channel each.
+            sources: per layer the entry of h; None for no derivatives at all.
+        """
+        columns = 0 if sources is None else self.size + len(self.layers)
+        stream, slopes = self._embedded(token, columns)
+        if self.implicit:
+            stream, slopes = z, [[arb(int(i == j)) for j in range(columns)] for i in range(self.size)]
+        found: list[Coefficients] = []
+        for index, layer in enumerate(self.layers):
+            window, h = state[f"conv.{index}"], state[f"ssm.{index}"]
+            here = layer.coefficients(stream, slopes, self._injections[token][index], window)
+            place = None if sources is None else (sources[index], self.size + index)
+            v, dv = layer.output(here, h, place)
+            if self.residual:
+                v = [a + b for a, b in zip(stream, v, strict=True)]
+                dv = [[a + b for a, b in zip(r, s, strict=True)] for r, s in zip(slopes, dv, strict=True)]
+            stream, slopes = v, dv
+            found.append(here)
+        if self.implicit:
+            stream, slopes = rms_norm(stream, slopes, self._last_norm)
+        return stream, slopes, found
+
+    def evaluate_along(
+        self, token: int, z: Vector, state: State, directions: Rows
+    ) -> tuple[Vector, Rows, Rows]:
+        """Return Φ and its derivatives, and those of G, for a model of one layer.
+
+        Args:
+            token: the token.
+            z: the latent.
+            state: ``conv.0`` and ``ssm.0``, a row a channel each.
+            directions: a row an entry of the state, the window first; a column a direction.
+
+        Returns:
+            The derivatives have a column for every entry of z, then one for every direction.
+        """
+        (layer,) = self.layers
+        window, h = state["conv.0"], state["ssm.0"]
+        count = len(directions[0])
+        slopes = [[arb(int(i == j)) for j in range(self.size + count)] for i in range(self.size)]
+        spread = [[arb(0)] * self.size + list(row) for row in directions]
+        taken = 0
+        window_slopes: list[Rows] = []
+        h_slopes: list[Rows] = []
+        for part, rows in ((window, window_slopes), (h, h_slopes)):
+            for entries in part:
+                rows.append(spread[taken : taken + len(entries)])
+                taken += len(entries)
+        found = layer.coefficients(z, slopes, self._injections[token][0], window, window_slopes)
+        v, dv = layer.output(found, h, None, h_slopes)
+        if self.residual:
+            v = [a + b for a, b in zip(z, v, strict=True)]
+            dv = [[a + b for a, b in zip(r, s, strict=True)] for r, s in zip(slopes, dv, strict=True)]
+        image, rates = rms_norm(v, dv, self._last_norm)
+        return image, rates, layer.following_slopes(found, h, window_slopes, h_slopes)
+
+    def _embedded(self, token: int, columns: int) -> tuple[Vector, Rows]:
+        stream = exact_vector(self.embedding[token])
+        return stream, [[arb(0)] * columns for _ in stream]

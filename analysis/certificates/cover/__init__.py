@@ -1,0 +1,1 @@
+"""Certificates of words of every length."""

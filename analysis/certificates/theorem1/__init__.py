@@ -1,0 +1,1 @@
+"""Certificates of Theorem 1 at visited states."""

@@ -1,0 +1,273 @@
+"""Whether a certificate is true: every claim proved again from the weights, at a higher precision.
+
+The theorems behind it are those of `theory.rigorous.enclosure`; the arithmetic and the evaluation of the
+model are others (`arb_mamba2`), the inverse is computed anew, and the singular value is bounded by a Cholesky
+decomposition in place of a norm. A comparison of balls is true only if it is true of all numbers in them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from flint import arb, arb_mat
+from numpy.typing import NDArray
+
+from analysis.certificates.arb.linear import identity, is_positive_definite, precision, row_sum
+from analysis.certificates.arb.mamba2 import Rows, exact_vector
+from analysis.certificates.arb.model import ArbModel
+from analysis.certificates.checking import Weights, check_each, check_run, check_seal
+from analysis.certificates.parts import Interval, RefusedError
+from analysis.certificates.theorem1.document import (
+    STATEMENTS,
+    Certificate,
+    Claim,
+    ControlPair,
+    Pair,
+    summarise,
+)
+
+LARGEST_POWER = 2**20
+
+
+class Checker:
+    """Proves the claims of single pairs again.
+
+    Args:
+        weights: the state dict of the run.
+        sizes: ``sizes`` of its configuration.
+        bits: the precision.
+
+    Example:
+        >>> from implicit.models.baselines.mamba2 import Mamba2, Mamba2Config
+        >>> config = Mamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> weights = {name: value.numpy() for name, value in Mamba2(config).state_dict().items()}
+        >>> Checker(weights, config.model_dump(), bits=128).shapes
+        {'conv.0': (12, 3), 'ssm.0': (8, 2)}
+    """
+
+    def __init__(self, weights: Weights, sizes: Mapping[str, Any], bits: int) -> None:
+        self.bits = bits
+        with precision(bits):
+            self.model = ArbModel(weights, sizes)
+        self.shapes = {}
+        for index, layer in enumerate(self.model.layers):
+            self.shapes[f"conv.{index}"] = (len(layer.taps), len(layer.taps[0]) - 1)
+            self.shapes[f"ssm.{index}"] = (layer.d_inner, layer.shared // layer.groups)
+
+    def check_pair(self, pair: Pair | ControlPair, others: list[Pair], line: str) -> None:
+        """Check one pair.
+
+        Args:
+            pair: what is claimed.
+            others: the pair, if any, whose h stands in for its own.
+            line: names the pair in the refusal.
+
+        Raises:
+            RefusedError: naming the first line that fails.
+        """
+        for name, shape in self.shapes.items():
+            if name not in pair.state or pair.state[name].size != np.prod(shape):
+                raise RefusedError(
+                    f"{line}.state", f"does not hold {name} with {int(np.prod(shape))} numbers"
+                )
+        if pair.token >= len(self.model.embedding):
+            raise RefusedError(f"{line}.token", "is not in the alphabet")
+        with precision(self.bits):
+            if isinstance(pair, ControlPair):
+                self._check_control(pair, line)
+            else:
+                self._check_implicit(pair, others, line)
+
+    def _check_implicit(self, pair: Pair, others: list[Pair], line: str) -> None:
+        if len(pair.places) != len(self.model.layers):
+            raise RefusedError(f"{line}.places", "does not hold one entry a layer")
+        for layer, place in enumerate(pair.places):
+            if max(place) >= np.prod(self.shapes[f"ssm.{layer}"]):
+                raise RefusedError(f"{line}.places[{layer}]", "lies outside of the matrix")
+        if pair.point is not None:
+            self.check_claim(pair, pair.point, self._state(pair.state, 0.0), f"{line}.point")
+            self._check_working(pair, pair.point, line)
+        elif pair.working_distance is not None:
+            raise RefusedError(f"{line}.working_distance", "has no point to be measured from")
+        if pair.elsewhere is not None:
+            moved = {
+                name: (others[0].state if name.startswith("ssm") else pair.state)[name]
+                for name in self.shapes
+            }
+            self.check_claim(pair, pair.elsewhere, self._state(moved, 0.0), f"{line}.elsewhere")
+        if pair.range is not None:
+            if not pair.range.state_radius > 0:
+                raise RefusedError(f"{line}.range.state_radius", "is not positive")
+            box = self._state(pair.state, pair.range.state_radius)
+            self.check_claim(pair, pair.range, box, f"{line}.range")
+
+    def check_claim(self, pair: Pair, claim: Claim, state: dict[str, Rows], line: str) -> None:
+        """Check what is claimed of a box of states; `theory.rigorous.enclosure` has the theorems."""
+        size = self.model.size
+        if claim.latent.size != size:
+            raise RefusedError(f"{line}.latent", f"does not hold {size} numbers")
+        if not 0 <= claim.error <= claim.radius:
+            raise RefusedError(f"{line}.error", "is not between 0 and the radius")
+        centre = exact_vector(claim.latent)
+        region = [arb(float(number), claim.radius) for number in claim.latent]
+        _, slopes, found = self.model.evaluate(pair.token, region, state, [c for _, c in pair.places])
+        A = arb_mat([row[:size] for row in slopes])
+        system = identity(size) - A
+        try:
+            inverse = system.mid().inv().mid()
+        except ZeroDivisionError:
+            raise RefusedError(f"{line}.radius", "the derivative over it cannot be inverted") from None
+        defect = identity(size) - inverse * system
+        kappa = row_sum(defect)
+        if not kappa < 1:
+            raise RefusedError(f"{line}.radius", "the Newton map does not contract over it")
+        image, _, _ = self.model.evaluate(pair.token, centre, state, None)
+        residual = arb_mat(size, 1, [a - b for a, b in zip(image, centre, strict=True)])
+        if not row_sum(inverse * residual) + kappa * claim.error <= claim.error:
+            raise RefusedError(f"{line}.error", "the Newton map leaves the ball of that radius")
+        remaining = 1 - (kappa * row_sum(defect.transpose())).sqrt()
+        if not (claim.singular_value > 0 and remaining > 0):
+            raise RefusedError(f"{line}.singular_value", "is not proved to be positive")
+        # ‖P‖₂ ≤ remaining / σ, as a difference that is positive definite.
+        bound = (remaining.lower() / claim.singular_value) ** 2
+        if not is_positive_definite(bound * identity(size) - inverse.transpose() * inverse):
+            raise RefusedError(f"{line}.singular_value", "is larger than what is proved")
+        if claim.contraction is not None:
+            power, norm = claim.contraction.power, claim.contraction.norm
+            if power & (power - 1) or power > LARGEST_POWER:
+                raise RefusedError(
+                    f"{line}.contraction.power", f"is not a power of two up to {LARGEST_POWER}"
+                )
+            product = identity(size) * (1 - self.model.damping) + A * self.model.damping
+            for _ in range(power.bit_length() - 1):
+                product = product * product
+            if not (norm < 1 and row_sum(product) <= norm):
+                raise RefusedError(f"{line}.contraction.norm", "is not a bound below 1 of the powers")
+        if len(claim.entries) != len(pair.places):
+            raise RefusedError(f"{line}.entries", "does not hold one interval a layer")
+        for layer, ((row, column), interval) in enumerate(zip(pair.places, claim.entries, strict=True)):
+            source = arb_mat(size, 1, [rates[size + layer] for rates in slopes])
+            solved = inverse * source
+            beyond = (kappa**2 / (1 - kappa) * row_sum(solved)).upper()
+            response = [entry + arb(0, beyond) for entry in (solved + defect * solved).entries()]
+            channel, n = divmod(row, self.shapes[f"ssm.{layer}"][1])
+            rates = self.model.layers[layer].updated(found[layer], row, state[f"ssm.{layer}"][channel][n])
+            entry = sum((g * x for g, x in zip(rates[:size], response, strict=True)), rates[size + layer])
+            if row == column:
+                entry += found[layer].decay[0][channel]
+            if not _inside(entry, interval):
+                raise RefusedError(f"{line}.entries[{layer}]", "does not hold all that the entry may be")
+
+    def _check_working(self, pair: Pair, point: Claim, line: str) -> None:
+        if pair.working_distance is None:
+            return
+        if pair.working_latent is None or pair.working_latent.size != self.model.size:
+            raise RefusedError(f"{line}.working_latent", f"does not hold {self.model.size} numbers")
+        both = zip(exact_vector(pair.working_latent), exact_vector(point.latent), strict=True)
+        if not all(abs(a - b) + point.error <= pair.working_distance for a, b in both):
+            raise RefusedError(f"{line}.working_distance", "is less than the distance")
+
+    def _check_control(self, pair: ControlPair, line: str) -> None:
+        """NaN in place of a layer's own h: what comes out finite was computed without it."""
+        if pair.decay is None:
+            return
+        if self.model.implicit or len(pair.decay) != len(self.model.layers):
+            raise RefusedError(f"{line}.decay", "does not hold one list a layer of an explicit model")
+        for layer, intervals in enumerate(pair.decay):
+            state = self._state(pair.state, 0.0)
+            state[f"ssm.{layer}"] = [[arb.nan()] * len(row) for row in state[f"ssm.{layer}"]]
+            _, _, found = self.model.evaluate(pair.token, [], state, None)
+            here = found[layer]
+            numbers = [*here.decays, *here.inputs[0], *here.B[0]]
+            if not all(number.is_finite() for number in numbers):
+                raise RefusedError(f"{line}.decay[{layer}]", "the coefficients depend on h")
+            if len(intervals) != len(here.decays) or not all(map(_inside, here.decays, intervals)):
+                raise RefusedError(f"{line}.decay[{layer}]", "does not hold all that the decay may be")
+
+    def _state(self, state: Mapping[str, NDArray[np.float64]], radius: float) -> dict[str, Rows]:
+        result = {}
+        for name, (rows, columns) in self.shapes.items():
+            entries = exact_vector(state[name])
+            if name.startswith("ssm") and radius:
+                entries = [arb(float(number), radius) for number in state[name]]
+            result[name] = [entries[row * columns : (row + 1) * columns] for row in range(rows)]
+        return result
+
+
+def check(
+    certificate: Certificate,
+    weights: Weights,
+    *,
+    sha256: str,
+    config: Mapping[str, Any],
+    visited: Sequence[tuple[int, int, int]],
+    bits: int = 128,
+    processes: int = 1,
+) -> None:
+    """Verify a certificate: its head, every pair, its counts and its seal, in this order.
+
+    Args:
+        certificate: what is claimed.
+        weights: the state dict of the run.
+        sha256: the hash of its weights file.
+        config: its configuration, as JSON.
+        visited: sequence, position and token of every pair that its settings stand for, in order.
+        bits: the precision.
+        processes: how many work in parallel.
+
+    Raises:
+        RefusedError: naming the first line that fails.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from analysis.certify import certify
+        >>> from analysis.check_certificate import visited_pairs
+        >>> from automata.tasks.registry import make_task
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import Run, initial_model
+        >>> config, task = recipe("parity", "mamba2", d_model=4, head_size=4, d_state=2), make_task("parity")
+        >>> run = Run(Path("runs/explicit"), config, initial_model(config, task), task, [])
+        >>> certificate = certify(run, states=2, sequences=2, length=4)
+        >>> check(
+        ...     certificate,
+        ...     {name: tensor.numpy() for name, tensor in run.model.state_dict().items()},
+        ...     sha256=certificate.run["weights_sha256"],
+        ...     config=config.as_json(),
+        ...     visited=visited_pairs(task, certificate.settings),
+        ... )
+    """
+    check_run(certificate, STATEMENTS, sha256=sha256, config=config, bits=bits)
+    _check_places(certificate, visited)
+    pairs = certificate.pairs
+    jobs = [(pair, _others(pair, pairs, number), f"pairs[{number}]") for number, pair in enumerate(pairs)]
+    arguments = (dict(weights), config["sizes"], bits)
+    check_each(Checker, arguments, Checker.check_pair, jobs, processes=processes, unit="pair", at_once=8)
+    for name, count in summarise(pairs).items():
+        if certificate.summary.get(name) != count:
+            raise RefusedError(f"summary.{name}", f"is not what the pairs show, {count}")
+    check_seal(certificate)
+
+
+def _check_places(certificate: Certificate, visited: Sequence[tuple[int, int, int]]) -> None:
+    if len(certificate.pairs) != len(visited):
+        raise RefusedError(
+            "pairs", f"are {len(certificate.pairs)}, where the settings stand for {len(visited)}"
+        )
+    for number, (pair, place) in enumerate(zip(certificate.pairs, visited, strict=True)):
+        for name, found, expected in zip(
+            ("sequence", "position", "token"), (pair.sequence, pair.position, pair.token), place, strict=True
+        ):
+            if found != expected:
+                raise RefusedError(f"pairs[{number}].{name}", f"is not {expected}, as the settings have it")
+
+
+def _others(pair: Pair | ControlPair, pairs: list[Any], number: int) -> list[Pair]:
+    if not isinstance(pair, Pair) or pair.elsewhere is None:
+        return []
+    if pair.elsewhere.pair >= len(pairs):
+        raise RefusedError(f"pairs[{number}].elsewhere.pair", "is not the number of a pair")
+    return [pairs[pair.elsewhere.pair]]
+
+
+def _inside(number: arb, interval: Interval) -> bool:
+    return bool(number >= interval[0] and number <= interval[1])

@@ -1,0 +1,249 @@
+"""The certificate of Theorem 1 as a JSON document: what it holds, exactly, and what it says of itself.
+
+Reading one checks its form only; whether it is true is for `analysis.certificates.theorem1.checker`.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import (
+    NonNegativeInt,
+    PositiveInt,
+)
+
+from analysis.certificates.parts import Document, Interval, Number, Numbers, Part, RefusedError, read_part
+
+FORMAT = "implicit-ssm certificate of Theorem 1, version 1"
+
+STATEMENTS = {
+    "meaning": (
+        "The float32 weights are taken as the real numbers that they are, and every operation of the model "
+        "as the exact one on real numbers. h is the SSM state; the convolution window is held fixed."
+    ),
+    "existence": (
+        "For every state of the box (h within state_radius of the state in the maximum norm; a point has "
+        "none), the self-map has exactly one fixed point within radius of latent (maximum norm), and it "
+        "lies within error of latent."
+    ),
+    "invertibility": (
+        "On that ball and box, the smallest singular value of I − ∂zΦ is at least singular_value."
+    ),
+    "contraction": (
+        "Every product of power matrices (1 − τ) I + τ ∂zΦ taken there has a row-sum norm of at most norm <"
+        " 1: in a suitable norm each damped step contracts by norm^(1/power)."
+    ),
+    "non_diagonal": (
+        "At the fixed point the entry (row, column) of ∂h'/∂h, not on the diagonal, lies in the interval of"
+        " entries, one a layer, which excludes zero."
+    ),
+    "non_linear": ("The same entry, with the h of another pair in place of h, lies in a disjoint interval."),
+    "working_distance": (
+        "The latent that the model computes in its own precision and tolerance, from the state rounded to "
+        "it, is within working_distance of the exact fixed point (maximum norm)."
+    ),
+    "explicit": (
+        "h' = decay ⊙ h + drive with decay (one number a head, in its interval) and drive independent of h,"
+        " for every real h: off the diagonal ∂h'/∂h is exactly zero, and each entry is the same at all h."
+    ),
+}
+
+
+class Contraction(Part):
+    """Products of ``power`` damped steps have a row-sum norm of at most ``norm``.
+
+    Example:
+        >>> Contraction(power=2, norm=0.25).factor
+        0.5
+    """
+
+    power: PositiveInt
+    norm: Number
+
+    @property
+    def factor(self) -> float:
+        """The contraction of one step, rounded: for reading only."""
+        return float(self.norm ** (1 / self.power))
+
+
+class Claim(Part):
+    """What is proved at a state: see `STATEMENTS`.
+
+    Example:
+        >>> import numpy as np
+        >>> claim = Claim(
+        ...     latent=np.zeros(1),
+        ...     radius=0.5,
+        ...     error=0.25,
+        ...     singular_value=1.0,
+        ...     contraction=None,
+        ...     entries=[(1.0, 2.0)],
+        ... )
+        >>> claim.model_dump(mode="json")["error"]
+        '0x1.0000000000000p-2'
+    """
+
+    latent: Numbers
+    radius: Number
+    error: Number
+    singular_value: Number
+    contraction: Contraction | None
+    entries: list[Interval]
+
+
+def differ(here: Claim, there: Claim) -> bool:
+    """Return whether, in every layer, the entry lies in disjoint intervals.
+
+    Example:
+        >>> import numpy as np
+        >>> numbers = {"latent": np.zeros(1), "radius": 0.5, "error": 0.1, "singular_value": 1.0}
+        >>> first = Claim(**numbers, contraction=None, entries=[(0.0, 1.0)])
+        >>> second = Claim(**numbers, contraction=None, entries=[(1.5, 2.0)])
+        >>> differ(first, second), differ(first, first)
+        (True, False)
+    """
+    return all(
+        ours[1] < theirs[0] or theirs[1] < ours[0]
+        for ours, theirs in zip(here.entries, there.entries, strict=True)
+    )
+
+
+class Elsewhere(Claim):
+    """The same with the h of another pair, by its number.
+
+    Example:
+        >>> sorted(set(Elsewhere.model_fields) - set(Claim.model_fields))
+        ['pair']
+    """
+
+    pair: NonNegativeInt
+
+
+class Range(Claim):
+    """The same for all h of a box.
+
+    Example:
+        >>> sorted(set(Range.model_fields) - set(Claim.model_fields))
+        ['state_radius']
+    """
+
+    state_radius: Number
+
+
+class Pair(Part):
+    """A visited state and the token read there, of an implicit model; None where nothing is proved.
+
+    Example:
+        >>> Pair.model_fields["point"].annotation
+        analysis.certificates.theorem1.document.Claim | None
+    """
+
+    sequence: NonNegativeInt
+    position: NonNegativeInt
+    token: NonNegativeInt
+    state: dict[str, Numbers]
+    places: list[tuple[NonNegativeInt, NonNegativeInt]]
+    point: Claim | None
+    elsewhere: Elsewhere | None
+    range: Range | None
+    working_latent: Numbers | None
+    working_distance: Number | None
+    reasons: list[str]
+
+    @property
+    def non_diagonal(self) -> bool:
+        """Whether, in every layer, an entry off the diagonal excludes zero."""
+        return self.point is not None and all(
+            row != column and (lower > 0 or upper < 0)
+            for (row, column), (lower, upper) in zip(self.places, self.point.entries, strict=True)
+        )
+
+    @property
+    def non_linear(self) -> bool:
+        """Whether, in every layer, the entry lies in disjoint intervals at the two states."""
+        if self.point is None or self.elsewhere is None:
+            return False
+        return differ(self.point, self.elsewhere)
+
+
+class ControlPair(Part):
+    """A visited state and token of an explicit model; per layer the decay of every head.
+
+    Example:
+        >>> pair = ControlPair(sequence=0, position=1, token=0, state={}, decay=[[(0.5, 0.75)]])
+        >>> pair.model_dump(mode="json")["decay"]
+        [[['0x1.0000000000000p-1', '0x1.8000000000000p-1']]]
+    """
+
+    sequence: NonNegativeInt
+    position: NonNegativeInt
+    token: NonNegativeInt
+    state: dict[str, Numbers]
+    decay: list[list[Interval]] | None
+
+
+class Certificate(Document):
+    """The whole document.
+
+    Example:
+        >>> Certificate.model_fields["format"].annotation
+        typing.Literal['implicit-ssm certificate of Theorem 1, version 1']
+    """
+
+    format: Literal["implicit-ssm certificate of Theorem 1, version 1"]
+    settings: dict[str, int]
+    pairs: list[Pair | ControlPair]
+    summary: dict[str, int]
+
+
+def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
+    """Return how many pairs each statement is proved of.
+
+    Example:
+        >>> summarise([ControlPair(sequence=0, position=1, token=0, state={}, decay=None)])
+        {'pairs': 1, 'explicit': 0}
+    """
+    if any(isinstance(pair, ControlPair) for pair in pairs):
+        return {
+            "pairs": len(pairs),
+            "explicit": sum(getattr(pair, "decay", None) is not None for pair in pairs),
+        }
+    implicit = [pair for pair in pairs if isinstance(pair, Pair)]
+    points = [pair.point for pair in implicit if pair.point is not None]
+    return {
+        "pairs": len(implicit),
+        "existence": len(points),
+        "invertibility": sum(point.singular_value > 0 for point in points),
+        "contraction": sum(point.contraction is not None for point in points),
+        "non_diagonal": sum(pair.non_diagonal for pair in implicit),
+        "non_linear": sum(pair.non_linear for pair in implicit),
+        "range": sum(pair.range is not None for pair in implicit),
+    }
+
+
+def parse_certificate(content: Any) -> Certificate:
+    """Return the certificate that JSON holds.
+
+    Raises:
+        RefusedError: naming the first line that does not have its form.
+
+    Example:
+        >>> parse_certificate([])
+        Traceback (most recent call last):
+        analysis.certificates.parts.RefusedError: file: is not a JSON object
+    """
+    if not isinstance(content, dict):
+        raise RefusedError("file", "is not a JSON object")
+    kind = ControlPair if _is_control(content) else Pair
+    try:
+        pairs = [
+            read_part(kind, pair, f"pairs[{number}]")
+            for number, pair in enumerate(content.get("pairs") or [])
+        ]
+        return read_part(Certificate, {**content, "pairs": pairs}, "")
+    except TypeError as fault:
+        raise RefusedError("pairs", f"is not a list ({fault})") from None
+
+
+def _is_control(content: dict[str, Any]) -> bool:
+    config = content.get("config")
+    return isinstance(config, dict) and config.get("model") == "mamba2"

@@ -1,0 +1,170 @@
+"""From visited pairs to proved claims: where the balls are put, how large, and what is tried when one fails.
+
+Choosing is floating point and heuristic; every claim is then proved by `theory.rigorous.enclosure`, over a
+region that is larger than the one claimed by `MARGIN`. That leaves a checker with another formulation, whose
+enclosures over wide balls may be a little wider, room to confirm it.
+"""
+
+import numpy as np
+
+from analysis.certificates.theorem1.document import Claim, Contraction
+from analysis.certificates.theorem1.sites import Sites
+from theory.rigorous.balls.ball import Array
+from theory.rigorous.enclosure import Enclosures, enclose, newton_step_bound
+
+MARGIN = 1.5
+POINT_RADII = (2.0**-28, 2.0**-36)
+"""Radii tried at a point, before the least that the residual allows: wide enough to mean something, small
+enough for sharp enclosures of J."""
+RANGE_EXPONENTS = (2, 48)
+"""Boxes of states have radii 2⁻², 2⁻³, …, 2⁻⁴⁸, found by bisection."""
+
+
+def prove_points(sites: Sites) -> list[Claim | None]:
+    """Prove what can be proved at single states: with the largest radius that proves it all, or some of it.
+
+    Returns:
+        One claim a position, None where there is none.
+
+    Example:
+        >>> import torch
+        >>> from analysis.certificates.theorem1.sites import visited_sites
+        >>> from analysis.framework.visited_states import in_double_precision
+        >>> from analysis.framework.visited_states import visited_states
+        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+        >>> _ = torch.manual_seed(0)
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> model = ImplicitMamba2(config)
+        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
+        >>> [claim.error < claim.radius for claim in prove_points(visited_sites(model, visited))]
+        [True, True]
+    """
+    claims: list[Claim | None] = [None] * len(sites)
+    for radius in (*POINT_RADII, None):
+        missing = np.array([i for i, claim in enumerate(claims) if not _is_complete(claim)], dtype=np.int64)
+        if not len(missing):
+            break
+        here, point = sites[missing], np.zeros(len(missing))
+        radii = _latent_radii(here, point) if radius is None else np.full(len(missing), radius)
+        for index, claim in zip(missing, prove(here, radii, point), strict=True):
+            claims[index] = claim or claims[index]
+    return claims
+
+
+def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
+    """Prove the same over boxes of states that are as large as bisection finds.
+
+    A box counts if the fixed point exists, is unique and attracting, and no entry's interval holds zero. In a
+    box the ball of latents is as small as the box allows, so that derivatives are enclosed sharply.
+
+    Returns:
+        One claim a position, None where there is none, and the radii of the boxes.
+
+    Example:
+        >>> import torch
+        >>> from analysis.certificates.theorem1.sites import visited_sites
+        >>> from analysis.framework.visited_states import in_double_precision
+        >>> from analysis.framework.visited_states import visited_states
+        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+        >>> _ = torch.manual_seed(0)
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> model = ImplicitMamba2(config)
+        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
+        >>> claims, radii = prove_ranges(visited_sites(model, visited))
+        >>> [claim is not None for claim in claims], bool((radii > 0).all())
+        ([True, True], True)
+    """
+    smallest = np.full(len(sites), RANGE_EXPONENTS[0] - 1)  # too large a box, by assumption
+    largest = np.full(len(sites), RANGE_EXPONENTS[1] + 1)
+    claims: list[Claim | None] = [None] * len(sites)
+    while (largest - smallest > 1).any():
+        exponents = (smallest + largest) // 2
+        open_ones = np.flatnonzero(largest - smallest > 1)
+        radii = 2.0 ** -exponents[open_ones].astype(np.float64)
+        here = sites[open_ones]
+        for index, claim in zip(open_ones, prove(here, _latent_radii(here, radii), radii), strict=True):
+            if _is_complete(claim):
+                claims[index], largest[index] = claim, exponents[index]
+            else:
+                smallest[index] = exponents[index]
+    return claims, 2.0 ** -largest.astype(np.float64)
+
+
+def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claim | None]:
+    """Prove A1 to A4 for given balls of latents and boxes of states.
+
+    Args:
+        sites: T positions.
+        radii: of the balls that are claimed, ``[T]``.
+        state_radii: of the boxes that are claimed, ``[T]``.
+
+    Returns:
+        One claim a position, None where existence is not proved.
+
+    Example:
+        No ball of radius 1 holds a region where the Newton map is known to contract.
+
+        >>> import torch
+        >>> from analysis.certificates.theorem1.sites import visited_sites
+        >>> from analysis.framework.visited_states import in_double_precision
+        >>> from analysis.framework.visited_states import visited_states
+        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+        >>> _ = torch.manual_seed(0)
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> model = ImplicitMamba2(config)
+        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
+        >>> prove(visited_sites(model, visited), np.ones(2), np.zeros(2))
+        [None, None]
+    """
+    claims: list[Claim | None] = []
+    for part in sites.chunks():
+        here = sites[part]
+        proved = enclose(
+            here.transitions(),
+            here.boxes(MARGIN * state_radii[part]),
+            here.latents,
+            MARGIN * radii[part],
+            here.places,
+        )
+        claims += [
+            _claim(proved, index, here.latents[index], radius) for index, radius in enumerate(radii[part])
+        ]
+    return claims
+
+
+def _is_complete(claim: Claim | None) -> bool:
+    """Whether existence, invertibility and contraction are proved, and no entry's interval holds zero."""
+    return (
+        claim is not None
+        and claim.contraction is not None
+        and all(lower > 0 or upper < 0 for lower, upper in claim.entries)
+    )
+
+
+def _latent_radii(sites: Sites, state_radii: Array) -> Array:
+    """Twice as far as a Newton step leads from the latent, for any state of the box."""
+    bounds = [
+        newton_step_bound(here.transitions(), here.boxes(MARGIN * state_radii[part]), here.latents)
+        for part in sites.chunks()
+        for here in [sites[part]]
+    ]
+    return 2 * np.nan_to_num(np.concatenate(bounds), nan=1.0, posinf=1.0)
+
+
+def _claim(proved: Enclosures, index: int, latent: Array, radius: float) -> Claim | None:
+    if not (proved.exists[index] and proved.error[index] <= radius):
+        return None
+    contraction = None
+    if proved.contracts[index]:
+        contraction = Contraction(power=int(proved.power[index]), norm=float(proved.power_norm[index]))
+    intervals = [(float(ball.lower[index]), float(ball.upper[index])) for ball in proved.entries]
+    if not np.isfinite(intervals).all():
+        return None
+    return Claim(
+        latent=latent,
+        radius=float(radius),
+        error=float(proved.error[index]),
+        singular_value=float(proved.singular_value[index]),
+        contraction=contraction,
+        entries=intervals,
+    )

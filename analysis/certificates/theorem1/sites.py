@@ -1,0 +1,212 @@
+"""Where something is to be proved about a run: visited pairs, their approximate fixed points, companions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from analysis.framework.visited_states import TIGHT_RTOL, VisitedState, in_double_precision
+from implicit.enclosed.mamba2 import EnclosedMamba2
+from implicit.fixed_point import Stopping
+from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.interface import SequenceModel
+from theory.jacobian.coupling_entries import coupling_entries
+from theory.rigorous.balls.ball import Array, Ball
+from theory.rigorous.enclosure import Entries, approximate_slopes, refine
+
+CHUNK = 2**22
+"""The most float64 entries of one array of derivatives."""
+MAX_COMPANIONS = 3
+"""How many other values of h are tried until one has a fixed point beside the window that is kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """Positions at which something is to be proved.
+
+    Attributes:
+        model: the model.
+        tokens: ``[T]``.
+        state: the states, each entry ``[T, …]``.
+        latents: approximate fixed points, ``[T, d]``.
+        places: per layer the entry of ∂h'/∂h.
+
+    Example:
+        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2Config
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> model = ImplicitMamba2(config)
+        >>> state = {name: entry.numpy() for name, entry in model.init_state(1).items()}
+        >>> place = (np.array([0]), np.array([1]))
+        >>> sites = Sites(model, np.array([1]), state, np.zeros((1, 4)), [place])
+        >>> len(sites), sites.boxes(np.array([0.5]))["ssm.0"].radius.max()
+        (1, np.float64(0.5))
+    """
+
+    model: SequenceModel
+    tokens: NDArray[np.int64]
+    state: Mapping[str, Array]
+    latents: Array
+    places: Sequence[Entries]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __getitem__(self, chosen: NDArray[np.int64] | slice) -> "Sites":
+        return Sites(
+            self.model,
+            self.tokens[chosen],
+            {name: entry[chosen] for name, entry in self.state.items()},
+            self.latents[chosen],
+            [(rows[chosen], columns[chosen]) for rows, columns in self.places],
+        )
+
+    def transitions(self) -> EnclosedMamba2:
+        """Return (Φ, G) at these positions."""
+        return EnclosedMamba2(self.model, torch.from_numpy(self.tokens))
+
+    def boxes(self, radius: Array) -> dict[str, Ball]:
+        """Return the states with h widened by a radius at each position."""
+        return {
+            name: Ball.around(entry, _column(radius if name.startswith("ssm") else 0 * radius, entry.ndim))
+            for name, entry in self.state.items()
+        }
+
+    def chunks(self) -> list[slice]:
+        """Return slices that keep derivatives within `CHUNK` entries."""
+        widest = max(cell.d_inner + cell.channels + cell.heads for cell in self.transitions().cells)
+        count = max(1, CHUNK // (widest * (self.latents.shape[1] + len(self.places))))
+        return [slice(start, start + count) for start in range(0, len(self), count)]
+
+
+@dataclass(frozen=True, eq=False)
+class Companions:
+    """For each position another visited h, put beside the window of this one.
+
+    Attributes:
+        pairs: the number of the position that h is taken from, ``[T]``.
+        sites: the states made so.
+
+    Example:
+        `companions` makes them.
+    """
+
+    pairs: NDArray[np.int64]
+    sites: Sites
+
+
+def visited_sites(model: ImplicitMamba2, visited: Sequence[VisitedState]) -> Sites:
+    """Return the visited pairs with their fixed points and a large coupling entry of each.
+
+    Args:
+        model: in its working precision.
+        visited: the pairs.
+
+    Example:
+        >>> from analysis.framework.visited_states import visited_states
+        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+        >>> _ = torch.manual_seed(0)
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> model = ImplicitMamba2(config)
+        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
+        >>> sites = visited_sites(model, visited)
+        >>> rows, columns = sites.places[0]
+        >>> sites.latents.shape, bool((rows != columns).all())
+        ((2, 4), True)
+    """
+    names = visited[0].state
+    tokens = np.array([pair.token for pair in visited])
+    state = {name: np.stack([pair.state[name].numpy() for pair in visited]) for name in names}
+    latents = _fixed_points(model, tokens, state)
+    enclosed = EnclosedMamba2(model, torch.from_numpy(tokens))
+    _, slopes = approximate_slopes(enclosed, _exact(state), latents)
+    places = coupling_entries(
+        in_double_precision(model).transitions(torch.from_numpy(tokens)),
+        _tensors(state),
+        torch.from_numpy(latents),
+        torch.from_numpy(slopes),
+    )
+    return Sites(model, tokens, state, latents, [(row.numpy(), column.numpy()) for row, column in places])
+
+
+def companions(sites: Sites, attempt: int) -> Companions:
+    """Return companions: the farthest h of the same token, and in later attempts nearer ones.
+
+    Args:
+        sites: all positions, among which companions are chosen.
+        attempt: from 0; the distance falls by half of the candidates from one to the next.
+
+    Example:
+        With one pair a token, its companion can only be itself.
+
+        >>> from analysis.framework.visited_states import visited_states
+        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+        >>> _ = torch.manual_seed(0)
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> model = ImplicitMamba2(config)
+        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
+        >>> companions(visited_sites(model, visited), attempt=0).pairs
+        array([0, 1])
+    """
+    vectors = np.concatenate(
+        [entry.reshape(len(sites), -1) for name, entry in sites.state.items() if name.startswith("ssm")],
+        axis=1,
+    )
+    pairs = np.arange(len(sites))
+    for position, token in enumerate(sites.tokens):
+        others = np.flatnonzero(sites.tokens == token)
+        distances = np.square(vectors[others] - vectors[position]).sum(1)
+        order = others[np.argsort(-distances)]
+        pairs[position] = order[(len(order) - 1) * (2**attempt - 1) // 2**attempt]
+    state = {name: entry[pairs] if name.startswith("ssm") else entry for name, entry in sites.state.items()}
+    latents = _fixed_points(sites.model, sites.tokens, state)
+    return Companions(pairs, Sites(sites.model, sites.tokens, state, latents, sites.places))
+
+
+@torch.no_grad()
+def working_latents(model: ImplicitMamba2, sites: Sites) -> Array:
+    """Return the latents that the model finds as it is used: its own precision, tolerance and limit.
+
+    Example:
+        >>> from analysis.framework.visited_states import visited_states
+        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+        >>> _ = torch.manual_seed(0)
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> model = ImplicitMamba2(config)
+        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
+        >>> sites = visited_sites(model, visited)
+        >>> bool(np.abs(working_latents(model, sites) - sites.latents).max() < 0.1)
+        True
+    """
+    dtype = model.embedding.weight.dtype
+    state = {name: torch.from_numpy(entry).to(dtype) for name, entry in sites.state.items()}
+    tokens = torch.from_numpy(sites.tokens)[:, None]
+    return model.solve(tokens, mode="sequential", state=state).latents[:, 0].double().numpy()
+
+
+@torch.no_grad()
+def _fixed_points(model: SequenceModel, tokens: NDArray[np.int64], state: dict[str, Array]) -> Array:
+    """Fixed points by iteration in float64 and Newton steps; the last iterate where there is none."""
+    assert isinstance(model, ImplicitMamba2)
+    precise = in_double_precision(model)
+    assert isinstance(precise, ImplicitMamba2)
+    stopping = Stopping(rtol=TIGHT_RTOL, max_iterations=model.config.max_iterations)
+    where = torch.from_numpy(tokens)
+    solution = precise.solve(where[:, None], mode="sequential", state=_tensors(state), stopping=stopping)
+    latents = np.nan_to_num(solution.latents[:, 0].numpy(), posinf=0.0, neginf=0.0)
+    return refine(EnclosedMamba2(model, where), _exact(state), latents)
+
+
+def _exact(state: dict[str, Array]) -> dict[str, Ball]:
+    return {name: Ball.exact(entry) for name, entry in state.items()}
+
+
+def _tensors(state: dict[str, Array]) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(entry) for name, entry in state.items()}
+
+
+def _column(radius: Array, dimensions: int) -> Array:
+    """A radius a position in the shape of an entry of the state."""
+    return radius.reshape(-1, *(1,) * (dimensions - 1))

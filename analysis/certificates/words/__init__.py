@@ -1,0 +1,1 @@
+"""Certificates of all words up to a length."""

@@ -1,0 +1,226 @@
+"""States of a recurrent model told apart by what the model answers afterwards, not by where they lie.
+
+The states after two words are equivalent (Myhill and Nerode) if every suffix gets the same answers after
+both. Of all suffixes a few are asked: the rows of an observation table (Angluin 1987). What two states answer
+differently proves them different; what they answer alike proves nothing, and is why automata made from rows
+are checked afterwards.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from implicit.fixed_point import Stopping
+from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.interface import SequenceModel
+from theory import State
+
+IntArray = NDArray[np.int64]
+Suffix = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """A model that is read token by token, in batches, and answers with its most probable class.
+
+    Attributes:
+        model: under the interface of `SequenceModel`, in any dtype.
+        stopping: of the fixed points, for implicit models.
+        batch_size: states that are advanced together; implicit models wait for the slowest of them.
+
+    Example:
+        >>> from implicit.models.baselines import LSTM
+        >>> from implicit.models.baselines.lstm import LSTMConfig
+        >>> reader = Reader(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
+        >>> states, answers = reader.walk(torch.tensor([[0, 1, 1], [1, 0, 1]]))
+        >>> len(states), answers.shape, reader.counts["tokens"]
+        (4, (2, 3), 6)
+    """
+
+    model: SequenceModel
+    stopping: Stopping = field(default_factory=lambda: Stopping(rtol=1e-3, max_iterations=200))
+    batch_size: int = 1024
+    counts: dict[str, int] = field(default_factory=lambda: {"tokens": 0, "unconverged": 0})
+    """How many tokens were read so far, and at how many of them the model had no fixed point."""
+
+    @torch.no_grad()
+    def read(self, state: State, tokens: Tensor) -> tuple[State, IntArray]:
+        """Read a token in each of several states; return the states after them and the answers, ``[batch]``.
+
+        Args:
+            state: with a leading batch axis.
+            tokens: int64, ``[batch]``.
+        """
+        following, answers = [], []
+        for first in range(0, len(tokens), self.batch_size):
+            rows = slice(first, first + self.batch_size)
+            after, logits = self._step({name: part[rows] for name, part in state.items()}, tokens[rows])
+            following.append(after)
+            answers.append(logits.argmax(dim=-1).numpy())
+        self.counts["tokens"] += len(tokens)
+        return join(following), np.concatenate(answers)
+
+    @torch.no_grad()
+    def walk(self, tokens: Tensor) -> tuple[list[State], IntArray]:
+        """Read sequences ``[batch, length]``; return the states, one more than tokens, and the answers."""
+        states, answers = [self.model.init_state(len(tokens))], []
+        for token in tokens.T:
+            state, answer = self.read(states[-1], token)
+            states.append(state)
+            answers.append(answer)
+        return states, np.stack(answers, axis=1)
+
+    @torch.no_grad()
+    def answers(self, tokens: Tensor) -> IntArray:
+        """Return the answers to sequences ``[batch, length]`` without keeping the states."""
+        state, answers = self.model.init_state(len(tokens)), []
+        for token in tokens.T:
+            state, answer = self.read(state, token)
+            answers.append(answer)
+        return np.stack(answers, axis=1)
+
+    def _step(self, state: State, tokens: Tensor) -> tuple[State, Tensor]:
+        if not isinstance(self.model, ImplicitMamba2):
+            return self.model.step(state, tokens)
+        solution = self.model.solve(tokens[:, None], "sequential", state=state, stopping=self.stopping)
+        self.counts["unconverged"] += int((~solution.converged).sum())
+        return solution.state, solution.logits[:, 0]
+
+
+def join(states: Sequence[State]) -> State:
+    """Return batches of states as one batch.
+
+    Example:
+        >>> join([{"h": torch.zeros(2, 3)}, {"h": torch.ones(1, 3)}])["h"].shape
+        torch.Size([3, 3])
+    """
+    return {name: torch.cat([state[name] for state in states]) for name in states[0]}
+
+
+class ObservationTable:
+    """The answers of a model to suffixes, for a growing list of its states.
+
+    Columns are suffixes; an entry is the answer to the last token of the suffix. States with equal rows are
+    in one class. Classes are numbered as they first appear, and numbered anew when a suffix is added.
+
+    Args:
+        reader: of the model.
+        tokens: the size of the vocabulary; the first suffixes are the single tokens.
+
+    Source:
+        Angluin 1987, "Learning regular sets from queries and counterexamples".
+
+    Example:
+        A running sum modulo 3 that tells only whether it is 0: one more token tells all states apart.
+
+        >>> from analysis.extraction.machine_model import MachineModel
+        >>> from automata.machines.mealy import MealyMachine
+        >>> sums = [[0, 1], [1, 2], [2, 0]]
+        >>> model = MachineModel(MealyMachine(sums, [[0, 1], [1, 1], [1, 0]]))
+        >>> table = ObservationTable(Reader(model), tokens=2)
+        >>> states, _ = table.reader.walk(torch.tensor([[0, 1, 1, 1]]))
+        >>> table.add(join(states)).tolist()
+        [0, 0, 1, 2, 0]
+
+        The classes of sums 1 and 2 differ in what they answer to the token 1.
+
+        >>> table.differing_suffixes(1, 2), table.answer_of(1, (1,)), table.answer_of(2, (1,))
+        ([(1,)], 1, 0)
+    """
+
+    def __init__(self, reader: Reader, tokens: int) -> None:
+        self.reader = reader
+        self.tokens = tokens
+        self.suffixes: list[Suffix] = [(token,) for token in range(tokens)]
+        self._states: list[State] = []
+        self._rows = np.zeros((0, tokens), dtype=np.int64)
+        self._classes: dict[bytes, int] = {}
+        self._members: list[list[int]] = []
+        self._class_of: list[int] = []
+
+    def __len__(self) -> int:
+        """Return the number of states."""
+        return len(self._class_of)
+
+    @property
+    def class_count(self) -> int:
+        """The number of classes."""
+        return len(self._members)
+
+    @property
+    def class_of(self) -> IntArray:
+        """The class of every state, in the order in which they were added."""
+        return np.array(self._class_of, dtype=np.int64)
+
+    def members(self, number: int) -> list[int]:
+        """Return the states of a class."""
+        return self._members[number]
+
+    def answer_of(self, number: int, suffix: Suffix) -> int:
+        """Return what the states of a class answer to the last token of a suffix that was asked."""
+        return int(self._rows[self._members[number][0], self.suffixes.index(suffix)])
+
+    def state(self, numbers: Sequence[int]) -> State:
+        """Return states by number, as a batch."""
+        whole = self._joined()
+        return {name: part[list(numbers)] for name, part in whole.items()}
+
+    def add(self, state: State) -> IntArray:
+        """Ask all suffixes in further states, a batch; return their classes."""
+        rows = self._ask(state, self.suffixes)
+        self._states.append(state)
+        self._rows = np.concatenate([self._rows, rows])
+        return np.array([self._classify(row) for row in rows], dtype=np.int64)
+
+    def refine(self, suffix: Suffix) -> None:
+        """Ask one more suffix in every state; number the classes anew."""
+        self.suffixes.append(suffix)
+        self._rows = np.concatenate([self._rows, self._ask(self._joined(), [suffix])], axis=1)
+        self._classes, self._members, self._class_of = {}, [], []
+        for row in self._rows:
+            self._classify(row)
+
+    def differing_suffixes(self, first: int, second: int) -> list[Suffix]:
+        """Return the suffixes that two classes answer differently, shortest first."""
+        one, other = (self._rows[self._members[number][0]] for number in (first, second))
+        return sorted((self.suffixes[column] for column in np.flatnonzero(one != other)), key=len)
+
+    def vectors(self) -> Tensor:
+        """Return all states as vectors, ``[states, features]``, for drawing."""
+        return torch.cat([part.flatten(1).double() for part in self._joined().values()], dim=1)
+
+    def _joined(self) -> State:
+        if len(self._states) > 1:
+            self._states = [join(self._states)]
+        return self._states[0]
+
+    def _ask(self, state: State, suffixes: Sequence[Suffix]) -> IntArray:
+        count = len(next(iter(state.values())))
+        columns: dict[Suffix, IntArray] = {}
+        self._ask_below(state, (), set(suffixes), columns, count)
+        return np.stack([columns[suffix] for suffix in suffixes], axis=1)
+
+    def _ask_below(
+        self, state: State, read: Suffix, asked: set[Suffix], columns: dict[Suffix, IntArray], count: int
+    ) -> None:
+        """Walk the tree of suffixes depth first, so that only one state a level is held."""
+        for token in sorted({suffix[len(read)] for suffix in asked if _goes_on(read, suffix)}):
+            following, answers = self.reader.read(state, torch.full((count,), token))
+            columns[*read, token] = answers
+            self._ask_below(following, (*read, token), asked, columns, count)
+
+    def _classify(self, row: IntArray) -> int:
+        number = self._classes.setdefault(row.tobytes(), len(self._members))
+        if number == len(self._members):
+            self._members.append([])
+        self._members[number].append(len(self._class_of))
+        self._class_of.append(number)
+        return number
+
+
+def _goes_on(read: Suffix, suffix: Suffix) -> bool:
+    return len(suffix) > len(read) and suffix[: len(read)] == read

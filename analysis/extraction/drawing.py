@@ -1,0 +1,119 @@
+"""The figure of `analysis.extraction`: the automaton, the states behind it, and how long it holds."""
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.framework.figures import COLORS, GREY, RED, new_figure, styled
+from automata.drawing import draw_dfa
+from automata.machines.dfa import DFA
+from automata.machines.mealy import MealyMachine
+
+if TYPE_CHECKING:
+    from analysis.extraction.measurement import ExtractionAnalysis
+
+LARGEST_SHOWN = 24
+"""An automaton of more states is given in the JSON only."""
+
+
+def draw(found: "ExtractionAnalysis") -> Figure:
+    """Draw the automaton, if small, the visited states coloured by class, and the fidelity by position.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> from analysis.extraction.measurement import analyse
+        >>> figure = draw(analyse(load_run("parity"), sequences=8, length=8, fresh_words=4))
+        >>> [axes.get_title() for axes in figure.axes]
+        ['extracted automaton', 'visited states by class', 'fresh words']
+    """
+    with styled():
+        figure = new_figure(12, 4, f"{found.run.title}\n{_shortened(found.sentence)}")
+        if found.verdict != "equivalent":
+            for text in figure.texts:
+                text.set_color(RED)
+        automaton, states, positions = figure.subplots(1, 3)
+        _draw_automaton(automaton, found)
+        _draw_states(states, found)
+        _draw_positions(positions, found)
+        return figure
+
+
+def drawn_dfa(machine: MealyMachine) -> DFA:
+    """Return the transition graph of a machine as an automaton to draw, states by number.
+
+    Example:
+        >>> drawn_dfa(MealyMachine([[0, 1], [1, 0]], [[0, 1], [1, 0]])).states
+        ('0', '1')
+    """
+    return DFA.from_table(machine.table, machine.initial, states=[str(q) for q in range(machine.state_count)])
+
+
+def _draw_automaton(axes: Axes, found: "ExtractionAnalysis") -> None:
+    machine = found.extraction.machine
+    if machine is None or machine.state_count > LARGEST_SHOWN:
+        size = "too many" if machine is None else str(machine.state_count)
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, f"{size} states", ha="center", va="center", transform=axes.transAxes)
+    else:
+        answers: defaultdict[int, set[int]] = defaultdict(set)
+        for target, answer in zip(
+            machine.table.ravel().tolist(), machine.answers.ravel().tolist(), strict=True
+        ):
+            answers[target].add(answer)
+        names = found.task.state_names
+        labels: dict[object, str] = {
+            str(state): "/".join(names[answer] for answer in sorted(answers[state])[:3]) or "–"
+            for state in range(machine.state_count)
+        }
+        dfa = drawn_dfa(machine)
+        symbols = dict(zip(dfa.alphabet, found.task.token_names, strict=True))
+        transitions = {
+            state: {symbols[symbol]: target for symbol, target in row.items()}
+            for state, row in dfa.transitions.items()
+        }
+        draw_dfa(DFA(dfa.states, symbols.values(), transitions, dfa.initial, ()), axes, labels)
+    axes.set_title("extracted automaton")
+
+
+def _draw_states(axes: Axes, found: "ExtractionAnalysis") -> None:
+    """Project the visited states to their first two principal components."""
+    vectors, classes = found.extraction.vectors, found.extraction.visited_class
+    centred = vectors - vectors.mean(dim=0)
+    # The eigenvectors of the smaller of the two matrices of inner products are the cheaper way.
+    if centred.shape[0] < centred.shape[1]:
+        values, basis = torch.linalg.eigh(centred @ centred.T)
+        places = basis[:, -2:] * values[-2:].clamp_min(0).sqrt()
+    else:
+        values, basis = torch.linalg.eigh(centred.T @ centred)
+        places = centred @ basis[:, -2:]
+    reachable = classes < found.extraction.reachable
+    # a state of one number has one component only
+    first, second = (places.flip(dims=(1,)) if places.shape[1] > 1 else places.repeat(1, 2)).T.numpy()
+    colors = np.array(COLORS)[classes % len(COLORS)]
+    axes.scatter(first[reachable], second[reachable], s=6, c=colors[reachable].tolist(), linewidths=0)
+    if not reachable.all():
+        axes.scatter(first[~reachable], second[~reachable], s=10, c=GREY, marker="x", label="stray")
+        axes.legend(loc="best")
+    share = float(values[-2:].sum() / values.sum().clamp_min(torch.finfo(values.dtype).tiny))
+    axes.set(
+        title="visited states by class",
+        xlabel=f"first principal component ({share:.0%} of the variance in both)",
+        ylabel="second principal component",
+    )
+
+
+def _draw_positions(axes: Axes, found: "ExtractionAnalysis") -> None:
+    x = np.arange(1, found.agrees.shape[1] + 1)
+    axes.plot(x, found.correct.mean(axis=0), color=COLORS[1], linewidth=3, label="model right (accuracy)")
+    axes.plot(x, found.agrees.mean(axis=0), color=COLORS[0], label="model as its automaton (fidelity)")
+    axes.axvline(found.length, color=GREY, linestyle="--", linewidth=0.8, label="length of the sequences")
+    axes.set(title="fresh words", xlabel="position of the token", ylabel="share of words", ylim=(-0.02, 1.03))
+    axes.legend(loc="lower left")
+
+
+def _shortened(sentence: str, width: int = 150) -> str:
+    return sentence if len(sentence) <= width else f"{sentence[: width - 1]}…"

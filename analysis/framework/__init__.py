@@ -1,0 +1,1 @@
+"""What the analysis commands share."""

@@ -1,0 +1,217 @@
+"""Where an analysis writes and what stands in its JSON beside the numbers: run, settings, environment."""
+
+import hashlib
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+from matplotlib.figure import Figure
+
+from analysis.framework.figures import save_figure
+from automata.errors import InputError
+from implicit.models.interface import SequenceModel
+from implicit.runs.environment import describe_environment
+from implicit.runs.files import write_json
+from implicit.runs.loading import STORED_RUNS, Run
+
+
+@dataclass(frozen=True)
+class RunIdentity:
+    """Which run a result is about.
+
+    Attributes:
+        name: the name of its folder.
+        task: name of the task.
+        model: name of the model.
+        parameters: number of trained numbers.
+        training_length: tokens a sequence in training.
+        seed: of the training run.
+        weights_sha256: hash of the weights, that of ``model.safetensors`` in the run folder.
+
+    Example:
+        >>> identity = RunIdentity("parity", "parity", "lstm", 178, 32, 0, "0" * 64)
+        >>> identity.title
+        'lstm on parity, trained at length 32 with seed 0'
+    """
+
+    name: str
+    task: str
+    model: str
+    parameters: int
+    training_length: int
+    seed: int
+    weights_sha256: str
+
+    @classmethod
+    def of(cls, run: Run) -> "RunIdentity":
+        """Return the identity of a loaded run."""
+        return cls(
+            name=run.path.resolve().name,
+            task=run.config.task,
+            model=run.config.model,
+            parameters=run.model.parameter_count(),
+            training_length=run.config.length,
+            seed=run.config.seed,
+            weights_sha256=weights_sha256(run.model),
+        )
+
+    @property
+    def title(self) -> str:
+        """The run in the words of a figure's title."""
+        return f"{self.model} on {self.task}, trained at length {self.training_length} with seed {self.seed}"
+
+
+def weights_sha256(model: SequenceModel) -> str:
+    """Return the SHA-256 of a model's weights as a run folder stores them.
+
+    Example:
+        >>> import torch
+        >>> from implicit.models.baselines import LSTM
+        >>> from implicit.models.baselines.lstm import LSTMConfig
+        >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
+        >>> before = weights_sha256(model)
+        >>> with torch.no_grad():
+        ...     _ = model.head.bias.add_(1e-3)
+        >>> len(before), weights_sha256(model) == before
+        (64, False)
+    """
+    tensors = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
+    return hashlib.sha256(safetensors.torch.save(tensors, {})).hexdigest()
+
+
+def json_ready(value: Any) -> Any:
+    """Return a value as JSON takes it: arrays as lists, numbers that are not finite as None.
+
+    Example:
+        >>> json_ready({"radius": np.float64(0.5), "counts": np.array([1, 2]), "missing": math.nan})
+        {'radius': 0.5, 'counts': [1, 2], 'missing': None}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): json_ready(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        return json_ready(value.tolist())
+    if isinstance(value, np.generic):
+        return json_ready(value.item())
+    if isinstance(value, list | tuple):
+        return [json_ready(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def require_different_names(runs: Sequence[Run]) -> None:
+    """Refuse two runs whose folders have the same name, by which results tell them apart.
+
+    Raises:
+        InputError: naming it.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from automata.tasks.registry import make_task
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import Run, initial_model
+        >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
+        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> require_different_names([run, run])
+        Traceback (most recent call last):
+        automata.errors.InputError: run name lstm is given twice; rename one of the run folders
+    """
+    seen = set()
+    for run in runs:
+        name = run.path.resolve().name
+        if name in seen:
+            raise InputError(f"run name {name} is given twice; rename one of the run folders")
+        seen.add(name)
+
+
+def default_folder(run: Run, analysis: str) -> Path:
+    """Return where an analysis of a run writes unless told otherwise.
+
+    ``RUN/analysis/<analysis>``; for a run stored in the package ``out/<run>/<analysis>``.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> default_folder(load_run("parity"), "jacobian").as_posix()
+        'out/parity/jacobian'
+    """
+    if run.path.resolve().is_relative_to(STORED_RUNS.resolve()):
+        return Path("out") / run.path.name / analysis
+    return run.path / "analysis" / analysis
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse an output folder that cannot be made or written, before any work is done; nothing is written.
+
+    Raises:
+        InputError: if the folder, or the nearest folder above it that exists, cannot be written.
+
+    Example:
+        >>> check_writable(Path("/dev/null/figures"))
+        Traceback (most recent call last):
+        automata.errors.InputError: out is /dev/null/figures, but /dev/null is not a folder; give another path
+    """
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise InputError(f"out is {folder}, but {there} is not a folder; give another path")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"out is {folder}, but {there} may not be written; give another path")
+
+
+def write_analysis(
+    folder: Path,
+    name: str,
+    *,
+    runs: RunIdentity | tuple[RunIdentity, ...],
+    settings: Mapping[str, Any],
+    result: Mapping[str, Any],
+    seconds: float,
+    figure: Figure,
+) -> tuple[Path, Path, Path]:
+    """Write ``<name>.json``, ``<name>.png`` and ``<name>.pdf``.
+
+    Args:
+        folder: made if it does not exist.
+        name: of the analysis.
+        runs: the run, or the runs, that were analysed.
+        settings: everything that was chosen, the seed included.
+        result: the numbers.
+        seconds: how long the analysis took.
+        figure: the figure of these numbers.
+
+    Returns:
+        The three paths.
+
+    Raises:
+        OSError: if they cannot be written.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> identity = RunIdentity("parity", "parity", "lstm", 178, 32, 0, "0" * 64)
+        >>> numbers = {"settings": {"seed": 0}, "result": {"accuracy": 1.0}, "seconds": 0.1}
+        >>> with TemporaryDirectory() as folder:
+        ...     paths = write_analysis(
+        ...         Path(folder), "length", runs=identity, figure=Figure((1, 1)), **numbers
+        ...     )
+        ...     [path.name for path in paths]
+        ['length.json', 'length.png', 'length.pdf']
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    png, pdf = save_figure(figure, folder, name)
+    identities = (
+        {"run": asdict(runs)} if isinstance(runs, RunIdentity) else {"runs": [asdict(run) for run in runs]}
+    )
+    content = {
+        "analysis": name,
+        **identities,
+        "settings": settings,
+        "environment": describe_environment(),
+        "seconds": seconds,
+        "result": result,
+    }
+    write_json(folder / f"{name}.json", json_ready(content))
+    return folder / f"{name}.json", png, pdf

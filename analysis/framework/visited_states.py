@@ -1,0 +1,177 @@
+"""The states that a model visits on real sequences of its task, in float64."""
+
+import copy
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from automata.tasks.word_problem import WordProblem
+from implicit.fixed_point import Stopping
+from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.interface import SequenceModel
+from implicit.runs.loading import Run
+from implicit.training.streams import Stream, draw_batch
+from theory import State
+
+TIGHT_RTOL = 1e-10
+"""Relative tolerance of the fixed points on the way: far below that of training, reachable in float64."""
+
+
+@dataclass(frozen=True, eq=False)
+class VisitedState:
+    """A state that a sequence leads to, and the token that the sequence reads next.
+
+    Attributes:
+        sequence: number of the sequence.
+        position: of the token in the sequence, from 0: how many tokens were read before.
+        token: the token that is read in this state.
+        state: without a batch axis, float64.
+
+    Example:
+        >>> VisitedState(sequence=3, position=17, token=1, state={}).label
+        'token 1 at position 17 of sequence 3'
+    """
+
+    sequence: int
+    position: int
+    token: int
+    state: State
+
+    @property
+    def label(self) -> str:
+        """Where the state was visited, in words."""
+        return f"token {self.token} at position {self.position} of sequence {self.sequence}"
+
+
+def in_double_precision(model: SequenceModel) -> SequenceModel:
+    """Return a copy of the model with float64 weights, in evaluation mode.
+
+    Example:
+        >>> from implicit.models.baselines import LSTM
+        >>> from implicit.models.baselines.lstm import LSTMConfig
+        >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
+        >>> in_double_precision(model).head.weight.dtype, model.head.weight.dtype
+        (torch.float64, torch.float32)
+    """
+    return copy.deepcopy(model).double().eval()
+
+
+def as_implicit(run: Run) -> ImplicitMamba2:
+    """Return the model of a run as one with fixed points.
+
+    Raises:
+        InputError: if it has none.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import initial_model
+        >>> from automata.tasks.registry import make_task
+        >>> config, task = recipe("parity", "lstm"), make_task("parity")
+        >>> as_implicit(Run(Path("runs/lstm"), config, initial_model(config, task), task, []))
+        Traceback (most recent call last):
+        automata.errors.InputError: run lstm is a lstm, which has no fixed points; give the run of ...
+    """
+    if not isinstance(run.model, ImplicitMamba2):
+        raise InputError(
+            f"run {run.path.name} is a {run.config.model}, which has no fixed points; "
+            "give the run of an implicit model"
+        )
+    return run.model
+
+
+def sample_sequences(task: WordProblem, sequences: int, length: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Draw sequences of the test stream: tokens and the labels after each, int64 ``[sequences, length]``.
+
+    Example:
+        >>> from automata.tasks.registry import make_task
+        >>> tokens, labels = sample_sequences(make_task("parity"), sequences=3, length=5, seed=0)
+        >>> bool((tokens.cumsum(1) % 2 == labels).all())
+        True
+    """
+    return draw_batch(task, sequences, length, seed, Stream.TEST, 0)
+
+
+@torch.no_grad()
+def visited_states(model: SequenceModel, tokens: Tensor, count: int) -> tuple[VisitedState, ...]:
+    """Choose states that sequences visit, the same number for every token and spread over all positions.
+
+    A state is the one before its token is read. No two have the same history; the state before the first
+    token, which no token has changed yet, is left out unless sequences have one token only.
+
+    Args:
+        model: in float64, see `in_double_precision`.
+        tokens: ``[sequences, length]``.
+        count: how many states; fewer come back if fewer different ones were visited.
+
+    Example:
+        >>> from implicit.models.baselines import LSTM
+        >>> from implicit.models.baselines.lstm import LSTMConfig
+        >>> model = in_double_precision(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
+        >>> tokens = torch.tensor([[0, 1, 1, 0], [1, 0, 1, 1]])
+        >>> [(visited.position, visited.token) for visited in visited_states(model, tokens, 4)]
+        [(1, 0), (3, 0), (1, 1), (3, 1)]
+    """
+    chosen = choose_positions(tokens, count)
+    positions = {position for _, position in chosen}
+    states, state = {}, model.init_state(len(tokens))
+    for position in range(max(positions) + 1):
+        if position in positions:
+            states[position] = state
+        if position < max(positions):
+            state = _read(model, state, tokens[:, position])
+    return tuple(
+        VisitedState(
+            sequence,
+            position,
+            int(tokens[sequence, position]),
+            {name: entry[sequence].clone() for name, entry in states[position].items()},
+        )
+        for sequence, position in chosen
+    )
+
+
+def _read(model: SequenceModel, state: State, token: Tensor) -> State:
+    if isinstance(model, ImplicitMamba2):
+        # A token without a fixed point leads somewhere all the same; what is said of that state is theory's.
+        stopping = Stopping(rtol=TIGHT_RTOL, max_iterations=model.config.max_iterations)
+        return model.solve(token[:, None], mode="sequential", state=state, stopping=stopping).state
+    return model.step(state, token)[0]
+
+
+def choose_positions(tokens: Tensor, count: int) -> list[tuple[int, int]]:
+    """Choose (sequence, position) pairs: equally many for every token, none with another one's history.
+
+    Args:
+        tokens: ``[sequences, length]``.
+        count: how many; fewer come back if fewer histories are different.
+
+    Example:
+        >>> choose_positions(torch.tensor([[0, 1, 1, 0], [1, 0, 1, 1]]), 4)
+        [(1, 1), (0, 3), (0, 1), (1, 3)]
+    """
+    length = tokens.shape[1]
+    by_token: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    seen = set()
+    for position in range(min(1, length - 1), length):
+        for sequence, history in enumerate(tokens[:, : position + 1].tolist()):
+            if tuple(history) not in seen:
+                seen.add(tuple(history))
+                by_token[history[-1]].append((sequence, position))
+    chosen: list[tuple[int, int]] = []
+    for remaining, token in zip(range(len(by_token), 0, -1), sorted(by_token), strict=True):
+        share = -(-(count - len(chosen)) // remaining)  # what is left, in equal parts, rounded up
+        chosen += _spread(by_token[token], share)
+    return chosen
+
+
+def _spread(candidates: Sequence[tuple[int, int]], count: int) -> list[tuple[int, int]]:
+    """Take up to ``count`` candidates at even distances, the last one included."""
+    count = min(count, len(candidates))
+    places = np.linspace(len(candidates) - 1, 0, count).round().astype(int)[::-1]
+    return [candidates[place] for place in places]

@@ -1,0 +1,204 @@
+"""The figure of `analysis.jacobian`: one matrix, its blocks, its spectrum, and every measured state."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from torch import Tensor
+
+from analysis.framework.figures import COLORS, GREY, new_figure, styled
+from analysis.jacobian.block_structure import BlockStructure, StateJacobian
+from theory.fixed_point import ERROR_MARGIN
+
+if TYPE_CHECKING:
+    from analysis.jacobian.measurement import JacobianAnalysis, Spectrum
+
+PIXELS = 256
+"""Cells along a side of the heat map; a larger matrix is averaged down to them."""
+DECADES = 6
+"""Range of the colours: below the largest entry by more than this is drawn as the smallest."""
+
+
+def draw(found: "JacobianAnalysis") -> Figure:
+    """Draw what `analysis.jacobian.measurement.analyse` returned.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from analysis.jacobian.measurement import analyse
+        >>> from automata.tasks.registry import make_task
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import Run, initial_model
+        >>> config, task = recipe("parity", "mamba2", d_model=4, head_size=4, d_state=2), make_task("parity")
+        >>> run = Run(Path("runs/explicit"), config, initial_model(config, task), task, [])
+        >>> [axes.get_xlabel() for axes in draw(analyse(run, states=4, length=8)).axes[:2]]
+        ['state before the token', 'source']
+    """
+    with styled():
+        figure = new_figure(9.5, 8, f"{found.run.title}\n{found.sentence}")
+        heat, masses, spectrum, states = figure.subplots(2, 2).flat
+        if found.shown is None or found.blocks is None:
+            for axes in (heat, masses, spectrum):
+                _say(axes, "no visited state has a fixed point\nat which a Jacobian could be measured")
+        else:
+            draw_matrix(heat, found.shown, f"|∂s'/∂s| at {next(iter(found.spectra))}")
+            _draw_masses(masses, found.blocks)
+            draw_spectra(spectrum, found.spectra)
+        _draw_states(states, found)
+        return figure
+
+
+def draw_matrix(axes: Axes, jacobian: StateJacobian, title: str) -> None:
+    """Draw the absolute entries of a Jacobian in logarithmic colours, its blocks outlined.
+
+    Example:
+        >>> import torch
+        >>> from analysis.jacobian.block_structure import Block
+        >>> with styled():
+        ...     axes = new_figure(3, 3, "").subplots()
+        ...     jacobian = StateJacobian(torch.eye(4), (Block("h", "state", 0, 4),), has_windows=False)
+        ...     draw_matrix(axes, jacobian, "identity")
+        >>> axes.images[0].get_array().shape
+        (4, 4)
+    """
+    image, cell = averaged(jacobian.matrix)
+    size = len(jacobian.matrix)
+    largest = image.max() or 1.0
+    picture = axes.imshow(
+        np.maximum(image, largest * 10.0**-DECADES),
+        norm=LogNorm(largest * 10.0**-DECADES, largest),
+        cmap="magma",
+        extent=(0, size, size, 0),
+        interpolation="nearest",
+    )
+    if axes.figure is not None:
+        what = f"root mean square over {cell}×{cell} entries" if cell > 1 else "absolute value"
+        axes.figure.colorbar(picture, ax=axes, label=f"{what}, log scale", shrink=0.85)
+    for block in jacobian.blocks[1:]:
+        for line in (axes.axhline, axes.axvline):
+            line(block.start, color="white", linewidth=1.2 if block.kind == "window" else 0.5, alpha=0.7)
+    axes.set(title=title, xlabel="state before the token", ylabel="state after the token")
+    axes.set_xticks(*_block_ticks(jacobian), rotation=45, ha="right")
+    axes.set_yticks(*_block_ticks(jacobian))
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+
+
+def draw_spectra(axes: Axes, spectra: "dict[str, Spectrum]") -> None:
+    """Draw the eigenvalues of several states in the complex plane with the unit circle.
+
+    Example:
+        >>> import torch
+        >>> from analysis.jacobian.measurement import Spectrum
+        >>> with styled():
+        ...     axes = new_figure(3, 3, "").subplots()
+        ...     draw_spectra(axes, {"token 0": Spectrum.of(torch.eye(2))})
+        >>> axes.get_title()
+        "spectrum of ∂h'/∂h (all 2 eigenvalues)"
+    """
+    circle = np.exp(1j * np.linspace(0, 2 * np.pi, 361))
+    axes.plot(circle.real, circle.imag, color=GREY, linewidth=0.8)
+    for (label, spectrum), color, marker in zip(spectra.items(), COLORS, "osD^v<>", strict=False):
+        values = spectrum.values
+        axes.plot(values.real, values.imag, marker, color=color, alpha=0.6, markeredgewidth=0, label=label)
+    first = next(iter(spectra.values()))
+    which = "all" if first.complete else "the leading"
+    axes.set(
+        title=f"spectrum of ∂h'/∂h ({which} {len(first.values)} eigenvalues)",
+        xlabel="real part",
+        ylabel="imaginary part",
+    )
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.legend(loc="upper left", fontsize=7)
+
+
+def averaged(matrix: Tensor) -> tuple[NDArray[np.float64], int]:
+    """Return the absolute entries, averaged down to at most `PIXELS` a side, and the side of a cell.
+
+    Example:
+        >>> import torch
+        >>> image, cell = averaged(torch.full((512, 512), 3.0))
+        >>> image.shape, cell, float(image[0, 0])
+        ((256, 256), 2, 3.0)
+    """
+    size = len(matrix)
+    cell = -(-size // PIXELS)
+    count = -(-size // cell)
+    sums = np.zeros((count, count))
+    squares = matrix.detach().numpy().astype(np.float64) ** 2
+    starts = np.arange(0, size, cell)
+    sums = np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1)
+    widths = np.minimum(cell, size - starts)
+    return np.sqrt(sums / np.outer(widths, widths)), cell
+
+
+def _draw_masses(axes: Axes, blocks: BlockStructure) -> None:
+    """The masses as a table of numbers, which says more than colours do."""
+    axes.imshow(np.sqrt(blocks.masses), cmap="Blues", vmin=0, vmax=1.4)
+    if len(blocks.blocks) <= 8:
+        for (row, column), mass in np.ndenumerate(blocks.masses):
+            text = "0" if mass == 0 else f"{mass:.2f}" if mass >= 0.01 else f"{mass:.0e}"
+            axes.text(column, row, text, ha="center", va="center", fontsize=7)
+    ticks = range(len(blocks.blocks))
+    axes.set_xticks(ticks, blocks.blocks, rotation=45, ha="right")
+    axes.set_yticks(ticks, blocks.blocks)
+    axes.set(
+        title=f"‖block‖ / ‖J‖ (Frobenius), over {blocks.states} states", xlabel="source", ylabel="output"
+    )
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+
+
+def _draw_states(axes: Axes, found: "JacobianAnalysis") -> None:
+    """Off-diagonal mass and nonlinearity of every state beside what they have to exceed."""
+    layers = [layer for check in found.report.checks for layer in check.layers]
+    if not layers:
+        _say(axes, "no state measured")
+        return
+    columns = (
+        (
+            "off-diagonal mass",
+            [(layer.off_diagonal_mass, layer.off_diagonal_error) for layer in layers],
+            COLORS[0],
+        ),
+        ("nonlinearity", [(layer.nonlinearity, layer.nonlinearity_error) for layer in layers], COLORS[1]),
+    )
+    axes.set_yscale("log")
+    floor = np.finfo(np.float64).eps / 10
+    for offset, (label, pairs, color) in enumerate(columns):
+        ordered = sorted(
+            (max(value, floor), ERROR_MARGIN * error) for value, error in pairs if value == value
+        )
+        if not ordered:
+            continue
+        values, thresholds = np.array(ordered).T
+        places = np.arange(1, len(values) + 1)
+        axes.plot(places, values, "o^"[offset], color=color, label=label)
+        axes.plot(
+            places,
+            thresholds,
+            "_",
+            color=color,
+            alpha=0.6,
+            label=f"its threshold, {ERROR_MARGIN:.0f} × error",
+        )
+    axes.set(
+        title="conclusions at every state with a fixed point",
+        xlabel="states, sorted by the measured value",
+        ylabel="relative to ‖∂h'/∂h‖ (zeros at the lower edge)",
+    )
+    axes.legend(loc="best")
+
+
+def _block_ticks(jacobian: StateJacobian) -> tuple[list[float], list[str]]:
+    return (
+        [(block.start + block.stop) / 2 for block in jacobian.blocks],
+        [block.label for block in jacobian.blocks],
+    )
+
+
+def _say(axes: Axes, text: str) -> None:
+    axes.text(0.5, 0.5, text, ha="center", va="center", color=GREY, transform=axes.transAxes)
+    axes.set_axis_off()

@@ -1,0 +1,342 @@
+"""Is the state transition non-linear and non-diagonal? ``python -m analysis.jacobian RUN``.
+
+Theorem 1 is checked at states that real sequences visit, each with the token that the sequence reads there,
+in float64. States without a fixed point stay in the count, as inconclusive, with the reason.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse.linalg
+import torch
+from numpy.typing import NDArray
+from pydantic import Field, PositiveInt
+from rich.table import Table
+from torch import Tensor
+from tqdm import tqdm
+
+from analysis.framework.command import Analysis, SampleSettings, number, settings_from
+from analysis.framework.output import RunIdentity
+from analysis.framework.visited_states import in_double_precision, sample_sequences, visited_states
+from analysis.jacobian.block_structure import BlockStructure, StateJacobian
+from analysis.jacobian.drawing import draw as draw
+from implicit.command_line import run_command
+from implicit.runs.loading import Run
+from theory import (
+    State,
+    Status,
+    Theorem1Report,
+    Transition,
+    Verdict,
+    check_theorem1,
+    solve_fixed_point,
+)
+from theory.blocks import flatten
+from theory.theorem1.conditions import STATEMENTS, combine
+from theory.theorem1.report import StateCheck
+
+QUANTILES = (0.5, 0.05, 0.25, 0.75, 0.95)
+"""The states whose matrices are looked at, as quantiles of the off-diagonal mass; the first one is shown."""
+DENSE_SPECTRUM_LIMIT = 1500
+"""The largest matrix whose eigenvalues are all computed (under two seconds on one core)."""
+LEADING_EIGENVALUES = 100
+
+
+class JacobianSettings(SampleSettings):
+    """Which states are visited.
+
+    Example:
+        >>> JacobianSettings(states=128).length
+        64
+    """
+
+    states: PositiveInt = Field(default=64, description="states at which Theorem 1 is checked")
+    max_iterations: PositiveInt = Field(
+        default=4000, description="the most damped iterations of a float64 solve"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Eigenvalues of ∂h'/∂h at one state.
+
+    Attributes:
+        values: complex.
+        complete: whether they are all of them, or only those of largest modulus.
+
+    Example:
+        >>> Spectrum.of(torch.tensor([[0.0, 1.0], [-1.0, 0.0]]).double()).values.round(12)
+        array([0.+1.j, 0.-1.j])
+    """
+
+    values: NDArray[np.complex128]
+    complete: bool
+
+    @classmethod
+    def of(cls, matrix: Tensor) -> "Spectrum":
+        """Compute all eigenvalues of a matrix up to the limit, else the leading ones by Arnoldi iteration."""
+        if len(matrix) <= DENSE_SPECTRUM_LIMIT:
+            return cls(torch.linalg.eigvals(matrix).numpy(), complete=True)
+        start = np.ones(len(matrix))  # the default is random
+        values = scipy.sparse.linalg.eigs(
+            matrix.numpy(), k=LEADING_EIGENVALUES, v0=start, return_eigenvectors=False
+        )
+        return cls(np.asarray(values), complete=False)
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        return {"complete": self.complete, "real": self.values.real, "imaginary": self.values.imag}
+
+
+@dataclass(frozen=True, eq=False)
+class JacobianAnalysis:
+    """What `analyse` returns.
+
+    Attributes:
+        run: which run.
+        settings: what was chosen.
+        report: theory's checks, one a visited state.
+        blocks: the block structure; None if no state has a fixed point.
+        shown: the Jacobian of the figure, that of median off-diagonal mass; None likewise.
+        spectra: the eigenvalues of ∂h'/∂h where the blocks were measured, by the label of the state.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from automata.tasks.registry import make_task
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import initial_model
+        >>> config, task = recipe("parity", "mamba2", d_model=4, head_size=4, d_state=2), make_task("parity")
+        >>> run = Run(Path("runs/explicit"), config, initial_model(config, task), task, [])
+        >>> found = analyse(run, states=4, length=8)
+        >>> found.verdict.value, found.report.reasons
+        ('fails', {'fails: the transition is diagonal and linear, to within the measured error': 4})
+    """
+
+    run: RunIdentity
+    settings: JacobianSettings
+    report: Theorem1Report
+    blocks: BlockStructure | None
+    shown: StateJacobian | None
+    spectra: dict[str, Spectrum]
+
+    @property
+    def with_fixed_point(self) -> Theorem1Report:
+        """The checks of those states at which a fixed point was reached."""
+        return Theorem1Report(
+            tuple(check for check in self.report.checks if check.status is Status.CONVERGED)
+        )
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of the run: that over all visited states with a fixed point, for Theorem 1 speaks of no others."""
+        return combine([check.verdict for check in self.with_fixed_point.checks])
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with its counts."""
+        counts, without = self.report.counts, len(self.report.checks) - len(self.with_fixed_point.checks)
+        missing = f", of which {without} without a fixed point" if without else ""
+        return (
+            f"The conclusions of Theorem 1 {VERDICT_WORDS[self.verdict]}: of {len(self.report.checks)} "
+            f"visited states they hold at {counts['holds']}, fail at {counts['fails']} and are undecided at "
+            f"{counts['inconclusive']}{missing}"
+        )
+
+    def theorem1(self) -> dict[str, Any]:
+        """Return verdict, counts, reasons and the spread of every measured quantity, for JSON."""
+        return {
+            **self.report.summary(),
+            "verdict": self.verdict.value,
+            "verdict_over_all_states": self.report.verdict.value,
+            "with_fixed_point": len(self.with_fixed_point.checks),
+            "sentence": self.sentence,
+        }
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything for JSON, every visited state included."""
+        return {
+            "theorem1": self.theorem1(),
+            "statement": self.report.statement,
+            "conditions": STATEMENTS,
+            "blocks": None if self.blocks is None else self.blocks.numbers(),
+            "spectra": {label: spectrum.numbers() for label, spectrum in self.spectra.items()},
+            "states": [_state_numbers(check) for check in self.report.checks],
+        }
+
+
+SPREAD = ("min", "median", "max")
+
+VERDICT_WORDS = {
+    Verdict.HOLDS: "hold",
+    Verdict.FAILS: "fail",
+    Verdict.INCONCLUSIVE: "are undecided",
+}
+"""Verdicts as verbs."""
+
+
+def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -> JacobianAnalysis:
+    """Check Theorem 1 at visited states and look at the Jacobian there.
+
+    Args:
+        run: a loaded run.
+        settings: what to look at.
+        chosen: settings by name, instead.
+
+    Raises:
+        InputError: for a bad setting.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from automata.tasks.registry import make_task
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import Run, initial_model
+        >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
+        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> analyse(run, states=4, length=8).theorem1()["states"]
+        4
+    """
+    settings = settings or settings_from(JacobianSettings, chosen)
+    model = in_double_precision(run.model)
+    tokens, _ = sample_sequences(run.task, settings.sequences, settings.length, settings.seed)
+    visited = visited_states(model, tokens, settings.states)
+    transitions = {token: model.transition(token) for token in sorted({state.token for state in visited})}
+    alternatives = [state.state for state in visited]
+    checks = []
+    for state in tqdm(visited, desc="Theorem 1", unit="state", leave=False, disable=None):
+        check = _check(transitions[state.token], state.state, alternatives, settings.max_iterations)
+        checks.append(dataclasses.replace(check, label=state.label))
+    measured = sorted(
+        (index for index, check in enumerate(checks) if check.layers),
+        key=lambda index: checks[index].off_diagonal_mass,
+    )
+    # The median first: it is the one shown.
+    jacobians = {}
+    for place in dict.fromkeys(round(level * (len(measured) - 1)) for level in QUANTILES if measured):
+        state = visited[measured[place]]
+        jacobians[state.label] = _jacobian(transitions[state.token], state.state, settings.max_iterations)
+    return JacobianAnalysis(
+        RunIdentity.of(run),
+        settings,
+        Theorem1Report(tuple(checks)),
+        BlockStructure.over(list(jacobians.values())) if jacobians else None,
+        next(iter(jacobians.values()), None),
+        {label: Spectrum.of(jacobian.state_block) for label, jacobian in jacobians.items()},
+    )
+
+
+def _check(
+    transition: Transition, state: State, alternatives: Sequence[State], max_iterations: int
+) -> StateCheck:
+    """Check the theorem at one state, compared with nearer and nearer others until one has a fixed point.
+
+    The transition is non-linear if J differs anywhere. The farthest other h may have no fixed point beside
+    the window that is kept; then any nearer one will do as well.
+    """
+    names = [name for layer in transition.layer_states for name in layer]
+    here = flatten(state, names)
+    nearest = sorted(alternatives, key=lambda other: (flatten(other, names) - here).norm().item())
+    while True:
+        report = check_theorem1(transition, [state], alternatives=nearest, max_iterations=max_iterations)
+        check = report.checks[0]
+        nearest = nearest[: len(nearest) // 2]
+        if not check.layers or not math.isnan(check.nonlinearity) or len(nearest) < 2:
+            return check
+
+
+def _jacobian(transition: Transition, state: State, max_iterations: int) -> StateJacobian:
+    latent = solve_fixed_point(transition, state, max_iterations=max_iterations).latent
+    return StateJacobian.at(transition, state, latent)
+
+
+def _state_numbers(check: StateCheck) -> dict[str, Any]:
+    return {
+        "label": check.label,
+        "verdict": check.verdict.value,
+        "reason": check.reason,
+        "conditions": [condition.as_dict() for condition in check.conditions],
+        "layers": [dataclasses.asdict(layer) for layer in check.layers],
+    }
+
+
+def tables(found: JacobianAnalysis) -> list[Table | str]:
+    """Return the verdict with its reasons, the conditions and the conclusions, for the terminal.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from automata.tasks.registry import make_task
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import Run, initial_model
+        >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
+        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> tables(analyse(run, states=4, length=8))[2]
+        '  4 × holds: the transition is non-diagonal and non-linear, but not by a fixed point ...'
+    """
+    summary = found.theorem1()
+    table = Table(title=found.run.title, title_justify="left")
+    table.add_column("quantity")
+    table.add_column("verdict")
+    for column in ("min", "median", "max"):
+        table.add_column(column, justify="right")
+    coupling = [check.conditions[3].value for check in found.report.checks if check.layers]
+    spreads = {
+        **summary,
+        "coupling": dict(zip(SPREAD, np.quantile(coupling, (0, 0.5, 1)), strict=True)) if coupling else {},
+    }
+    layers = [layer for check in found.with_fixed_point.checks for layer in check.layers]
+    rows = {
+        "residual": ("C1 residual", summary["conditions"]["C1"]),
+        "smallest_singular_value": ("C2 smallest singular value", summary["conditions"]["C2"]),
+        "spectral_radius": ("C3 spectral radius", summary["conditions"]["C3"]),
+        "coupling": ("C4 coupling", summary["conditions"]["C4"]),
+        "off_diagonal_mass": (
+            "off-diagonal mass",
+            f"non-diagonal: {combine([layer.non_diagonal for layer in layers])}",
+        ),
+        "nonlinearity": ("nonlinearity", f"non-linear: {combine([layer.non_linear for layer in layers])}"),
+    }
+    for quantity, (label, verdict) in rows.items():
+        table.add_row(label, str(verdict), *(number(spreads[quantity].get(part)) for part in SPREAD))
+    reasons = [f"  {count} × {reason}" for reason, count in summary["reasons"].items()]
+    lines: list[Table | str] = [table, found.sentence, *reasons]
+    if found.blocks is not None:
+        lines.append(_block_table(found.blocks))
+    return lines
+
+
+def _block_table(blocks: BlockStructure) -> Table:
+    table = Table(
+        title=f"Blocks of ds'/ds: ‖block‖ / ‖J‖, root mean square over {blocks.states} states",
+        title_justify="left",
+    )
+    table.add_column("part")
+    table.add_column("mass", justify="right")
+    for name, mass in blocks.groups.items():
+        if "window" not in name or blocks.has_windows:
+            table.add_row(name, number(mass))
+    return table
+
+
+ANALYSIS = Analysis(
+    "jacobian",
+    "Check Theorem 1 at the states that a trained model visits: conditions, verdict, blocks, spectrum.",
+    JacobianSettings,
+    analyse,
+    draw,
+    tables,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code.
+
+    Example:
+        The exit code is 2 for bad input; the sentence that says why goes to standard error.
+
+        >>> main(["no/such/run"])
+        2
+    """
+    return run_command(ANALYSIS.command, argv)

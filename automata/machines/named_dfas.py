@@ -1,0 +1,192 @@
+"""Automata by name: parity, counters, memories, brackets, navigation, monoids, regular expressions."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from automata.errors import InputError
+from automata.machines.dfa import DFA
+from automata.machines.equivalence import minimise
+from automata.monoids.monoid import Monoid
+
+
+def parity_dfa() -> DFA:
+    """Return the automaton of the binary words with an even number of ones.
+
+    Example:
+        >>> parity_dfa().accepts("1001"), parity_dfa().accepts("1000")
+        (True, False)
+    """
+    return DFA.from_table([[0, 1], [1, 0]], accepting=[0], states=("even", "odd"))
+
+
+def modular_counter_dfa(modulus: int) -> DFA:
+    """Return the automaton of the binary words whose number of ones is divisible by the modulus.
+
+    Raises:
+        InputError: the modulus is below 1.
+
+    Example:
+        >>> modular_counter_dfa(3).accepts("10101"), modular_counter_dfa(3).accepts("11")
+        (True, False)
+    """
+    _at_least("modulus", modulus, 1)
+    table = [[count, (count + 1) % modulus] for count in range(modulus)]
+    return DFA.from_table(table, accepting=[0], states=range(modulus))
+
+
+def flip_flop_dfa(values: int = 2) -> DFA:
+    """Return the memory with the symbols "keep" and "write 0", "write 1", …; it accepts when it holds 1.
+
+    The initial value is 0.
+
+    Raises:
+        InputError: there are fewer than 2 values.
+
+    Example:
+        >>> flip_flop_dfa().run(["write 1", "keep", "write 0"])
+        (0, 1, 1, 0)
+    """
+    _at_least("values", values, 2)
+    writes = range(values)
+    table = [[held, *writes] for held in writes]
+    return DFA.from_table(table, 0, [1], writes, ["keep", *(f"write {value}" for value in writes)])
+
+
+def dyck_dfa(max_depth: int, brackets: Sequence[str] = ("()",)) -> DFA:
+    """Return the automaton of the balanced words of brackets, nested at most ``max_depth`` deep.
+
+    A state is the string of the brackets that are open, and "error" is a sink.
+
+    Raises:
+        InputError: the depth is below 1, a pair is not two characters, or a character is used twice.
+
+    Example:
+        >>> brackets = dyck_dfa(2, ["()", "[]"])
+        >>> [brackets.accepts(word) for word in ("([])()", "([)]", "((()))")]
+        [True, False, False]
+        >>> brackets.run("([")
+        ('', '(', '([')
+    """
+    _at_least("max_depth", max_depth, 1)
+    if not brackets:
+        raise InputError("brackets is empty; give at least one pair such as '()'")
+    for pair in brackets:
+        if len(pair) != 2:
+            raise InputError(f"brackets holds {pair!r}; give pairs of two characters such as '()'")
+    if len(brackets) ** max_depth > 10**5:
+        raise InputError(
+            f"max_depth is {max_depth} with {len(brackets)} pairs: too many states; lower one of them"
+        )
+    closer_of = {pair[0]: pair[1] for pair in brackets}
+    alphabet = [character for pair in brackets for character in pair]
+    stacks = [""]
+    for stack in stacks:  # grows while it is read
+        if len(stack) < max_depth:
+            stacks.extend(stack + opener for opener in closer_of)
+
+    def after(stack: str, symbol: str) -> str:
+        if symbol in closer_of:
+            return stack + symbol if len(stack) < max_depth else "error"
+        return stack[:-1] if stack and closer_of[stack[-1]] == symbol else "error"
+
+    transitions = {stack: {symbol: after(stack, symbol) for symbol in alphabet} for stack in stacks}
+    transitions["error"] = dict.fromkeys(alphabet, "error")
+    return DFA([*stacks, "error"], alphabet, transitions, "", [""])
+
+
+def cyclic_navigation_dfa(places: int) -> DFA:
+    """Return the walk on a ring with the symbols "stay", "left", "right"; it accepts at its start, place 0.
+
+    Raises:
+        InputError: there are fewer than 1 places.
+
+    Example:
+        >>> cyclic_navigation_dfa(5).run(["left", "stay", "right", "right"])
+        (0, 4, 4, 0, 1)
+    """
+    _at_least("places", places, 1)
+    ring = np.arange(places)
+    table = np.stack([ring, (ring - 1) % places, (ring + 1) % places], axis=1)
+    return DFA.from_table(table, 0, [0], range(places), ["stay", "left", "right"])
+
+
+def monoid_dfa(monoid: Monoid, generators: Sequence[int] | None = None, accepting: Iterable[int] = ()) -> DFA:
+    """Return the automaton that multiplies: from the identity, symbol g leads from x to x·g.
+
+    States and symbols are named by the elements.
+
+    Args:
+        monoid: its elements are the states.
+        generators: the elements to use as symbols; ``monoid.generators`` if left out.
+        accepting: the elements that accept; the identity if left out or empty.
+
+    Raises:
+        InputError: no generator is given or needed, or an element does not exist.
+
+    Example:
+        >>> from automata.monoids.groups import symmetric_group
+        >>> S3 = symmetric_group(3)
+        >>> automaton = monoid_dfa(S3, [S3.index("213"), S3.index("231")])
+        >>> automaton.run(["213", "231"])
+        ('123', '213', '132')
+    """
+    symbols = monoid.generators if generators is None else tuple(generators)
+    if not symbols:
+        raise InputError("generators is empty; give at least one element to use as a symbol")
+    accepting = tuple(accepting) or (monoid.identity,)
+    for element in (*symbols, *accepting):
+        if not 0 <= element < monoid.order:
+            raise InputError(
+                f"element {element} is not in {monoid.name}; give a number in 0 … {monoid.order - 1}"
+            )
+    return DFA.from_table(
+        monoid.table[:, symbols],
+        monoid.identity,
+        accepting,
+        monoid.element_names,
+        [monoid.element_names[symbol] for symbol in symbols],
+    )
+
+
+def regular_expression_dfa(expression: str, alphabet: Sequence[str] | None = None) -> DFA:
+    """Return the minimal automaton of a regular expression, in the notation of pyformlang.
+
+    ``|`` is the union, a space or ``.`` the concatenation, ``*`` the Kleene star, ``$`` the empty word; a run
+    of other characters is one symbol, so that the word ab is written ``a b``.
+
+    Args:
+        expression: such as ``"(a b)* a"``.
+        alphabet: the symbols of the automaton; those of the expression, sorted, if left out.
+
+    Raises:
+        InputError: the expression is malformed, or has a symbol outside the alphabet.
+
+    Example:
+        >>> ends_in_a = regular_expression_dfa("(a|b)* a")
+        >>> len(ends_in_a.states), ends_in_a.accepts("bba"), ends_in_a.accepts("ab")
+        (2, True, False)
+    """
+    from pyformlang.regular_expression import MisformedRegexError, Regex
+
+    try:
+        automaton = Regex(expression).to_epsilon_nfa().to_deterministic()
+    except MisformedRegexError as error:
+        raise InputError(f"expression {expression!r} is malformed ({error}); balance it") from error
+    found = {str(symbol.value) for symbol in automaton.symbols}
+    symbols = sorted(found) if alphabet is None else list(alphabet)
+    for symbol in sorted(found - set(symbols)):
+        raise InputError(f"expression {expression!r} uses {symbol!r}, which is not in the alphabet; add it")
+    # a deterministic automaton of pyformlang is partial: what is missing leads to a rejecting sink
+    numbers = {state: number for number, state in enumerate(automaton.states)}
+    table = np.full((len(numbers) + 1, len(symbols)), len(numbers))
+    for source, symbol, target in automaton:
+        table[numbers[source], symbols.index(str(symbol.value))] = numbers[target]
+    accepting = [numbers[state] for state in automaton.final_states]
+    start = numbers.get(automaton.start_state, len(numbers))
+    return minimise(DFA.from_table(table, start, accepting, alphabet=symbols))
+
+
+def _at_least(field: str, value: int, smallest: int) -> None:
+    if value < smallest:
+        raise InputError(f"{field} is {value}; give a number of at least {smallest}")

@@ -1,0 +1,1 @@
+"""Monoids and groups as exact multiplication tables."""

@@ -1,0 +1,167 @@
+"""What can be read off a bare Cayley table: identity, associativity, generators, powers, commutators.
+
+A table is an int64 array of shape ``[n, n]`` whose entry ``table[a, b]`` is the product a·b of the elements
+numbered a and b. Everything here is vectorised over whole rows; ``automata.monoids.monoid`` wraps it as an
+object.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from automata.errors import InputError
+
+IntArray = NDArray[np.int64]
+"""Numbers of elements or states."""
+
+_ENTRIES_AT_ONCE = 2**22  # bounds the memory of one block of the associativity test to 32 MiB an array
+
+
+def integer_array(field: str, values: ArrayLike) -> IntArray:
+    """Return the values as int64; InputError, naming the field, if they are not integers.
+
+    Example:
+        >>> integer_array("tokens", [1, 0])
+        array([1, 0])
+        >>> integer_array("tokens", [0.5])
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: tokens holds float64 entries; give integers
+    """
+    array = np.asarray(values)
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise InputError(f"{field} holds {array.dtype} entries; give integers")
+    return array.astype(np.int64, copy=False)
+
+
+def find_identity(table: IntArray) -> int | None:
+    """Return the two-sided identity e, with e·x = x·e = x for every x, or None if there is none.
+
+    Example:
+        >>> find_identity(np.array([[1, 0], [0, 1]]))
+        1
+        >>> find_identity(np.array([[0, 0], [0, 0]])) is None
+        True
+    """
+    elements = np.arange(len(table))
+    two_sided = (table == elements).all(axis=1) & (table == elements[:, None]).all(axis=0)
+    found = np.flatnonzero(two_sided)
+    return int(found[0]) if found.size else None
+
+
+def generating_set(table: IntArray, identity: int) -> tuple[int, ...]:
+    """Return elements whose products ((g1·g2)·g3)·… reach everything, none reachable from those before it.
+
+    The smallest element not reached yet is added until nothing is missing, so a group of order n gets at
+    most log2(n) generators. The table need not be associative.
+
+    Example:
+        The residues modulo 6 under addition:
+
+        >>> generating_set(np.add.outer(np.arange(6), np.arange(6)) % 6, 0)
+        (1,)
+    """
+    reached = np.zeros(len(table), dtype=bool)
+    reached[identity] = True
+    generators: list[int] = []
+    while not reached.all():
+        generators.append(int(np.argmin(reached)))
+        chosen = np.array(generators)
+        fresh = table[np.flatnonzero(reached), chosen[-1]]
+        while (fresh := np.unique(fresh[~reached[fresh]])).size:
+            reached[fresh] = True
+            fresh = table[np.ix_(fresh, chosen)].ravel()
+    return tuple(generators)
+
+
+def generated_elements(table: IntArray, identity: int, generators: Sequence[int]) -> IntArray:
+    """Return the sorted elements of the submonoid that the generators generate.
+
+    Example:
+        >>> generated_elements(np.add.outer(np.arange(6), np.arange(6)) % 6, 0, [2])
+        array([0, 2, 4])
+    """
+    reached = np.zeros(len(table), dtype=bool)
+    fresh = np.array([identity], dtype=np.int64)
+    while fresh.size:
+        reached[fresh] = True
+        products = table[np.ix_(fresh, np.asarray(generators, dtype=np.int64))].ravel()
+        fresh = np.unique(products[~reached[products]])
+    return np.flatnonzero(reached).astype(np.int64)
+
+
+def non_associative_triple(table: IntArray, generators: Sequence[int]) -> tuple[int, int, int] | None:
+    """Return a triple (a, b, c) with (a·b)·c ≠ a·(b·c), or None where the table is associative.
+
+    Light's test: the elements b with (a·b)·c = a·(b·c) for all a, c are closed under products, so that only
+    b in a generating set must be tried (Clifford and Preston, The Algebraic Theory of Semigroups, §1.2).
+    That makes O(n²) for each generator instead of O(n³).
+
+    Args:
+        table: shape ``[n, n]``.
+        generators: elements that generate the whole table, as ``generating_set`` gives them.
+
+    Example:
+        Subtraction modulo 3 is not associative:
+
+        >>> non_associative_triple(np.subtract.outer(np.arange(3), np.arange(3)) % 3, (1, 2))
+        (0, 1, 1)
+    """
+    rows = max(1, _ENTRIES_AT_ONCE // len(table))
+    for middle in generators:
+        for start in range(0, len(table), rows):
+            block = table[start : start + rows]
+            wrong = table[block[:, middle]] != block[:, table[middle]]
+            if wrong.any():
+                first, last = np.unravel_index(np.argmax(wrong), wrong.shape)
+                return start + int(first), int(middle), int(last)
+    return None
+
+
+def idempotent_powers(table: IntArray) -> IntArray:
+    """Return x^ω for every x: the one idempotent among the powers x, x², x³, …; shape ``[n]``.
+
+    Example:
+        In addition modulo 3 every element has the idempotent power 0; in the minimum of two bits, its own:
+
+        >>> idempotent_powers(np.add.outer(np.arange(3), np.arange(3)) % 3)
+        array([0, 0, 0])
+        >>> idempotent_powers(np.minimum.outer(np.arange(2), np.arange(2)))
+        array([0, 1])
+    """
+    base = np.arange(len(table))
+    for _ in range(len(table).bit_length()):  # x^(2^k) with 2^k > n lies on the cycle of the powers of x
+        base = table[base, base]
+    powers = base.copy()
+    open_ = np.flatnonzero(table[powers, powers] != powers)
+    while open_.size:
+        powers[open_] = table[powers[open_], base[open_]]
+        open_ = open_[table[powers[open_], powers[open_]] != powers[open_]]
+    return powers.astype(np.int64)
+
+
+def commutator_subgroup(table: IntArray, identity: int, members: IntArray, inverses: IntArray) -> IntArray:
+    """Return the sorted elements of [H, H], generated by x⁻¹·y⁻¹·x·y for x and y in the subgroup H.
+
+    Args:
+        table: shape ``[n, n]``.
+        identity: the identity of H.
+        members: the elements of H.
+        inverses: for each element of H its inverse at that index; other entries are not read.
+
+    Example:
+        >>> cyclic = np.add.outer(np.arange(4), np.arange(4)) % 4
+        >>> commutator_subgroup(cyclic, 0, np.arange(4), np.array([0, 3, 2, 1]))
+        array([0])
+    """
+    inverse = inverses[members]
+    commutators = np.unique(table[table[np.ix_(inverse, inverse)], table[np.ix_(members, members)]])
+    reached = np.zeros(len(table), dtype=bool)
+    reached[identity] = True
+    chosen: list[int] = []
+    # few of the commutators generate all of them: closing under a small set is what keeps this fast
+    while not reached[commutators].all():
+        chosen.append(int(commutators[np.argmin(reached[commutators])]))
+        reached[generated_elements(table, identity, chosen)] = True
+    return np.flatnonzero(reached).astype(np.int64)

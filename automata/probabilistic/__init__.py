@@ -1,0 +1,1 @@
+"""Probabilistic automata with state reveals."""

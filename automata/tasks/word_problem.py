@@ -1,0 +1,345 @@
+"""The word problem as training data: tokens are elements or symbols, the label is the state after each."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import lcm
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from automata.errors import InputError
+from automata.machines.dfa import DFA
+from automata.monoids.cayley import IntArray, integer_array
+from automata.monoids.monoid import Monoid
+
+_SEQUENCES_AT_ONCE = 512  # measured: 256 and 1024 cost a fifth more, one block of 4096 up to twice as much
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class WordProblem:
+    """Sequences of random tokens, labelled with the exact state after every token.
+
+    Usually made by ``from_monoid``, ``from_dfa`` or ``automata.tasks.registry.make_task``.
+
+    Args:
+        table: shape ``[states, tokens]``; the number of the state after the token.
+        initial_state: the number of the state before the first token.
+        token_names: one for each column.
+        state_names: one for each row.
+        hard_fraction: the probability that a token is drawn uniformly from all tokens (a *hard* one) instead
+            of uniformly from the easy ones.
+        easy_tokens: the numbers of the easy tokens; those that move no state if left out.
+        avoid: the numbers of states that sampling keeps out of: a token is then drawn uniformly from those
+            that lead elsewhere. For sinks, whose label would be constant from there on.
+        name: a short name.
+        description: what the tokens and labels are, in one sentence.
+
+    Raises:
+        InputError: a number is outside its range, names are missing or repeated, ``hard_fraction`` is not in
+            [0, 1], or below 1 with no easy token or together with ``avoid``.
+
+    Example:
+        >>> problem = WordProblem([[0, 1], [1, 0]], 0, ["0", "1"], ["even", "odd"], name="parity")
+        >>> problem.states([[1, 0, 1, 1]])
+        array([[1, 1, 0, 1]])
+        >>> tokens, states = problem.sample(batch=2, length=5, rng=np.random.default_rng(0))
+        >>> bool((states == tokens.cumsum(axis=1) % 2).all())
+        True
+        >>> problem
+        <WordProblem parity: 2 tokens, 2 states>
+        >>> problem.states([[0, 2]])
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: token 2 at position 1 of sequence 0 is not in the vocabulary of ...
+    """
+
+    table: IntArray
+    initial_state: int
+    token_names: tuple[str, ...]
+    state_names: tuple[str, ...]
+    hard_fraction: float
+    easy_tokens: tuple[int, ...]
+    avoid: tuple[int, ...]
+    name: str
+    description: str
+
+    def __init__(
+        self,
+        table: ArrayLike,
+        initial_state: int,
+        token_names: Sequence[str],
+        state_names: Sequence[str],
+        *,
+        hard_fraction: float = 1.0,
+        easy_tokens: Sequence[int] | None = None,
+        avoid: Sequence[int] = (),
+        name: str = "word problem",
+        description: str = "",
+    ) -> None:
+        steps = np.array(integer_array("table", table))
+        if steps.shape != (len(state_names), len(token_names)) or not steps.size:
+            raise InputError(
+                f"table has shape {list(steps.shape)}; give one row for each of the "
+                f"{len(state_names)} states and one column for each of the {len(token_names)} tokens"
+            )
+        for field, names in (("token_names", token_names), ("state_names", state_names)):
+            if len(set(names)) < len(names):
+                twice = next(entry for position, entry in enumerate(names) if entry in names[:position])
+                raise InputError(f"{field} holds {twice!r} twice; name each once")
+        state_count, vocabulary_size = steps.shape
+        for field, numbers, bound in (
+            ("table", steps.ravel().tolist(), state_count),
+            ("initial_state", [initial_state], state_count),
+            ("avoid", avoid, state_count),
+            ("easy_tokens", easy_tokens or (), vocabulary_size),
+        ):
+            for number in numbers:
+                if not 0 <= number < bound:
+                    raise InputError(f"{field} holds {number}; give numbers in 0 … {bound - 1}")
+        if easy_tokens is None:
+            easy_tokens = np.flatnonzero((steps == np.arange(state_count)[:, None]).all(axis=0)).tolist()
+        if not 0 <= hard_fraction <= 1:
+            raise InputError(f"hard_fraction is {hard_fraction}; give a probability in [0, 1]")
+        if hard_fraction < 1 and not easy_tokens:
+            raise InputError(
+                f"hard_fraction is {hard_fraction} but {name} has no identity among its tokens; "
+                "leave it out or take a task whose tokens include the identity"
+            )
+        if hard_fraction < 1 and avoid:
+            raise InputError(
+                f"hard_fraction is {hard_fraction} but {name} avoids states; leave one of the two out"
+            )
+        steps.setflags(write=False)
+        fields = {
+            "table": steps,
+            "initial_state": int(initial_state),
+            "token_names": tuple(token_names),
+            "state_names": tuple(state_names),
+            "hard_fraction": float(hard_fraction),
+            "easy_tokens": tuple(easy_tokens),
+            "avoid": tuple(avoid),
+            "name": name,
+            "description": description,
+        }
+        for field, value in fields.items():
+            object.__setattr__(self, field, value)
+
+    @classmethod
+    def from_monoid(
+        cls,
+        monoid: Monoid,
+        tokens: Iterable[int] | None = None,
+        *,
+        hard_fraction: float = 1.0,
+        easy_tokens: Iterable[int] | None = None,
+        name: str | None = None,
+        description: str = "",
+    ) -> "WordProblem":
+        """Return the word problem of a monoid: the label after t tokens is their product, read left to right.
+
+        Args:
+            monoid: its elements are the states; the identity is the initial one.
+            tokens: the elements that are tokens, numbered in this order; all of them if left out.
+            hard_fraction: as for the class.
+            easy_tokens: elements, among the tokens; the identity if left out.
+            name: the name of the monoid if left out.
+            description: as for the class.
+
+        Example:
+            >>> from automata.monoids.groups import cyclic_group
+            >>> clock = WordProblem.from_monoid(cyclic_group(12), tokens=[0, 5])
+            >>> clock.states([[1, 1, 0, 1]])
+            array([[ 5, 10, 10,  3]])
+        """
+        chosen = list(range(monoid.order) if tokens is None else tokens)
+        easy = list(easy_tokens or ())
+        for element in chosen:
+            if not 0 <= element < monoid.order:
+                raise InputError(
+                    f"tokens holds {element}; give elements of {monoid.name}, 0 … {monoid.order - 1}"
+                )
+        for element in easy:
+            if element not in chosen:
+                raise InputError(f"easy_tokens holds {element}, which is not among the tokens; add it there")
+        return cls(
+            monoid.table[:, chosen],
+            monoid.identity,
+            [monoid.element_names[element] for element in chosen],
+            monoid.element_names,
+            hard_fraction=hard_fraction,
+            easy_tokens=[chosen.index(element) for element in easy] or None,
+            name=monoid.name if name is None else name,
+            description=description,
+        )
+
+    @classmethod
+    def from_dfa(
+        cls,
+        dfa: DFA,
+        *,
+        hard_fraction: float = 1.0,
+        avoid: Iterable[object] = (),
+        name: str = "automaton",
+        description: str = "",
+    ) -> "WordProblem":
+        """Return the state tracking problem of an automaton: tokens are symbols, labels are states.
+
+        Args:
+            dfa: the automaton; which states accept is not used.
+            hard_fraction: as for the class.
+            avoid: the states, by name, that sampling keeps out of.
+            name: a short name.
+            description: as for the class.
+
+        Example:
+            >>> from automata.machines.named_dfas import dyck_dfa
+            >>> brackets = WordProblem.from_dfa(dyck_dfa(max_depth=2), avoid=["error"])
+            >>> tokens, states = brackets.sample(3, 100, np.random.default_rng(0))
+            >>> [brackets.state_names[state] for state in np.unique(states)]
+            ['', '(', '((']
+        """
+        avoided = list(avoid)
+        for state in avoided:
+            if state not in dfa.state_numbers:
+                raise InputError(
+                    f"avoid holds {state!r}, which is not a state of the automaton; leave it out"
+                )
+        return cls(
+            dfa.table,
+            dfa.initial_number,
+            dfa.alphabet,
+            [str(state) for state in dfa.states],
+            hard_fraction=hard_fraction,
+            avoid=[dfa.state_numbers[state] for state in avoided],
+            name=name,
+            description=description,
+        )
+
+    @property
+    def vocabulary_size(self) -> int:
+        """The number of tokens."""
+        return self.table.shape[1]
+
+    @property
+    def state_count(self) -> int:
+        """The number of states, which are the labels."""
+        return self.table.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<WordProblem {self.name}: {self.vocabulary_size} tokens, {self.state_count} states>"
+
+    def sample(
+        self, batch: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
+    ) -> tuple[IntArray, IntArray]:
+        """Draw sequences and label them.
+
+        Args:
+            batch: the number of sequences.
+            length: the number of tokens in each.
+            rng: the source of randomness; the same state of it gives the same result.
+            start: the state before the first token of each sequence, ``[batch]``; the initial state if None.
+
+        Returns:
+            Tokens and the states after them, both int64 ``[batch, length]``.
+
+        Raises:
+            InputError: batch or length is below 1, or start holds something that is no state.
+        """
+        for field, value in (("batch", batch), ("length", length)):
+            if value < 1:
+                raise InputError(f"{field} is {value}; give a {field} of at least 1")
+        before = np.full(batch, self.initial_state) if start is None else integer_array("start", start)
+        if before.shape != (batch,) or before.min() < 0 or before.max() >= self.state_count:
+            raise InputError(
+                f"start holds {before.tolist()}; give {batch} states in 0 … {self.state_count - 1}"
+            )
+        if self.avoid:
+            return self._sample_avoiding(before, length, rng)
+        tokens = rng.integers(0, self.vocabulary_size, size=(batch, length))
+        if self.hard_fraction < 1:
+            is_hard = rng.random((batch, length)) < self.hard_fraction
+            easy = np.array(self.easy_tokens)
+            if len(easy) > 1:
+                easy = easy[rng.integers(0, len(easy), size=(batch, length))]
+            # easy + (token - easy)·is_hard in place: a masked copy takes ten times as long on a random mask
+            tokens -= easy
+            tokens *= is_hard
+            tokens += easy
+        return tokens, self._follow(tokens, before)
+
+    def states(self, tokens: ArrayLike) -> IntArray:
+        """Return the exact state after every token, for tokens of shape ``[..., length]``.
+
+        Raises:
+            InputError: there are no tokens, or one is outside the vocabulary (the message says where).
+        """
+        given = integer_array("tokens", tokens)
+        if not given.ndim or not given.size:
+            raise InputError(
+                f"tokens has shape {list(given.shape)}; give [..., length] with a length of at least 1"
+            )
+        if given.min() < 0 or given.max() >= self.vocabulary_size:
+            where = tuple(np.argwhere((given < 0) | (given >= self.vocabulary_size))[0].tolist())
+            place = f"{where[-1]}" + "".join(f" of sequence {row}" for row in where[:-1])
+            raise InputError(
+                f"token {given[where]} at position {place} is not in the vocabulary of {self.name}; "
+                f"give one in 0 … {self.vocabulary_size - 1}"
+            )
+        flat = given.reshape(-1, given.shape[-1])
+        return self._follow(flat, np.full(len(flat), self.initial_state)).reshape(given.shape)
+
+    def _follow(self, tokens: IntArray, before: IntArray) -> IntArray:
+        """Run the table from states ``[batch]`` over tokens ``[batch, length]`` of the vocabulary."""
+        batch, length = tokens.shape
+        states = np.empty_like(tokens, order="C")
+        # a block of sequences at a time, position by position, in two buffers that stay in the cache
+        rows = min(batch, _SEQUENCES_AT_ONCE)
+        offsets = np.empty((length, rows), dtype=np.int64)
+        following = np.empty_like(offsets)
+        for start in range(0, batch, rows):
+            block = tokens[start : start + rows].T
+            width = block.shape[1]
+            np.multiply(block, self.state_count, out=offsets[:, :width])
+            current = before[start : start + rows]
+            for offset, after in zip(offsets[:, :width], following[:, :width], strict=True):
+                offset += current
+                # every index is in range: "clip" only spares the checked copy that "raise" makes
+                np.take(self._by_token, offset, out=after, mode="clip")
+                current = after
+            states[start : start + rows] = following[:, :width].T
+        return states
+
+    def _sample_avoiding(
+        self, before: IntArray, length: int, rng: np.random.Generator
+    ) -> tuple[IntArray, IntArray]:
+        choices = self._allowed_tokens
+        draws = rng.integers(0, choices.shape[1], size=(length, len(before)))
+        tokens, states = np.empty_like(draws), np.empty_like(draws)
+        current = before
+        for position, draw in enumerate(draws):
+            tokens[position] = choices[current, draw]
+            current = self.table[current, tokens[position]]
+            states[position] = current
+        return np.ascontiguousarray(tokens.T), np.ascontiguousarray(states.T)
+
+    @cached_property
+    def _by_token(self) -> IntArray:
+        """The table flattened so that entry token·state_count + state is the next state."""
+        return self.table.T.ravel()
+
+    @cached_property
+    def _allowed_tokens(self) -> IntArray:
+        """For every state the tokens that avoid, each repeated equally often, shape ``[states, repeats]``."""
+        allowed = [np.flatnonzero(row) for row in ~np.isin(self.table, self.avoid)]
+        for state, tokens in enumerate(allowed):
+            if not tokens.size and state not in self.avoid:
+                raise InputError(
+                    f"avoid leaves no token in state {self.state_names[state]!r}; avoid it as well"
+                )
+        columns = lcm(*(len(tokens) for tokens in allowed if tokens.size))
+        rows = [
+            np.tile(tokens, columns // len(tokens)) if tokens.size else np.zeros(columns)
+            for tokens in allowed
+        ]
+        return np.stack(rows).astype(np.int64)

@@ -1,0 +1,190 @@
+"""What all commands share: flags from configurations, and faults as one sentence with exit code 2."""
+
+import argparse
+import errno
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from types import UnionType
+from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from automata.errors import InputError
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+_PLACEHOLDERS = {int: "N", float: "X", str: "NAME"}
+
+_REMEDIES = {
+    errno.ENOSPC: "free some space and run the same command again",
+    errno.EACCES: "give a place that you may write to",
+    errno.EPERM: "give a place that you may write to",
+    errno.EROFS: "give a place that you may write to",
+    errno.ENOTDIR: "give a path below a folder",
+    errno.ENAMETOOLONG: "give a shorter path",
+}
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An argument parser whose faults are `InputError`s, and which names the nearest flag for an unknown one.
+
+    Example:
+        >>> parser = CommandParser(prog="python -m implicit.train", description="Train a model.")
+        >>> _ = parser.add_argument("--steps")
+        >>> parser.parse_args(["--stepz", "3"])
+        Traceback (most recent call last):
+        automata.errors.InputError: flag --stepz is unknown; the nearest is --steps, and --help shows all
+    """
+
+    def __init__(self, prog: str, description: str, **options: Any) -> None:
+        super().__init__(prog=prog, description=description, allow_abbrev=False, **options)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the fault instead of printing the usage."""
+        raise InputError(f"{message}; --help shows all flags")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, or raise the first fault.
+
+        Raises:
+            InputError: for a missing or unknown argument, or a missing value.
+        """
+        parsed, extra = self.parse_known_args(args, namespace)
+        if extra:
+            unknown = extra[0].split("=")[0]
+            if not unknown.startswith("-"):
+                raise InputError(f"argument {unknown!r} is one too many; --help shows what is taken")
+            near = get_close_matches(unknown, self._option_string_actions, n=1)
+            hint = f"the nearest is {near[0]}, and --help shows all" if near else "--help shows all"
+            raise InputError(f"flag {unknown} is unknown; {hint}")
+        return parsed
+
+
+def add_config_flags(
+    parser: argparse.ArgumentParser,
+    fields: Mapping[str, FieldInfo] | type[BaseModel],
+    *,
+    title: str,
+    exclude: Iterable[str] = (),
+) -> None:
+    """Add a flag for every field: ``--field-name``, with help from the field's description and default.
+
+    The values stay text until pydantic reads them, so that a fault is told in one place; `given_fields`
+    collects them. ``none`` is the value of an optional field that is not set.
+
+    Args:
+        parser: gets a group of flags.
+        fields: a pydantic model or a part of its ``model_fields``.
+        title: heading of the group in the help.
+        exclude: fields without a flag.
+
+    Example:
+        >>> from pydantic import Field
+        >>> class Options(BaseModel):
+        ...     seed: int = Field(default=0, description="seed of the data")
+        ...     limit: float | None = Field(default=None, description="largest norm")
+        >>> parser = CommandParser("demo", "Show flags.")
+        >>> add_config_flags(parser, Options, title="options")
+        >>> given_fields(parser.parse_args(["--seed", "3", "--limit", "none"]), Options)
+        {'seed': '3', 'limit': None}
+    """
+    fields = fields if isinstance(fields, Mapping) else fields.model_fields
+    group = parser.add_argument_group(title)
+    for name, field in fields.items():
+        if name not in exclude:
+            flag = "--" + name.replace("_", "-")
+            group.add_argument(flag, dest=name, default=argparse.SUPPRESS, help=_help(field), **_kind(field))
+
+
+def given_fields(
+    arguments: argparse.Namespace, fields: Mapping[str, FieldInfo] | type[BaseModel]
+) -> dict[str, Any]:
+    """Return the fields that flags of `add_config_flags` were given for, as text for pydantic to read.
+
+    Example:
+        >>> from implicit.config.curriculum import Curriculum
+        >>> parser = CommandParser("train", "Train a model.")
+        >>> add_config_flags(parser, Curriculum, title="curriculum")
+        >>> given_fields(parser.parse_args(["--bounded-steps", "9"]), Curriculum)
+        {'bounded_steps': '9'}
+    """
+    fields = fields if isinstance(fields, Mapping) else fields.model_fields
+    return {
+        name: None
+        if getattr(arguments, name) == "none" and _allows_none(field.annotation)
+        else getattr(arguments, name)
+        for name, field in fields.items()
+        if hasattr(arguments, name)
+    }
+
+
+def run_command(main: Callable[[Sequence[str] | None], None], argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; a fault of the caller becomes one sentence on standard error.
+
+    Args:
+        main: does the work; raises InputError for bad input, and may let OSError and KeyboardInterrupt pass.
+        argv: the arguments; those of the process if None.
+
+    Returns:
+        0; 2 for bad input or a failing file system; 130 if interrupted.
+
+    Example:
+        >>> run_command(lambda argv: print("trained", argv), ["--task", "parity"])
+        trained ['--task', 'parity']
+        0
+    """
+    try:
+        main(argv)
+    except InputError as error:
+        return _fail(str(error), BAD_INPUT)
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0, "give another path or mend the file system")
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{(error.strerror or str(error)).lower()}; {remedy}", BAD_INPUT)
+    except KeyboardInterrupt:
+        return _fail("interrupted; run the same command again to go on", INTERRUPTED)
+    return 0
+
+
+def _fail(sentence: str, code: int) -> int:
+    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
+    return code
+
+
+def _help(field: FieldInfo) -> str:
+    default = (
+        "" if field.is_required() else f" (default: {_shown(field.get_default(call_default_factory=True))})"
+    )
+    return f"{field.description or ''}{default}".replace("%", "%%")
+
+
+def _shown(default: Any) -> str:
+    if isinstance(default, tuple):
+        return " ".join(str(part) for part in default) or "none"
+    return "none" if default is None else str(default)
+
+
+def _kind(field: FieldInfo) -> dict[str, Any]:
+    """The action, number and placeholder of a field's values."""
+    kind = _plain_type(field.annotation)
+    if kind is bool:
+        return {"action": argparse.BooleanOptionalAction}
+    if get_origin(kind) is tuple:
+        return {"nargs": "+", "metavar": _PLACEHOLDERS.get(_plain_type(get_args(kind)[0]), "VALUE")}
+    return {"metavar": _PLACEHOLDERS.get(kind, "VALUE")}
+
+
+def _plain_type(annotation: Any) -> Any:
+    """The type of a field without its constraints and without None."""
+    if get_origin(annotation) is Annotated:
+        return _plain_type(get_args(annotation)[0])
+    if _allows_none(annotation):
+        return _plain_type(next(kind for kind in get_args(annotation) if kind is not type(None)))
+    return annotation
+
+
+def _allows_none(annotation: Any) -> bool:
+    return get_origin(annotation) in (Union, UnionType) and type(None) in get_args(annotation)

@@ -1,0 +1,1 @@
+"""Everything that determines a training run."""

@@ -1,0 +1,159 @@
+"""The (s+k) curriculum: how the fixed point is solved and differentiated at each training step.
+
+| phase   | steps           | solve                                     | gradient                     |
+|---------|-----------------|-------------------------------------------|------------------------------|
+| bounded | 1 … bounded_steps | bounded_iterations, no more and no less | through all of them          |
+| free    | afterwards      | to free_rtol, at most free_max_iterations | phantom, phantom_steps (k)   |
+
+In the free phase the loss may hold a contraction penalty (`implicit.training.penalties.contraction`), which
+makes the fixed point unique and quick to reach, and a forgetting penalty
+(`implicit.training.penalties.forgetting`), which makes disturbances of the state die out.
+
+Source: Schöne et al. 2025, arXiv 2502.07827; phantom gradients of Geng et al. 2021, arXiv 2111.05177.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+)
+
+from implicit.fixed_point import Stopping
+from implicit.gradients import GradientRule, Phantom, Unrolled
+from implicit.modes import Windowed
+
+PhaseName = Literal["bounded", "free"]
+
+TRAINING_WINDOWS = Windowed(width=8, sweeps=6, block=None, precision=1)
+"""Windows of the free phase. What is left to the tolerance of training gains nothing from a solve that is
+verified and tightened; batches keep the calls of narrow windows large (figures in docs/solvers.md)."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What holds at one training step.
+
+    Attributes:
+        name: ``"bounded"`` or ``"free"``; explicit models ignore it, the gradient rule and the stopping rule.
+        length: tokens a sequence.
+        gradient: how the fixed point is differentiated.
+        stopping: when its iteration ends.
+        contraction_weight: weight of the contraction penalty in the loss.
+        forgetting_weight: weight of the forgetting penalty in the loss.
+        carried_share: probability that a sequence goes on from where one of the last step ended.
+        mode: in which order the fixed points of the tokens are sought.
+
+    Example:
+        >>> Curriculum(bounded_steps=10).phase(11, length=32).name
+        'free'
+    """
+
+    name: PhaseName
+    length: int
+    gradient: GradientRule
+    stopping: Stopping
+    contraction_weight: float = 0.0
+    forgetting_weight: float = 0.0
+    carried_share: float = 0.0
+    mode: Literal["simultaneous"] | Windowed = "simultaneous"
+
+
+class Curriculum(BaseModel):
+    """The curriculum of a training run: a pure function of the step, so that nothing about it is stored.
+
+    Example:
+        Lengths 4, 12, 20 and then the training length, 24; the fixed point is free from step 3001 on.
+
+        >>> curriculum = Curriculum(
+        ...     bounded_steps=3000, bounded_iterations=8,
+        ...     start_length=4, length_growth=8, length_growth_every=1000,
+        ... )
+        >>> [curriculum.phase(step, length=24).length for step in (1, 1000, 1001, 2001, 3001, 9999)]
+        [4, 4, 12, 20, 24, 24]
+        >>> curriculum.phase(3000, length=24).gradient, curriculum.phase(3001, length=24).gradient
+        (Unrolled(iterations=8), Phantom(steps=4, damping=0.8))
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    bounded_steps: NonNegativeInt = Field(
+        default=1000,
+        description="training steps of the bounded phase; the free phase follows (implicit models)",
+    )
+    bounded_iterations: PositiveInt = Field(
+        default=4, description="self-iterations in the bounded phase, all of them differentiated"
+    )
+    free_max_iterations: PositiveInt = Field(
+        default=24, description="the most self-iterations in the free phase"
+    )
+    free_mode: Literal["simultaneous", "windowed"] = Field(
+        default="simultaneous",
+        description="order of the solve in the free phase; windowed pays for sequences beyond 64 tokens",
+    )
+    free_rtol: PositiveFloat = Field(
+        default=0.05, description="relative tolerance of the fixed point in the free phase"
+    )
+    phantom_steps: PositiveInt = Field(
+        default=4, description="differentiated steps after the solve in the free phase"
+    )
+    phantom_damping: PositiveFloat = Field(default=0.8, le=1, description="damping of those steps")
+    contraction_weight: NonNegativeFloat = Field(
+        default=0.0, description="weight of the contraction penalty in the free phase; 0 for none"
+    )
+    forgetting_weight: NonNegativeFloat = Field(
+        default=0.0, description="weight of the forgetting penalty, where sequences may go on; 0 for none"
+    )
+    carried_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="probability that a sequence goes on where one of the last step ended, in the free phase",
+    )
+    carried_after: NonNegativeInt = Field(
+        default=0,
+        description="training steps before the first sequences go on and before the forgetting penalty",
+    )
+    start_length: PositiveInt | None = Field(
+        default=None, description="tokens a sequence at the first step; the training length if none"
+    )
+    length_growth: PositiveInt = Field(
+        default=8, description="tokens added each time, up to the training length (with start_length)"
+    )
+    length_growth_every: PositiveInt = Field(
+        default=1000, description="training steps between two such additions (with start_length)"
+    )
+
+    def phase(self, step: int, length: int) -> Phase:
+        """Return what holds at a step.
+
+        Args:
+            step: number of the training step, from 1.
+            length: the training length, which the sequences grow to.
+        """
+        if self.start_length is not None:
+            grown = self.start_length + self.length_growth * ((step - 1) // self.length_growth_every)
+            length = min(length, grown)
+        if step <= self.bounded_steps:
+            stopping = Stopping(rtol=self.free_rtol, max_iterations=self.bounded_iterations)
+            return Phase("bounded", length, Unrolled(self.bounded_iterations), stopping)
+        stopping = Stopping(rtol=self.free_rtol, max_iterations=self.free_max_iterations)
+        learnt = step > self.carried_after
+        gradient = Phantom(self.phantom_steps, self.phantom_damping)
+        mode = TRAINING_WINDOWS if self.free_mode == "windowed" else self.free_mode
+        return Phase(
+            "free",
+            length,
+            gradient,
+            stopping,
+            self.contraction_weight,
+            self.forgetting_weight if learnt else 0.0,
+            self.carried_share if learnt else 0.0,
+            mode,
+        )

@@ -1,0 +1,108 @@
+"""Good settings for each task, found by trial; every explicit model takes those of the implicit one.
+
+The controls get the same data, the same number of steps and the same optimiser, so that what differs is the
+model. They ignore the settings of the fixed point.
+"""
+
+from typing import Any
+
+from automata.errors import unknown_name
+from implicit.config.run import TrainConfig
+from implicit.models.registry import SIZE_DESCRIPTIONS, Sizes, size_names
+
+Settings = dict[str, Any]
+
+FALLBACK_SIZES: Sizes = {"d_model": 32, "expand": 2, "d_state": 16, "head_size": 16, "d_conv": 4}
+FALLBACK: Settings = {
+    "batch_size": 64,
+    "length": 32,
+    "steps": 1500,
+    "learning_rate": 1e-3,
+    "bounded_steps": 500,
+    "bounded_iterations": 4,
+    "free_max_iterations": 24,
+    "free_rtol": 0.05,
+    "phantom_steps": 4,
+    "contraction_weight": 0.01,
+    "carried_share": 0.9,
+    "carried_after": 700,
+    "evaluate_every": 100,
+    "evaluation_rtol": 0.01,
+    "evaluation_max_iterations": 100,
+}
+"""The settings that learn parity, taken for every task without its own."""
+
+RECIPES: dict[str, Settings] = {
+    "parity": FALLBACK,
+    "S3": {
+        **FALLBACK,
+        "learning_rate": 1.5e-3,
+        "start_length": 4,
+        "length_growth": 4,
+        "length_growth_every": 125,
+        "bounded_steps": 1000,
+        "bounded_iterations": 6,
+        "free_mode": "windowed",
+        "free_rtol": 0.02,
+        "contraction_weight": 0.05,
+        "carried_share": 0.0,
+    },
+    "S5-generators": {
+        "batch_size": 96,
+        "length": 24,
+        "steps": 4000,
+        "learning_rate": 1.5e-3,
+        "start_length": 4,
+        "length_growth": 8,
+        "length_growth_every": 1000,
+        "bounded_steps": 3000,
+        "bounded_iterations": 8,
+        "free_max_iterations": 32,
+        "free_rtol": 0.05,
+        "phantom_steps": 4,
+        "contraction_weight": 0.001,
+        "evaluate_every": 250,
+    },
+}
+
+RECIPE_SIZES: dict[str, Sizes] = {
+    "parity": FALLBACK_SIZES,
+    "S3": FALLBACK_SIZES,
+    "S5-generators": {"d_model": 96, "expand": 2, "d_state": 32, "head_size": 32, "d_conv": 4},
+}
+
+
+def recipe(task: str, model: str, **overrides: Any) -> TrainConfig:
+    """Return the configuration for a task and a model.
+
+    Args:
+        task: name of the task.
+        model: name of the model.
+        overrides: fields of `TrainConfig` or sizes of the model, which win over the recipe.
+
+    Raises:
+        InputError: for an unknown task, model or field, or a bad value.
+
+    Example:
+        >>> config = recipe("S5-generators", "lstm", steps=100, d_model=64)
+        >>> config.length, config.learning_rate, config.steps, config.sizes
+        (24, 0.0015, 100, {'d_model': 64, 'layers': 1})
+        >>> recipe("parity", "lstm", stepz=100)
+        Traceback (most recent call last):
+        automata.errors.InputError: field 'stepz' is unknown; did you mean 'steps'? Known: ...
+    """
+    sizes = {
+        name: value
+        for name, value in RECIPE_SIZES.get(task, FALLBACK_SIZES).items()
+        if name in size_names(model)
+    }
+    sizes.update(overrides.pop("sizes", {}))
+    settings = dict(RECIPES.get(task, FALLBACK))
+    for name, value in overrides.items():
+        if name in SIZE_DESCRIPTIONS:
+            sizes[name] = value
+        elif name in TrainConfig.model_fields:
+            settings[name] = value
+        else:
+            raise unknown_name("field", name, [*TrainConfig.model_fields, *size_names(model)])
+    return TrainConfig.of(task=task, model=model, sizes=sizes, **settings)

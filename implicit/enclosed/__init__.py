@@ -1,0 +1,1 @@
+"""Cells and models in rigorous ball arithmetic."""

@@ -1,0 +1,146 @@
+"""One token's step of an `ImplicitMamba2` on balls, with latent and whole state as variables.
+
+`implicit.enclosed.mamba2` differentiates along one direction of h a layer, at a fixed window, which large
+models need. For statements about sets of states all derivatives by the state are wanted, the window's among
+them; that is affordable for states of some dozens of numbers.
+
+A state is one vector: the window, channel by channel, then h, ``(channel, n)`` row by row.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from automata.errors import InputError
+from implicit.cells import Mamba2Cell, RMSNorm
+from implicit.enclosed.mamba2 import EnclosedCell, exact, rms_norm
+from implicit.models.implicit_mamba2 import ImplicitMamba2
+from theory import State
+from theory.rigorous.balls import Dual
+from theory.rigorous.balls.dual import join
+
+
+class EnclosedClosedLoop:
+    """Φ, G and logits of a one-layer `ImplicitMamba2` at T positions, each with its token.
+
+    Args:
+        model: the model, in any floating-point type; its weights are taken as exact numbers.
+
+    Raises:
+        InputError: for more than one layer.
+
+    Example:
+        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2Config
+        >>> sizes = {"d_model": 4, "head_size": 4, "d_state": 2, "d_conv": 2}
+        >>> model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=2, output_size=2, **sizes)).double()
+        >>> from theory.rigorous.balls import Ball
+        >>> loop = EnclosedClosedLoop(model)
+        >>> state, latent = model.init_state(1), torch.ones(1, 4).double()
+        >>> s = Dual.constant(Ball.exact(flatten_state(state).numpy()), columns=0)
+        >>> image, following = loop.advance(Dual.constant(Ball.exact(latent.numpy()), 0), s, [1])
+        >>> transition = model.transition(1)
+        >>> first = {name: part[0] for name, part in state.items()}
+        >>> expected = transition.self_map(latent[0], first).detach().numpy()
+        >>> bool(np.abs(image.value.midpoint - expected).max() < 1e-12)
+        True
+    """
+
+    def __init__(self, model: ImplicitMamba2) -> None:
+        if model.config.layers != 1:
+            raise InputError(f"the model has {model.config.layers} layers; give one with a single layer")
+        (mixer,) = model.mixers
+        assert isinstance(mixer, Mamba2Cell)
+        self.cell = EnclosedCell(mixer)
+        self.damping, self.residual = model.config.damping, model.config.residual
+        self.latent_size = model.config.d_model
+        self.window_size = mixer.conv_channels * (mixer.d_conv - 1)
+        self.state_size = self.window_size + mixer.d_inner * mixer.d_state
+        (mixer_norm,), (injection,) = model.mixer_norms, model.injections
+        assert isinstance(mixer_norm, RMSNorm)
+        assert isinstance(injection, nn.Linear)
+        self._norm = exact(mixer_norm.weight), mixer_norm.epsilon
+        self._last_norm = exact(model.latent_norm.weight), model.latent_norm.epsilon
+        self._head = exact(model.head.weight), exact(model.head.bias)
+        embedded = Dual.constant(exact(model.embedding.weight), 0)
+        normalised = rms_norm(embedded, exact(model.embedding_norm.weight), model.embedding_norm.epsilon)
+        self._injection = normalised.mapped(exact(injection.weight)).value
+        # where the factors of an entry (channel p, n) of h stand
+        channel, self._n = np.divmod(np.arange(mixer.d_inner * mixer.d_state), mixer.d_state)
+        self._channel, self._head_of = channel, channel // mixer.head_size
+        self._shared = self._head_of // (mixer.heads // mixer.groups) * mixer.d_state + self._n
+        # the next window is the last entries of (window, new channel), channel by channel
+        earlier = np.arange(self.window_size).reshape(mixer.conv_channels, -1)
+        new = self.window_size + np.arange(mixer.conv_channels)[:, None]
+        self._shift = np.concatenate([earlier, new], axis=1)[:, 1:].ravel()
+
+    def advance(
+        self, latent: Dual, state: Dual, tokens: Sequence[int] | NDArray[np.int64]
+    ) -> tuple[Dual, Dual]:
+        """Return Φ, ``[T, d]``, and G, ``[T, n]``.
+
+        Args:
+            latent: z, ``[T, d]``.
+            state: s, ``[T, n]``, with the same directions.
+            tokens: ``[T]``.
+        """
+        cell = self.cell
+        inputs = rms_norm(latent, *self._norm)
+        projected = inputs.mapped(cell.in_proj).shifted(self._injection[np.asarray(tokens)])
+        gate = projected[: cell.d_inner]
+        channels = projected[cell.d_inner : cell.d_inner + cell.channels]
+        dt = projected[cell.d_inner + cell.channels :].shifted(cell.dt_bias).softplus()
+        window, h = state[: self.window_size], state[self.window_size :]
+        convolved = channels.scaled(cell.last_tap).shifted(cell.conv_bias)
+        following_window = window
+        if self.window_size:
+            taps = cell.earlier_taps.shape[1]
+            convolved = convolved + window.scaled(cell.earlier_taps.reshape(self.window_size)).sums(taps)
+            following_window = join([window, channels])[self._shift]
+        convolved = convolved.silu()
+        shared = cell.groups * cell.d_state
+        x = convolved[: cell.d_inner]
+        B, C = (convolved[start : start + shared] for start in (cell.d_inner, cell.d_inner + shared))
+        decay = dt.scaled(cell.rate).exp()
+        driven = x * dt.repeat(cell.head_size)
+        following = decay[self._head_of] * h + driven[self._channel] * B[self._shared]
+        y = (following * C[self._shared]).sums(cell.d_state)
+        y = y + x.scaled(cell.skip.repeat(cell.head_size, 0))
+        output = rms_norm(y * gate.silu(), cell.norm_weight, cell.epsilon, cell.groups).mapped(cell.out_proj)
+        stream = latent + output if self.residual else output
+        return rms_norm(stream, *self._last_norm), join([following_window, following])
+
+    def logits(self, latent: Dual) -> Dual:
+        """Return the logits of latents, ``[T, d]`` → ``[T, classes]``."""
+        weight, bias = self._head
+        return latent.mapped(weight).shifted(bias)
+
+
+def unflatten_state(model: ImplicitMamba2, vectors: Tensor) -> State:
+    """Undo `flatten_state`.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> model = load_run("parity").model
+        >>> state = model.init_state(3)
+        >>> again = unflatten_state(model, flatten_state(state))
+        >>> {name: part.shape == again[name].shape for name, part in state.items()}
+        {'conv.0': True, 'ssm.0': True}
+    """
+    shapes = {name: part.shape[1:] for name, part in model.init_state(1).items()}
+    window = shapes["conv.0"].numel()
+    parts = {"conv.0": vectors[:, :window], "ssm.0": vectors[:, window:]}
+    return {name: part.reshape(len(vectors), *shapes[name]) for name, part in parts.items()}
+
+
+def flatten_state(state: State) -> Tensor:
+    """Return the state of a one-layer model as vectors, ``[batch, n]``, the window first.
+
+    Example:
+        >>> flatten_state({"conv.0": torch.zeros(2, 3, 1), "ssm.0": torch.ones(2, 1, 1, 2)})
+        tensor([[0., 0., 0., 1., 1.],
+                [0., 0., 0., 1., 1.]])
+    """
+    return torch.cat([state["conv.0"].flatten(1), state["ssm.0"].flatten(1)], dim=1)

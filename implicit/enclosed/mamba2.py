@@ -1,0 +1,238 @@
+"""Mamba-2 models on balls: (Φ, G) of `ImplicitMamba2` and `Mamba2` in rigorous arithmetic, with derivatives.
+
+The weights are taken as the exact numbers that their floats are, and every operation as one on real numbers;
+what comes out encloses the exact values and derivatives (`theory.rigorous.enclosure`). One token's step of
+the cell, with the names of `implicit.cells.mamba2`:
+
+    a = exp(−e^{A_log} Δ)          decay, one a head
+    h' = a ⊙ h + (Δ x) Bᵀ
+    y  = h' C + D x = a ⊙ (h C) + (Δ x) (B·C) + D x
+
+The second form of y keeps h' itself, by far the largest object, from being formed with all its derivatives.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from automata.errors import InputError
+from implicit.cells import Mamba2Cell, RMSNorm
+from implicit.models.baselines.mamba2 import Mamba2
+from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.interface import SequenceModel
+from theory.rigorous.balls import Ball, Dual, exp
+from theory.rigorous.balls.dual import join
+
+
+def exact(tensor: Tensor) -> Ball:
+    """Return the floats of a tensor as exact real numbers.
+
+    Example:
+        >>> exact(torch.tensor([0.1])).contains(0.1)  # the float32 number is not 1/10
+        False
+    """
+    return Ball.exact(tensor.detach().to(torch.float64).cpu().numpy())
+
+
+def rms_norm(x: Dual, weight: Ball, epsilon: float, groups: int = 1) -> Dual:
+    """Return x / sqrt(mean(x²) + ε) · weight, normalised within each group of neighbouring features.
+
+    Example:
+        >>> x = Dual.constant(Ball.exact([[3.0, 4.0]]), columns=0)
+        >>> rms_norm(x, Ball.exact([5.0, 5.0]), epsilon=0.0).value.contains([[18**0.5, 32**0.5]])
+        True
+    """
+    group = x.value.shape[-1] // groups
+    squares = x * x
+    mean = squares.sums(group).scaled(Ball.exact(1.0) / Ball.exact(float(group)))
+    return (x * mean.shifted(Ball.exact(epsilon)).rsqrt().repeat(group)).scaled(weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Mamba2Update:
+    """One layer's h' = a ⊙ h + (Δ x) Bᵀ in factors; entry (channel p, n) of h has the number p d_state + n.
+
+    Attributes:
+        decay: a, ``[T, heads]``.
+        inputs: Δ x, ``[T, d_inner]``.
+        B: ``[T, groups · d_state]``.
+
+    Example:
+        >>> one = Dual.constant(Ball.exact([[0.5]]), columns=0)
+        >>> decay, drive = Mamba2Update(one, one, one).entries(np.array([0]))
+        >>> decay.value.midpoint, drive.value.midpoint
+        (array([[0.5]]), array([[0.25]]))
+    """
+
+    decay: Dual
+    inputs: Dual
+    B: Dual
+    groups: int = 1
+
+    @property
+    def coefficients(self) -> Dual:
+        """Decay, inputs and B in one."""
+        return join([self.decay, self.inputs, self.B])
+
+    def entries(self, rows: NDArray[np.int64]) -> tuple[Dual, Dual]:
+        """Return decay and drive of one entry of h at each position, ``[T, 1]`` each."""
+        heads, channels = self.decay.value.shape[-1], self.inputs.value.shape[-1]
+        d_state = self.B.value.shape[-1] // self.groups
+        channel, n = np.divmod(rows, d_state)
+        head = channel // (channels // heads)
+        group = head // (heads // self.groups)
+        return self.decay.at(head), self.inputs.at(channel) * self.B.at(group * d_state + n)
+
+
+class EnclosedCell:
+    """`Mamba2Cell.step` on balls.
+
+    Args:
+        cell: the cell; its weights are copied.
+
+    Example:
+        >>> cell = Mamba2Cell(d_model=4, head_size=4, d_state=2)
+        >>> enclosed = EnclosedCell(cell)
+        >>> inputs = Dual.constant(Ball.exact(np.ones((1, 4))), columns=0)
+        >>> window, h = Ball.exact(np.zeros((1, 12, 3))), Ball.exact(np.zeros((1, 2, 4, 2)))
+        >>> output, _ = enclosed.step(inputs, None, window, h, None)
+        >>> with torch.no_grad():
+        ...     expected, _ = cell.double().step(torch.ones(1, 4).double(), cell.init_state(1))
+        >>> bool(np.abs(output.value.midpoint - expected.numpy()).max() < 1e-12)
+        True
+    """
+
+    def __init__(self, cell: Mamba2Cell) -> None:
+        assert cell.conv1d.bias is not None
+        self.heads, self.head_size, self.groups = cell.heads, cell.head_size, cell.groups
+        self.d_inner, self.d_state, self.channels = cell.d_inner, cell.d_state, cell.conv_channels
+        self.in_proj, self.out_proj = exact(cell.in_proj.weight), exact(cell.out_proj.weight)
+        taps = exact(cell.conv1d.weight[:, 0])
+        self.earlier_taps, self.last_tap = taps[:, :-1], taps[:, -1]
+        self.conv_bias, self.dt_bias = exact(cell.conv1d.bias), exact(cell.dt_bias)
+        self.rate, self.skip = -exp(exact(cell.A_log)), exact(cell.D)
+        self.norm_weight, self.epsilon = exact(cell.norm.weight), cell.norm.epsilon
+
+    def step(
+        self, inputs: Dual, injection: Ball | None, window: Ball, h: Ball, direction: tuple[int, Ball] | None
+    ) -> tuple[Dual, Mamba2Update]:
+        """Return the output ``[T, d_model]`` and the update of h.
+
+        Args:
+            inputs: ``[T, d_model]``.
+            injection: ``[T, d_in_proj]``, constant.
+            window: ``[T, channels, d_conv − 1]``, constant.
+            h: ``[T, heads, head_size, d_state]``.
+            direction: the derivative of h, shaped like it, and the column of the tangents that it belongs to.
+        """
+        projected = inputs.mapped(self.in_proj)
+        if injection is not None:
+            projected = projected.shifted(injection)
+        gate = projected[: self.d_inner]
+        channels = projected[self.d_inner : self.d_inner + self.channels]
+        dt = projected[self.d_inner + self.channels :].shifted(self.dt_bias).softplus()
+        before = (window * self.earlier_taps).sum(-1) + self.conv_bias
+        convolved = channels.scaled(self.last_tap).shifted(before).silu()
+        shared = self.groups * self.d_state
+        x = convolved[: self.d_inner]
+        B, C = (convolved[start : start + shared] for start in (self.d_inner, self.d_inner + shared))
+        decay = dt.scaled(self.rate).exp()
+        driven = x * dt.repeat(self.head_size)
+        across = (B * C).sums(self.d_state).repeat(self.d_inner // self.groups)
+        y = decay.repeat(self.head_size) * self._read(h, C, direction)
+        y = y + driven * across + x.scaled(self.skip.repeat(self.head_size, 0))
+        normalised = rms_norm(y * gate.silu(), self.norm_weight, self.epsilon, self.groups)
+        return normalised.mapped(self.out_proj), Mamba2Update(decay, driven, B, self.groups)
+
+    def _read(self, h: Ball, C: Dual, direction: tuple[int, Ball] | None) -> Dual:
+        """The product h C of every group of heads, ``[T, d_inner]``."""
+        positions = len(h.midpoint)
+        by_group = h.reshape(positions, self.groups, -1, self.d_state)
+        weights = C.value.reshape(positions, self.groups, self.d_state, 1)
+        slopes = C.tangent.reshape(positions, self.groups, self.d_state, C.columns)
+        value = (by_group @ weights).reshape(positions, self.d_inner)
+        tangent = (by_group @ slopes).reshape(positions, self.d_inner, C.columns)
+        if direction is not None:
+            column, along = direction
+            own = along.reshape(positions, self.groups, -1, self.d_state) @ weights
+            seed = np.zeros((1, 1, C.columns))
+            seed[..., column] = 1.0
+            tangent = tangent + own.reshape(positions, self.d_inner, 1) * Ball.exact(seed)
+        return Dual(value, tangent)
+
+
+class EnclosedMamba2:
+    """(Φ, G) of an `ImplicitMamba2`, or G of the explicit `Mamba2`, at T positions, on balls.
+
+    Args:
+        model: the model, in any floating-point type.
+        tokens: ``[T]``, int64.
+
+    Raises:
+        InputError: for a model of another kind.
+
+    Example:
+        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2Config
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> model = ImplicitMamba2(config).double()
+        >>> enclosed = EnclosedMamba2(model, torch.tensor([1]))
+        >>> state = {name: exact(entry) for name, entry in model.init_state(1).items()}
+        >>> z = Dual.constant(Ball.exact(np.ones((1, 4))), columns=0)
+        >>> image, _ = enclosed.advance(z, state, {})
+        >>> transition = model.transition(1)
+        >>> zero = {name: entry[0] for name, entry in model.init_state(1).items()}
+        >>> expected = transition.self_map(torch.ones(4).double(), zero)
+        >>> bool(np.abs(image.value.midpoint - expected.detach().numpy()).max() < 1e-12)
+        True
+    """
+
+    def __init__(self, model: SequenceModel, tokens: Tensor) -> None:
+        if not isinstance(model, ImplicitMamba2 | Mamba2):
+            raise InputError(
+                f"model is a {model.name}, of which there is no ball-arithmetic form; "
+                "give an implicit-mamba2 or a mamba2"
+            )
+        self.latent_size = model.config.d_model if isinstance(model, ImplicitMamba2) else 0
+        self.damping = model.config.damping if isinstance(model, ImplicitMamba2) else 1.0
+        self.residual = model.config.residual if isinstance(model, ImplicitMamba2) else True
+        self.cells = [EnclosedCell(cell) for cell in model.mixers if isinstance(cell, Mamba2Cell)]
+        self.blocks = tuple(f"ssm.{layer}" for layer in range(len(self.cells)))
+        norms = [norm for norm in model.mixer_norms if isinstance(norm, RMSNorm)]
+        self._norms = [(exact(norm.weight), norm.epsilon) for norm in norms]
+        embedded = Dual.constant(exact(model.embedding.weight[tokens]), 0)
+        self._injections: list[Ball | None] = [None] * len(self.cells)
+        if isinstance(model, ImplicitMamba2):
+            norm = model.embedding_norm
+            normalised = rms_norm(embedded, exact(norm.weight), norm.epsilon)
+            self._injections = [
+                normalised.mapped(exact(injection.weight)).value
+                for injection in model.injections
+                if isinstance(injection, nn.Linear)
+            ]
+            self._last_norm = (exact(model.latent_norm.weight), model.latent_norm.epsilon)
+        else:
+            self._embedded = embedded.value
+
+    def advance(
+        self, latent: Dual, state: Mapping[str, Ball], directions: Mapping[str, Ball]
+    ) -> tuple[Dual, list[Mamba2Update]]:
+        """Return Φ, the empty vector for an explicit model, and the updates of all layers."""
+        stream = latent if self.latent_size else Dual.constant(self._embedded, latent.columns)
+        updates = []
+        for layer, cell in enumerate(self.cells):
+            block = self.blocks[layer]
+            direction = (self.latent_size + layer, directions[block]) if directions else None
+            output, update = cell.step(
+                rms_norm(stream, *self._norms[layer]),
+                self._injections[layer],
+                state[f"conv.{layer}"],
+                state[block],
+                direction,
+            )
+            stream = stream + output if self.residual else output
+            updates.append(update)
+        return (rms_norm(stream, *self._last_norm) if self.latent_size else latent), updates

@@ -1,0 +1,1 @@
+"""The models under one interface."""

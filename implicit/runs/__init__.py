@@ -1,0 +1,1 @@
+"""Run folders: the files of a run, written and read back."""

@@ -1,0 +1,172 @@
+"""The files of a run: which there are, when each is written, and how each is read back.
+
+| file                | content                                          | written             |
+|---------------------|--------------------------------------------------|---------------------|
+| `config.json`       | the `TrainConfig`: rebuilds task and model       | at the start        |
+| `environment.json`  | versions, platform, threads, commit, seed        | at the start        |
+| `metrics.jsonl`     | one JSON object an evaluation                    | at every evaluation |
+| `checkpoint/`       | weights, moments of the optimiser, progress      | while unfinished    |
+| `model.safetensors` | the final weights; a run with it is finished     | at the end          |
+"""
+
+import contextlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from automata.errors import InputError
+from implicit.config.run import TrainConfig
+from implicit.models.interface import SequenceModel
+from implicit.runs.environment import describe_environment
+from implicit.runs.files import TEMPORARY_SUFFIX, read_json, write_bytes, write_json, write_tensors
+
+Metrics = dict[str, Any]
+"""One entry of ``metrics.jsonl``."""
+
+
+class RunFolder:
+    """The files of a run while it is being made.
+
+    Args:
+        path: the folder, which need not exist yet.
+
+    Example:
+        >>> from os import listdir
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as parent:
+        ...     folder = RunFolder(Path(parent) / "run")
+        ...     folder.begin(TrainConfig.of(task="parity", model="lstm"))
+        ...     folder.begun, folder.finished, sorted(listdir(folder.path))
+        (True, False, ['config.json', 'environment.json', 'metrics.jsonl'])
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config_file = path / "config.json"
+        self.environment_file = path / "environment.json"
+        self.metrics_file = path / "metrics.jsonl"
+        self.weights_file = path / "model.safetensors"
+        self.checkpoint_file = path / "checkpoint" / "state.safetensors"
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a run here."""
+        return self.config_file.is_file()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run here has its final weights."""
+        return self.weights_file.is_file()
+
+    def read_config(self) -> TrainConfig:
+        """Return the configuration of the run.
+
+        Raises:
+            InputError: for a missing or corrupt file, or a configuration with faults.
+        """
+        values = read_json(self.config_file)
+        if not isinstance(values, dict):
+            raise InputError(f"{self.config_file} does not hold a JSON object; restore it or train again")
+        try:
+            return TrainConfig.of(**values)
+        except InputError as error:
+            raise InputError(f"{self.config_file}: {error}") from None
+
+    def begin(self, config: TrainConfig) -> None:
+        """Make the folder with its configuration, or leave everything as it was.
+
+        Raises:
+            InputError: if the path is a file or a folder with other files.
+            OSError: if it cannot be written.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"out is {self.path}, which is a file; give a folder")
+        if self.path.is_dir():
+            for other in self.path.iterdir():
+                if (
+                    other.suffix != TEMPORARY_SUFFIX
+                    and other != self.environment_file
+                    and other != self.metrics_file
+                ):
+                    raise InputError(
+                        f"out is {self.path}, which holds other files ({other.name}); give a new folder"
+                    )
+        made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_json(self.environment_file, {**describe_environment(), "seed": config.seed})
+            self.write_metrics([])
+            # Last, for it is what makes the folder a run.
+            write_json(self.config_file, config.as_json())
+        except OSError:
+            with contextlib.suppress(OSError):
+                for file in (self.config_file, self.environment_file, self.metrics_file):
+                    file.unlink(missing_ok=True)
+                for folder in made:
+                    folder.rmdir()
+            raise
+
+    def check_same(self, config: TrainConfig) -> None:
+        """Refuse to go on with another configuration than the one the run was begun with.
+
+        Raises:
+            InputError: naming the first field that differs, with both values.
+        """
+        begun_with = self.read_config().as_json()
+        for field, value in config.as_json().items():
+            before = begun_with[field]
+            if field == "sizes" and set(before) == set(value):
+                field, before, value = next(
+                    ((name, before[name], value[name]) for name in value if before[name] != value[name]),
+                    (field, before, value),
+                )
+            if before != value:
+                raise InputError(
+                    f"{field} is {value}, but the run in {self.path} was begun with {before}; "
+                    "give that value or another folder"
+                )
+
+    def read_metrics(self) -> list[Metrics]:
+        """Return the metrics, one entry an evaluation.
+
+        Raises:
+            InputError: for a missing or corrupt file.
+        """
+        try:
+            lines = self.metrics_file.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            raise InputError(f"{self.metrics_file} is missing; restore it or train again") from None
+        except UnicodeDecodeError:
+            raise InputError(f"{self.metrics_file} is not text; restore it or train again") from None
+        metrics = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                entry = json.loads(line)
+            except (ValueError, RecursionError):
+                entry = None
+            if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
+                raise InputError(
+                    f"{self.metrics_file}: line {number} is not a JSON object with a step; "
+                    "restore it or train again"
+                )
+            metrics.append(entry)
+        return metrics
+
+    def write_metrics(self, metrics: list[Metrics]) -> None:
+        """Write all metrics: the file is small, and whole at any moment."""
+        write_bytes(
+            self.metrics_file,
+            "".join(json.dumps(entry, allow_nan=False) + "\n" for entry in metrics).encode(),
+        )
+
+    def finish(self, model: SequenceModel) -> None:
+        """Write the final weights, then remove the checkpoint."""
+        write_tensors(self.weights_file, model.state_dict())
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove what only an unfinished run needs."""
+        shutil.rmtree(self.checkpoint_file.parent, ignore_errors=True)
+        for leftover in self.path.glob(f"*{TEMPORARY_SUFFIX}"):
+            leftover.unlink()

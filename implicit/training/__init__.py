@@ -1,0 +1,1 @@
+"""Training: data streams, objective, loop, evaluation."""

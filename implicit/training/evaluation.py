@@ -1,0 +1,152 @@
+"""Accuracy and convergence on fresh sequences."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from automata.errors import InputError
+from automata.tasks.word_problem import WordProblem
+from implicit.fixed_point import Solution, Stopping
+from implicit.gradients import GradientRule
+from implicit.models.implicit_mamba2 import ImplicitMamba2, Mode
+from implicit.models.interface import SequenceModel
+from implicit.modes import Windowed
+from implicit.training.streams import Stream, draw_batch
+
+REPORTED_TOKENS = 10
+"""Reports give the accuracy over the last ten tokens: those that need the longest memory."""
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """How the search for the fixed points went, over all tokens.
+
+    Attributes:
+        share_converged: share of the tokens that reached the tolerance.
+        mean_iterations: mean number of evaluations of Φ a token.
+        mean_relative_residual: mean of ‖Φ(z) − z‖ / ‖z‖.
+
+    Example:
+        >>> from implicit.fixed_point import DampedPicard, FixedPointProblem, solve
+        >>> problem = FixedPointProblem(lambda z: 0.5 * z + 1)
+        >>> solution = solve(problem, DampedPicard(1.0), Stopping(rtol=0.1), torch.zeros(1, 1, 1))
+        >>> Convergence.of([solution])
+        Convergence(share_converged=1.0, mean_iterations=4.0, mean_relative_residual=0.0714...)
+    """
+
+    share_converged: float
+    mean_iterations: float
+    mean_relative_residual: float
+
+    @staticmethod
+    def of(solutions: Sequence[Solution]) -> "Convergence":
+        """Return the means over the tokens of several solutions."""
+        return Convergence(
+            share_converged=_mean([solution.converged for solution in solutions]),
+            mean_iterations=_mean([solution.iterations for solution in solutions]),
+            mean_relative_residual=_mean([solution.relative_residual for solution in solutions]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Which tokens of which sequences a model got right.
+
+    Attributes:
+        correct: ``[sequences, length]``, bool.
+        convergence: of the fixed points; None for an explicit model.
+
+    Example:
+        >>> evaluation = Evaluation(np.array([[True] * 12, [False] * 2 + [True] * 10]), None)
+        >>> evaluation.accuracy, evaluation.token_accuracy, evaluation.per_position.min().item()
+        (1.0, 0.9166..., 0.5)
+    """
+
+    correct: NDArray[np.bool_]
+    convergence: Convergence | None
+
+    @property
+    def accuracy(self) -> float:
+        """The figure of reports: mean over the last ten tokens (all of them in a shorter sequence)."""
+        return float(self.correct[:, -REPORTED_TOKENS:].mean())
+
+    @property
+    def token_accuracy(self) -> float:
+        """Mean over all tokens."""
+        return float(self.correct.mean())
+
+    @property
+    def per_position(self) -> NDArray[np.float64]:
+        """Mean over the sequences, ``[length]``."""
+        return np.asarray(self.correct.mean(axis=0), np.float64)
+
+
+def evaluate(
+    model: SequenceModel,
+    task: WordProblem,
+    length: int,
+    *,
+    sequences: int = 256,
+    batch_size: int = 64,
+    seed: int = 0,
+    stream: Stream = Stream.TEST,
+    number: tuple[int, ...] = (),
+    stopping: Stopping | None = None,
+    gradient: GradientRule | None = None,
+    mode: Mode | Windowed = "simultaneous",
+) -> Evaluation:
+    """Measure a model on fresh sequences of one length.
+
+    Args:
+        model: any model; its weights and its training flag stay as they are.
+        task: the word problem.
+        length: tokens a sequence.
+        sequences: how many.
+        batch_size: sequences at a time; part of what determines the sequences drawn.
+        seed: seed of the stream.
+        stream: which data stream; reports take TEST, training VALIDATION.
+        number: which part of the stream.
+        stopping: tolerance and limit of an implicit model; its own if None.
+        gradient: the gradient rule, whose solve is used (`Unrolled` fixes the iterations); phantom if None.
+        mode: in which order an implicit model seeks its fixed points.
+
+    Raises:
+        InputError: for a length or a number of sequences below 1.
+
+    Example:
+        >>> from automata.tasks.registry import make_task
+        >>> from implicit.models.registry import build_model
+        >>> _ = torch.manual_seed(0)
+        >>> parity = make_task("parity")
+        >>> model = build_model("lstm", {"d_model": 4}, parity)
+        >>> evaluation = evaluate(model, parity, length=20, sequences=100)
+        >>> evaluation.correct.shape, 0.3 < evaluation.accuracy < 0.7
+        ((100, 20), True)
+    """
+    for field, value in (("length", length), ("sequences", sequences), ("batch_size", batch_size)):
+        if value < 1:
+            raise InputError(f"{field} is {value}; give at least 1")
+    correct, solutions = [], []
+    was_training = model.training
+    model.eval()
+    with torch.no_grad():
+        for index, first in enumerate(range(0, sequences, batch_size)):
+            size = min(batch_size, sequences - first)
+            drawn = draw_batch(task, size, length, seed, stream, *number, length, index)
+            tokens, labels = (part.to(model.device) for part in drawn)
+            if isinstance(model, ImplicitMamba2):
+                solution = model.solve(tokens, mode, stopping=stopping, gradient=gradient)
+                solutions.append(solution)
+                logits = solution.logits
+            else:
+                logits = model(tokens)
+            correct.append((logits.argmax(dim=-1) == labels).cpu().numpy())
+    model.train(was_training)
+    return Evaluation(np.concatenate(correct), Convergence.of(solutions) if solutions else None)
+
+
+def _mean(parts: Sequence[torch.Tensor]) -> float:
+    return float(torch.cat([part.flatten() for part in parts]).double().mean())

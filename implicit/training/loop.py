@@ -1,0 +1,215 @@
+"""The training loop: one step, one evaluation, and what is stored when."""
+
+import math
+import time
+from dataclasses import asdict, replace
+
+import torch
+from torch import nn
+from torch.optim import AdamW
+from tqdm import tqdm
+
+from automata.errors import InputError
+from automata.tasks.word_problem import WordProblem
+from implicit.config.curriculum import Phase
+from implicit.config.run import TrainConfig
+from implicit.fixed_point import Stopping
+from implicit.gradients import Phantom
+from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.interface import SequenceModel
+from implicit.runs.folder import Metrics, RunFolder
+from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from implicit.training.evaluation import Convergence, Evaluation, evaluate
+from implicit.training.objective import Objective, objective
+from implicit.training.state_passing import Carried
+from implicit.training.streams import Stream, draw_batch, noise_generator
+from implicit.training.tensorboard import TensorBoard
+
+
+def take_steps(
+    config: TrainConfig,
+    task: WordProblem,
+    model: SequenceModel,
+    folder: RunFolder,
+    show_progress: bool = False,
+    tensorboard: bool = False,
+) -> None:
+    """Take the training steps that are left, from the folder's checkpoint if it has one.
+
+    The metrics of a step are stored before its checkpoint, and those after the checkpoint are measured again:
+    whenever the process is killed, no line is lost and none comes twice.
+
+    Args:
+        config: of the run in the folder.
+        task: the word problem.
+        model: with its initial weights, on the device to train on; holds the trained ones afterwards.
+        folder: a run that is begun and not finished.
+        show_progress: whether to show a progress bar on standard error, if that is a terminal.
+        tensorboard: whether to write event files into the folder.
+
+    Raises:
+        InputError: if the loss or its gradient is not finite.
+        OSError: if the folder cannot be written.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from automata.tasks.registry import make_task
+        >>> from implicit.runs.loading import initial_model
+        >>> config = TrainConfig.of(task="parity", model="lstm", steps=3, warmup_steps=1, evaluate_every=2)
+        >>> parity = make_task("parity")
+        >>> with TemporaryDirectory() as parent:
+        ...     folder = RunFolder(Path(parent))
+        ...     folder.begin(config)
+        ...     take_steps(config, parity, initial_model(config, parity), folder)
+        ...     [entry["step"] for entry in folder.read_metrics()]
+        [2, 3]
+    """
+    optimizer = AdamW(model.parameters(), betas=config.betas, weight_decay=config.weight_decay)
+    done, carried = Progress(), None
+    if folder.checkpoint_file.is_file():
+        done, carried = load_checkpoint(folder.checkpoint_file, model, optimizer)
+    # What was measured after the checkpoint is measured again.
+    metrics = [entry for entry in folder.read_metrics() if entry["step"] <= done.step]
+    folder.write_metrics(metrics)
+    began = time.monotonic() - done.seconds
+    hidden = None if show_progress else True  # tqdm reads None as "where there is no terminal"
+    with (
+        TensorBoard(folder.path / "tensorboard" if tensorboard else None, done.step) as board,
+        tqdm(total=config.steps, initial=done.step, disable=hidden, leave=False, unit="step") as bar,
+    ):
+        for step in range(done.step + 1, config.steps + 1):
+            phase = config.phase(step, config.length)
+            result, carried = _step(config, task, model, optimizer, phase, step, carried)
+            bar.update()
+            done = replace(done, step=step, seconds=time.monotonic() - began)
+            if step % config.evaluate_every == 0 or step == config.steps:
+                evaluations = _validate(config, task, model, phase, step)
+                metrics.append(_entry(config, model, phase, result, evaluations, done))
+                folder.write_metrics(metrics)
+                board.write(metrics[-1])
+                bar.set_postfix(loss=metrics[-1]["loss"], accuracy=metrics[-1]["accuracy"])
+                done = replace(done, target_met=_target_met(config, model, phase, evaluations, done))
+            if done.target_met == config.patience:
+                break
+            if step % config.checkpoint_every == 0 and step < config.steps:
+                save_checkpoint(folder.checkpoint_file, model, optimizer, done, carried)
+
+
+def _step(
+    config: TrainConfig,
+    task: WordProblem,
+    model: SequenceModel,
+    optimizer: AdamW,
+    phase: Phase,
+    step: int,
+    carried: Carried | None,
+) -> tuple[Objective, Carried | None]:
+    """Take one training step; its batch depends on the seed, the step, and what is carried from the last."""
+    noise = noise_generator(config.seed, step)
+    state, start = None, None
+    if carried is not None and isinstance(model, ImplicitMamba2):
+        beginning = torch.full_like(carried.labels, task.initial_state)
+        state, start = carried.go_on(
+            model.init_state(config.batch_size), beginning, phase.carried_share, noise
+        )
+        start = start.cpu()
+    drawn = draw_batch(task, config.batch_size, phase.length, config.seed, Stream.TRAIN, step, start=start)
+    tokens, labels = (part.to(model.device) for part in drawn)
+    result = objective(model, tokens, labels, phase, noise, state)
+    optimizer.zero_grad()
+    result.total.backward()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), config.gradient_clip or math.inf)
+    if not bool(norm.isfinite()):
+        raise InputError(
+            f"loss is {result.loss.item():.3g} at step {step} and its gradient is not finite; "
+            "lower learning_rate or gradient_clip, or raise warmup_steps"
+        )
+    for group in optimizer.param_groups:
+        group["lr"] = config.learning_rate_at(step)
+    optimizer.step()
+    if phase.carried_share == 0 or result.solution is None:
+        return result, None
+    return result, Carried.of(result.solution.state, labels, result.solution)
+
+
+def _validate(
+    config: TrainConfig, task: WordProblem, model: SequenceModel, phase: Phase, step: int
+) -> dict[int, Evaluation]:
+    """Evaluate on fresh sequences of the validation stream, one set for each step and length."""
+    rtol, limit = config.evaluation_rtol, config.evaluation_max_iterations
+    as_trained = rtol is None and limit is None
+    stopping = Stopping(
+        rtol=phase.stopping.rtol if rtol is None else rtol,
+        max_iterations=phase.stopping.max_iterations if limit is None else limit,
+    )
+    return {
+        length: evaluate(
+            model,
+            task,
+            length,
+            sequences=config.evaluation_sequences,
+            batch_size=config.batch_size,
+            seed=config.seed,
+            stream=Stream.VALIDATION,
+            number=(step,),
+            stopping=stopping,
+            gradient=phase.gradient if as_trained else Phantom(),
+            mode=phase.mode if as_trained else "simultaneous",
+        )
+        for length in config.validation_lengths()
+    }
+
+
+def _target_met(
+    config: TrainConfig,
+    model: SequenceModel,
+    phase: Phase,
+    evaluations: dict[int, Evaluation],
+    done: Progress,
+) -> int:
+    """How many evaluations in a row met the target; none does in the bounded phase or at a start length."""
+    early = phase.length < config.length or (isinstance(model, ImplicitMamba2) and phase.name == "bounded")
+    if config.target_accuracy is None or early:
+        return 0
+    worst = min(evaluation.accuracy for evaluation in evaluations.values())
+    return done.target_met + 1 if worst >= config.target_accuracy else 0
+
+
+def _entry(
+    config: TrainConfig,
+    model: SequenceModel,
+    phase: Phase,
+    result: Objective,
+    evaluations: dict[int, Evaluation],
+    done: Progress,
+) -> Metrics:
+    """One line of the metrics; phase and convergence are those of an implicit model only."""
+    entry: Metrics = {
+        "step": done.step,
+        "length": phase.length,
+        "learning_rate": config.learning_rate_at(done.step),
+        "loss": result.loss.item(),
+        "accuracy": result.accuracy,
+        "validation": {},
+        "seconds": round(done.seconds, 3),
+    }
+    if isinstance(model, ImplicitMamba2):
+        entry["phase"] = phase.name
+    if result.penalty is not None:
+        entry["contraction_penalty"] = result.penalty.item()
+    if result.forgetting is not None:
+        entry["forgetting_penalty"] = result.forgetting.item()
+    if result.solution is not None:
+        entry.update(_finite(Convergence.of([result.solution])))
+    for length, evaluation in evaluations.items():
+        measured = {"accuracy": evaluation.accuracy, "token_accuracy": evaluation.token_accuracy}
+        if evaluation.convergence is not None:
+            measured.update(_finite(evaluation.convergence))
+        entry["validation"][str(length)] = measured
+    return entry
+
+
+def _finite(convergence: Convergence) -> Metrics:
+    """The figures of convergence as JSON has them: null for what is not finite."""
+    return {name: value if math.isfinite(value) else None for name, value in asdict(convergence).items()}

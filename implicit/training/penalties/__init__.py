@@ -1,0 +1,1 @@
+"""Penalties that a training objective may hold."""

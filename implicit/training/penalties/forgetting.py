@@ -1,0 +1,83 @@
+"""A penalty that makes a model forget a disturbance of its state: its state-to-state map then contracts.
+
+Two copies of a model that read the same tokens from different states should end in the same state, as long
+as both states stand for the same state of the automaton. Cross-entropy asks for the same answers only: states
+may drift apart until, in long sequences, the answers do as well. Where states come together, finitely many
+small sets hold all that can be reached, which is what a proof for sequences of every length needs.
+"""
+
+import torch
+from torch import Tensor
+
+from implicit.fixed_point import Stopping
+from implicit.gradients import GradientRule
+from implicit.models.implicit_mamba2 import ImplicitMamba2, SequenceSolution
+from theory.transition import State
+
+LARGEST_GROWTH = 50.0
+"""A sequence counts with at most this much, lest one whose answer flips outweigh all others."""
+
+
+def forgetting_penalty(
+    model: ImplicitMamba2,
+    tokens: Tensor,
+    state: State,
+    solution: SequenceSolution,
+    gradient: GradientRule,
+    stopping: Stopping,
+    scale: float = 0.2,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Measure how much of a random disturbance of the first state is left after each token.
+
+    With s_t the states of the solution and s̃_t those from s₀ + ε v, v standard normal, the mean over
+    sequences of Σ_{t≥1} ‖s̃_t − s_t‖² / ‖s̃₀ − s₀‖². A map that contracts by q a token gives at most
+    q² / (1 − q²). Every named part of the state is measured in units of its root mean square in the last
+    state of the solution. The undisturbed sequence carries no gradient: the disturbed one is drawn to it.
+
+    Args:
+        model: an implicit model.
+        tokens: int64, ``[batch, length]``.
+        state: before the first token.
+        solution: of these tokens from this state.
+        gradient: how the disturbed solution is differentiated.
+        stopping: of the disturbed solution.
+        scale: ε, in those units.
+        generator: draws v.
+
+    Returns:
+        A scalar, differentiable in the parameters.
+
+    Source:
+        The stability of the recurrent map that Miller & Hardt 2019, "Stable Recurrent Models",
+        arXiv 1805.10369, impose on the weights is here asked for along visited sequences.
+
+    Example:
+        >>> from implicit.gradients import Phantom
+        >>> from implicit.runs.loading import load_run
+        >>> model, tokens = load_run("parity").model, torch.tensor([[0, 1, 1, 0, 1, 0, 1, 1]])
+        >>> state, noise = model.init_state(1), torch.Generator().manual_seed(0)
+        >>> with torch.no_grad():
+        ...     solution = model.solve(tokens)
+        ...     penalty = forgetting_penalty(
+        ...         model, tokens, state, solution, Phantom(), Stopping(rtol=1e-3), generator=noise
+        ...     )
+        >>> bool(0 < penalty < 50)
+        True
+    """
+    with torch.no_grad():
+        undisturbed = model.states(tokens, solution.latents, state)
+        units = {
+            name: part[:, -1].square().mean().sqrt().clamp_min(1e-6) for name, part in undisturbed.items()
+        }
+    start = {
+        name: part
+        + scale * units[name] * torch.randn(part.shape, dtype=part.dtype, generator=generator).to(part.device)
+        for name, part in state.items()
+    }
+    disturbed = model.solve(tokens, state=start, gradient=gradient, stopping=stopping)
+    left = torch.zeros((), device=tokens.device)
+    for name, part in model.states(tokens, disturbed.latents, start).items():
+        left = left + ((part - undisturbed[name]) / units[name]).flatten(2).square().sum(-1)
+    shares = left[:, 1:] / left[:, :1]
+    return shares.sum(dim=1).clamp(max=LARGEST_GROWTH).mean()

@@ -1,0 +1,82 @@
+"""The checker's evaluation against the float64 model, and against the producer's balls."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from flint import arb, arb_mat, ctx
+
+from analysis.certificates.arb.linear import precision
+from analysis.certificates.arb.mamba2 import exact_vector
+from analysis.certificates.arb.model import ArbModel
+from implicit.enclosed.mamba2 import EnclosedMamba2
+from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from theory import latent_jacobian
+from theory.blocks import BlockMap
+from theory.derivatives import directional
+from theory.rigorous.balls import Ball, Dual
+
+SIZES: dict[str, Any] = {"d_model": 6, "head_size": 4, "d_state": 3}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "layers and groups": {"layers": 2, "d_model": 8, "groups": 2, "d_conv": 2, "residual": False},
+    "no window": {"d_conv": 1},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_values_and_derivatives(name: str) -> None:
+    torch.manual_seed(0)
+    config = ImplicitMamba2Config(vocabulary_size=3, output_size=2, **{**SIZES, **OPTIONS[name]})
+    model = ImplicitMamba2(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    weights = {key: value.numpy().copy() for key, value in model.state_dict().items()}
+    generator = torch.Generator().manual_seed(1)
+    state = {
+        key: torch.randn(entry.shape[1:], generator=generator, dtype=torch.float64)
+        for key, entry in model.init_state(1).items()
+    }
+    size, token = config.d_model, 2
+    z = torch.randn(size, generator=generator, dtype=torch.float64)
+    sources = [5] * config.layers
+    with precision(128):
+        rows = {
+            key: [exact_vector(row) for row in entry.flatten(0, -2).numpy()] for key, entry in state.items()
+        }
+        values, slopes, _ = ArbModel(weights, config.model_dump()).evaluate(
+            token, exact_vector(z.numpy()), rows, sources
+        )
+    transition = model.double().transition(token)
+    expected = transition.self_map(z, state).detach().numpy()
+    A = latent_jacobian(transition, state, z)
+    # 128 bits against float64: the rounding of the latter
+    np.testing.assert_allclose([float(value) for value in values], expected, atol=1e-13)
+    np.testing.assert_allclose([[float(e) for e in row[:size]] for row in slopes], A.numpy(), atol=1e-12)
+    for layer in range(config.layers):
+        block = BlockMap(transition, state, (f"ssm.{layer}",))
+        unit = torch.zeros_like(block.vector)
+        unit[sources[layer]] = 1.0
+        along = directional(partial(block.self_map, z), block.vector, unit[None])[0]
+        np.testing.assert_allclose([float(row[size + layer]) for row in slopes], along.numpy(), atol=1e-12)
+
+    balls = {key: Ball.exact(entry.numpy()[None]) for key, entry in state.items()}
+    latent = Dual.variable(Ball.exact(z.numpy()[None]), size)
+    image, _ = EnclosedMamba2(model.float(), torch.tensor([token])).advance(latent, balls, {})
+    for i in range(size):
+        for j in range(size):
+            middle, radius = image.tangent.midpoint[0, i, j], image.tangent.radius[0, i, j]
+            assert arb(float(middle), float(radius)).overlaps(slopes[i][j])
+
+
+def test_the_precision_is_put_back() -> None:
+    before = ctx.prec
+    with pytest.raises(ZeroDivisionError), precision(200):
+        arb_mat([[0]]).inv()
+    assert ctx.prec == before
+    with precision(200):
+        assert ctx.prec == 200
+    assert ctx.prec == before

@@ -1,0 +1,324 @@
+"""A certificate of all words that was changed is refused, with the first line that fails."""
+
+import base64
+import copy
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from analysis import all_words, check_certificate
+from analysis.certificates.arb.linear import precision
+from analysis.certificates.arb.mamba2 import exact_vector
+from analysis.certificates.arb.model import ArbModel
+from analysis.certificates.parts import RefusedError, seal
+from analysis.certificates.words.checker import WordsChecker, check_words
+from analysis.certificates.words.document import Automaton, parse_words_certificate, words_in_order
+from analysis.check_certificate import CheckSettings
+from automata.errors import InputError
+from implicit.cells import Mamba2Cell
+from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.runs.files import read_tensors, write_tensors
+from implicit.runs.folder import RunFolder
+from implicit.runs.loading import Run, load_run
+
+Content = dict[str, Any]
+LENGTH = 4
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return load_run("parity-small")
+
+
+@pytest.fixture(scope="module")
+def content(run: Run) -> Content:
+    return all_words.analyse(run, length=LENGTH).certificate(run).model_dump(mode="json")
+
+
+def _edit(content: Content, level: int, name: str, entry: int, change: Callable[[float], float]) -> None:
+    part = content["levels"][level]
+    numbers = np.frombuffer(base64.b64decode(part[name]), "<f8").copy()
+    numbers[entry] = change(numbers[entry])
+    part[name] = base64.b64encode(numbers.tobytes()).decode()
+
+
+def weights_hash(content: Content) -> None:
+    content["run"]["weights_sha256"] = "0" * 64
+
+
+def statements(content: Content) -> None:
+    content["statements"]["margin"] = "All answers are right."
+
+
+def config(content: Content) -> None:
+    content["config"]["sizes"]["damping"] = 0.5
+
+
+def automaton(content: Content) -> None:
+    content["automaton"]["table"] = [[0, 0], [1, 0]]
+
+
+def initial_state(content: Content) -> None:
+    content["automaton"]["initial_state"] = 1
+
+
+def stated_precision(content: Content) -> None:
+    content["arithmetic"]["precision"] = 100
+
+
+def missing_level(content: Content) -> None:
+    del content["levels"][1]
+
+
+def no_levels(content: Content) -> None:
+    content["levels"] = []
+
+
+def missing_last_level(content: Content) -> None:
+    del content["levels"][-1]
+
+
+def missing_word(content: Content) -> None:
+    numbers = base64.b64decode(content["levels"][2]["margins"])
+    content["levels"][2]["margins"] = base64.b64encode(numbers[:-8]).decode()
+
+
+def word_count(content: Content) -> None:
+    content["words"] += 2
+
+
+def larger_margin_in_the_summary(content: Content) -> None:
+    content["margin"] = (7.0).hex()
+
+
+def larger_margins(content: Content) -> None:
+    for level in range(LENGTH):
+        for word in range(2 ** (level + 1)):
+            _edit(content, level, "margins", word, lambda margin: margin * 1.001)
+    content["margin"] = (float.fromhex(content["margin"]) * 1.001).hex()
+
+
+def margin_below_zero(content: Content) -> None:
+    _edit(content, 3, "margins", 6, lambda _: -1.0)
+    content["margin"] = (-1.0).hex()
+
+
+def smaller_state_radius(content: Content) -> None:
+    _edit(content, 3, "state_radii", 5, lambda radius: radius * 1e-6)
+
+
+def negative_state_radius(content: Content) -> None:
+    _edit(content, 3, "state_radii", 5, lambda radius: -radius)
+
+
+def moved_state(content: Content) -> None:
+    _edit(content, 2, "states", 3 * 18 + 11, lambda entry: entry + 1e-8)
+
+
+def moved_window(content: Content) -> None:
+    _edit(content, 2, "states", 3 * 18 + 2, lambda entry: entry + 1e-8)
+
+
+def swapped_words(content: Content) -> None:
+    # with another answer and the same margins, in the order of the words 0, 1
+    for name in ("latents", "states"):
+        numbers = np.frombuffer(base64.b64decode(content["levels"][0][name]), "<f8").reshape(2, -1)
+        content["levels"][0][name] = base64.b64encode(numbers[::-1].tobytes()).decode()
+
+
+def moved_latent(content: Content) -> None:
+    _edit(content, 1, "latents", 2 * 8 + 3, lambda entry: entry + 1e-6)
+
+
+def smaller_latent_radius(content: Content) -> None:
+    _edit(content, 1, "latent_radii", 2, lambda radius: radius * 1e-6)
+
+
+def negative_latent_radius(content: Content) -> None:
+    _edit(content, 1, "latent_radii", 2, lambda radius: -radius)
+
+
+def larger_latent_radius(content: Content) -> None:
+    _edit(content, 1, "latent_radii", 2, lambda _: 10.0)
+
+
+def endless_latent_radius(content: Content) -> None:
+    _edit(content, 1, "latent_radii", 2, lambda _: np.inf)
+
+
+def decimal_margin(content: Content) -> None:
+    content["margin"] = 6.0
+
+
+def added_field(content: Content) -> None:
+    content["levels"][1]["remark"] = "trust me"
+
+
+FALSE: list[tuple[Callable[[Content], None], str]] = [
+    (weights_hash, "run.weights_sha256"),
+    (statements, "statements"),
+    (config, "config.sizes"),
+    (automaton, "automaton"),
+    (initial_state, "automaton"),
+    (stated_precision, "arithmetic.precision"),
+    (missing_level, "levels[1].latents"),
+    (missing_last_level, "length"),
+    (no_levels, "length"),
+    (missing_word, "levels[2].margins"),
+    (word_count, "words"),
+    (larger_margin_in_the_summary, "margin"),
+    (larger_margins, "levels[0].margins[0]"),
+    (margin_below_zero, "levels[3].margins[6]"),
+    (smaller_state_radius, "levels[3].state_radii[5]"),
+    (negative_state_radius, "levels[3].state_radii[5]"),
+    (moved_state, "levels[2].state_radii[3]"),
+    (moved_window, "levels[2].state_radii[3]"),
+    (swapped_words, "levels[0].latents[0]"),
+    (moved_latent, "levels[1].latents[2]"),
+    (smaller_latent_radius, "levels[1].latents[2]"),
+    (negative_latent_radius, "levels[1].latent_radii[2]"),
+    (larger_latent_radius, "levels[1].latent_radii[2]"),
+    (endless_latent_radius, "levels[1].latent_radii"),
+    (decimal_margin, "margin"),
+    (added_field, "levels[1].remark"),
+]
+
+
+def _check(content: Content, run: Run, processes: int = 1) -> None:
+    settings = CheckSettings(processes=processes)
+    check_certificate.check_certificate(parse_words_certificate(content), run, settings)
+
+
+@pytest.mark.parametrize(("tamper", "line"), FALSE, ids=lambda case: getattr(case, "__name__", None))
+def test_a_false_line_is_named_even_under_a_new_seal(
+    content: Content, run: Run, tamper: Callable[[Content], None], line: str
+) -> None:
+    changed = copy.deepcopy(content)
+    tamper(changed)
+    changed["sha256"] = seal(changed)
+    with pytest.raises(RefusedError) as refusal:
+        _check(changed, run)
+    assert refusal.value.line == line
+
+
+def test_a_change_that_leaves_all_lines_true_breaks_the_seal(content: Content, run: Run) -> None:
+    changed = copy.deepcopy(content)
+    _edit(changed, 3, "state_radii", 5, lambda radius: radius * 2)
+    with pytest.raises(RefusedError, match="sha256"):
+        _check(changed, run)
+    changed["sha256"] = seal(changed)
+    _check(changed, run)
+
+
+def test_a_wrong_answer_cannot_be_certified(content: Content, run: Run) -> None:
+    # the same claims with a task that begins in the other state: the first answer is wrong
+    changed = copy.deepcopy(content)
+    initial_state(changed)
+    changed["sha256"] = seal(changed)
+    with pytest.raises(RefusedError, match=r"levels\[0\]\.margins\[0\]: is larger than"):
+        check_words(
+            parse_words_certificate(changed),
+            {name: tensor.numpy() for name, tensor in run.model.state_dict().items()},
+            sha256=changed["run"]["weights_sha256"],
+            config=run.config.as_json(),
+            automaton=Automaton(initial_state=1, table=[[0, 1], [1, 0]]),
+        )
+
+
+def test_the_state_after_a_token_encloses_that_of_the_cell() -> None:
+    torch.manual_seed(0)
+    sizes = {"d_model": 4, "head_size": 2, "d_state": 3, "d_conv": 4, "groups": 2}
+    config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, **sizes)
+    model = ImplicitMamba2(config).double()
+    state = {name: torch.randn_like(part) for name, part in model.init_state(1).items()}
+    latent = torch.randn(4, dtype=torch.float64)
+    (cell,) = model.mixers
+    assert isinstance(cell, Mamba2Cell)
+    with torch.no_grad():
+        expected = model.transition(1).state_update(latent, {name: part[0] for name, part in state.items()})
+    with precision(128):
+        weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+        exact = ArbModel(weights, config.model_dump())
+        rows = {
+            name: [exact_vector(row.numpy()) for row in part[0].reshape(-1, part.shape[-1])]
+            for name, part in state.items()
+        }
+        _, _, (found,) = exact.evaluate(1, exact_vector(latent.numpy()), rows, None)
+        after = exact.layers[0].following(found, rows["conv.0"], rows["ssm.0"])
+        for name, part in zip(("conv.0", "ssm.0"), after, strict=True):
+            numbers = np.array([[float(entry.mid()) for entry in row] for row in part]).ravel()
+            # float64 against 128 bits: rounding of a few dozen operations on numbers of order one
+            np.testing.assert_allclose(numbers, expected[name].numpy().ravel(), rtol=1e-11, atol=1e-13)
+
+
+def test_what_a_worker_process_refuses_is_told_as_in_one(
+    content: Content, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed = copy.deepcopy(content)
+    smaller_state_radius(changed)
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps(changed))
+    assert check_certificate.main([str(path), "parity-small", "--processes", "2"]) == 1
+    line = "levels[3].state_radii[5]: is less than the distance of the state (word 0 1 0 1)"
+    assert capsys.readouterr().err == f"refused: {line}\n"
+
+
+def test_every_word_is_followed(content: Content, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    whole = WordsChecker._check_word
+
+    def remember(self: WordsChecker, word: tuple[int, ...], before: Any) -> Any:
+        seen.append(word)
+        return whole(self, word, before)
+
+    monkeypatch.setattr(WordsChecker, "_check_word", remember)
+    _check(content, run)
+    words = [word for length in range(1, LENGTH + 1) for word in itertools.product((0, 1), repeat=length)]
+    assert sorted(seen) == sorted(words)
+    assert [tuple(word) for word in words_in_order(2, 3).tolist()] == [w for w in words if len(w) == 3]
+
+
+def test_other_weights_and_other_runs_are_refused(
+    content: Content, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps(content))
+    other = RunFolder(tmp_path / "other")
+    other.begin(run.config)
+    other.finish(run.model)
+    assert check_certificate.main([str(path), str(other.path), "--processes", "1"]) == 0
+    tensors, _ = read_tensors(other.weights_file)
+    tensors["head.bias"] += 1e-3
+    write_tensors(other.weights_file, tensors)
+    for name in (str(other.path), "parity"):
+        assert check_certificate.main([str(path), name]) == 1
+        assert capsys.readouterr().err.startswith("refused: run.weights_sha256: ")
+
+
+def test_the_command_writes_what_the_checker_accepts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert all_words.main(["parity-small", "--length", "2", "--out", str(out)]) == 0
+    assert "analysis.check_certificate" in capsys.readouterr().out
+    assert check_certificate.main([str(out / "certificate.json"), "parity-small", "--processes", "1"]) == 0
+    assert "all 6 words of up to 2 tokens are right, with a margin of at least 6.4" in capsys.readouterr().out
+    for text in ("[]", "{", '{"format": "implicit-ssm certificate of all words, version 1"}'):
+        (out / "certificate.json").write_text(text)
+        assert check_certificate.main([str(out / "certificate.json"), "parity-small"]) == 1
+    assert check_certificate.main([str(tmp_path / "none.json"), "parity-small"]) == 2
+
+
+def test_of_a_model_that_is_wrong_only_the_proved_length_is_certified(run: Run) -> None:
+    wrong = load_run("parity-small")
+    with torch.no_grad():
+        wrong.model.get_parameter("head.weight").neg_()
+        wrong.model.get_parameter("head.bias").neg_()
+    with pytest.raises(InputError, match="nothing is proved"):
+        all_words.analyse(wrong, length=2).certificate(wrong)

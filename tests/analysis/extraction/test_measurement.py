@@ -1,0 +1,201 @@
+"""Extraction from models whose automaton is known, and from models that are no automata."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from analysis.extraction import measurement as extraction
+from analysis.extraction.behaviour import Reader
+from analysis.extraction.machine_model import MachineModel
+from analysis.extraction.state_merging import Effort, extract_machine
+from analysis.framework.visited_states import sample_sequences
+from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy
+from automata.tasks.registry import make_task
+from implicit.config.recipes import recipe
+from implicit.models.interface import ModelConfig, SequenceModel
+from implicit.runs.loading import Run, load_run
+from implicit.train import train
+from theory import State
+from theory.transition_batch import TransitionBatch
+
+
+def run_of(model: SequenceModel, task: str = "parity") -> Run:
+    config = recipe(task, "lstm", d_model=4)
+    return Run(Path("runs") / model.name, config, model.eval(), make_task(task), [])
+
+
+class Loose(SequenceModel):
+    """A model given by a function of (number, token): the next number and the answer, one number a state."""
+
+    name = "loose"
+    config_class = ModelConfig
+
+    def __init__(self, advance: Any, answers: int = 2) -> None:
+        super().__init__(ModelConfig(vocabulary_size=2, output_size=answers))
+        self.advance = advance
+
+    def init_state(self, batch_size: int) -> State:
+        return {"number": torch.zeros(batch_size, 1)}
+
+    def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
+        following, answer = self.advance(state["number"][:, 0], token)
+        logits = functional.one_hot(answer.long(), self.config.output_size).float()
+        return {"number": following[:, None]}, logits
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def transitions(self, tokens: Tensor) -> TransitionBatch:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_model_that_is_a_machine_gives_back_that_machine(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    machine = MealyMachine(rng.integers(0, 12, (12, 2)), rng.integers(0, 2, (12, 2)))
+    tokens = torch.as_tensor(rng.integers(0, 2, (64, 24)))
+    found = extract_machine(Reader(MachineModel(machine)), tokens, 2, Effort(inconsistent=0, max_suffixes=40))
+    assert found.machine is not None
+    smallest = minimise_mealy(machine)
+    np.testing.assert_array_equal(found.machine.table, smallest.table)
+    np.testing.assert_array_equal(found.machine.answers, smallest.answers)
+    assert found.against == 0
+    assert found.stray == 0
+    assert found.reachable == smallest.state_count
+
+
+@pytest.mark.parametrize("name", ["parity", "S3", "S5-generators", "counter-5", "dyck-2-3"])
+def test_the_machine_of_a_task_is_found_equivalent(name: str) -> None:
+    task = make_task(name)
+    model = MachineModel(MealyMachine.from_word_problem(task))
+    found = extraction.analyse(run_of(model, name), sequences=128, length=24, fresh_words=8, times=2)
+    assert found.verdict == "equivalent"
+    assert found.difference is None
+    assert found.departs_after is None
+    assert found.fidelity(48) == found.accuracy(48) == 1
+
+
+def test_one_wrong_transition_is_told_by_a_shortest_word() -> None:
+    task = make_task("S3")
+    exact = MealyMachine.from_word_problem(task)
+    table = exact.table.copy()
+    table[4, 2] = (table[4, 2] + 1) % 6
+    spoilt = MealyMachine(table, table, exact.initial)
+    found = extraction.analyse(run_of(MachineModel(spoilt), "S3"), length=16, fresh_words=8)
+    assert found.verdict == "differs"
+    assert found.difference is not None
+    assert found.difference.word == distinguishing_tokens(spoilt, exact)
+    assert found.difference.model == spoilt.read([found.difference.word])[0, -1]
+    assert found.difference.task == exact.read([found.difference.word])[0, -1]
+    assert found.fidelity(16) == 1
+    assert found.accuracy(16) < 1
+
+
+def test_a_few_stray_states_do_not_change_the_automaton() -> None:
+    # parity beside a chaotic clock; rarely a state is lost, and then answers 0 for ever
+    def advance(number: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
+        phase = number.frac()
+        parity = (number.floor() + token) % 2
+        moved = (phase * 1.7 + 0.137 * (token + 1)).frac()
+        lost = (number >= 2) | (moved > 0.995)
+        following = torch.where(lost, torch.full_like(number, 2.0), parity + moved)
+        return following, torch.where(lost, torch.zeros_like(parity), parity)
+
+    found = extraction.analyse(run_of(Loose(advance)), length=16, times=16, max_suffixes=0)
+    assert found.extraction.machine is not None
+    assert found.difference is None
+    assert found.extraction.machine.state_count == 2
+    assert 0 < found.extraction.inconsistent < 0.05
+    assert 0 < found.extraction.stray < 0.2
+    assert found.fidelity(256) < found.fidelity(16) < 1
+    assert found.verdict == "inconclusive"
+    assert found.departure is not None
+    assert found.departs_after is not None
+    assert found.first_error is not None
+    assert len(found.first_error.word) == np.flatnonzero(~found.correct.all(axis=0))[0] + 1
+    # more suffixes foresee the loss: the automaton then tells a word on which the model is wrong
+    resolved = extraction.analyse(run_of(Loose(advance)), length=16, times=1)
+    assert resolved.verdict == "differs"
+
+
+def test_a_counter_without_bound_is_not_taken_for_an_automaton() -> None:
+    # answers whether there were more ones than zeros
+    def advance(number: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
+        following = number + 2 * token - 1
+        return following, following > 0
+
+    found = extraction.analyse(run_of(Loose(advance)), length=64, fresh_words=64, times=4)
+    # every suffix resolves one more value of the counter, and beyond them votes go on to disagree
+    assert len(found.extraction.suffixes) == 2 + found.settings.max_suffixes
+    assert found.extraction.inconsistent > 0.001
+    assert found.verdict in ("differs", "inconclusive")
+    assert found.fidelity(256) < 0.99
+    # with the first suffixes alone few classes are reached; what more suffixes reach is beyond the limit
+    fewer = extraction.analyse(run_of(Loose(advance)), length=64, fresh_words=2, max_states=3)
+    assert fewer.extraction.machine is not None
+    assert fewer.extraction.reachable <= 3 < found.extraction.reachable
+    assert fewer.extraction.inconsistent > 0.001
+    # where every state is a class of its own there is none to give
+    several = MealyMachine([[1, 0], [2, 1], [2, 0]], [[0, 0], [1, 0], [1, 1]])
+    few = extraction.analyse(run_of(MachineModel(several)), length=64, fresh_words=2, max_states=2)
+    assert few.extraction.machine is None
+    assert few.verdict == "inconclusive"
+    assert few.fidelity(64) == 0
+    assert "more than 2 classes" in few.sentence
+    assert extraction.draw(few).axes
+
+
+def test_an_untrained_model_differs(make_run: Any) -> None:
+    for model in ("lstm", "mamba2"):
+        run = make_run(model)
+        found = extraction.analyse(run, length=12, sequences=16, fresh_words=8)
+        assert found.verdict == "differs"
+        assert found.difference is not None
+        word = torch.tensor([found.difference.word])
+        assert found.difference.model == run.model(word)[0, -1].argmax()
+        assert found.difference.task == word.sum() % 2
+
+
+def test_a_trained_lstm_and_the_stored_implicit_model_learnt_parity(tmp_path: Path) -> None:
+    config = recipe(
+        "parity", "lstm", d_model=16, length=8, steps=400, warmup_steps=10, learning_rate=0.02, seed=1,
+        gradient_clip=1.0, evaluate_every=400, evaluation_sequences=8, batch_size=32,
+    )  # fmt: skip
+    train(config, tmp_path / "lstm", progress=False)
+    for run in (load_run(tmp_path / "lstm"), load_run("parity")):
+        found = extraction.analyse(run, sequences=32, length=16, fresh_words=16, times=2)
+        assert found.verdict == "equivalent", found.sentence
+        assert found.extraction.machine is not None
+        assert found.extraction.machine.state_count == 2
+        assert found.accuracy(32) == found.fidelity(32)
+        assert found.share_converged == 1
+
+
+def test_the_result_is_the_same_twice_and_another_with_another_seed(make_run: Any) -> None:
+    run = make_run("mamba2")
+    one, again, other = (
+        extraction.analyse(run, length=12, sequences=16, fresh_words=8, seed=seed) for seed in (0, 0, 1)
+    )
+    assert str(one.numbers()) == str(again.numbers())
+    tokens = [sample_sequences(run.task, 16, 12, seed)[0] for seed in (0, 1)]
+    assert not torch.equal(*tokens)
+    assert other.settings.seed == 1
+
+
+def test_the_command_writes_a_folder_for_every_run(make_run: Any, tmp_path: Path) -> None:
+    runs = [str(make_run(model).path) for model in ("lstm", "mamba2")]
+    flags = ["--length", "8", "--sequences", "8", "--fresh-words", "4", "--out", str(tmp_path / "out")]
+    assert extraction.main([*runs, *flags]) == 0
+    for name in ("lstm", "mamba2"):
+        content = json.loads((tmp_path / "out" / name / "extraction.json").read_text())
+        assert content["result"]["verdict"] == "differs"
+        assert content["settings"]["sequences"] == 8
+        machine = content["result"]["automaton"]
+        assert np.shape(machine["table"]) == (machine["states"], 2)
+        assert (tmp_path / "out" / name / "extraction.pdf").is_file()

@@ -1,0 +1,111 @@
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from analysis.framework.visited_states import in_double_precision, sample_sequences, visited_states
+from analysis.jacobian import measurement as jacobian
+from analysis.jacobian.block_structure import Block, BlockStructure, StateJacobian
+from theory import solve_fixed_point
+
+
+def test_the_verdicts_of_the_three_models(make_run: Any) -> None:
+    implicit = jacobian.analyse(make_run("implicit-mamba2", contracting=True), states=6, length=12)
+    explicit = jacobian.analyse(make_run("mamba2"), states=6, length=12)
+    lstm = jacobian.analyse(make_run("lstm"), states=6, length=12)
+    assert implicit.verdict == "holds"
+    assert explicit.verdict == "fails"
+    assert explicit.report.reasons == {
+        "fails: the transition is diagonal and linear, to within the measured error": 6
+    }
+    # Non-linear and dense, but not by a fixed point: the reason says that the theorem does not speak of it.
+    assert lstm.verdict == "holds"
+    assert all("not by a fixed point" in reason for reason in lstm.report.reasons)
+
+
+def test_states_without_a_fixed_point_are_counted_and_do_not_decide(make_run: Any) -> None:
+    # Far too few iterations for most states: 40 damped ones reach 1e-16 only where the contraction is strong.
+    run = make_run("implicit-mamba2", contracting=True)
+    found = jacobian.analyse(run, states=6, length=12, max_iterations=2)
+    assert len(found.report.checks) == 6
+    assert found.report.counts == {"holds": 0, "fails": 0, "inconclusive": 6}
+    assert found.verdict == "inconclusive"
+    assert "6 without a fixed point" in found.sentence
+    assert found.blocks is None
+    assert found.numbers()["theorem1"]["with_fixed_point"] == 0
+    assert jacobian.draw(found).axes
+
+
+def test_the_matrix_is_that_of_autodiff_through_the_unrolled_iteration(make_run: Any) -> None:
+    run = make_run("implicit-mamba2", contracting=True)
+    model = in_double_precision(run.model)
+    tokens, _ = sample_sequences(run.task, 2, 8, 0)
+    visited = visited_states(model, tokens, 2)[0]
+    transition = model.transition(visited.token)
+    found = StateJacobian.at(transition, visited.state, solve_fixed_point(transition, visited.state).latent)
+    shapes = {name: visited.state[name].shape for name in ("ssm.0", "conv.0")}
+    sizes = [shape.numel() for shape in shapes.values()]
+
+    def unrolled(vector: Tensor) -> Tensor:
+        pieces = vector.split(sizes)
+        state = {
+            name: piece.reshape(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)
+        }
+        latent = torch.zeros(transition.latent_size, dtype=torch.float64)
+        for _ in range(100):
+            latent = 0.2 * latent + 0.8 * transition.self_map(latent, state)
+        following = transition.state_update(latent, state)
+        return torch.cat([following[name].flatten() for name in shapes])
+
+    start = torch.cat([visited.state[name].flatten() for name in shapes])
+    expected = torch.autograd.functional.jacobian(unrolled, start, vectorize=True)
+    # 100 contracting steps leave rounding errors only
+    torch.testing.assert_close(found.matrix, expected, rtol=1e-8, atol=1e-10)
+    assert [block.label for block in found.blocks] == ["head 0", "head 1", "conv.0"]
+    assert found.state_size == sizes[0]
+
+
+def test_masses_are_those_of_numpy() -> None:
+    rng = np.random.default_rng(0)
+    matrix = rng.standard_normal((7, 7))
+    blocks = (Block("head 0", "state", 0, 2), Block("head 1", "state", 2, 4), Block("window", "window", 4, 7))
+    found = StateJacobian(torch.from_numpy(matrix), blocks, has_windows=True)
+    norm = np.linalg.norm
+    total = norm(matrix)
+    np.testing.assert_allclose(found.masses[1, 2], norm(matrix[2:4, 4:]) / total, rtol=1e-12)
+    np.testing.assert_allclose((found.masses**2).sum(), 1, rtol=1e-12)
+    state = matrix[:4, :4]
+    heads = np.kron(np.eye(2), np.ones((2, 2))).astype(bool)
+    expected = {
+        "diagonal": norm(np.diag(state)),
+        "within heads, off the diagonal": norm((state - np.diag(np.diag(state)))[heads]),
+        "across heads": norm(state[~heads]),
+        "window to state": norm(matrix[:4, 4:]),
+        "state to window": norm(matrix[4:, :4]),
+        "window to window": norm(matrix[4:, 4:]),
+    }
+    for name, value in expected.items():
+        np.testing.assert_allclose(found.groups[name], value / total, rtol=1e-12, err_msg=name)
+    doubled = BlockStructure.over([found, found])
+    np.testing.assert_allclose(doubled.masses, found.masses, rtol=1e-12)
+
+
+def test_an_explicit_model_has_no_mass_off_the_diagonal_of_its_heads(make_run: Any) -> None:
+    blocks = jacobian.analyse(make_run("mamba2"), states=4, length=8).blocks
+    assert blocks is not None
+    assert blocks.groups["across heads"] == 0
+    assert blocks.groups["within heads, off the diagonal"] == 0
+    assert blocks.groups["state to window"] == 0
+    assert blocks.groups["diagonal"] > 0.1
+    assert blocks.groups["window to state"] > 0
+
+
+def test_leading_eigenvalues_of_a_large_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jacobian, "DENSE_SPECTRUM_LIMIT", 10)
+    monkeypatch.setattr(jacobian, "LEADING_EIGENVALUES", 3)
+    found = jacobian.Spectrum.of(torch.diag(torch.arange(1.0, 21.0, dtype=torch.float64)))
+    assert not found.complete
+    # Arnoldi iteration runs to machine precision by default
+    np.testing.assert_allclose(np.sort(found.values.real), [18, 19, 20], rtol=1e-10)

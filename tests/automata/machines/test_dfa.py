@@ -1,0 +1,113 @@
+from itertools import product as words_of
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from automata.errors import InputError
+from automata.machines.dfa import DFA
+from automata.machines.named_dfas import dyck_dfa, parity_dfa
+
+FIVE_TUPLE = {
+    "states": ("p", "q"),
+    "alphabet": ("a", "b"),
+    "transitions": {"p": {"a": "q", "b": "p"}, "q": {"a": "p", "b": "q"}},
+    "initial": "p",
+    "accepting": ("q",),
+}
+
+
+def test_run_and_accepts_follow_the_definition() -> None:
+    dfa = DFA(**FIVE_TUPLE)  # type: ignore[arg-type]
+    for length in range(6):
+        for word in words_of("ab", repeat=length):
+            assert dfa.accepts(word) == (word.count("a") % 2 == 1)
+            assert len(dfa.run(word)) == length + 1
+
+
+def test_complement_accepts_the_other_words() -> None:
+    dfa = dyck_dfa(2)
+    for length in range(7):
+        for word in words_of("()", repeat=length):
+            assert dfa.complement().accepts(word) != dfa.accepts(word)
+
+
+def test_equality_is_that_of_five_tuples() -> None:
+    dfa = DFA(**FIVE_TUPLE)  # type: ignore[arg-type]
+    listed_otherwise = DFA(
+        ["q", "p"], "ba", {"q": {"b": "q", "a": "p"}, "p": {"b": "p", "a": "q"}}, "p", {"q"}
+    )
+    assert dfa == listed_otherwise
+    assert hash(dfa) == hash(listed_otherwise)
+    assert dfa != dfa.complement()
+    assert dfa != "p"
+    assert eval(repr(listed_otherwise)) == dfa
+
+
+def test_immutable() -> None:
+    dfa = parity_dfa()
+    with pytest.raises(AttributeError):
+        dfa.initial = "odd"  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        dfa.transitions["even"]["0"] = "odd"  # type: ignore[index]
+    with pytest.raises(ValueError, match="read-only"):
+        dfa.table[0, 0] = 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"states": ()}, "states is empty"),
+        ({"states": ("p", "q", "p")}, "states holds 'p' twice"),
+        ({"alphabet": ()}, "alphabet is empty"),
+        ({"alphabet": ("a", "b", "a")}, "alphabet holds 'a' twice"),
+        ({"initial": "r"}, "initial state 'r'"),
+        ({"accepting": ("q", "r")}, "accepting state 'r'"),
+        ({"transitions": {"p": {"a": "q", "b": "p"}}}, "state 'q' has no transition under 'a'"),
+        (
+            {"transitions": {"p": {"a": "q"}, "q": {"a": "p", "b": "q"}}},
+            "state 'p' has no transition under 'b'",
+        ),
+        ({"transitions": {**FIVE_TUPLE["transitions"], "r": {}}}, "leave state 'r'"),  # type: ignore[dict-item]
+        ({"transitions": {"p": {"a": "q", "b": "p", "c": "p"}, "q": {"a": "p", "b": "q"}}}, "read 'c'"),
+        ({"transitions": {"p": {"a": "r", "b": "p"}, "q": {"a": "p", "b": "q"}}}, "leads to 'r'"),
+    ],
+)
+def test_each_broken_invariant_is_named(change: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        DFA(**{**FIVE_TUPLE, **change})  # type: ignore[arg-type]
+
+
+def test_unknown_symbol_in_a_word_is_named() -> None:
+    with pytest.raises(InputError, match="word holds 'x' at position 2"):
+        parity_dfa().accepts("01x")
+
+
+@pytest.mark.parametrize(
+    ("table", "arguments", "message"),
+    [
+        ([0, 1], {}, r"shape \[2\]"),
+        ([[0, 2], [0, 1]], {}, "state number 2"),
+        ([[0, 1], [0, 1]], {"initial": 2}, "state number 2"),
+        ([[0, 1], [0, 1]], {"states": ["p"]}, "each of the 1 states"),
+    ],
+)
+def test_bad_tables_are_refused(table: list[list[int]], arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        DFA.from_table(table, **arguments)  # type: ignore[arg-type]
+
+
+def test_table_round_trip() -> None:
+    dfa = dyck_dfa(3)
+    accepting = np.flatnonzero(dfa.accepting_mask).tolist()
+    assert DFA.from_table(dfa.table, dfa.initial_number, accepting, dfa.states, dfa.alphabet) == dfa
+
+
+def test_networkx_export_holds_every_transition() -> None:
+    dfa = dyck_dfa(2)
+    graph = dfa.to_networkx()
+    assert graph.number_of_edges() == len(dfa.states) * len(dfa.alphabet)
+    assert all(dfa.transitions[source][symbol] == target for source, target, symbol in graph.edges(keys=True))
+    assert [state for state, data in graph.nodes(data=True) if data["initial"]] == [""]
+    assert [state for state, data in graph.nodes(data=True) if data["accepting"]] == [""]
+    assert nx.descendants(graph, "error") == set()

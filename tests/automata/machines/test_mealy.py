@@ -1,0 +1,117 @@
+"""Mealy machines against brute force over all words."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from automata.errors import InputError
+from automata.machines.mealy import (
+    MealyMachine,
+    allowed_traces,
+    distinguishing_tokens,
+    minimise_mealy,
+    word_in_names,
+)
+from automata.tasks.registry import make_task
+
+
+def random_machine(rng: np.random.Generator, states: int, tokens: int, answers: int) -> MealyMachine:
+    return MealyMachine(
+        rng.integers(0, states, (states, tokens)),
+        rng.integers(0, answers, (states, tokens)),
+        int(rng.integers(states)),
+    )
+
+
+def shortest_difference(first: MealyMachine, second: MealyMachine, longest: int) -> int | None:
+    """The length of a shortest word with different answers, by trying all words."""
+    for length in range(1, longest + 1):
+        words = np.array(list(itertools.product(range(first.token_count), repeat=length)))
+        if (first.read(words)[:, -1] != second.read(words)[:, -1]).any():
+            return length
+    return None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_minimal_machines_and_distinguishing_words_are_those_of_brute_force(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    first, second = (random_machine(rng, states=4, tokens=2, answers=2) for _ in range(2))
+    smallest = minimise_mealy(first)
+    # two machines of n and m states that answer all words of n + m - 1 tokens alike are equivalent
+    assert shortest_difference(first, smallest, 8) is None
+    words = np.array(list(itertools.product(range(2), repeat=4)))
+    # Myhill and Nerode: as many states as reachable states with different answers to all words
+    rows = {
+        MealyMachine(first.table, first.answers, state).read(words).tobytes()
+        for state in np.unique(first.states(np.array(list(itertools.product(range(2), repeat=4)))))
+    }
+    assert smallest.state_count == len(rows)
+    word = distinguishing_tokens(first, second)
+    expected = shortest_difference(first, second, 8)
+    assert (None if word is None else len(word)) == expected
+    if word is not None:
+        assert first.read([word])[0, -1] != second.read([word])[0, -1]
+
+
+def test_equivalent_machines_minimise_to_the_same_tables() -> None:
+    rng = np.random.default_rng(0)
+    machine = random_machine(rng, states=6, tokens=3, answers=2)
+    order = rng.permutation(6)
+    rank = np.argsort(order)
+    renamed = MealyMachine(rank[machine.table[order]], machine.answers[order], int(rank[machine.initial]))
+    one, other = minimise_mealy(machine), minimise_mealy(renamed)
+    np.testing.assert_array_equal(one.table, other.table)
+    np.testing.assert_array_equal(one.answers, other.answers)
+    assert distinguishing_tokens(machine, renamed) is None
+
+
+@pytest.mark.parametrize("name", ["parity", "S3", "S5-generators", "dyck-2-3"])
+def test_the_machine_of_a_task_gives_its_labels(name: str) -> None:
+    task = make_task(name)
+    tokens, labels = task.sample(8, 40, np.random.default_rng(0))
+    machine = MealyMachine.from_word_problem(task)
+    np.testing.assert_array_equal(machine.read(tokens), labels)
+    assert minimise_mealy(machine).state_count == task.state_count
+
+
+def test_words_that_a_task_avoids_tell_nothing_apart() -> None:
+    task = make_task("dyck-4")
+    exact = MealyMachine.from_word_problem(task)
+    sink = task.avoid[0]
+    # closing a bracket that is not open leads elsewhere than in the task, which never draws such words
+    table = np.where(exact.table == sink, exact.initial, exact.table)
+    lenient = MealyMachine(table, table, exact.initial)
+    assert distinguishing_tokens(lenient, exact) == (1,)
+    assert distinguishing_tokens(lenient, exact, allowed_traces(task, range(task.state_count))) is None
+
+
+@pytest.mark.parametrize(
+    ("table", "answers", "initial", "sentence"),
+    [
+        ([[0, 1]], [[0, 1]], 0, "state number 1 does not exist"),
+        ([[0]], [[0, 1]], 0, r"table has shape \[1, 1\] and answers \[1, 2\]"),
+        ([[0]], [[-1]], 0, "answers holds -1"),
+        ([[0]], [[0]], 1, "state number 1 does not exist"),
+    ],
+)
+def test_broken_machines_are_refused(
+    table: list[list[int]], answers: list[list[int]], initial: int, sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        MealyMachine(table, answers, initial)
+
+
+def test_words_and_machines_that_do_not_fit_are_refused() -> None:
+    machine = MealyMachine([[0, 0]], [[0, 1]])
+    with pytest.raises(InputError, match="token 2 does not exist"):
+        machine.read([[0, 2]])
+    with pytest.raises(InputError, match=r"tokens has shape \[2\]"):
+        machine.read([0, 1])
+    with pytest.raises(InputError, match="one machine reads 2 tokens, the other 1"):
+        distinguishing_tokens(machine, MealyMachine([[0]], [[0]]))
+
+
+def test_words_are_written_with_separators_where_names_are_long() -> None:
+    assert word_in_names([], ["a", "b"]) == ""
+    assert word_in_names([1, 0], ["a", "bc"]) == "bc, a"

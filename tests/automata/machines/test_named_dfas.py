@@ -1,0 +1,112 @@
+import re
+from collections.abc import Callable
+from itertools import product as words_of
+
+import numpy as np
+import pytest
+from pyformlang.regular_expression import Regex
+
+from automata.errors import InputError
+from automata.machines.dfa import DFA
+from automata.machines.named_dfas import (
+    cyclic_navigation_dfa,
+    dyck_dfa,
+    flip_flop_dfa,
+    modular_counter_dfa,
+    monoid_dfa,
+    parity_dfa,
+    regular_expression_dfa,
+)
+from automata.monoids.groups import cyclic_group, reset_monoid, symmetric_group
+from automata.monoids.monoid import Monoid
+
+
+def is_balanced(word: tuple[str, ...], max_depth: int) -> bool:
+    """Delete innermost pairs, one nesting level a round."""
+    text, rounds = "".join(word), 0
+    while text:
+        shorter = re.sub(r"(\(\)|\[\])+", "", text) if rounds else text
+        depth = 0
+        for character in text:
+            depth += 1 if character in "([" else -1
+            if depth > max_depth:
+                return False
+        if rounds and shorter == text:
+            return False
+        text, rounds = shorter, rounds + 1
+    return True
+
+
+@pytest.mark.parametrize(
+    ("dfa", "definition"),
+    [
+        (parity_dfa(), lambda word: word.count("1") % 2 == 0),
+        (modular_counter_dfa(3), lambda word: word.count("1") % 3 == 0),
+        (cyclic_navigation_dfa(4), lambda word: (word.count("right") - word.count("left")) % 4 == 0),
+        (flip_flop_dfa(), lambda word: ("0" + "".join(a[-1] for a in word if a != "keep"))[-1] == "1"),
+        (dyck_dfa(2, ["()", "[]"]), lambda word: is_balanced(word, 2)),
+        (regular_expression_dfa("(0|1)* 1 0"), lambda word: word[-2:] == ("1", "0")),
+    ],
+    ids=["parity", "counter", "navigation", "flip-flop", "dyck", "regex"],
+)
+def test_languages_by_definition(dfa: DFA, definition: Callable[[tuple[str, ...]], bool]) -> None:
+    for length in range(7):
+        for word in words_of(dfa.alphabet, repeat=length):
+            assert dfa.accepts(word) == definition(word), word
+
+
+@pytest.mark.parametrize(
+    "expression", ["(a b|b)* a", "a* b* (a|$)", "(a (a|b))*", "$|a b", "(a|b)* a b b (a|b)*"]
+)
+def test_regular_expressions_agree_with_pyformlang_in_as_many_states(expression: str) -> None:
+    ours = regular_expression_dfa(expression, alphabet="ab")
+    oracle = Regex(expression)
+    for length in range(8):
+        for word in words_of("ab", repeat=length):
+            assert ours.accepts(word) == oracle.accepts(list(word))
+    smallest = oracle.to_epsilon_nfa().to_deterministic().minimize()
+    is_partial = smallest.get_number_transitions() < 2 * len(smallest.states)
+    assert len(ours.states) == len(smallest.states) + is_partial
+
+
+def test_bounded_dyck_has_one_state_for_every_stack_and_a_sink() -> None:
+    assert len(dyck_dfa(3, ["()", "[]"]).states) == 1 + 2 + 4 + 8 + 1
+
+
+@pytest.mark.parametrize(
+    "monoid", [symmetric_group(3), reset_monoid(3), cyclic_group(5)], ids=lambda m: m.name
+)
+def test_monoid_automaton_multiplies(monoid: Monoid) -> None:
+    dfa = monoid_dfa(monoid, range(monoid.order))
+    for word in np.random.default_rng(0).integers(0, monoid.order, size=(30, 7)).tolist():
+        product = monoid.multiply(*word)
+        assert dfa.run([monoid.element_names[x] for x in word])[-1] == monoid.element_names[product]
+
+
+def test_monoid_automaton_accepts_what_is_asked() -> None:
+    even = monoid_dfa(symmetric_group(3), accepting=[0, 3, 4])
+    assert even.accepts(["132", "213"])
+    assert not even.accepts(["132"])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: modular_counter_dfa(0), "modulus is 0"),
+        (lambda: flip_flop_dfa(1), "values is 1"),
+        (lambda: cyclic_navigation_dfa(0), "places is 0"),
+        (lambda: dyck_dfa(0), "max_depth is 0"),
+        (lambda: dyck_dfa(2, ["("]), r"brackets holds '\('"),
+        (lambda: dyck_dfa(2, []), "brackets is empty"),
+        (lambda: dyck_dfa(2, ["()", "(]"]), r"'\(' twice"),
+        (lambda: dyck_dfa(40, ["()", "[]"]), "too many states"),
+        (lambda: monoid_dfa(cyclic_group(1)), "generators is empty"),
+        (lambda: monoid_dfa(cyclic_group(3), [3]), "element 3 is not in Z3"),
+        (lambda: monoid_dfa(cyclic_group(3), accepting=[7]), "element 7 is not in Z3"),
+        (lambda: regular_expression_dfa("(a"), "malformed"),
+        (lambda: regular_expression_dfa("a b", alphabet="a"), "uses 'b'"),
+    ],
+)
+def test_bad_input_is_refused(call: Callable[[], DFA], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()

@@ -1,0 +1,141 @@
+from math import factorial
+
+import numpy as np
+import pytest
+from sympy.combinatorics import Permutation, PermutationGroup
+from sympy.combinatorics.named_groups import AlternatingGroup, CyclicGroup, DihedralGroup, SymmetricGroup
+
+from automata.errors import InputError
+from automata.monoids.groups import (
+    alternating_group,
+    cyclic_group,
+    dihedral_group,
+    quaternion_group,
+    reset_monoid,
+    symmetric_group,
+)
+from automata.monoids.isomorphism import find_isomorphism
+from automata.monoids.monoid import Monoid
+from automata.monoids.transformations import one_line_name, permutation_group, transformation_closure
+
+PAIRS = [
+    *((symmetric_group(n), SymmetricGroup(n)) for n in range(2, 6)),
+    *((alternating_group(n), AlternatingGroup(n)) for n in range(3, 6)),
+    *((cyclic_group(n), CyclicGroup(n)) for n in (2, 7, 12, 60)),
+    *((dihedral_group(n), DihedralGroup(n)) for n in (3, 4, 7)),
+]
+
+
+@pytest.mark.parametrize(("ours", "oracle"), PAIRS, ids=[monoid.name for monoid, _ in PAIRS])
+def test_invariants_equal_those_of_sympy(ours: Monoid, oracle: PermutationGroup) -> None:
+    assert ours.is_group
+    assert ours.order == oracle.order()
+    assert ours.is_abelian == oracle.is_abelian
+    assert ours.is_solvable == oracle.is_solvable
+    assert [len(term) for term in ours.derived_series()] == [term.order() for term in oracle.derived_series()]
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, 4, 5])
+def test_orders(degree: int) -> None:
+    assert symmetric_group(degree).order == factorial(degree)
+    assert alternating_group(degree).order == max(1, factorial(degree) // 2)
+
+
+def test_product_is_composition_of_functions() -> None:
+    S5 = symmetric_group(5)
+    images = np.array([[int(digit) - 1 for digit in name] for name in S5.element_names])
+    rng = np.random.default_rng(0)
+    for a, b in rng.integers(0, 120, size=(100, 2)).tolist():
+        # sympy multiplies from left to right, (p * q)(i) = q(p(i)), so that our a·b is its b * a
+        expected = Permutation(images[b].tolist()) * Permutation(images[a].tolist())
+        assert S5.element_names[S5.multiply(a, b)] == one_line_name(expected.array_form)
+
+
+def test_elements_are_in_lexicographic_order() -> None:
+    S4 = symmetric_group(4)
+    assert list(S4.element_names) == sorted(S4.element_names)
+    assert S4.identity == 0
+
+
+def test_permutation_group_equals_sympy_on_random_generators() -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(8):
+        generators = [rng.permutation(6) for _ in range(2)]
+        oracle = PermutationGroup([Permutation(generator.tolist()) for generator in generators])
+        ours = permutation_group([(generator + 1).tolist() for generator in generators])
+        assert ours.order == oracle.order()
+        assert set(ours.element_names) == {one_line_name(element.array_form) for element in oracle.elements}
+        assert ours.is_solvable == oracle.is_solvable
+
+
+def test_dihedral_group_of_the_triangle_is_s3() -> None:
+    assert find_isomorphism(dihedral_group(3), symmetric_group(3)) is not None
+
+
+def test_quaternions_and_square_differ() -> None:
+    Q8, D4 = quaternion_group(), dihedral_group(4)
+    assert sum(Q8.multiply(x, x) == Q8.identity for x in range(8)) == 2  # only ±1
+    assert sum(D4.multiply(x, x) == D4.identity for x in range(8)) == 6
+    assert find_isomorphism(Q8, D4) is None
+
+
+def test_quaternion_units_square_to_minus_one() -> None:
+    Q8 = quaternion_group()
+    for unit in "ijk":
+        assert Q8.multiply(Q8.index(unit), Q8.index(unit)) == Q8.index("-1")
+    assert Q8.multiply(Q8.index("j"), Q8.index("i")) == Q8.index("-k")
+
+
+def test_reset_monoid_remembers_the_last_reset() -> None:
+    M = reset_monoid(3)
+    rng = np.random.default_rng(2)
+    for word in rng.integers(0, 4, size=(50, 6)).tolist():
+        resets = [letter for letter in word if letter != M.identity]
+        assert M.multiply(*word) == (resets[-1] if resets else M.identity)
+    assert M.is_aperiodic
+    # no zero: nothing absorbs every later token
+    assert not any((M.table[x] == x).all() for x in range(4))
+
+
+def test_reading_order_is_the_opposite_of_composition() -> None:
+    generators = [[1, 2, 0], [1, 0, 2]]
+    elements, table, words = transformation_closure(generators, "reading")
+    cycle, swap = words.index((0,)), words.index((1,))
+    assert elements[table[cycle, swap]].tolist() == [0, 2, 1]  # first the cycle, then the swap: 0→1→0
+    elements, table, words = transformation_closure(generators, "functions")
+    cycle, swap = words.index((0,)), words.index((1,))
+    assert elements[table[cycle, swap]].tolist() == [2, 1, 0]  # cycle(swap(i)): 0→1→2
+
+
+def test_words_of_a_closure_multiply_to_their_elements() -> None:
+    generators = np.random.default_rng(3).integers(0, 4, size=(2, 4))
+    elements, table, words = transformation_closure(generators, "reading")
+    for element, word in zip(elements, words, strict=True):
+        state = np.arange(4)
+        for letter in word:
+            state = generators[letter][state]
+        assert (state == element).all()
+    composed = elements[:, elements]  # [g, f, i] = g(f(i)), which is f·g in reading order
+    assert (elements[table] == composed.transpose(1, 0, 2)).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: symmetric_group(0), "degree is 0"),
+        (lambda: alternating_group(8), "degree is 8"),
+        (lambda: cyclic_group(0), "order is 0"),
+        (lambda: dihedral_group(0), "sides is 0"),
+        (lambda: reset_monoid(0), "resets is 0"),
+        (lambda: permutation_group([]), "generators is empty"),
+        (lambda: permutation_group([(0, 1, 2)]), r"\(0, 1, 2\)"),
+        (lambda: permutation_group([(1, 2), (1, 2, 3)]), r"\(1, 2, 3\)"),
+        (lambda: transformation_closure([[0, 2]], "reading"), "maps to 2"),
+        (lambda: transformation_closure([], "reading"), "at least one row"),
+        (lambda: transformation_closure([[1, 2, 0]], "reading", largest_order=2), "largest_order is 2"),
+    ],
+)
+def test_bad_input_is_refused(call: object, message: str) -> None:
+    assert callable(call)
+    with pytest.raises(InputError, match=message):
+        call()

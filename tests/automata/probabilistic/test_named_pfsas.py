@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+
+from automata.errors import InputError
+from automata.monoids.groups import symmetric_group
+from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
+
+
+def marginals(
+    arrangements: tuple[str, ...], belief: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    size = len(arrangements[0])
+    matrix = np.zeros((size, size))  # [variable, value]
+    for arrangement, probability in zip(arrangements, belief, strict=True):
+        matrix[np.arange(size), [int(digit) - 1 for digit in arrangement]] += probability
+    return matrix
+
+
+def test_marginals_of_hidden_swaps_evolve_linearly() -> None:
+    automaton = lazy_swaps(5, probability=0.3)
+    tokens = np.random.default_rng(0).integers(0, 10, size=12)
+    beliefs = automaton.beliefs(tokens, np.full(12, -1))
+    expected = np.eye(5)
+    for token, belief in zip(tokens, beliefs, strict=True):
+        i, j = (int(digit) - 1 for digit in automaton.actions[token].split()[1:])
+        swap = np.eye(5)
+        swap[[i, j]] = swap[[j, i]]
+        expected = 0.7 * expected + 0.3 * swap @ expected
+        np.testing.assert_allclose(
+            marginals(automaton.states, belief), expected, rtol=0, atol=1e-13
+        )  # float64
+
+
+def test_certain_swaps_are_the_word_problem_of_s5() -> None:
+    S5 = symmetric_group(5)
+    automaton = lazy_swaps(5, probability=1.0)
+    assert automaton.states == S5.element_names
+    tokens = np.random.default_rng(1).integers(0, 10, size=(20, 15))
+    states, _ = automaton.sample(tokens, np.random.default_rng(2))
+    for sequence, labels in zip(tokens, states, strict=True):
+        product = S5.identity
+        for token, label in zip(sequence, labels, strict=True):
+            i, j = (int(digit) for digit in automaton.actions[token].split()[1:])
+            swap = [1, 2, 3, 4, 5]
+            swap[i - 1], swap[j - 1] = swap[j - 1], swap[i - 1]
+            product = S5.multiply(product, S5.index("".join(map(str, swap))))
+            assert label == product
+
+
+def test_reveals_of_lazy_swaps() -> None:
+    automaton = lazy_swaps(4, swaps=[(1, 2), (2, 3)])
+    assert automaton.actions == ("swap 1 2", "swap 2 3")
+    assert automaton.is_full("all")
+    assert not automaton.is_full("variable 1")
+    for variable in range(4):
+        values = automaton.value_names[f"variable {variable + 1}"]
+        readings = automaton.readings[1 + variable]
+        assert [values[reading] for reading in readings] == [state[variable] for state in automaton.states]
+
+
+def test_never_swapping_keeps_the_start() -> None:
+    automaton = lazy_swaps(3, probability=0.0)
+    assert automaton.beliefs([0, 1, 2], [-1] * 3)[-1].tolist() == [1, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("failure", [0.0, 0.1, 0.5, 1.0])
+def test_noisy_parity_closed_form(failure: float) -> None:
+    automaton = noisy_parity(failure)
+    ones = np.arange(1, 31)
+    odd = automaton.beliefs(np.ones(30, dtype=int), np.full(30, -1))[:, 1]
+    # thirty products of float64 numbers of at most 1
+    np.testing.assert_allclose(odd, (1 - (2 * failure - 1.0) ** ones) / 2, rtol=0, atol=1e-14)
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(InputError, match="variables is 7"):
+        lazy_swaps(7)
+    with pytest.raises(InputError, match=r"probability is 1\.5"):
+        lazy_swaps(3, 1.5)
+    with pytest.raises(InputError, match=r"swaps holds \(2, 1\)"):
+        lazy_swaps(3, swaps=[(2, 1)])
+    with pytest.raises(InputError, match="failure_probability is -1"):
+        noisy_parity(-1)

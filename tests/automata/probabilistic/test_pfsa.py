@@ -1,0 +1,195 @@
+from itertools import product as paths_of
+from math import log
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike
+
+from automata.errors import InputError
+from automata.machines.named_dfas import dyck_dfa
+from automata.probabilistic.named_pfsas import noisy_parity
+from automata.probabilistic.pfsa import NO_VALUE, ProbabilisticAutomaton
+
+MATRICES: dict[str, ArrayLike] = {"a": [[0.5, 0, 0.1], [0.25, 0, 0.2], [0.25, 1, 0.7]], "b": np.eye(3)}
+REVEALS = {"full": ["x", "y", "z"], "partial": ["low", "low", "high"]}
+
+
+@pytest.fixture(name="automaton")
+def three_states() -> ProbabilisticAutomaton:
+    return ProbabilisticAutomaton(["x", "y", "z"], [0.6, 0.4, 0.0], MATRICES, REVEALS)
+
+
+def enumerate_paths(
+    automaton: ProbabilisticAutomaton, tokens: list[int], values: list[int]
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], float]:
+    """Sum the probabilities of all hidden paths that fit: the belief after the last token, the likelihood."""
+    size = len(automaton.states)
+    mass = np.zeros(size)
+    for path in paths_of(range(size), repeat=len(tokens) + 1):
+        probability = automaton.initial[path[0]]
+        for token, value, before, after in zip(tokens, values, path[:-1], path[1:], strict=True):
+            if token < len(automaton.actions):
+                probability *= automaton.matrices[token][after, before]
+            else:
+                shown = automaton.readings[token - len(automaton.actions), after]
+                probability *= before == after and shown == value
+        mass[path[-1]] += probability
+    return mass / mass.sum(), float(mass.sum())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_filter_equals_the_enumeration_of_hidden_paths(automaton: ProbabilisticAutomaton, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tokens = rng.integers(0, 4, size=6)
+    _, values = automaton.sample(tokens, rng)
+    beliefs = automaton.beliefs(tokens, values)
+    for length in range(1, 7):
+        belief, likelihood = enumerate_paths(automaton, tokens[:length].tolist(), values[:length].tolist())
+        # both sum at most 3^7 products in float64, a few hundred roundings of 1e-16 each
+        np.testing.assert_allclose(beliefs[length - 1], belief, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(
+            automaton.log_likelihood(tokens[:length], values[:length]), log(likelihood), rtol=0, atol=1e-12
+        )
+
+
+def test_likelihoods_of_all_reveals_sum_to_one(automaton: ProbabilisticAutomaton) -> None:
+    tokens = automaton.encode(["partial", "a", "full", "a", "partial"])
+    total = sum(
+        float(np.exp(automaton.log_likelihood(tokens, [first, NO_VALUE, second, NO_VALUE, third])))
+        for first, second, third in paths_of(range(2), range(3), range(2))
+    )
+    assert abs(total - 1) < 1e-14  # twelve float64 terms
+
+
+def test_a_batch_is_its_sequences(automaton: ProbabilisticAutomaton) -> None:
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(0, 4, size=(2, 5, 8))
+    _, values = automaton.sample(tokens, rng)
+    together, evidence = automaton.log_beliefs(tokens, values)
+    assert together.shape == (2, 5, 8, 3)
+    for row in np.ndindex(2, 5):
+        alone, alone_evidence = automaton.log_beliefs(tokens[row], values[row])
+        assert (together[row] == alone).all()
+        assert (evidence[row] == alone_evidence).all()
+
+
+def test_sampled_states_have_the_exact_distribution(automaton: ProbabilisticAutomaton) -> None:
+    tokens = np.tile(automaton.encode(["a", "a", "b", "a"]), (20_000, 1))
+    states, values = automaton.sample(tokens, np.random.default_rng(0))
+    exact = automaton.beliefs(tokens[0], values[0])
+    assert (values == NO_VALUE).all()
+    for position in range(4):
+        shares = np.bincount(states[:, position], minlength=3) / 20_000
+        # five standard deviations of a share
+        assert (
+            abs(shares - exact[position]) <= 5 * np.sqrt(exact[position] * (1 - exact[position]) / 20_000)
+        ).all()
+
+
+def test_reveals_show_the_hidden_state(automaton: ProbabilisticAutomaton) -> None:
+    rng = np.random.default_rng(1)
+    tokens = rng.integers(0, 4, size=(50, 20))
+    states, values = automaton.sample(tokens, rng)
+    names = np.array(automaton.states)[states]
+    for reveal, number in (("full", 2), ("partial", 3)):
+        shown = np.array(automaton.value_names[reveal])[values[tokens == number]]
+        expected = [REVEALS[reveal][automaton.states.index(name)] for name in names[tokens == number]]
+        assert shown.tolist() == expected
+    assert (automaton.is_full("full"), automaton.is_full("partial")) == (True, False)
+
+
+def test_log_space_survives_what_underflows() -> None:
+    rare = 1e-200
+    ladder = ProbabilisticAutomaton(
+        ["bottom", "middle", "top"],
+        [1, 0, 0],
+        {"climb": [[1, 0, 0], [rare, 1, 0], [0, rare, 1]] / np.array([1 + rare, 1 + rare, 1])},
+        {"look": ["not top", "not top", "top"]},
+    )
+    tokens = ladder.encode(["climb", "climb", "look"])
+    # in linear space the probability, 1e-400, is below the smallest float64; the log has two roundings of 1e3
+    assert abs(float(ladder.log_likelihood(tokens, [-1, -1, 1])) - 2 * log(rare)) < 1e-12
+
+
+def test_long_traces_have_the_closed_form() -> None:
+    automaton = noisy_parity(0.25)
+    tokens = np.tile(automaton.encode(["1", "parity"]), 5000)
+    _, values = automaton.sample(tokens, np.random.default_rng(0))
+    seen = values[1::2]
+    flips = int((np.diff(seen, prepend=0) != 0).sum())
+    expected = flips * log(0.75) + (5000 - flips) * log(0.25)
+    # 10,000 additions to a sum of about 3,000, each rounding by at most 2e-13
+    assert abs(float(automaton.log_likelihood(tokens, values)) - expected) < 1e-9
+
+
+def test_impossible_reveals() -> None:
+    automaton = noisy_parity(0.0)
+    tokens, values = automaton.encode(["1", "parity", "1", "parity"]), [NO_VALUE, 0, NO_VALUE, 0]
+    assert automaton.log_likelihood(tokens, values) == -np.inf
+    with pytest.raises(InputError, match="impossible reveal at position 1"):
+        automaton.beliefs(tokens, values)
+
+
+def test_deterministic_special_case_is_the_automaton() -> None:
+    dfa = dyck_dfa(2)
+    automaton = ProbabilisticAutomaton.from_dfa(dfa)
+    word = list("(())()")
+    names = [name for symbol in word for name in (symbol, "state", "accepting")]
+    tokens = automaton.encode(names)
+    states, values = automaton.sample(tokens, np.random.default_rng(0))
+    run = dfa.run(word)[1:]
+    assert [automaton.states[state] for state in states[::3]] == list(run)
+    assert [automaton.value_names["state"][value] for value in values[1::3]] == list(run)
+    assert [automaton.value_names["accepting"][value] for value in values[2::3]] == [str(not q) for q in run]
+    assert automaton.log_likelihood(tokens, values) == 0
+    assert (automaton.beliefs(tokens, values).argmax(axis=1) == states).all()
+
+
+def test_immutable(automaton: ProbabilisticAutomaton) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        automaton.matrices[0, 0, 0] = 1
+    with pytest.raises(AttributeError):
+        automaton.states = ()  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"actions": {"a": [[0.5, 0], [0.4, 1]]}}, "action 'a' is not stochastic: column 'x' sums to 0.9"),
+        ({"actions": {"a": [[1.5, 0], [-0.5, 1]]}}, "column 'x' sums to 1 with smallest entry -0.5"),
+        ({"actions": {"a": [[float("nan"), 0], [0, 1]]}}, "column 'x' sums to nan"),
+        ({"actions": {"a": [[1, 0, 0]]}}, r"action 'a' has shape \[1, 3\]"),
+        ({"initial": [0.5, 0.6]}, "initial is not stochastic: distribution sums to 1.1"),
+        ({"initial": [1.0]}, r"initial has shape \[1\]"),
+        ({"states": ["x", "x"]}, "states holds 2 names, 1 of them different"),
+        ({"reveals": {"r": [1]}}, "reveal 'r' shows 1 values"),
+        ({"reveals": {"a": [1, 2]}}, "'a' is both"),
+        ({"actions": {}, "reveals": {}}, "both empty"),
+    ],
+)
+def test_bad_automata_are_refused(change: dict[str, object], message: str) -> None:
+    good = {"states": ["x", "y"], "initial": [1, 0], "actions": {"a": np.eye(2)}, "reveals": {"r": [0, 1]}}
+    with pytest.raises(InputError, match=message):
+        ProbabilisticAutomaton(**{**good, **change})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "values", "message"),
+    [
+        ([4], [0], "token 4 at position 0"),
+        ([], [], "at least one token"),
+        ([0.5], [0], "float64"),
+        ([2, 3], [0], r"values has shape \[1\]"),
+        ([0, 3], [-1, 2], "value 2 at position 1 is not one that reveal 'partial' shows"),
+    ],
+)
+def test_bad_traces_are_refused(
+    automaton: ProbabilisticAutomaton, tokens: list[int], values: list[int], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        automaton.beliefs(tokens, values)
+
+
+def test_unknown_token_names_are_refused(automaton: ProbabilisticAutomaton) -> None:
+    with pytest.raises(InputError, match="token 'c' at position 1 is unknown"):
+        automaton.encode(["a", "c"])

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+
+from automata.errors import InputError
+from automata.monoids.groups import symmetric_group
+from automata.tasks.registry import S5_GENERATORS, describe_tasks, make_task, task_names
+
+SIZES = {  # tokens, states
+    "parity": (2, 2),
+    "Z60": (60, 60),
+    "S3": (6, 6),
+    "D4": (8, 8),
+    "Q8": (8, 8),
+    "A4": (12, 12),
+    "S4": (24, 24),
+    "A5": (60, 60),
+    "S5": (120, 120),
+    "S5-transpositions": (10, 120),
+    "S5-generators": (5, 120),
+    "A5xM": (240, 240),
+    "flip-flop": (3, 2),
+    "counter-5": (2, 5),
+    "cyclic-navigation": (3, 5),
+    "dyck-4": (2, 6),
+    "dyck-2-3": (4, 16),
+}
+
+
+def test_every_task_is_listed() -> None:
+    assert set(task_names()) == set(SIZES)
+    assert [line.split()[0] for line in describe_tasks().splitlines()] == list(task_names())
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_names_and_descriptions(name: str) -> None:
+    problem = make_task(name)
+    assert (problem.vocabulary_size, problem.state_count) == SIZES[name]
+    assert problem.name == name
+    assert problem.description
+    assert problem.hard_fraction == 1.0
+    assert len(problem.token_names) == problem.vocabulary_size
+    assert len(problem.state_names) == problem.state_count
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_no_task_settles(name: str) -> None:
+    problem = make_task(name)
+    _, states = problem.sample(2000, 130, np.random.default_rng(0))
+    # the label must still vary between sequences late on: the commonest one has a share well below one
+    for position in (60, 61, 128, 129):
+        assert np.bincount(states[:, position]).max() / 2000 < 0.75
+    visited = np.unique(states)
+    expected = problem.state_count - len(problem.avoid)
+    assert len(visited) == expected
+
+
+def test_parity_is_the_running_parity() -> None:
+    tokens, states = make_task("parity").sample(4, 60, np.random.default_rng(0))
+    assert (states == tokens.cumsum(axis=1) % 2).all()
+
+
+def test_swaps_and_generators_generate_s5() -> None:
+    S5 = symmetric_group(5)
+    for name in ("S5-transpositions", "S5-generators"):
+        tokens = [S5.index(token) for token in make_task(name).token_names]
+        assert len(S5.closure(tokens)) == 120
+    assert all(
+        S5.multiply(x, x) == S5.identity for x in map(S5.index, make_task("S5-transpositions").token_names)
+    )
+    assert S5_GENERATORS[0] == S5.element_names[S5.identity]
+
+
+def test_hard_fraction_needs_an_identity() -> None:
+    assert make_task("S5-generators", hard_fraction=0.3).easy_tokens == (0,)
+    assert make_task("S5-transpositions", hard_fraction=1.0).hard_fraction == 1.0
+    with pytest.raises(InputError, match=r"hard_fraction is 0\.5 but S5-transpositions has no identity"):
+        make_task("S5-transpositions", hard_fraction=0.5)
+    with pytest.raises(InputError, match=r"hard_fraction is -0\.1"):
+        make_task("S5", hard_fraction=-0.1)
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(InputError, match="did you mean 'S5'"):
+        make_task("s5")

@@ -1,0 +1,229 @@
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from automata.errors import InputError
+from automata.machines.dfa import DFA
+from automata.machines.named_dfas import dyck_dfa, flip_flop_dfa, parity_dfa
+from automata.monoids.groups import alternating_group, cyclic_group, reset_monoid, symmetric_group
+from automata.monoids.isomorphism import find_isomorphism
+from automata.monoids.monoid import Monoid, direct_product
+from automata.tasks.registry import make_task
+from automata.tasks.word_problem import WordProblem
+
+MERRILL_A5 = Path(__file__).parents[4] / "shared" / "data" / "word-problem"
+
+
+def test_worked_example_of_s5() -> None:
+    problem = WordProblem.from_monoid(symmetric_group(5))
+    tokens = [problem.token_names.index(name) for name in ("54132", "34125", "53124")]
+    states = problem.states([tokens])[0]
+    assert [problem.state_names[state] for state in states] == ["54132", "13542", "25134"]
+
+
+def test_states_follow_the_one_line_convention() -> None:
+    problem = WordProblem.from_monoid(symmetric_group(5))
+    tokens, states = problem.sample(20, 50, np.random.default_rng(0))
+    one_line = np.array([[int(digit) - 1 for digit in name] for name in problem.state_names])
+    for sequence, labels in zip(tokens, states, strict=True):
+        arrangement = np.arange(5)
+        for token, label in zip(sequence, labels, strict=True):
+            arrangement = arrangement[one_line[token]]
+            assert (arrangement == one_line[label]).all()
+
+
+@pytest.mark.parametrize(
+    "monoid",
+    [
+        alternating_group(4),
+        reset_monoid(3),
+        direct_product(symmetric_group(3), reset_monoid(2)),
+        cyclic_group(300),
+    ],
+    ids=lambda monoid: monoid.name,
+)
+def test_states_are_the_products(monoid: Monoid) -> None:
+    tokens, states = WordProblem.from_monoid(monoid).sample(5, 30, np.random.default_rng(1))
+    for sequence, labels in zip(tokens.tolist(), states.tolist(), strict=True):
+        assert labels == [monoid.multiply(*sequence[: t + 1]) for t in range(30)]
+
+
+@pytest.mark.parametrize("dfa", [parity_dfa(), flip_flop_dfa(3), dyck_dfa(3, ["()", "[]"])])
+def test_states_are_the_run_of_the_automaton(dfa: DFA) -> None:
+    problem = WordProblem.from_dfa(dfa)
+    tokens, states = problem.sample(10, 20, np.random.default_rng(2))
+    for sequence, labels in zip(tokens, states, strict=True):
+        run = dfa.run([problem.token_names[token] for token in sequence])
+        assert [problem.state_names[label] for label in labels] == [str(state) for state in run[1:]]
+
+
+def read_rows(length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    with (MERRILL_A5 / f"A5={length}.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    inputs, targets = (
+        np.array([row[field].split() for row in rows], dtype=np.int64) for field in ("input", "target")
+    )
+    return inputs, targets
+
+
+@pytest.mark.skipif(
+    not MERRILL_A5.is_dir(), reason="the A5 files of Merrill et al. do not lie beside the repository"
+)
+def test_reproduces_the_a5_files_up_to_numbering() -> None:
+    inputs, targets = read_rows(2)
+    assert len(np.unique(inputs, axis=0)) == 3600  # every product once: the file is a Cayley table
+    table = np.empty((60, 60), dtype=np.int64)
+    table[inputs[:, 0], inputs[:, 1]] = targets[:, 1]
+    theirs = Monoid(table, name="A5 of Merrill et al.")
+    numbering = find_isomorphism(theirs, alternating_group(5))
+    assert numbering is not None
+    problem = make_task("A5")
+    for length in (2, 5, 10, 16):
+        inputs, targets = read_rows(length)
+        assert (problem.states(numbering[inputs]) == numbering[targets]).all()
+
+
+def test_chosen_tokens_are_renumbered() -> None:
+    S4 = symmetric_group(4)
+    swaps = [S4.index(name) for name in ("2134", "1324", "1243")]
+    problem = WordProblem.from_monoid(S4, tokens=swaps)
+    assert (problem.vocabulary_size, problem.state_count) == (3, 24)
+    assert problem.token_names == ("2134", "1324", "1243")
+    assert problem.state_names[problem.states([0, 1, 2])[-1]] == S4.element_names[S4.multiply(*swaps)]
+
+
+def test_tokens_are_uniform() -> None:
+    tokens, _ = make_task("S5").sample(400, 300, np.random.default_rng(0))
+    counts = np.bincount(tokens.ravel(), minlength=120)
+    # 120,000 draws: the count of a token has mean 1000 and standard deviation 31.5; five of them
+    assert abs(counts - 1000).max() < 158
+
+
+@pytest.mark.parametrize("hard_fraction", [0.0, 0.1, 0.5, 1.0])
+def test_hard_fraction_is_the_probability_of_a_uniform_token(hard_fraction: float) -> None:
+    problem = make_task("S5", hard_fraction)
+    tokens, states = problem.sample(400, 300, np.random.default_rng(0))
+    identities = (tokens == problem.initial_state).mean()
+    expected = 1 - hard_fraction + hard_fraction / 120
+    # five standard deviations of a mean of 120,000 Bernoulli draws
+    assert abs(identities - expected) <= 5 * np.sqrt(expected * (1 - expected) / 120_000)
+    if hard_fraction == 0:
+        assert (states == problem.initial_state).all()
+
+
+def test_easy_tokens_of_a_product_rest_in_the_group_only() -> None:
+    problem = make_task("A5xM", hard_fraction=0.0)
+    tokens, states = problem.sample(50, 200, np.random.default_rng(0))
+    assert (tokens // 4 == 0).all()  # the identity of A5 has number 0
+    assert (states // 4 == 0).all()
+    assert set(np.unique(tokens % 4)) == {0, 1, 2, 3}
+    # after a reset the memory goes on changing: late labels are spread over the three resets
+    late = np.bincount(states[:, -50:].ravel() % 4, minlength=4) / 2500
+    assert late[0] == 0
+    # shares of 2,500 labels, neighbours correlated: 0.1 is ten standard deviations of independent ones
+    assert (abs(late[1:] - 1 / 3) < 0.1).all()
+
+
+def test_avoided_states_are_not_entered_and_the_rest_is_uniform() -> None:
+    problem = WordProblem.from_dfa(dyck_dfa(2, ["()", "[]"]), avoid=["error"])
+    tokens, states = problem.sample(300, 200, np.random.default_rng(0))
+    assert (problem.states(tokens) == states).all()
+    assert "error" not in {problem.state_names[state] for state in np.unique(states)}
+    depth_one = states[:, :-1] == problem.state_names.index("(")
+    following = np.bincount(tokens[:, 1:][depth_one], minlength=4)
+    shares = following / following.sum()
+    # from "(" the tokens "(", ")" and "[" are allowed; five standard deviations of their shares
+    allowed = np.array([1, 1, 1, 0]) / 3
+    assert (abs(shares - allowed) <= 5 * np.sqrt(allowed * (1 - allowed) / following.sum())).all()
+
+
+@pytest.mark.parametrize("name", ["S5", "A5xM", "dyck-4"])
+def test_samples_are_int64_and_repeatable(name: str) -> None:
+    problem = make_task(name)
+    tokens, states = problem.sample(7, 9, np.random.default_rng(3))
+    again, _ = make_task(name).sample(7, 9, np.random.default_rng(3))
+    assert tokens.dtype == states.dtype == np.int64
+    assert tokens.shape == states.shape == (7, 9)
+    assert tokens.flags.c_contiguous
+    assert states.flags.c_contiguous
+    assert (tokens == again).all()
+    assert (problem.states(tokens) == states).all()
+
+
+@pytest.mark.parametrize("batch", [1, 511, 512, 513, 1100])
+def test_blocks_of_sequences_fit_together(batch: int) -> None:
+    problem = make_task("Z60")
+    tokens, states = problem.sample(batch, 3, np.random.default_rng(0))
+    assert (states == tokens.cumsum(axis=1) % 60).all()
+    fortran = np.asfortranarray(tokens)
+    assert (problem.states(fortran) == states).all()
+
+
+def test_states_take_any_leading_shape() -> None:
+    problem = make_task("Z60")
+    tokens = np.random.default_rng(0).integers(0, 60, size=(2, 3, 4))
+    assert (problem.states(tokens) == tokens.cumsum(axis=-1) % 60).all()
+    assert (problem.states(tokens[0, 0].tolist()) == tokens[0, 0].cumsum() % 60).all()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        ([[0, 1], [1, 2]], "token 2 at position 1 of sequence 1"),
+        ([0, 0, -1], "token -1 at position 2 is not"),
+        ([[]], "at least 1"),
+        (1, r"shape \[\]"),
+        ([[0.0, 1.0]], "float64"),
+    ],
+)
+def test_bad_tokens_are_refused(tokens: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make_task("parity").states(tokens)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("batch", "length", "message"), [(0, 5, "batch is 0"), (5, 0, "length is 0")])
+def test_empty_samples_are_refused(batch: int, length: int, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make_task("parity").sample(batch, length, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"table": [[0, 1]]}, "each of the 2 states"),
+        ({"table": [[0, 2], [0, 1]]}, "table holds 2"),
+        ({"initial_state": 2}, "initial_state holds 2"),
+        ({"token_names": ["0", "0"]}, "token_names holds '0' twice"),
+        ({"state_names": ["p", "p"]}, "state_names holds 'p' twice"),
+        ({"hard_fraction": 1.5}, "hard_fraction is 1.5"),
+        ({"hard_fraction": float("nan")}, "hard_fraction is nan"),
+        ({"table": [[1, 1], [0, 0]], "hard_fraction": 0.5}, "no identity among its tokens"),
+        ({"easy_tokens": [2]}, "easy_tokens holds 2"),
+        ({"avoid": [5]}, "avoid holds 5"),
+        ({"avoid": [1], "hard_fraction": 0.5}, "leave one of the two out"),
+    ],
+)
+def test_bad_problems_are_refused(arguments: dict[str, object], message: str) -> None:
+    good = {
+        "table": [[0, 1], [1, 0]],
+        "initial_state": 0,
+        "token_names": ["0", "1"],
+        "state_names": ["p", "q"],
+    }
+    with pytest.raises(InputError, match=message):
+        WordProblem(**{**good, **arguments})  # type: ignore[arg-type]
+
+
+def test_bad_sources_are_refused() -> None:
+    with pytest.raises(InputError, match="tokens holds 3"):
+        WordProblem.from_monoid(cyclic_group(3), tokens=[3])
+    with pytest.raises(InputError, match="easy_tokens holds 2"):
+        WordProblem.from_monoid(cyclic_group(3), tokens=[0, 1], easy_tokens=[2])
+    with pytest.raises(InputError, match="avoid holds 'nowhere'"):
+        WordProblem.from_dfa(parity_dfa(), avoid=["nowhere"])
+    trapped = WordProblem([[1, 1], [1, 1]], 0, ["0", "1"], ["p", "q"], avoid=[1])
+    with pytest.raises(InputError, match="avoid leaves no token in state 'p'"):
+        trapped.sample(1, 1, np.random.default_rng(0))

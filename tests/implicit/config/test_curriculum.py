@@ -1,0 +1,68 @@
+"""The curriculum as a table of steps."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from implicit.config.curriculum import Curriculum
+from implicit.fixed_point import Stopping
+from implicit.gradients import Phantom, Unrolled
+from implicit.modes import Windowed
+
+
+def test_bounded_then_free() -> None:
+    curriculum = Curriculum(
+        bounded_steps=10,
+        bounded_iterations=3,
+        free_max_iterations=20,
+        free_rtol=0.1,
+        phantom_steps=2,
+        phantom_damping=0.5,
+    )
+    for step in (1, 10):
+        phase = curriculum.phase(step, length=8)
+        assert (phase.name, phase.length, phase.gradient) == ("bounded", 8, Unrolled(3))
+    for step in (11, 1000):
+        phase = curriculum.phase(step, length=8)
+        assert (phase.name, phase.length, phase.gradient) == ("free", 8, Phantom(2, 0.5))
+        assert phase.stopping == Stopping(rtol=0.1, max_iterations=20)
+
+
+def test_no_bounded_phase() -> None:
+    assert Curriculum(bounded_steps=0).phase(1, length=8).name == "free"
+
+
+@pytest.mark.parametrize(
+    ("step", "length"), [(1, 4), (125, 4), (126, 5), (250, 5), (251, 6), (2501, 24), (10**6, 24)]
+)
+def test_length_grows_by_one_token_in_125_steps(step: int, length: int) -> None:
+    curriculum = Curriculum(start_length=4, length_growth=1, length_growth_every=125)
+    assert curriculum.phase(step, length=24).length == length
+
+
+@given(
+    start=st.integers(1, 20),
+    growth=st.integers(1, 9),
+    every=st.integers(1, 50),
+    step=st.integers(1, 1000),
+    length=st.integers(20, 40),
+)
+def test_length_never_shrinks_and_never_passes_the_training_length(
+    start: int, growth: int, every: int, step: int, length: int
+) -> None:
+    curriculum = Curriculum(start_length=start, length_growth=growth, length_growth_every=every)
+    now, following = (curriculum.phase(step + k, length).length for k in (0, 1))
+    assert start <= now <= following <= min(length, now + growth)
+
+
+def test_sequences_are_carried_in_the_free_phase_only_and_after_their_step() -> None:
+    curriculum = Curriculum(bounded_steps=10, carried_share=0.9, carried_after=20)
+    shares = {step: curriculum.phase(step, length=8).carried_share for step in (1, 10, 11, 20, 21, 99)}
+    assert shares == {1: 0, 10: 0, 11: 0, 20: 0, 21: 0.9, 99: 0.9}
+
+
+def test_windows_solve_in_the_free_phase_only_and_only_if_asked_for() -> None:
+    windowed = Curriculum(bounded_steps=10, free_mode="windowed")
+    assert windowed.phase(10, length=32).mode == "simultaneous"
+    assert windowed.phase(11, length=32).mode == Windowed(width=8, sweeps=6, block=None, precision=1)
+    assert Curriculum(bounded_steps=10).phase(11, length=32).mode == "simultaneous"

@@ -1,0 +1,44 @@
+"""The recipes: for every task and model a valid configuration, with the flags on top."""
+
+import pytest
+
+from automata.tasks.registry import make_task, task_names
+from implicit.config.recipes import FALLBACK, FALLBACK_SIZES, RECIPE_SIZES, RECIPES, recipe
+from implicit.models.registry import MODELS, build_model, size_names
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("task", ["parity", "S5-generators", "A5"])
+def test_recipe_is_valid_and_its_sizes_divide(task: str, model: str) -> None:
+    config = recipe(task, model)
+    assert (config.task, config.model) == (task, model)
+    assert build_model(model, config.sizes, make_task(task)).parameter_count() > 0
+
+
+def test_recipes_are_of_tasks_that_exist() -> None:
+    assert set(RECIPES) == set(RECIPE_SIZES)
+    assert set(RECIPES) <= set(task_names())
+
+
+def test_task_without_a_recipe_takes_the_fallback() -> None:
+    config = recipe("A4", "implicit-mamba2")
+    assert {name: getattr(config, name) for name in FALLBACK} == FALLBACK
+    assert {name: config.sizes[name] for name in FALLBACK_SIZES} == FALLBACK_SIZES
+
+
+@pytest.mark.parametrize("task", RECIPES)
+def test_controls_train_as_the_implicit_model_does(task: str) -> None:
+    implicit, *controls = (recipe(task, model) for model in ("implicit-mamba2", "mamba2", "lstm"))
+    for control in controls:
+        assert control.model_dump(exclude={"model", "sizes"}) == implicit.model_dump(
+            exclude={"model", "sizes"}
+        )
+        shared = set(size_names(control.model)) & set(size_names("implicit-mamba2"))
+        assert {size: control.sizes[size] for size in shared} == {
+            size: implicit.sizes[size] for size in shared
+        }
+
+
+def test_overrides_win_whether_field_or_size() -> None:
+    config = recipe("parity", "mamba2", seed=5, d_model=16, sizes={"d_state": 4})
+    assert (config.seed, config.sizes["d_model"], config.sizes["d_state"]) == (5, 16, 4)

@@ -1,0 +1,252 @@
+"""The factored adjoint against dense linear algebra, finite differences, and the other gradient rules."""
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from implicit import ImplicitMamba2, ImplicitMamba2Config, load_run
+from implicit.fixed_point import DampedPicard, FixedPointProblem, NotConvergedWarning, Solution, Stopping
+from implicit.gradients import GradientRule, Implicit, Unrolled
+from implicit.gradients.factored import FactoredImplicit
+from implicit.models.implicit_mamba2 import Mode
+from implicit.modes import ModeResult, Recurrence, solve_sequentially, solve_simultaneously
+from implicit.modes.recurrence import Inputs
+from theory.transition import State
+
+TIGHT = Stopping(rtol=1e-13, max_iterations=3000)
+BATCH, TOKENS, FEATURES, STATES = 2, 6, 3, 4
+
+
+def parameters() -> list[Tensor]:
+    """Draw W, U, V of spectral norm 0.6, 0.5 and 0.5, the tokens x and the first state, all with gradient."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    W, U, V = draw(FEATURES, FEATURES), draw(FEATURES, STATES), draw(STATES, FEATURES)
+    scaled = [s * M / torch.linalg.matrix_norm(M, 2) for s, M in ((0.6, W), (0.5, U), (0.5, V))]
+    return [leaf.requires_grad_() for leaf in (*scaled, draw(BATCH, TOKENS, FEATURES), draw(BATCH, STATES))]
+
+
+def recurrent(W: Tensor, U: Tensor, V: Tensor, x: Tensor, h: Tensor) -> Recurrence:
+    """Build Φ(z; h, x) = tanh(W z + U h + x) and G(z; h) = 0.7 h + V z."""
+
+    def advance(z: Tensor, inputs: Inputs, state: State) -> tuple[Tensor, State]:
+        image = torch.tanh(z @ W.T + state["h"] @ U.T + inputs[0])
+        return image, {"h": 0.7 * state["h"] + z @ V.T}
+
+    def states(z: Tensor, inputs: Inputs, state: State) -> State:
+        visited = [state["h"]]
+        for t in range(z.shape[1]):
+            visited.append(advance(z[:, t], [x[:, t] for x in inputs], {"h": visited[-1]})[1]["h"])
+        return {"h": torch.stack(visited, 1)}
+
+    def sweep(z: Tensor, inputs: Inputs, state: State) -> tuple[Tensor, State]:
+        h = states(z, inputs, state)["h"]
+        return advance(z, inputs, {"h": h[:, :-1]})[0], {"h": h[:, -1]}
+
+    return Recurrence([x], {"h": h}, sweep, advance, states)
+
+
+def solved(rule: GradientRule, leaves: list[Tensor]) -> Tensor:
+    arguments = DampedPicard(1.0), TIGHT, rule, torch.zeros_like(leaves[3])
+    return solve_simultaneously(recurrent(*leaves), *arguments).solution.value
+
+
+def uneven(value: Tensor) -> Tensor:
+    """Sum with irregular weights, in which the tokens and features count differently."""
+    return (value * torch.linspace(-1, 2, value.numel(), dtype=value.dtype).view_as(value)).sum()
+
+
+def small_model() -> ImplicitMamba2:
+    """Two layers, two groups, matrices scaled down so that the fixed point is unique."""
+    torch.manual_seed(0)
+    config = ImplicitMamba2Config(
+        vocabulary_size=3, output_size=2, d_model=6, head_size=3, d_state=3, groups=2, layers=2, damping=1.0
+    )
+    model = ImplicitMamba2(config).double()
+    with torch.no_grad():
+        for parameter in model.mixers.parameters():
+            if parameter.ndim == 2:
+                parameter.mul_(0.6)
+    return model
+
+
+def test_the_adjoint_is_that_of_dense_linear_algebra() -> None:
+    model, tokens = small_model(), torch.randint(3, (1, 7))
+    problem = model.problem(tokens)
+    latent = torch.randn(1, 7, 6, dtype=torch.float64)  # the system is solved wherever it is asked for
+    g = torch.randn(1, 7, 6, dtype=torch.float64)
+    jacobian = torch.autograd.functional.jacobian(problem.function, latent).reshape(42, 42).numpy()
+    expected = np.linalg.solve(np.eye(42) - jacobian.T, g.numpy().ravel())
+    assert problem.solve_adjoint is not None
+    found = problem.solve_adjoint(latent, g).numpy().ravel()
+    # Float64 times the condition number of I − J.
+    np.testing.assert_allclose(
+        found, expected, rtol=0, atol=1e-14 * np.linalg.cond(np.eye(42) - jacobian) * 10
+    )
+
+
+def test_by_finite_differences() -> None:
+    # gradcheck's tolerances: central differences with a step of 1e-6 of solutions exact to 1e-13.
+    # Fast mode: random directions in and out.
+    assert torch.autograd.gradcheck(
+        lambda *leaves: solved(FactoredImplicit(), list(leaves)), parameters(), fast_mode=True
+    )
+
+
+@pytest.mark.parametrize("solve", [solve_simultaneously, solve_sequentially])
+def test_equals_iterated_and_unrolled(solve: Callable[..., ModeResult]) -> None:
+    def gradients(rule: GradientRule) -> list[Tensor]:
+        leaves = parameters()
+        arguments = DampedPicard(1.0), TIGHT, rule, torch.zeros_like(leaves[3])
+        result = solve(recurrent(*leaves), *arguments)
+        return list(torch.autograd.grad(uneven(result.solution.value) + uneven(result.state["h"]), leaves))
+
+    exact = gradients(FactoredImplicit())
+    for other in (Implicit(), Unrolled(150)):
+        for one, another in zip(exact, gradients(other), strict=True):
+            # Residuals of 1e-13 in solution and adjoint, amplified by the sequence; order of values 10.
+            torch.testing.assert_close(one, another, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("mode", ["simultaneous", "sequential", "windowed"])
+def test_all_parameters_of_a_model_get_the_iterated_gradient(mode: Mode) -> None:
+    model = load_run("parity").model.double()
+    assert isinstance(model, ImplicitMamba2)
+    tokens = torch.randint(2, (2, 6), generator=torch.Generator().manual_seed(0))
+
+    def gradients(rule: GradientRule) -> tuple[Tensor, ...]:
+        solution = model.solve(tokens, mode, stopping=Stopping(rtol=1e-10), gradient=rule)
+        assert solution.share_converged == 1
+        return torch.autograd.grad(uneven(solution.logits), list(model.parameters()))
+
+    for one, another in zip(gradients(FactoredImplicit()), gradients(Implicit()), strict=True):
+        # Adjoints to 1e-10, amplified less than tenfold from token to token in six tokens.
+        torch.testing.assert_close(one, another, rtol=0, atol=1e-7 * float(another.norm()) + 1e-12)
+
+
+def test_single_precision_of_a_trained_model_is_as_good_as_its_rounding() -> None:
+    run = load_run("parity")
+    assert isinstance(run.model, ImplicitMamba2)
+    tokens = torch.randint(2, (4, 24), generator=torch.Generator().manual_seed(0))
+    weight = run.model.get_parameter("mixers.0.in_proj.weight")
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        model = run.model.to(dtype)
+        rtol = 1e-5 if dtype == torch.float32 else 1e-12
+        solution = model.solve(tokens, stopping=Stopping(rtol, 0.0, 2000), gradient=FactoredImplicit())
+        (gradient,) = torch.autograd.grad(uneven(solution.latents), weight)
+        results.append(gradient.double())
+    # The latents differ by their tolerance of 1e-5; the gradient carries that with its second derivatives.
+    assert float((results[0] - results[1]).norm() / results[1].norm()) < 1e-3
+
+
+def expanding(rate: float) -> tuple[FixedPointProblem, Solution, Tensor]:
+    """Build z = rate · z + h + x over three tokens with h' = h / 2 + z, at its fixed point in closed form."""
+    W = torch.full((1, 1), rate, dtype=torch.float64)
+    x = torch.ones(1, 3, 1, dtype=torch.float64, requires_grad=True)
+    h = torch.zeros(1, 1, dtype=torch.float64)
+
+    def advance(z: Tensor, inputs: Inputs, state: State) -> tuple[Tensor, State]:
+        return z @ W + state["h"] + inputs[0], {"h": state["h"] / 2 + z}
+
+    def states(z: Tensor, inputs: Inputs, state: State) -> State:
+        visited = [state["h"]]
+        for t in range(z.shape[1]):
+            visited.append(visited[-1] / 2 + z[:, t])
+        return {"h": torch.stack(visited, 1)}
+
+    def sweep(z: Tensor, inputs: Inputs, state: State) -> tuple[Tensor, State]:
+        before = states(z, inputs, state)["h"]
+        return z @ W + before[:, :-1] + inputs[0], {"h": before[:, -1]}
+
+    recurrence = Recurrence([x], {"h": h}, sweep, advance, states)
+    latent, carried = torch.zeros(1, 3, 1, dtype=torch.float64), 0.0
+    for t in range(3):
+        latent[0, t] = (carried + 1) / (1 - rate) if rate != 1 else 0  # then there is none
+        carried = carried / 2 + latent[0, t].item()
+    tokens = torch.zeros(1, 3)
+    return recurrence.problem(), Solution(latent, tokens.long(), tokens, tokens.to(torch.int8)), x
+
+
+def test_it_is_exact_where_the_iteration_does_not_contract() -> None:
+    """With Φ's own slope −3 the iterated adjoint diverges; dz_t/dx_s follows from (1 − slope) z = h + x."""
+    problem, solution, x = expanding(-3.0)
+    jacobian = np.eye(3)
+    for row in range(3):
+        weights = [0.5 ** (row - 1 - s) for s in range(row)]
+        jacobian[row] = (
+            np.eye(3)[row] + sum((w * jacobian[s] for s, w in enumerate(weights)), np.zeros(3))
+        ) / 4
+    value = FactoredImplicit().attach(problem, DampedPicard(), TIGHT, solution).value
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (found,) = torch.autograd.grad(uneven(value), x)
+    expected = np.array([-1, 0.5, 2]) @ jacobian
+    np.testing.assert_allclose(found.numpy().ravel(), expected, rtol=1e-13)  # a few operations in float64
+
+    iterated = Implicit(solver=DampedPicard(1.0)).attach(problem, DampedPicard(1.0), TIGHT, solution).value
+    with pytest.warns(NotConvergedWarning, match="not exact"):
+        torch.autograd.grad(uneven(iterated), x)
+
+
+def test_a_singular_token_is_told() -> None:
+    problem, solution, x = expanding(1.0)
+    value = FactoredImplicit().attach(problem, DampedPicard(), TIGHT, solution).value
+    with pytest.warns(
+        NotConvergedWarning, match=r"3 of 3 tokens leave more than 0\.001 of it; I − ∂zΦ is nearly"
+    ):
+        torch.autograd.grad(value.sum(), x)
+
+
+def test_gradients_are_causal_and_sequences_do_not_mix() -> None:
+    leaves = parameters()
+    value = solved(FactoredImplicit(), leaves)
+    (gradient,) = torch.autograd.grad(value[0, 2].sum(), leaves[3])
+    assert (gradient[:, 3:] == 0).all()
+    assert (gradient[1] == 0).all()
+    assert (gradient[0, :3].norm(dim=-1) > 1e-6).all()
+
+
+def test_memory_does_not_grow_with_the_iterations() -> None:
+    def kept(iterations: int) -> int:
+        """Count the numbers that autograd keeps between the forward and the backward pass."""
+        count, leaves = 0, parameters()
+
+        def pack(tensor: Tensor) -> Tensor:
+            nonlocal count
+            count += tensor.numel()
+            return tensor
+
+        stopping = Stopping(0.0, 0.0, iterations)
+        arguments = DampedPicard(1.0), stopping, FactoredImplicit(), torch.zeros_like(leaves[3])
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            solve_simultaneously(recurrent(*leaves), *arguments)
+        return count
+
+    assert kept(10) == kept(200) > 0
+
+
+def test_without_grad_the_value_is_that_of_the_solve() -> None:
+    with torch.no_grad():
+        value = solved(FactoredImplicit(), parameters())
+        assert torch.equal(value, solved(Implicit(), parameters()))
+    assert not value.requires_grad
+
+
+def test_refusals() -> None:
+    problem = FixedPointProblem(torch.cos)
+    with pytest.raises(InputError, match=r"this problem has no factors for it, give Implicit here"):
+        FactoredImplicit().solve(problem, DampedPicard(), TIGHT, torch.zeros(1, 1, 1))
+    with pytest.raises(InputError, match=r"rtol is 0\.0; give a number above 0"):
+        FactoredImplicit(rtol=0.0)
+    leaves = parameters()
+    with pytest.raises(InputError, match="create_graph is True"):
+        torch.autograd.grad(uneven(solved(FactoredImplicit(), leaves)), leaves, create_graph=True)

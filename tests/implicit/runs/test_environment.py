@@ -1,0 +1,62 @@
+"""The description of the environment: complete, and silent about who and where."""
+
+import json
+import platform
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from implicit.runs import environment
+from implicit.runs.environment import describe_environment
+
+
+def test_names_no_machine_or_path() -> None:
+    text = json.dumps(describe_environment())
+    assert socket.gethostname() not in text
+    assert str(Path.home()) not in text
+    assert "/" not in text
+
+
+def test_versions_and_threads() -> None:
+    described = describe_environment()
+    assert described["python"] == platform.python_version()
+    assert described["torch"] == torch.__version__
+    assert described["threads"] == torch.get_num_threads()
+
+
+def test_commit_is_that_of_the_repository_that_tracks_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*arguments: str) -> str:
+        author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        return subprocess.run(
+            ["git", *author, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    monkeypatch.setattr(environment, "__file__", str(tmp_path / "environment.py"))
+    assert describe_environment()["commit"] is None
+    git("init")
+    (tmp_path / "environment.py").write_text("first\n")
+    (tmp_path / "other.py").write_text("other\n")
+    git("add", "other.py")
+    git("commit", "-m", "other")
+    assert describe_environment()["commit"] is None  # as in an installed copy inside another project
+    git("add", "environment.py")
+    git("commit", "-m", "first")
+    assert describe_environment()["commit"] == git("rev-parse", "HEAD")
+    (tmp_path / "environment.py").write_text("second\n")
+    assert describe_environment()["commit"] == git("rev-parse", "HEAD") + "-dirty"
+
+
+def test_without_git_there_is_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert describe_environment()["commit"] is None
+
+
+def test_commit_of_this_checkout_is_a_hash() -> None:
+    """None where the suite runs from an exported tree."""
+    assert re.fullmatch(r"None|[0-9a-f]{40}(-dirty)?", str(describe_environment()["commit"]))

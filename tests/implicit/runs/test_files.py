@@ -1,0 +1,113 @@
+"""Files are replaced whole, and tensors come back bit for bit."""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from automata.errors import InputError
+from implicit.runs.files import check_tensors, read_json, read_tensors, write_bytes, write_json, write_tensors
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: no handler of errors may run on it."""
+
+
+@pytest.mark.parametrize("function", ["fsync", "replace"])
+@pytest.mark.parametrize("before", [None, b"old"])
+def test_file_is_old_or_new_wherever_writing_ends(
+    function: str, before: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    if before is not None:
+        file.write_bytes(before)
+
+    def killed(*arguments: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(os, function, killed)
+    with pytest.raises(Killed):
+        write_bytes(file, b"new")
+    assert (file.read_bytes() if file.exists() else None) == before
+    monkeypatch.undo()
+    write_bytes(file, b"new")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("file", b"new")]
+
+
+def test_content_is_on_the_disk_before_it_is_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    fsync, replace = os.fsync, os.replace
+
+    def recorded_fsync(descriptor: int) -> None:
+        calls.append("fsync")
+        fsync(descriptor)
+
+    def recorded_replace(source: Path, target: Path) -> None:
+        assert source.read_bytes() == b"new"
+        calls.append("replace")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(os, "replace", recorded_replace)
+    write_bytes(tmp_path / "file", b"new")
+    assert calls == ["fsync", "replace", "fsync"]
+
+
+def test_real_full_disk(tmp_path: Path) -> None:
+    """/dev/full is a device without room: the error names the file, and the old one is whole."""
+    file = tmp_path / "file"
+    file.write_bytes(b"old")
+    (tmp_path / "file.tmp").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_bytes(file, b"new")
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(file))
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("file", b"old")]
+
+
+def test_tensors_come_back_bit_for_bit(tmp_path: Path) -> None:
+    tensors = {
+        "float": torch.tensor([0.1, -0.0, 1e-45, 3e38]),
+        "double": torch.tensor([[0.1], [1e-300]], dtype=torch.float64),
+        "transposed": torch.arange(6.0).view(2, 3).T,
+        "scalar": torch.tensor(7),
+    }
+    write_tensors(tmp_path / "file", tensors, {"step": "3"})
+    found, metadata = read_tensors(tmp_path / "file")
+    assert metadata == {"step": "3"}
+    assert set(found) == set(tensors)
+    for name, tensor in tensors.items():
+        assert found[name].dtype == tensor.dtype
+        assert found[name].numpy().tobytes() == tensor.contiguous().numpy().tobytes()
+
+
+def test_same_tensors_give_the_same_bytes(tmp_path: Path) -> None:
+    tensors = {name: torch.zeros(2) for name in "abcdef"}
+    write_tensors(tmp_path / "first", tensors)
+    write_tensors(tmp_path / "second", dict(reversed(tensors.items())))
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+
+
+def test_tensors_without_metadata(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "file", {"w": torch.ones(1)})
+    assert read_tensors(tmp_path / "file")[1] == {}
+
+
+def test_json_refuses_what_is_not_json(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Out of range float values"):
+        write_json(tmp_path / "file", float("nan"))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("read", [read_json, read_tensors])
+def test_missing_file(read: Callable[[Path], object], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"file is missing; restore it or train again$"):
+        read(tmp_path / "file")
+
+
+def test_tensors_as_expected_pass() -> None:
+    check_tensors(Path("w"), {"w": torch.ones(2)}, {"w": torch.zeros(2)})

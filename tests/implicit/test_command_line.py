@@ -1,0 +1,122 @@
+"""What all commands share: flags, exit codes, and the one sentence on standard error."""
+
+import errno
+from collections.abc import Sequence
+from typing import Annotated
+
+import pytest
+from pydantic import BaseModel, Field, PositiveInt
+
+from automata.errors import InputError
+from implicit.checked_config import validated
+from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
+
+
+class Options(BaseModel):
+    steps: PositiveInt = Field(default=3, description="how many steps, 100% of them")
+    limit: Annotated[float, Field(gt=0)] | None = Field(default=None, description="largest norm")
+    lengths: tuple[PositiveInt, ...] = Field(default=(), description="lengths to measure at")
+    residual: bool = Field(default=True, description="whether the input is added")
+    name: str = Field(description="a name")
+
+
+def parser() -> CommandParser:
+    made = CommandParser("python -m demo", "Show flags.")
+    add_config_flags(made, Options, title="options", exclude=[])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("argv", "given"),
+    [
+        ("", {}),
+        ("--steps 7 --name a", {"steps": 7, "name": "a"}),
+        ("--steps=7", {"steps": 7}),
+        ("--limit 0.5", {"limit": 0.5}),
+        ("--limit none", {"limit": None}),
+        ("--name none", {"name": "none"}),
+        ("--lengths 8 16 32", {"lengths": (8, 16, 32)}),
+        ("--residual", {"residual": True}),
+        ("--no-residual", {"residual": False}),
+    ],
+)
+def test_flags_give_the_fields(argv: str, given: dict[str, object]) -> None:
+    fields = given_fields(parser().parse_args(argv.split()), Options)
+    assert set(fields) == set(given)
+    options = validated(Options, {"name": "b"} | fields)
+    assert options == Options(**{"name": "b"} | given)
+
+
+def test_help_shows_description_default_and_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parser().parse_args(["--help"])
+    assert caught.value.code == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "--steps N how many steps, 100% of them (default: 3)" in shown
+    assert "--limit X largest norm (default: none)" in shown
+    assert "--lengths N [N ...] lengths to measure at (default: none)" in shown
+    assert "--residual, --no-residual whether the input is added (default: True)" in shown
+    assert "--name NAME a name" in shown
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        ("--stepz 3", "flag --stepz is unknown; the nearest is --steps, and --help shows all"),
+        ("--stepz=3", "flag --stepz is unknown; the nearest is --steps, and --help shows all"),
+        ("--zzzzzzz", "flag --zzzzzzz is unknown; --help shows all"),
+        ("--step 3", "flag --step is unknown; the nearest is --steps, and --help shows all"),
+        ("--steps", "argument --steps: expected one argument; --help shows all flags"),
+        ("extra", "argument 'extra' is one too many; --help shows what is taken"),
+    ],
+)
+def test_faults_of_flags(argv: str, sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parser().parse_args(argv.split())
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "sentence"),
+    [
+        (InputError("length is 0; give at least 1"), 2, "length is 0; give at least 1"),
+        (InputError("two\nlines"), 2, "two lines"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "out/a"),
+            2,
+            "out/a: no space left on device; free some space and run the same command again",
+        ),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "out"),
+            2,
+            "out: permission denied; give a place that you may write to",
+        ),
+        (OSError("odd"), 2, "odd; give another path or mend the file system"),
+        (KeyboardInterrupt(), 130, "interrupted; run the same command again to go on"),
+    ],
+)
+def test_exit_codes(
+    error: BaseException, code: int, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(argv: Sequence[str] | None) -> None:
+        raise error
+
+    assert run_command(main, []) == code
+    captured = capsys.readouterr()
+    assert captured.err == f"error: {sentence}\n"
+    assert captured.out == ""
+
+
+def test_success_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(lambda argv: None, []) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_faults_of_the_program_are_not_hidden() -> None:
+    """An error that is not the caller's keeps its traceback."""
+
+    def main(argv: Sequence[str] | None) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_command(main, [])

@@ -1,0 +1,102 @@
+"""The forgetting penalty against a disturbance followed by hand, and its place in training."""
+
+import pytest
+import torch
+
+from implicit.config.curriculum import Curriculum
+from implicit.fixed_point import Stopping
+from implicit.gradients import Phantom
+from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.runs.loading import load_run
+from implicit.training.objective import objective
+from implicit.training.penalties.forgetting import LARGEST_GROWTH, forgetting_penalty
+
+TIGHT = Stopping(rtol=1e-11, max_iterations=3000)
+TOKENS = torch.tensor([[0, 1, 1, 0, 1], [1, 1, 0, 0, 0]])
+
+
+def small_model() -> ImplicitMamba2:
+    run = load_run("parity-small")
+    assert isinstance(run.model, ImplicitMamba2)
+    return run.model.double()
+
+
+@torch.no_grad()
+def test_penalty_is_what_is_left_of_the_disturbance_after_each_token() -> None:
+    model = small_model()
+    state = model.solve(TOKENS, "sequential", stopping=TIGHT).state
+    solution = model.solve(TOKENS, "sequential", state=state, stopping=TIGHT)
+    found = forgetting_penalty(
+        model, TOKENS, state, solution, Phantom(), TIGHT, 0.01, torch.Generator().manual_seed(3)
+    )
+    generator = torch.Generator().manual_seed(3)
+    units = {name: part.square().mean().sqrt() for name, part in solution.state.items()}
+    one, other = dict(state), {}
+    for name, part in state.items():
+        other[name] = part + 0.01 * units[name] * torch.randn(
+            part.shape, dtype=part.dtype, generator=generator
+        )
+    distances = []
+    for position in range(TOKENS.shape[1] + 1):
+        distances.append(
+            sum(((one[name] - other[name]) / units[name]).flatten(1).square().sum(1) for name in one)
+        )
+        if position < TOKENS.shape[1]:
+            token = TOKENS[:, position : position + 1]
+            one, other = (
+                model.solve(token, "sequential", state=there, stopping=TIGHT).state for there in (one, other)
+            )
+    expected = torch.stack([torch.as_tensor(later / distances[0]) for later in distances[1:]]).sum(0).mean()
+    # the fixed points are found to 1e-11, the disturbance is of order 1e-2: 1e-9 relative, with a margin
+    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
+    assert 0 < found.item() < LARGEST_GROWTH
+
+
+def test_the_gradient_is_that_of_finite_differences() -> None:
+    model = small_model()
+    with torch.no_grad():
+        solution = model.solve(TOKENS, stopping=TIGHT)
+    state = model.init_state(2)
+
+    def penalty() -> torch.Tensor:
+        noise = torch.Generator().manual_seed(0)
+        # unrolled far enough, phantom steps give the implicit gradient
+        return forgetting_penalty(model, TOKENS, state, solution, Phantom(60, 0.8), TIGHT, generator=noise)
+
+    weight: torch.Tensor = model.get_parameter("mixers.0.dt_bias")
+    (slope,) = torch.autograd.grad(penalty(), weight)
+    step = 1e-5
+    with torch.no_grad():
+        solved = []
+        for sign in (1, -1):
+            weight += sign * step
+            # the undisturbed states follow the weight too, but carry no gradient: keep them as they were
+            kept = model.states
+            weight -= sign * step
+            with torch.no_grad():
+                undisturbed = kept(TOKENS, solution.latents, state)
+            weight += sign * step
+            calls = iter([undisturbed])
+            model.states = lambda *given, kept=kept, calls=calls: next(calls, None) or kept(*given)  # type: ignore[method-assign]
+            solved.append(penalty().item())
+            model.states = kept  # type: ignore[method-assign]
+            weight -= sign * step
+    # central differences: an error of order step² beside solves to 1e-11 / step
+    assert slope.item() == pytest.approx((solved[0] - solved[1]) / (2 * step), rel=1e-3)
+
+
+def test_penalty_enters_after_the_task_is_learnt_only() -> None:
+    curriculum = Curriculum(bounded_steps=2, forgetting_weight=0.5, carried_after=4)
+    weights = [curriculum.phase(step, length=5).forgetting_weight for step in range(1, 7)]
+    assert weights == [0, 0, 0, 0, 0.5, 0.5]
+    model = small_model().float()
+    labels = TOKENS.cumsum(1) % 2
+    for step in (3, 5):
+        phase = curriculum.phase(step, length=5)
+        result = objective(model, TOKENS, labels, phase, torch.Generator().manual_seed(0))
+        assert (result.forgetting is None) == (step == 3)
+        if result.forgetting is not None:
+            assert result.total.item() == pytest.approx(result.loss.item() + result.forgetting.item())
+            result.total.backward()
+            gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+            assert any(bool(gradient.abs().max() > 0) for gradient in gradients)

@@ -1,0 +1,182 @@
+"""The loop against one written by hand, and against what it is for: models learn."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional
+
+from automata.tasks.registry import make_task
+from implicit.config.run import TrainConfig
+from implicit.models.registry import MODELS, build_model
+from implicit.train import train
+from implicit.training.streams import Stream, draw_batch
+
+
+def test_steps_are_those_of_a_loop_written_by_hand(tmp_path: Path) -> None:
+    """AdamW in its textbook form, in float64 beside float32, on the same batches."""
+    config = TrainConfig.of(
+        task="parity",
+        model="lstm",
+        sizes={"d_model": 4},
+        batch_size=8,
+        length=6,
+        steps=5,
+        warmup_steps=2,
+        weight_decay=0.1,
+        gradient_clip=0.02,
+        seed=3,
+    )
+    run = train(config, tmp_path / "run", progress=False)
+    task = make_task("parity")
+    torch.manual_seed(3)
+    model = build_model("lstm", {"d_model": 4}, task).double()
+    weights = dict(model.named_parameters())
+    first = {name: torch.zeros_like(weight) for name, weight in weights.items()}
+    second = {name: torch.zeros_like(weight) for name, weight in weights.items()}
+    for step in range(1, 6):
+        tokens, labels = draw_batch(task, 8, 6, 3, Stream.TRAIN, step)
+        loss = functional.cross_entropy(model(tokens).flatten(0, 1), labels.flatten())
+        gradients = dict(zip(weights, torch.autograd.grad(loss, list(weights.values())), strict=True))
+        norm = math.sqrt(sum(float(gradient.square().sum()) for gradient in gradients.values()))
+        assert norm > 0.02  # clipping is at work
+        rate = config.learning_rate_at(step)
+        with torch.no_grad():
+            for name, weight in weights.items():
+                gradient = gradients[name] * 0.02 / norm
+                first[name] = 0.9 * first[name] + 0.1 * gradient
+                second[name] = 0.95 * second[name] + 0.05 * gradient**2
+                mean = first[name] / (1 - 0.9**step)
+                variance = second[name] / (1 - 0.95**step)
+                weight.sub_(rate * (mean / (variance.sqrt() + 1e-8) + 0.1 * weight))
+    for name, weight in run.model.named_parameters():
+        # Five steps of about 1e-3 whose direction float32 knows to some 1e-5.
+        torch.testing.assert_close(weight.double(), weights[name], rtol=0, atol=1e-6)
+    assert run.metrics[-1]["loss"] == pytest.approx(loss.item(), rel=1e-5)  # float32, hundred terms
+
+
+def test_implicit_model_learns_to_hold_a_bit(tmp_path: Path) -> None:
+    """Both phases together teach the flip-flop in 120 steps; guessing is right on half of the tokens."""
+    config = TrainConfig.of(
+        task="flip-flop",
+        model="implicit-mamba2",
+        sizes={"d_model": 16},
+        batch_size=32,
+        length=8,
+        steps=120,
+        warmup_steps=10,
+        learning_rate=5e-3,
+        bounded_steps=80,
+        bounded_iterations=2,
+        free_max_iterations=8,
+        phantom_steps=2,
+        evaluate_every=60,
+    )
+    run = train(config, tmp_path / "run", progress=False)
+    assert [entry["phase"] for entry in run.metrics] == ["bounded", "free"]
+    assert run.metrics[-1]["validation"]["8"]["token_accuracy"] > 0.95
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_metrics_of_an_evaluation(model: str, tmp_path: Path) -> None:
+    config = TrainConfig.of(
+        task="parity",
+        model=model,
+        sizes={"d_model": 16},
+        batch_size=2,
+        length=6,
+        steps=3,
+        warmup_steps=1,
+        bounded_steps=2,
+        contraction_weight=0.1,
+        start_length=4,
+        length_growth=2,
+        length_growth_every=2,
+        evaluate_every=2,
+        evaluation_lengths=(6, 12),
+        evaluation_sequences=3,
+    )
+    run = train(config, tmp_path / "run", progress=False)
+    assert [(entry["step"], entry["length"]) for entry in run.metrics] == [(2, 4), (3, 6)]
+    convergence = {"share_converged", "mean_iterations", "mean_relative_residual"}
+    for entry in run.metrics:
+        expected = {"step", "length", "learning_rate", "loss", "accuracy", "validation", "seconds"}
+        assert set(entry) - convergence - {"phase", "contraction_penalty"} == expected
+        assert set(entry["validation"]) == {"6", "12"}
+        for measured in (entry, *entry["validation"].values()):
+            assert (convergence <= set(measured)) == (model == "implicit-mamba2")
+        assert 0 <= entry["accuracy"] <= 1
+        assert entry["learning_rate"] == config.learning_rate_at(entry["step"])
+    if model == "implicit-mamba2":
+        assert [entry["phase"] for entry in run.metrics] == ["bounded", "free"]
+        assert run.metrics[0]["mean_iterations"] == config.bounded_iterations
+
+
+def test_validation_tolerance_of_its_own(tmp_path: Path) -> None:
+    """With a looser tolerance the same weights need fewer self-iterations."""
+    iterations = []
+    for rtol in (0.5, 1e-3):
+        config = TrainConfig.of(
+            task="parity",
+            model="implicit-mamba2",
+            sizes={"d_model": 16},
+            batch_size=2,
+            length=6,
+            steps=1,
+            warmup_steps=1,
+            evaluation_rtol=rtol,
+            evaluation_max_iterations=40,
+            evaluation_sequences=2,
+        )
+        run = train(config, tmp_path / str(rtol), progress=False)
+        iterations.append(run.metrics[-1]["validation"]["6"]["mean_iterations"])
+    assert 1 < iterations[0] < iterations[1] <= 40
+
+
+def test_training_and_validation_data_differ_and_test_data_are_not_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[tuple[Stream, tuple[int, ...]]] = []
+
+    def recorded(*arguments: object, start: object = None) -> object:
+        stream, *number = arguments[4:]
+        assert isinstance(stream, Stream)
+        drawn.append((stream, tuple(int(str(part)) for part in number)))
+        return draw_batch(*arguments, start=start)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("implicit.training.loop.draw_batch", recorded)
+    monkeypatch.setattr("implicit.training.evaluation.draw_batch", recorded)
+    config = TrainConfig.of(
+        task="parity", model="lstm", steps=4, warmup_steps=1, evaluate_every=2, evaluation_sequences=64
+    )
+    train(config, tmp_path / "run", progress=False)
+    train_numbers = [number for stream, number in drawn if stream is Stream.TRAIN]
+    validation_numbers = [number for stream, number in drawn if stream is Stream.VALIDATION]
+    assert train_numbers == [(1,), (2,), (3,), (4,)]
+    assert validation_numbers == [(2, 32, 0), (4, 32, 0)]
+    assert len(drawn) == 6
+
+
+@pytest.mark.parametrize(("target", "last_step"), [(1e-9, 8), (None, 20)])
+def test_early_stop_waits_for_patience_after_the_bounded_phase(
+    target: float | None, last_step: int, tmp_path: Path
+) -> None:
+    config = TrainConfig.of(
+        task="parity",
+        model="implicit-mamba2",
+        sizes={"d_model": 16},
+        batch_size=2,
+        length=4,
+        steps=20,
+        warmup_steps=1,
+        bounded_steps=5,
+        bounded_iterations=1,
+        free_max_iterations=2,
+        phantom_steps=1,
+        evaluate_every=2,
+        evaluation_sequences=32,
+        target_accuracy=target,
+        patience=2,
+    )
+    assert train(config, tmp_path / "run", progress=False).metrics[-1]["step"] == last_step

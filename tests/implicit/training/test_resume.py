@@ -1,0 +1,202 @@
+"""A run that is killed with SIGKILL and started again ends with the bits of one that was not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from implicit.config.run import TrainConfig
+from implicit.runs.folder import RunFolder
+from implicit.runs.loading import load_run
+from implicit.train import train
+
+ROOT = Path(__file__).parents[3]
+FINISHED_FILES = ["config.json", "environment.json", "metrics.jsonl", "model.safetensors"]
+
+KILL_AT_EVERY_INSTANT = '''
+"""Fork a child for every instant at which files change, kill it there, and let another child go on."""
+import os, signal, sys
+from pathlib import Path
+import torch
+from implicit.train import train
+from implicit.config.run import TrainConfig
+
+torch.set_num_threads(1)  # a process with threads cannot be forked
+config = TrainConfig.model_validate_json(sys.argv[2])
+folder = Path(sys.argv[1])
+
+def in_child(out, kill_at):
+    """Train in a child that kills itself at its kill_at-th call of fsync or replace; return its status."""
+    pid = os.fork()
+    if pid == 0:
+        calls = 0
+        def killing(function):
+            def call(*arguments):
+                nonlocal calls
+                calls += 1
+                if calls == kill_at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return function(*arguments)
+            return call
+        os.fsync, os.replace = killing(os.fsync), killing(os.replace)
+        train(config, out, progress=False)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+train(config, folder / "uninterrupted", progress=False)
+kill_at = 1
+while (status := in_child(folder / str(kill_at), kill_at)) == -signal.SIGKILL:
+    assert in_child(folder / str(kill_at), 0) == 0
+    kill_at += 1
+assert status == 0
+print(kill_at - 1)
+'''
+
+
+@pytest.fixture
+def config() -> TrainConfig:
+    """Both phases of a small implicit model, with evaluations and checkpoints out of step."""
+    return TrainConfig.of(
+        task="parity",
+        model="implicit-mamba2",
+        sizes={"d_model": 8, "head_size": 8, "d_state": 4},
+        batch_size=2,
+        length=5,
+        steps=6,
+        warmup_steps=2,
+        bounded_steps=1,
+        bounded_iterations=2,
+        free_max_iterations=3,
+        free_rtol=0.9,  # so that sequences count as solved, and the checkpoint holds what is carried
+        phantom_steps=1,
+        contraction_weight=0.01,
+        carried_share=0.9,
+        evaluate_every=2,
+        evaluation_sequences=2,
+        checkpoint_every=3,
+    )
+
+
+def without_seconds(folder: Path) -> list[dict[str, object]]:
+    """The metrics but for the time, which is the one thing that may differ."""
+    entries = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in entry.items() if name != "seconds"} for entry in entries]
+
+
+def assert_same_run(folder: Path, uninterrupted: Path) -> None:
+    """Same bits of the weights, same metrics, and no file left over."""
+    assert sorted(path.name for path in folder.iterdir()) == FINISHED_FILES
+    for file in ("config.json", "model.safetensors"):
+        assert (folder / file).read_bytes() == (uninterrupted / file).read_bytes()
+    assert without_seconds(folder) == without_seconds(uninterrupted)
+
+
+def environment() -> dict[str, str]:
+    """That of this process, with the package on the path and the same number of threads."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(torch.get_num_threads())}
+
+
+def listen_to_interrupts() -> None:
+    """A shell lets what it starts in the background ignore Ctrl-C, perhaps this suite and its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_killed_at_every_instant(config: TrainConfig, tmp_path: Path) -> None:
+    driver = subprocess.run(
+        [sys.executable, "-c", KILL_AT_EVERY_INSTANT, str(tmp_path), config.model_dump_json()],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert driver.returncode == 0, driver.stderr
+    instants = int(driver.stdout)
+    # Three (file, replace, folder) for each of: 3 files at the start, metrics at the start of the loop,
+    # 3 evaluations, 1 checkpoint, the weights.
+    assert instants == 3 * 9
+    assert [entry["step"] for entry in without_seconds(tmp_path / "uninterrupted")] == [2, 4, 6]
+    for kill_at in range(1, instants + 1):
+        assert_same_run(tmp_path / str(kill_at), tmp_path / "uninterrupted")
+
+
+def test_command_is_interrupted_then_killed_then_resumed(config: TrainConfig, tmp_path: Path) -> None:
+    """The command as users run it: Ctrl-C gives one sentence and exit code 130, SIGKILL nothing."""
+    longer = config.model_copy(update={"steps": 200, "evaluate_every": 5, "checkpoint_every": 5})
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(longer)
+    command = [sys.executable, "-m", "implicit.train", "--resume", "--out", str(folder.path)]
+
+    def start_and_send(stop: signal.Signals, after: int) -> tuple[int, str]:
+        """Stop the command after some evaluations; return its exit code and what it said."""
+        with subprocess.Popen(
+            command, env=environment(), stderr=subprocess.PIPE, text=True, preexec_fn=listen_to_interrupts
+        ) as process:
+            give_up = time.monotonic() + 300
+            while len(folder.read_metrics()) < after:
+                assert process.poll() is None
+                assert time.monotonic() < give_up
+                time.sleep(0.005)
+            process.send_signal(stop)
+            _, errors = process.communicate(timeout=300)
+        return process.returncode, errors
+
+    sentence = "error: interrupted; run the same command again to go on\n"
+    assert start_and_send(signal.SIGINT, after=3) == (130, sentence)
+    assert not folder.finished
+    assert start_and_send(signal.SIGKILL, after=8) == (-signal.SIGKILL, "")
+    assert folder.checkpoint_file.is_file()
+    assert not folder.finished
+    resumed = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.stderr == ""
+    assert resumed.stdout.startswith(f"{folder.path} is finished: step 200, ")
+    train(longer, tmp_path / "uninterrupted", progress=False)
+    assert_same_run(folder.path, tmp_path / "uninterrupted")
+
+
+def test_early_stop_counts_on_after_a_resume(
+    config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of evaluations in a row that met the target is part of what is resumed."""
+    # Any accuracy meets this target; the bounded phase ends with step 3, so steps 4 and 6 are the two.
+    stopping = config.model_copy(update={"steps": 20, "target_accuracy": 1e-9, "patience": 2})
+    stopping = stopping.model_copy(update={"bounded_steps": 3, "checkpoint_every": 5})
+    train(stopping, tmp_path / "uninterrupted", progress=False)
+    calls = 0
+    replace = os.replace
+
+    def interrupt(source: Path, target: Path) -> None:
+        nonlocal calls
+        calls += target.name == "metrics.jsonl"
+        if calls == 5:  # begun, loop begun, steps 2, 4 and now 6
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        train(stopping, tmp_path / "interrupted", progress=False)
+    monkeypatch.setattr(os, "replace", replace)
+    assert [entry["step"] for entry in RunFolder(tmp_path / "interrupted").read_metrics()] == [2, 4]
+    assert train(stopping, tmp_path / "interrupted", progress=False).metrics[-1]["step"] == 6
+    assert_same_run(tmp_path / "interrupted", tmp_path / "uninterrupted")
+
+
+def test_finished_run_is_not_trained_again(
+    stored_run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same command on a finished run says so, and takes no step."""
+    from implicit.train import main
+
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr("implicit.train.take_steps", refuse)
+    main(["--resume", "--out", str(stored_run)])
+    assert f"{stored_run} was finished before: step 4" in capsys.readouterr().out
+    assert load_run(stored_run).config.steps == 4

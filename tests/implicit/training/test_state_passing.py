@@ -1,0 +1,86 @@
+"""Sequences that go on from an earlier step continue the model's state and the automaton's alike."""
+
+import numpy as np
+import pytest
+import torch
+
+from automata.errors import InputError
+from automata.tasks.registry import make_task
+from implicit.fixed_point import Stopping
+from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.runs.loading import load_run
+from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from implicit.training.state_passing import Carried
+from implicit.training.streams import Stream, draw_batch
+
+ALL = torch.Generator().manual_seed(0)
+
+
+@pytest.fixture(scope="module")
+def model() -> ImplicitMamba2:
+    stored = load_run("parity").model.double()
+    assert isinstance(stored, ImplicitMamba2)
+    return stored
+
+
+def test_going_on_is_reading_the_whole_sequence(model: ImplicitMamba2) -> None:
+    tokens, labels = draw_batch(make_task("parity"), 4, 24, 0, Stream.TEST, 0)
+    tight = Stopping(rtol=1e-11)  # float64; errors of the first half are passed on to the second
+    with torch.no_grad():
+        whole = model.solve(tokens, stopping=tight)
+        first = model.solve(tokens[:, :10], stopping=tight)
+        carried = Carried.of(first.state, labels[:, :10], first)
+        state, start = carried.go_on(model.init_state(4), torch.zeros(4, dtype=torch.long), 1.0, ALL)
+        second = model.solve(tokens[:, 10:], state=state, stopping=tight)
+    torch.testing.assert_close(second.logits, whole.logits[:, 10:], rtol=1e-8, atol=1e-8)
+    assert start.tolist() == labels[:, 9].tolist()
+
+
+def test_sequences_without_fixed_points_begin_anew(model: ImplicitMamba2) -> None:
+    tokens = torch.ones(3, 8, dtype=torch.long)
+    with torch.no_grad():
+        solution = model.solve(tokens, stopping=Stopping(rtol=1e-9, max_iterations=2))
+    carried = Carried.of(solution.state, tokens, solution)
+    state, start = carried.go_on(model.init_state(3), torch.zeros(3, dtype=torch.long), 1.0, ALL)
+    assert not start.any()
+    assert all(not part.any() for part in state.values())
+
+
+def test_share_is_a_probability() -> None:
+    many = 10_000
+    ones = torch.ones(many, dtype=torch.long)
+    carried = Carried({"h": torch.ones(many, 1)}, ones, ones.bool())
+    state, start = carried.go_on({"h": torch.zeros(many, 1)}, 0 * ones, 0.3, ALL)
+    # Five standard deviations of a binomial proportion.
+    assert abs(start.double().mean() - 0.3) < 5 * (0.3 * 0.7 / many) ** 0.5
+    assert torch.equal(state["h"][:, 0].long(), start)
+
+
+@pytest.mark.parametrize("name", ["S3", "dyck-4"])
+def test_labels_go_on_from_the_start(name: str) -> None:
+    task = make_task(name)
+    rng = np.random.default_rng(0)
+    tokens, states = task.sample(5, 12, rng)
+    more, after = task.sample(5, 9, rng, start=states[:, -1])
+    assert (task.states(np.concatenate([tokens, more], axis=1))[:, 12:] == after).all()
+
+
+def test_start_that_is_no_state() -> None:
+    with pytest.raises(InputError, match=r"^start holds \[0, 6\]; give 2 states in 0 … 5$"):
+        make_task("S3").sample(2, 3, np.random.default_rng(0), start=[0, 6])
+
+
+def test_checkpoint_holds_what_is_carried(
+    model: ImplicitMamba2, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("checkpoint") / "state"
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.tensor([[0, 1]])).sum().backward()
+    optimizer.step()
+    carried = Carried(model.init_state(2), torch.tensor([0, 1]), torch.tensor([True, False]))
+    save_checkpoint(path, model, optimizer, Progress(step=1), carried)
+    restored = load_checkpoint(path, model, optimizer)[1]
+    assert restored is not None
+    assert {name: part.tolist() for name, part in restored.tensors().items()} == {
+        name: part.tolist() for name, part in carried.tensors().items()
+    }

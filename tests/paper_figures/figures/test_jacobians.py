@@ -1,0 +1,77 @@
+"""The numbers of the Jacobian figure against the analysis and NumPy, and the drawing against the numbers."""
+
+import json
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from analysis.framework.figures import styled
+from analysis.jacobian.measurement import JacobianSettings, analyse
+from implicit.runs.loading import Run
+from paper_figures.figures import jacobians
+from paper_figures.figures.figure import Results, RunRecipe
+from paper_figures.stored_results import compact_json
+
+SETTINGS = JacobianSettings(states=4, sequences=4, length=8)
+
+
+@pytest.fixture(scope="module")
+def runs(untrained: Callable[[RunRecipe], Run]) -> dict[RunRecipe, Run]:
+    return {wanted: untrained(wanted) for wanted in jacobians.FIGURE.runs}
+
+
+@pytest.fixture(scope="module")
+def found(runs: dict[RunRecipe, Run]) -> Iterator[Results]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jacobians, "SETTINGS", SETTINGS)
+        patch.setattr(jacobians, "CELLS", 5)
+        results: Results = json.loads(compact_json(jacobians.compute(runs)))
+        yield results
+
+
+def test_holds_the_matrices_of_the_analysis(found: Results, runs: dict[RunRecipe, Run]) -> None:
+    for wanted, run in runs.items():
+        expected = analyse(run, SETTINGS)
+        assert expected.shown is not None
+        block = expected.shown.state_block.numpy()
+        shown = found["models"][wanted.model]["shown"]
+        assert shown["size"] == len(block) == 16
+        assert found["models"][wanted.model]["theorem1"]["counts"] == expected.report.counts
+        corner = np.array(shown["corner"], dtype=float)  # None becomes NaN
+        assert (np.isnan(corner) == (block == 0)).all()
+        nonzero = block != 0
+        # Logarithms are stored with two digits.
+        np.testing.assert_allclose(corner[nonzero], np.log10(np.abs(block[nonzero])), atol=0.00501)
+
+
+@pytest.mark.parametrize(("size", "cells"), [(12, 4), (7, 3), (3, 8)])
+def test_root_mean_squares_keep_the_norm(size: int, cells: int) -> None:
+    matrix = np.random.default_rng(0).normal(size=(size, size))
+    image = jacobians.root_mean_squares(matrix, cells)
+    assert image.shape == (min(size, cells),) * 2
+    starts = [size * cell // cells for cell in range(cells)] if size >= cells else list(range(size))
+    widths = np.diff([*starts, size])
+    # The squares are only summed in another order.
+    np.testing.assert_allclose((image**2 * np.outer(widths, widths)).sum(), (matrix**2).sum(), rtol=1e-12)
+    np.testing.assert_allclose(image[0, -1] ** 2, (matrix[: widths[0], starts[-1] :] ** 2).mean(), rtol=1e-12)
+
+
+def test_draws_zero_as_nothing_and_the_rest_as_it_is(found: Results) -> None:
+    with styled():
+        figure = jacobians.draw(found)
+    explicit, implicit = (
+        np.ma.getmaskarray(np.ma.asarray(axes.images[0].get_array())) for axes in figure.axes[3:5]
+    )
+    off_diagonal = ~np.eye(16, dtype=bool)
+    assert explicit[off_diagonal].all()
+    assert not explicit.diagonal().any()
+    assert not implicit[off_diagonal].all()
+
+
+def test_titles_tell_the_verdicts(found: Results) -> None:
+    with styled():
+        titles = [axes.get_title() for axes in jacobians.draw(found).axes[:2]]
+    assert "Theorem 1 fails; off-diagonal mass 0" in titles[0]
+    assert f"Theorem 1 {found['models']['implicit-mamba2']['theorem1']['verdict']}" in titles[1]
+    assert "explicit Mamba-2: fails at 4 states" in jacobians.caption(found)

@@ -1,0 +1,279 @@
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from automata.errors import InputError
+from theory import (
+    BatchedJacobian,
+    FactoredJacobian,
+    State,
+    TokenInputs,
+    Transition,
+    TransitionBatch,
+    batched_layer_jacobians,
+    layer_jacobians,
+    solve_fixed_point,
+)
+
+POSITIONS = 5
+
+
+def random(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return scale * torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def make_batch(size: int = 6, latent_size: int = 4, positions: int = POSITIONS) -> TransitionBatch:
+    """Eq. 1-2 with two layers, the second of two entries, and gates and drives that differ between tokens."""
+    forget, write = random(3, size, latent_size, seed=1), random(3, size, latent_size, seed=2)
+    recur = random(latent_size, latent_size, seed=3, scale=0.3 / latent_size**0.5)
+    read = random(latent_size, 3 * size, seed=4, scale=0.3 / size**0.5)
+
+    def advance(z: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
+        following = {
+            name: torch.sigmoid(1 + W @ z + inputs["gate"]) * state[name]
+            + torch.tanh(U @ z + inputs["drive"])
+            for name, W, U in zip(("h", "k", "c"), forget, write, strict=True)
+        }
+        h = torch.cat(list(following.values()))
+        image = torch.tanh(recur @ z + read @ h + inputs["drive"][:latent_size])
+        return image, {**following, "window": torch.cat([state["window"][1:], inputs["gate"][:1]])}
+
+    inputs = {"gate": random(positions, size, seed=5), "drive": random(positions, size, seed=6)}
+    return TransitionBatch(advance, inputs, latent_size, (("h",), ("k", "c")), damping=0.8)
+
+
+def make_states(size: int = 6, positions: int = POSITIONS) -> State:
+    entries = {name: random(positions, size, seed=seed) for seed, name in enumerate("hkc", start=7)}
+    return {**entries, "window": random(positions, 2, seed=10)}
+
+
+def at(states: State, position: int) -> State:
+    return {name: entry[position] for name, entry in states.items()}
+
+
+def solved(batch: TransitionBatch, states: State) -> Tensor:
+    solutions = [solve_fixed_point(batch[t], at(states, t)) for t in range(len(batch))]
+    assert all(solution.converged for solution in solutions)
+    return torch.stack([solution.latent for solution in solutions])
+
+
+@pytest.mark.parametrize("chunk_entries", [1, 3 * 18 * 4, 2**20], ids=["one", "uneven", "all"])
+def test_every_position_equals_the_single_state_computation(
+    chunk_entries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("theory.jacobian.batched.MAX_CHUNK_ENTRIES", chunk_entries)
+    batch, states = make_batch(), make_states()
+    latents = solved(batch, states)
+    layers = batched_layer_jacobians(batch, states, latents)
+    assert [layer.size for layer in layers] == [6, 12]
+    for position in range(POSITIONS):
+        singles = layer_jacobians(batch[position], at(states, position), latents[position])
+        for batched, single in zip(layers, singles, strict=True):
+            assert batched.has_diagonal_direct_term
+            # The same formula; a batched product and solve only sum in another order.
+            assert_close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-14)
+            assert_close(batched[position].direct, single.direct)
+            assert_close(batched[position].left, single.left)
+            assert_close(batched[position].right, single.right)
+            assert batched[position].diagonality_error == pytest.approx(single.diagonality_error, abs=1e-15)
+
+
+def test_blocks_equal_reverse_autodiff_through_the_unrolled_solve() -> None:
+    batch, states = make_batch(), make_states()
+    layers = batched_layer_jacobians(batch, states, solved(batch, states))
+    for position in range(POSITIONS):
+        transition, state = batch[position], at(states, position)
+
+        def following(h: Tensor, transition: Transition = transition, state: State = state) -> Tensor:
+            here = {**state, "h": h}
+            z = torch.zeros(4, dtype=torch.float64)
+            for _ in range(200):  # 100 steps leave 7e-11, so that 200 leave nothing but rounding
+                z = 0.2 * z + 0.8 * transition.self_map(z, here)
+            return transition.state_update(z, here)["h"]
+
+        expected = torch.func.jacrev(following)(state["h"])
+        # Rounding of two hundred differentiated steps.
+        torch.testing.assert_close(layers[0][position].dense(), expected, rtol=0, atol=1e-13)
+
+
+def test_linear_transitions_have_their_jacobians_in_closed_form() -> None:
+    """Φ = a(x) A z + B h and G = λ(x) ⊙ h + C z give J = diag λ + C (I − a A)^{-1} B at every position."""
+    A, B, C = random(3, 3, seed=0, scale=0.2), random(3, 5, seed=1), random(5, 3, seed=2)
+    inputs = {"gain": random(4, 1, seed=3), "decay": random(4, 5, seed=4)}
+    batch = TransitionBatch(
+        advance=lambda z, s, x: (x["gain"] * (A @ z) + B @ s["h"], {"h": x["decay"] * s["h"] + C @ z}),
+        inputs=inputs,
+        latent_size=3,
+        layer_states=(("h",),),
+    )
+    (jacobian,) = batched_layer_jacobians(batch, {"h": random(4, 5, seed=5)}, random(4, 3, seed=6))
+    for t in range(4):
+        inverse = torch.linalg.inv(torch.eye(3, dtype=torch.float64) - inputs["gain"][t] * A)
+        expected = inputs["decay"][t].diag() + C @ inverse @ B
+        torch.testing.assert_close(jacobian[t].dense(), expected, rtol=1e-12, atol=1e-13)  # a 3 × 3 inverse
+
+
+@pytest.mark.parametrize("ignored", ["latent in G", "state in Φ", "latent in Φ"])
+def test_negative_controls_have_the_coupling_that_is_left(ignored: str) -> None:
+    """Φ = z/2 + h and G = h/4 + z, each term in turn left out: J = 1/4 + 1 · (1 − ∂zΦ)^{-1} · 1."""
+    weights = [float(name != ignored) for name in ("latent in G", "state in Φ", "latent in Φ")]
+    read, source, recur = torch.tensor(weights, dtype=torch.float64)
+
+    def advance(z: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
+        image = inputs["token"] + (recur * 0.5 * z if recur else 0) + (source * state["h"] if source else 0)
+        return image, {"h": 0.25 * state["h"] + (z if read else 0)}
+
+    ones = torch.ones(3, 2, dtype=torch.float64)
+    batch = TransitionBatch(advance, {"token": ones}, 2, (("h",),))
+    (jacobian,) = batched_layer_jacobians(batch, {"h": ones}, ones)
+    # All numbers are dyadic, hence exact; every matrix is diagonal, so that summed entries are exactly zero.
+    expected = 0.25 + {"latent in G": 0, "state in Φ": 0, "latent in Φ": 1}[ignored]
+    assert torch.equal(jacobian.diagonals(), expected * ones)
+    assert jacobian.off_diagonal_masses().tolist() == [0, 0, 0]
+
+
+@pytest.fixture(params=["diagonal", "dense"])
+def batched(request: pytest.FixtureRequest) -> BatchedJacobian:
+    direct = random(4, 7, 7, seed=0) if request.param == "dense" else random(4, 7, seed=0)
+    left, right = random(4, 7, 3, seed=1), random(4, 3, 7, seed=2)
+    return BatchedJacobian(direct, left, right, torch.zeros(4, dtype=torch.float64))
+
+
+def as_dense(jacobian: BatchedJacobian) -> Tensor:
+    direct = jacobian.direct.diag_embed() if jacobian.direct.ndim == 2 else jacobian.direct
+    return direct + jacobian.left @ jacobian.right
+
+
+def test_every_method_equals_the_dense_matrices(batched: BatchedJacobian) -> None:
+    dense = as_dense(batched)
+    diagonals = dense.diagonal(dim1=1, dim2=2)
+    off_diagonal = (dense - diagonals.diag_embed()).norm(dim=(1, 2))
+    vectors, shared = random(4, 7, seed=3), random(7, seed=4)
+    # Sums of at most 49 products of numbers of order one, and a hundredfold of that where something cancels.
+    assert_close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-13)
+    assert_close(batched.matvec(vectors), torch.einsum("tij,tj->ti", dense, vectors))
+    assert_close(batched.matvec(shared), dense @ shared)
+    assert_close(batched.rmatvec(vectors), torch.einsum("tij,ti->tj", dense, vectors))
+    assert_close(batched.rmatvec(shared), dense.mT @ shared)
+    assert_close(batched.diagonals(), diagonals)
+    assert_close(batched.off_diagonal_norms(), off_diagonal)
+    assert_close(batched.frobenius_norms(), dense.norm(dim=(1, 2)))
+    assert_close(batched.off_diagonal_masses(), off_diagonal / dense.norm(dim=(1, 2)))
+    assert_close(torch.stack([batched[t].dense() for t in range(len(batched))]), dense)
+
+
+def test_tiny_off_diagonal_mass_does_not_cancel() -> None:
+    """L R is diagonal but for one entry of 1e-12, at the first position only; at the last one it is zero."""
+    left = torch.eye(50, dtype=torch.float64)[:, :2].repeat(3, 1, 1)
+    right = left.mT.clone()
+    right[0, 0, 7] = 1e-12
+    right[2] = 0
+    zeros = torch.zeros(3, dtype=torch.float64)
+    jacobian = BatchedJacobian(torch.ones(3, 50, dtype=torch.float64), left, right, zeros)
+    # ‖L R‖² − ‖diag L R‖² is rounding here; the entry itself is exact.
+    assert jacobian.off_diagonal_norms().tolist() == [1e-12, 0.0, 0.0]
+    assert jacobian.off_diagonal_masses()[0].item() == pytest.approx(1e-12 / 56**0.5, rel=1e-14)
+    zero = BatchedJacobian(0 * jacobian.direct, left, 0 * right, zeros)
+    assert zero.off_diagonal_masses().tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_direct_term_that_is_not_diagonal_at_one_position_is_found() -> None:
+    mix = random(3, 9, 9, seed=0)
+    mix[:2] = mix[:2].diagonal(dim1=1, dim2=2).diag_embed()
+    batch = TransitionBatch(lambda z, s, x: (z, {"h": x["mix"] @ s["h"]}), {"mix": mix}, 0, (("h",),))
+    latents = torch.zeros(3, 0, dtype=torch.float64)
+    (jacobian,) = batched_layer_jacobians(batch, {"h": random(3, 9, seed=1)}, latents)
+    assert not jacobian.has_diagonal_direct_term
+    assert torch.equal(torch.stack([jacobian[t].dense() for t in range(3)]), mix)  # products with 0 and 1
+    masses = [FactoredJacobian(mix[t], mix[t, :, :0], mix[t, :0]).off_diagonal_mass() for t in range(3)]
+    assert jacobian.off_diagonal_masses().tolist() == masses
+    assert masses[:2] == [0, 0]
+
+
+class LargestTensor(TorchDispatchMode):
+    """Remembers the most entries of any tensor that an operation returned."""
+
+    entries = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(tensor, Tensor):
+                self.entries = max(self.entries, tensor.numel())
+        return result
+
+
+def test_no_square_matrix_of_the_state_is_formed() -> None:
+    size = 2048
+    batch, states = make_batch(size, positions=2), make_states(size, positions=2)
+    latents = solved(batch, states)
+    with LargestTensor() as largest:
+        for jacobian in batched_layer_jacobians(batch, states, latents):
+            assert jacobian.off_diagonal_masses().min() > 0
+            assert jacobian.matvec(torch.ones(jacobian.size, dtype=torch.float64)).isfinite().all()
+    # Every tangent counts: 2 positions × 4 latent entries × 3 entries of the state.
+    assert 2 * 4 * 3 * size <= largest.entries < size**2 / 10
+
+
+def test_states_along_a_sequence_are_those_of_step_after_step() -> None:
+    batch, latents = make_batch(), random(POSITIONS, 4, seed=11)
+    state = at(make_states(), 0)
+    states = batch.states_along(state, latents)
+    for position in range(POSITIONS):
+        for name, entry in state.items():
+            assert torch.equal(states[name][position], entry)
+        state = batch[position].state_update(latents[position], state)
+
+
+def test_a_singular_latent_system_is_refused_by_position() -> None:
+    slopes = torch.tensor([[0.5], [1.0]], dtype=torch.float64)
+    batch = TransitionBatch(
+        lambda z, s, x: (x["slope"] * z, {"h": s["h"] + z}), {"slope": slopes}, 1, (("h",),)
+    )
+    with pytest.raises(InputError, match="singular at position 1"):
+        batched_layer_jacobians(batch, {"h": slopes}, slopes)
+
+
+ArgumentsChange = Callable[[State, Tensor], tuple[State, Tensor]]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda s, z: ({**s, "h": s["h"].float()}, z), "state entry 'h' is torch.float32; convert"),
+        (lambda s, z: ({**s, "h": s["h"] / 0}, z), "state entry 'h' holds a non-finite number; give finite"),
+        (
+            lambda s, z: ({**s, "h": s["h"][:3]}, z),
+            "state entry 'h' has shape (3, 6); give one state for each of the 5 positions",
+        ),
+        (
+            lambda s, z: ({name: entry for name, entry in s.items() if name != "c"}, z),
+            "state entry 'c' is unknown",
+        ),
+        (
+            lambda s, z: (s, z[:, :3]),
+            "latents has shape (5, 3) and type torch.float64; give a float64 tensor of shape (5, 4)",
+        ),
+        (lambda s, z: (s, z.float()), "latents has shape (5, 4) and type torch.float32; give a float64"),
+    ],
+    ids=["float32", "infinite", "too-few-states", "missing", "latent-size", "float32-latents"],
+)
+def test_what_cannot_be_used_is_refused_in_a_sentence(change: ArgumentsChange, sentence: str) -> None:
+    states, latents = change(make_states(), random(POSITIONS, 4))
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        batched_layer_jacobians(make_batch(), states, latents)
+
+
+@pytest.mark.parametrize("inputs", [{}, {"x": torch.zeros(0)}, {"x": torch.zeros(2), "y": torch.zeros(3)}])
+def test_inputs_have_one_entry_for_every_position(inputs: TokenInputs) -> None:
+    with pytest.raises(InputError, match="positions; give at least one entry, the same T ≥ 1 for each"):
+        TransitionBatch(lambda z, s, x: (z, s), inputs, 0, (("h",),))

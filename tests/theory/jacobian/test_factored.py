@@ -1,0 +1,202 @@
+import time
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from theory import (
+    FactoredJacobian,
+    State,
+    Transition,
+    full_state_jacobian,
+    latent_jacobian,
+    layer_jacobians,
+    solve_fixed_point,
+)
+
+MakeSSM = Callable[..., Transition]
+MakeStates = Callable[[int, int], list[State]]
+
+
+def random_matrix(rows: int, columns: int, seed: int) -> Tensor:
+    return torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.fixture(params=["diagonal", "dense"])
+def factored(request: pytest.FixtureRequest) -> FactoredJacobian:
+    direct = random_matrix(7, 7, 0) if request.param == "dense" else random_matrix(7, 1, 0)[:, 0]
+    return FactoredJacobian(direct, random_matrix(7, 3, 1), random_matrix(3, 7, 2))
+
+
+def as_dense(jacobian: FactoredJacobian) -> Tensor:
+    direct = jacobian.direct.diag() if jacobian.direct.ndim == 1 else jacobian.direct
+    return direct + jacobian.left @ jacobian.right
+
+
+def test_every_method_equals_the_dense_matrix(
+    factored: FactoredJacobian, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("theory.jacobian.factored.MAX_CHUNK_ENTRIES", 14)  # two rows a chunk
+    dense = as_dense(factored)
+    vector = random_matrix(7, 1, 3)[:, 0]
+    off_diagonal = dense - dense.diag().diag()
+    # Sums of at most 49 products of numbers of order one: 1e-14 covers their rounding.
+    assert_close = partial(torch.testing.assert_close, rtol=1e-14, atol=1e-14)
+    assert_close(factored.dense(), dense)
+    assert_close(factored.matvec(vector), dense @ vector)
+    assert_close(factored.rmatvec(vector), dense.mT @ vector)
+    assert_close(factored.diagonal(), dense.diagonal())
+    assert_close(factored.coupling.dense(), factored.left @ factored.right)
+    assert factored.frobenius_norm() == pytest.approx(dense.norm().item(), rel=1e-14)
+    assert factored.off_diagonal_norm() == pytest.approx(off_diagonal.norm().item(), rel=1e-14)
+    assert factored.off_diagonal_mass() == pytest.approx(
+        (off_diagonal.norm() / dense.norm()).item(), rel=1e-14
+    )
+
+
+def test_difference_of_diagonal_and_dense(factored: FactoredJacobian) -> None:
+    other = FactoredJacobian(random_matrix(7, 1, 4)[:, 0], random_matrix(7, 2, 5), random_matrix(2, 7, 6))
+    for difference in (factored - other, other - factored):
+        expected = (as_dense(factored) - as_dense(other)).norm().item()
+        assert difference.frobenius_norm() == pytest.approx(expected, rel=1e-14)  # rounding of 49 sums
+
+
+def test_tiny_off_diagonal_mass_does_not_cancel() -> None:
+    left = torch.zeros(50, 1, dtype=torch.float64)
+    left[0] = 1e-12
+    right = torch.zeros(1, 50, dtype=torch.float64)
+    right[0, 1] = 1.0
+    jacobian = FactoredJacobian(torch.ones(50, dtype=torch.float64), left, right)
+    # ‖J‖² − ‖diag J‖² would be 0; the one off-diagonal entry over sqrt(50) is exact to rounding.
+    assert jacobian.off_diagonal_mass() == pytest.approx(1e-12 / 50**0.5, rel=1e-14)
+
+
+def test_zero_matrix_counts_as_diagonal() -> None:
+    zero = FactoredJacobian(torch.zeros(3), torch.zeros(3, 1), torch.zeros(1, 3))
+    assert zero.off_diagonal_mass() == 0
+
+
+def test_linear_transition_has_its_jacobian_in_closed_form() -> None:
+    """Φ = A z + B h and G = λ ⊙ h + C z give J = diag λ + C (I − A)^{-1} B at every state."""
+    A, B, C = 0.2 * random_matrix(3, 3, 0), random_matrix(3, 5, 1), random_matrix(5, 3, 2)
+    decay = random_matrix(5, 1, 3)[:, 0]
+    transition = Transition(
+        self_map=lambda z, s: A @ z + B @ s["h"],
+        state_update=lambda z, s: {"h": decay * s["h"] + C @ z},
+        latent_size=3,
+        layer_states=(("h",),),
+    )
+    state = {"h": random_matrix(5, 1, 4)[:, 0]}
+    jacobian = layer_jacobians(transition, state, solve_fixed_point(transition, state).latent)[0]
+    expected = decay.diag() + C @ torch.linalg.inv(torch.eye(3, dtype=torch.float64) - A) @ B
+    # One solve with condition number below 10: a few units in the last place.
+    torch.testing.assert_close(jacobian.dense(), expected, rtol=1e-13, atol=1e-13)
+    assert jacobian.has_diagonal_direct_term
+    assert torch.equal(latent_jacobian(transition, state, torch.zeros(3, dtype=torch.float64)), A)
+
+
+def test_implicit_rnn_equals_the_jacobian_of_the_rnn(make_states: MakeStates) -> None:
+    """Design section 2, construction (a): h' = tanh(W h) written as an implicit SSM with Λ = 1/2."""
+    W = random_matrix(6, 6, 0)
+    rnn = Transition(
+        self_map=lambda z, s: s["h"],
+        state_update=lambda z, s: {"h": s["h"] / 2 + torch.tanh(W @ z) - z / 2},
+        latent_size=6,
+        layer_states=(("h",),),
+    )
+    state = {"h": make_states(6, 1)[0]["h"]}
+    expected = (1 - torch.tanh(W @ state["h"]) ** 2)[:, None] * W
+    jacobian = layer_jacobians(rnn, state, solve_fixed_point(rnn, state).latent)[0]
+    # ½ I − ½ I cancels in float64 to the last place of ½.
+    torch.testing.assert_close(jacobian.dense(), expected, rtol=1e-14, atol=1e-15)
+
+
+def test_full_state_jacobian_holds_window_and_layer_blocks(
+    make_ssm: MakeSSM, make_states: MakeStates
+) -> None:
+    transition, state = make_ssm(), make_states(6, 1)[0]
+    latent = solve_fixed_point(transition, state).latent
+    full = full_state_jacobian(transition, state, latent)
+    assert full.matrix.shape == (8, 8)
+    # The same formula on a sub-block; only the order of sums differs.
+    block = layer_jacobians(transition, state, latent)[0].dense()
+    torch.testing.assert_close(full.block("h", "h"), block, rtol=1e-13, atol=1e-14)
+    shift = torch.tensor([[0.0, 1.0], [0.0, 0.0]], dtype=torch.float64)
+    assert torch.equal(full.block("window", "window"), shift)  # the window moves by one place
+    assert not full.block("window", "h").any()
+    assert full.block("h", "window").all()
+
+
+def test_two_layers_have_their_own_blocks() -> None:
+    """h₁' = λ₁h₁ + z and h₂' = λ₂h₂ + h₁ with z = a z + h₁ + h₂: blocks λ₁ + 1/(1−a) and λ₂."""
+    transition = Transition(
+        self_map=lambda z, s: 0.5 * z + s["h1"] + s["h2"],
+        state_update=lambda z, s: {"h2": 0.75 * s["h2"] + s["h1"], "h1": 0.25 * s["h1"] + z},
+        latent_size=1,
+        layer_states=(("h1",), ("h2",)),
+    )
+    one = torch.ones(1, dtype=torch.float64)
+    state = {"h1": one, "h2": one}
+    first, second = layer_jacobians(transition, state, 4 * one)
+    assert first.dense().item() == 2.25  # all numbers are dyadic, hence exact
+    assert second.dense().item() == 0.75
+
+
+def test_direct_term_that_is_not_diagonal_is_found() -> None:
+    W = random_matrix(9, 9, 0)
+    rnn = Transition(lambda z, s: z, lambda z, s: {"h": torch.tanh(W @ s["h"])}, 0, (("h",),))
+    state = {"h": random_matrix(9, 1, 1)[:, 0]}
+    jacobian = layer_jacobians(rnn, state, torch.zeros(0, dtype=torch.float64))[0]
+    assert not jacobian.has_diagonal_direct_term
+    expected = (1 - torch.tanh(W @ state["h"]) ** 2)[:, None] * W
+    torch.testing.assert_close(jacobian.dense(), expected, rtol=1e-14, atol=1e-15)  # one product an entry
+
+
+def test_one_weak_off_diagonal_entry_is_not_overlooked() -> None:
+    mix = torch.eye(20, dtype=torch.float64)
+    mix[3, 4] = 1e-10
+    transition = Transition(lambda z, s: z, lambda z, s: {"h": mix @ s["h"]}, 0, (("h",),))
+    state = {"h": torch.ones(20, dtype=torch.float64)}
+    jacobian = layer_jacobians(transition, state, torch.zeros(0, dtype=torch.float64))[0]
+    # One entry over ‖J‖ = sqrt(20), exact to rounding.
+    assert jacobian.off_diagonal_mass() == pytest.approx(1e-10 / 20**0.5, rel=1e-6)
+
+
+def test_singular_latent_system_is_refused() -> None:
+    transition = Transition(lambda z, s: z, lambda z, s: {"h": s["h"] + z}, 1, (("h",),))
+    one = torch.ones(1, dtype=torch.float64)
+    with pytest.raises(InputError, match="singular"):
+        layer_jacobians(transition, {"h": one}, one)
+
+
+def test_large_state_is_exact_on_a_random_subset_without_a_square_matrix(
+    make_ssm: MakeSSM, make_states: MakeStates
+) -> None:
+    size = 4096
+    transition, state = make_ssm(size=size, latent_size=16), make_states(size, 1)[0]
+    latent = solve_fixed_point(transition, state).latent
+    begin = time.perf_counter()
+    jacobian = layer_jacobians(transition, state, latent)[0]
+    mass = jacobian.off_diagonal_mass()
+    seconds = time.perf_counter() - begin
+    assert jacobian.left.shape == (size, 16)
+    chosen = torch.randperm(size, generator=torch.Generator().manual_seed(0))[:5]
+    names = {"h": state["h"], "window": state["window"]}
+
+    def update_at(h: Tensor, steps: int = 200) -> Tensor:
+        z = latent
+        for _ in range(steps):  # the contraction rate is about 1/2, so that 200 steps end at rounding level
+            z = transition.self_map(z, {**names, "h": h})
+        return transition.state_update(z, {**names, "h": h})["h"]
+
+    pull_back: Callable[[Tensor], tuple[Tensor]] = torch.func.vjp(update_at, state["h"])[1]
+    for row in chosen.tolist():
+        unit = torch.zeros(size, dtype=torch.float64)
+        unit[row] = 1
+        # Reverse-mode autodiff of the unrolled solve, accurate to the rounding of 4096-term sums.
+        torch.testing.assert_close(jacobian.rows(row, row + 1)[0], pull_back(unit)[0], rtol=1e-10, atol=1e-13)
+    assert 0 < mass < 1
+    assert seconds < 10  # measured 0.2 s; the bound only catches an n³ algorithm

@@ -1,0 +1,149 @@
+"""Balls hold what exact rational arithmetic gives, for numbers of every size; zeros stay exactly zero."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from operator import add, mul, sub, truediv
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from theory.rigorous.balls.ball import Ball, concatenate, row_sum_norm, spectral_norm
+
+Array = NDArray[np.float64]
+
+
+def _numbers(count: int, seed: int) -> Array:
+    """Numbers of magnitudes from 1e-12 to 1e12, of either sign."""
+    generator = np.random.default_rng(seed)
+    return generator.choice([-1, 1], count) * 10.0 ** generator.uniform(-12, 12, count)
+
+
+def _holds(ball: Ball, index: tuple[int, ...], exact: Fraction) -> bool:
+    distance = abs(exact - Fraction(float(ball.midpoint[index])))
+    return distance <= Fraction(float(ball.radius[index]))
+
+
+@pytest.mark.parametrize("operation", [add, sub, mul, truediv], ids=lambda operation: operation.__name__)
+@pytest.mark.parametrize("relative", [0.0, 1e-3], ids=["points", "balls"])
+def test_an_operation_holds_the_exact_results_at_the_ends(
+    operation: Callable[..., object], relative: float
+) -> None:
+    a, b = _numbers(300, 0), _numbers(300, 1)
+    left, right = Ball.around(a, relative * np.abs(a)), Ball.around(b, relative * np.abs(b))
+    result = operation(left, right)
+    assert isinstance(result, Ball)
+    for index in range(len(a)):
+        for left_sign in (-1, 0, 1):
+            for right_sign in (-1, 0, 1):
+                x = Fraction(a[index]) + left_sign * Fraction(left.radius[index])
+                y = Fraction(b[index]) + right_sign * Fraction(right.radius[index])
+                exact = operation(x, y)
+                assert isinstance(exact, Fraction)
+                assert _holds(result, (index,), exact)
+
+
+def test_an_operation_on_exact_numbers_errs_by_rounding_only() -> None:
+    a, b = Ball.exact(_numbers(300, 0)), Ball.exact(_numbers(300, 1))
+    for result in (a * b, a / b):
+        # two units in the last place: 1/b is rounded, and the product again
+        assert (result.radius <= 3 * 2.0**-53 * np.abs(result.midpoint)).all()
+
+
+@pytest.mark.parametrize("radius", [0.0, 1e-6])
+def test_a_matrix_product_holds_the_exact_one(radius: float) -> None:
+    generator = np.random.default_rng(2)
+    # Entries of mixed size cancel badly: the result is far smaller than its terms.
+    A = generator.normal(size=(4, 50)) * 10.0 ** generator.uniform(-8, 8, (4, 50))
+    B = generator.normal(size=(50, 3)) * 10.0 ** generator.uniform(-8, 8, (50, 3))
+    product = Ball.around(A, radius) @ Ball.around(B, radius)
+    signs = generator.choice([-1, 1], (2, 4, 50)), generator.choice([-1, 1], (2, 50, 3))
+    for trial in range(2):
+        for i in range(4):
+            for j in range(3):
+                exact = sum(
+                    (Fraction(A[i, k]) + int(signs[0][trial, i, k]) * Fraction(radius))
+                    * (Fraction(B[k, j]) + int(signs[1][trial, k, j]) * Fraction(radius))
+                    for k in range(50)
+                )
+                assert _holds(product, (i, j), Fraction(exact))
+
+
+def test_sums_hold_the_exact_ones() -> None:
+    numbers = _numbers(200, 3)
+    assert _holds(Ball.exact(numbers[None]).sum(1), (0,), sum(map(Fraction, numbers), Fraction(0)))
+
+
+def test_zero_stays_exactly_zero() -> None:
+    zero, other = Ball.exact(np.zeros((2, 2))), Ball.around(np.ones((2, 2)), 0.5)
+    for result in (zero * other, zero @ other, other @ zero, zero + zero, zero.sum(0)):
+        assert result.is_zero.all()
+    assert not (other - other).is_zero.any()  # two numbers of the same ball need not be equal
+    mixed = Ball.exact([[1.0, 0.0]]) @ Ball.exact([[0.0], [7.0]])  # no term has two factors
+    assert mixed.is_zero.all()
+
+
+def test_denormal_products_are_not_taken_for_zero() -> None:
+    tiny = Ball.exact([1e-200])
+    product = tiny * tiny
+    assert product.midpoint[0] == 0
+    assert product.radius[0] > 0
+    assert not product.is_zero.any()
+
+
+def test_division_by_a_ball_around_zero_proves_nothing() -> None:
+    with np.errstate(all="ignore"):
+        quotient = Ball.exact([1.0, 1.0]) / Ball.around([0.1, 0.0], [0.1, 0.0])
+    assert not (quotient.radius < np.inf).any()
+    assert not (quotient.mignitude > 0).any()
+
+
+def test_bounds_of_a_ball_are_outside_of_it() -> None:
+    ball = Ball.around(_numbers(300, 4), 0.1)
+    for index in range(300):
+        m, r = Fraction(float(ball.midpoint[index])), Fraction(0.1)
+        assert Fraction(float(ball.lower[index])) <= m - r
+        assert Fraction(float(ball.upper[index])) >= m + r
+        assert Fraction(float(ball.mignitude[index])) <= max(abs(m) - r, Fraction(0))
+        assert Fraction(float(ball.magnitude[index])) >= abs(m) + r
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
+def test_norms_are_bounds_and_nearly_sharp(scale: float) -> None:
+    matrices = np.random.default_rng(5).normal(size=(6, 20, 20)) * scale
+    spectral = np.linalg.svd(matrices / scale, compute_uv=False)[:, 0] * scale
+    bound = spectral_norm(Ball.exact(matrices))
+    # numpy's own error is about 1e-15; the bound may be 20^{1/64} = 1.05 too large
+    assert (bound >= spectral * (1 - 1e-13)).all()
+    assert (bound <= 1.05 * spectral).all()
+    sums = np.abs(matrices).sum(2).max(1)
+    np.testing.assert_allclose(row_sum_norm(Ball.exact(matrices)), sums, rtol=1e-13)
+
+
+def test_norms_of_balls_bound_every_matrix_in_them() -> None:
+    generator = np.random.default_rng(6)
+    centre = generator.normal(size=(8, 8))
+    ball = Ball.around(centre, 0.1)
+    spectral, rows = float(spectral_norm(ball)), float(row_sum_norm(ball))
+    for _ in range(50):
+        inside = centre + 0.1 * generator.choice([-1, 1], (8, 8))
+        assert np.linalg.norm(inside, 2) <= spectral * (1 + 1e-13)
+        assert np.abs(inside).sum(1).max() <= rows * (1 + 1e-13)
+
+
+def test_norms_of_what_is_not_finite_are_not_finite() -> None:
+    broken = Ball(np.array([[[1.0, np.nan], [0.0, 1.0]], np.eye(2).tolist()]), np.zeros((2, 2, 2)))
+    with np.errstate(all="ignore"):
+        assert not (row_sum_norm(broken)[0] < np.inf)
+        assert not (spectral_norm(broken)[0] < np.inf)
+        assert spectral_norm(broken)[1] < 1.1
+
+
+def test_shapes() -> None:
+    ball = Ball.around(np.arange(6.0).reshape(2, 3), 0.5)
+    assert ball.transpose().shape == (3, 2)
+    assert ball.reshape(3, 2).shape == (3, 2)
+    assert ball.repeat(2, 1).midpoint.tolist() == [[0, 0, 1, 1, 2, 2], [3, 3, 4, 4, 5, 5]]
+    assert concatenate([ball, ball], 0).shape == (4, 3)
+    with pytest.raises(AssertionError, match="radius"):
+        Ball(np.zeros(2), np.zeros(3))

@@ -1,0 +1,134 @@
+"""Covers of closed loops whose images are known in closed form, and what must not be accepted."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from theory.rigorous.balls import Ball, Dual
+from theory.rigorous.covers.invariant_cover import Cover, enclose_steps, with_radii
+
+IntArray = NDArray[np.int64]
+Array = NDArray[np.float64]
+
+
+class Linear:
+    """Φ(z; s, x) = z/2 + M s / 2, so that z* = M s, and G(z; s, x) = K s + z + b_x: s' = (K + M) s + b_x."""
+
+    def __init__(self, keep: Array, through: Array, drive: Array) -> None:
+        self.keep, self.through, self.drive = (Ball.exact(part) for part in (keep, through, drive))
+
+    def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
+        half = Ball.exact(0.5)
+        image = latent.scaled(half) + state.mapped(self.through).scaled(half)
+        return image, (state.mapped(self.keep) + latent).shifted(self.drive[np.asarray(tokens)])
+
+    def logits(self, latent: Dual) -> Dual:
+        return latent.mapped(Ball.exact([[1.0, 0.0], [0.0, 1.0]]))
+
+
+class Square:
+    """Φ(z; s) = z/2 + s/2 and G(z; s) = z²: s' = s² in one dimension, with the logits (z, 1)."""
+
+    def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
+        half = Ball.exact(0.5)
+        return latent.scaled(half) + state.scaled(half), latent * latent
+
+    def logits(self, latent: Dual) -> Dual:
+        return latent.mapped(Ball.exact([[1.0], [0.0]])).shifted(Ball.exact([0.0, 1.0]))
+
+
+def one_set(centre: Array, metric: Array, radius: float, latents: Array, answers: IntArray) -> Cover:
+    tokens = len(latents)
+    axes = np.asarray(np.linalg.inv(metric), dtype=np.float64)
+    return Cover(
+        centre[None],
+        metric[None],
+        axes[None],
+        np.array([radius]),
+        np.zeros((1, tokens), dtype=np.int64),
+        answers[None],
+        latents[None],
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bounds_of_a_linear_loop_are_its_norms(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    keep, through = (0.3 * rng.standard_normal((2, 2)) for _ in range(2))
+    drive, centre = 0.1 * rng.standard_normal((2, 2)), rng.standard_normal(2)
+    metric = np.asarray(np.eye(2) + 0.3 * rng.standard_normal((2, 2)), dtype=np.float64)
+    latents = np.repeat((through @ centre)[None], 2, axis=0)
+    cover = one_set(centre, metric, 0.5, latents, np.array([0, 1]))
+    bounds = enclose_steps(Linear(keep, through, drive), cover, [0, 0], [0, 1])
+    whole = metric @ (keep + through) @ np.linalg.inv(metric)
+    gain = np.linalg.norm(whole, 2)
+    offset = np.linalg.norm((metric @ ((keep + through) @ centre + drive - centre).T), axis=0)
+    # rounding apart; the bound of the spectral norm is too large by at most 2^(1/64), see its docstring
+    np.testing.assert_allclose(bounds.gain, gain, rtol=0.012)
+    assert (bounds.gain >= gain).all()
+    np.testing.assert_allclose(bounds.offset, offset, rtol=1e-9)
+    np.testing.assert_allclose(bounds.image, offset + bounds.gain * 0.5, rtol=1e-9)
+    assert bounds.exists.all()
+    # the margin of z over the ellipsoid: the least value of a linear function
+    row = np.array([1.0, -1.0]) @ through
+    least = row @ centre - 0.5 * np.linalg.norm(row @ np.linalg.inv(metric))
+    np.testing.assert_allclose(bounds.margin[0], least, rtol=1e-9, atol=1e-12)
+    most = row @ centre + 0.5 * np.linalg.norm(row @ np.linalg.inv(metric))
+    np.testing.assert_allclose(bounds.margin[1], -most, rtol=1e-9, atol=1e-12)
+
+
+def test_the_image_of_an_interval_under_a_square_is_enclosed() -> None:
+    # [0.1 ± 0.2]² = [0, 0.09]; its largest distance from 0.1 is 0.1, the mean value form says at most
+    # 0.09 + 0.2 · 2 · 0.3, and the box of the latent adds to that
+    cover = one_set(np.array([0.1]), np.eye(1), 0.2, np.array([[0.1]]), np.array([1]))
+    bounds = enclose_steps(Square(), cover, [0], [0])
+    assert 0.1 <= bounds.image[0] <= 0.09 + 0.2 * 2 * 0.55
+    assert bounds.exists[0]
+    assert bounds.margin[0] == pytest.approx(1 - 0.3, abs=1e-9)
+    assert bounds.maps_into(np.array([0.4])).all()
+    assert not bounds.maps_into(np.array([0.1])).any()
+
+
+def test_sampled_states_of_a_set_stay_within_the_bounds() -> None:
+    rng = np.random.default_rng(0)
+    cover = one_set(np.array([0.4]), np.eye(1), 0.1, np.array([[0.4]]), np.array([1]))
+    bounds = enclose_steps(Square(), cover, [0], [0])
+    states = 0.4 + rng.uniform(-0.1, 0.1, 1000)
+    assert np.abs(states**2 - 0.4).max() <= bounds.image[0]
+    assert (1 - states).min() >= bounds.margin[0]
+
+
+def test_nothing_is_proved_where_something_is_wrong() -> None:
+    good = one_set(np.array([0.1]), np.eye(1), 0.2, np.array([[0.1]]), np.array([1]))
+    far_latent = replace(good, latents=np.array([[[np.nan]]]))
+    singular = replace(good, axes=np.zeros((1, 1, 1)))
+    wrong_answer = replace(good, answers=np.array([[0]]))
+    endless = with_radii(good, np.array([np.inf]))
+    for cover in (far_latent, singular, wrong_answer, endless):
+        bounds = enclose_steps(Square(), cover, [0], [0])
+        assert not bounds.maps_into(np.array([1e6])).any()
+
+
+def test_a_latent_that_is_off_is_found_within_its_radius() -> None:
+    good = one_set(np.array([0.1]), np.eye(1), 0.01, np.array([[0.1]]), np.array([1]))
+    moved = replace(good, latents=np.array([[[0.11]]]))
+    for cover in (good, moved):
+        bounds = enclose_steps(Square(), cover, [0], [0])
+        assert bounds.exists[0]
+        assert abs(cover.latents[0, 0, 0] - 0.1) + 0.01 <= bounds.latent_radius[0] + 1e-12
+
+
+def test_a_box_that_never_fits_is_given_up() -> None:
+    # The affine Φ has a fixed point for every state of a large set, in a box that is wide enough. With a
+    # self-map of slope 1 there is none at any width.
+    class Drifting(Square):
+        def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
+            return latent + state, latent * latent
+
+    cover = one_set(np.array([0.1]), np.eye(1), 0.2, np.array([[0.1]]), np.array([1]))
+    assert enclose_steps(Square(), with_radii(cover, np.array([50.0])), [0], [0]).exists.all()
+    bounds = enclose_steps(Drifting(), cover, [0], [0])
+    assert not bounds.exists.any()
+    assert np.isinf(bounds.image).all()

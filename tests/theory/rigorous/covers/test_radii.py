@@ -1,0 +1,66 @@
+"""Radii that are found against those in closed form; and sets that cannot be closed."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.rigorous.balls import Ball, Dual
+from theory.rigorous.covers.invariant_cover import Cover
+from theory.rigorous.covers.radii import bound_all, close_cover
+
+IntArray = NDArray[np.int64]
+
+
+class Shrinking:
+    """s' = rate · s + x / 10 on numbers, the logits (1, s)."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+    def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
+        shift = Ball.exact(np.asarray(tokens)[:, None] / 10)
+        return state, state.scaled(Ball.exact(self.rate)).shifted(shift)
+
+    def logits(self, latent: Dual) -> Dual:
+        return latent.mapped(Ball.exact([[0.0], [1.0]])).shifted(Ball.exact([1.0, 0.0]))
+
+
+def chain(targets: list[list[int]], centres: list[float]) -> Cover:
+    count = len(centres)
+    one = np.ones((count, 1, 1))
+    states = np.array(centres)[:, None]
+    answers = np.zeros((count, 2), dtype=np.int64)
+    return Cover(
+        states, one, one, np.zeros(count), np.array(targets), answers, np.repeat(states[:, None], 2, axis=1)
+    )
+
+
+def test_radii_are_just_above_the_least_ones() -> None:
+    # s' = s/2 or s/2 + 0.1 keeps [0, 0.2]: around 0.1 the radius 0.1
+    found = close_cover(Shrinking(0.5), chain([[0, 0]], [0.1]))
+    assert found.closed.all()
+    assert 0.1 <= found.cover.radii[0] < 0.1 * 1.25
+    # the answer is right by 1 − s at least
+    assert 1 - 0.1 - 0.1 * 1.25 < found.bounds.margin.min() <= 0.8
+
+
+def test_two_sets_that_lead_into_each_other() -> None:
+    # [0, 0.2] as halves around 0.05 and 0.15; token 0 leads from both into the first, token 1 into the second
+    cover = chain([[0, 1], [0, 1]], [0.05, 0.15])
+    found = close_cover(Shrinking(0.5), cover)
+    assert found.closed.all()
+    assert (found.cover.radii >= 0.05).all()
+    again = bound_all(Shrinking(0.5), found.cover)
+    np.testing.assert_array_equal(again.image, found.bounds.image)
+    some = bound_all(Shrinking(0.5), found.cover, np.array([3, 0]))
+    np.testing.assert_array_equal(some.image, found.bounds.image[[3, 0]])
+
+
+def test_what_does_not_contract_is_not_closed() -> None:
+    found = close_cover(Shrinking(1.01), chain([[0, 0]], [0.1]), attempts=3)
+    assert not found.closed.any()
+
+
+def test_sets_are_not_closed_where_the_answer_changes() -> None:
+    # s/2 + x/10 + … stays near 1.9 only in a loop that adds: here the set around 2 answers 1, not 0
+    found = close_cover(Shrinking(0.5), chain([[0, 0]], [2.0]))
+    assert not found.closed.any()

@@ -1,0 +1,105 @@
+import json
+import math
+
+import pytest
+import torch
+
+from theory import FactoredJacobian, FixedPoint, Status, Verdict
+from theory.theorem1.conditions import (
+    combine,
+    convergence_condition,
+    coupling_condition,
+    fixed_point_condition,
+    invertibility_condition,
+    judge,
+    spectral_radius,
+    unmeasured,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "verdict"),
+    [
+        (1.0, 0.09, Verdict.HOLDS),
+        (1.0, 0.1, Verdict.INCONCLUSIVE),  # exactly ten times the error is not more than ten times
+        (1.0, 0.9, Verdict.INCONCLUSIVE),
+        (1.0, 1.0, Verdict.FAILS),
+        (0.0, 0.0, Verdict.FAILS),
+        (-1.0, 0.1, Verdict.FAILS),
+        (1.0, math.nan, Verdict.INCONCLUSIVE),
+        (math.nan, 0.1, Verdict.INCONCLUSIVE),
+        (1.0, math.inf, Verdict.FAILS),
+    ],
+)
+def test_judge(value: float, error: float, verdict: Verdict) -> None:
+    assert judge(value, error) is verdict
+
+
+def test_combine_is_conjunction_in_kleene_logic() -> None:
+    holds, fails, open_ = Verdict.HOLDS, Verdict.FAILS, Verdict.INCONCLUSIVE
+    assert combine([holds, holds]) is holds
+    assert combine([holds, open_]) is open_
+    assert combine([open_, fails]) is fails
+
+
+def test_fixed_point_condition_follows_the_measured_rounding_level() -> None:
+    good = fixed_point_condition(FixedPoint(torch.zeros(1), 5e-16, 1e-16, 7, 0.0, Status.CONVERGED))
+    assert (good.verdict, good.threshold) == (Verdict.HOLDS, 1e-15)
+    bad = fixed_point_condition(FixedPoint(torch.zeros(1), 0.5, math.nan, 7, 0.0, Status.MAX_ITERATIONS))
+    assert bad.verdict is Verdict.FAILS
+    assert "after 7 iterations the residual is 5.0e-01" in bad.reason
+
+
+def test_invertibility_of_a_matrix_with_known_singular_values() -> None:
+    generator = torch.Generator().manual_seed(0)
+    left, right = (
+        torch.linalg.qr(torch.randn(3, 3, generator=generator, dtype=torch.float64))[0] for _ in range(2)
+    )
+    matrix = left @ torch.diag(torch.tensor([2.0, 1.0, 1e-3], dtype=torch.float64)) @ right
+    slope = torch.eye(3, dtype=torch.float64) - matrix
+    condition = invertibility_condition(slope, error=1e-6)
+    assert condition.value == pytest.approx(1e-3, abs=1e-14)  # Weyl: rounding of the product
+    assert condition.margin == pytest.approx(1e-3 - 1e-5, abs=1e-14)
+    assert condition.verdict is Verdict.HOLDS
+    assert invertibility_condition(slope, error=5e-4).verdict is Verdict.INCONCLUSIVE
+    assert invertibility_condition(slope, error=2e-3).verdict is Verdict.FAILS
+
+
+def test_convergence_depends_on_the_damping() -> None:
+    slope = torch.diag(torch.tensor([-1.5, 0.2], dtype=torch.float64))
+    undamped = convergence_condition(slope, 1.0, 1e-9)
+    damped = convergence_condition(slope, 0.5, 1e-9)
+    assert (undamped.value, undamped.verdict) == (1.5, Verdict.FAILS)
+    assert (damped.value, damped.verdict) == (0.6, Verdict.HOLDS)  # max(|0.5 − 0.75|, 0.5 + 0.1)
+
+
+def test_convergence_knows_how_far_a_defective_eigenvalue_moves() -> None:
+    # A Jordan block of order 8 at 0.9: an error of 1e-9 moves its eigenvalue by up to 1e-9^(1/8) = 0.075.
+    slope = 0.9 * torch.eye(8, dtype=torch.float64) + torch.diag(torch.ones(7, dtype=torch.float64), 1)
+    normal = 0.9 * torch.eye(8, dtype=torch.float64)
+    assert convergence_condition(normal, 1.0, 1e-9).verdict is Verdict.HOLDS
+    assert convergence_condition(slope, 1.0, 1e-9).verdict is not Verdict.HOLDS
+
+
+def test_spectral_radius_of_a_rotation() -> None:
+    angle = torch.tensor(1.0, dtype=torch.float64)
+    rotation = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()]).reshape(2, 2)
+    assert spectral_radius(3 * rotation) == pytest.approx(3, rel=1e-15)
+
+
+def test_coupling_is_that_of_the_weakest_layer() -> None:
+    zeros = torch.zeros(2, dtype=torch.float64)
+    across = FactoredJacobian(
+        zeros, torch.tensor([[1.0], [0.0]]).double(), torch.tensor([[0.0, 1.0]]).double()
+    )
+    within = FactoredJacobian(
+        zeros, torch.tensor([[1.0], [0.0]]).double(), torch.tensor([[1.0, 0.0]]).double()
+    )
+    assert coupling_condition([across], [1e-9]).verdict is Verdict.HOLDS
+    condition = coupling_condition([across, within], [1e-9, 1e-9])
+    assert (condition.value, condition.verdict) == (0.0, Verdict.FAILS)
+
+
+def test_conditions_are_json_without_nan() -> None:
+    encoded = json.dumps(unmeasured("C2", "no fixed point was reached").as_dict(), allow_nan=False)
+    assert json.loads(encoded)["value"] is None

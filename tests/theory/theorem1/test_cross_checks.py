@@ -1,0 +1,123 @@
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from theory import (
+    BlockMap,
+    FactoredJacobian,
+    State,
+    Transition,
+    latent_jacobian,
+    layer_jacobians,
+    solve_fixed_point,
+)
+from theory.blocks import random_signs
+from theory.theorem1.cross_checks import (
+    central_differences,
+    jacobian_error,
+    latent_jacobian_error,
+    resolved_differences,
+    unrolled_products,
+)
+
+MakeSSM = Callable[..., Transition]
+MakeStates = Callable[[int, int], list[State]]
+
+
+def solved(transition: Transition, state: State) -> tuple[BlockMap, Tensor, FactoredJacobian]:
+    latent = solve_fixed_point(transition, state).latent
+    block = BlockMap(transition, state, transition.layer_states[0])
+    return block, latent, layer_jacobians(transition, state, latent)[0]
+
+
+def test_central_differences_of_a_parabola_are_exact_up_to_rounding() -> None:
+    point = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    directions = torch.tensor([[1.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+    measured = central_differences(torch.square, point, directions)
+    # No truncation error for a polynomial of degree 2; rounding ε/step is 4e-11 relative.
+    torch.testing.assert_close(measured, directions * 2 * point, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_three_computations_of_the_jacobian_agree(
+    seed: int, make_ssm: MakeSSM, make_states: MakeStates
+) -> None:
+    block, latent, jacobian = solved(make_ssm(seed, damping=0.8), make_states(6, seed + 1)[seed])
+    directions = random_signs(3, 6, latent, seed=seed)
+    implicit = torch.stack([jacobian.matvec(direction) for direction in directions])
+    # Unrolled autodiff stops when its tangent changes by 10 ε, so its error is that over 1 − rate (< 0.95).
+    torch.testing.assert_close(unrolled_products(block, latent, directions), implicit, rtol=0, atol=1e-12)
+    # Finite differences: ε^⅔ = 4e-11 times derivatives of order one.
+    torch.testing.assert_close(resolved_differences(block, latent, directions), implicit, rtol=0, atol=1e-8)
+
+
+def test_unrolled_products_equal_reverse_autodiff_of_a_loop(
+    make_ssm: MakeSSM, make_states: MakeStates
+) -> None:
+    transition, state = make_ssm(2), make_states(6, 1)[0]
+    block, latent, jacobian = solved(transition, state)
+
+    def unrolled(vector: Tensor) -> Tensor:
+        z = torch.zeros_like(latent)  # from the start of the iteration, not from its end
+        for _ in range(300):
+            z = block.self_map(z, vector)
+        return block.state_update(z, vector)
+
+    dense = torch.func.jacrev(unrolled)(block.vector)
+    torch.testing.assert_close(dense, jacobian.dense(), rtol=0, atol=1e-12)  # rounding over 1 − rate
+
+
+def test_error_of_a_right_jacobian_is_small_and_of_a_wrong_one_is_its_distance(
+    make_ssm: MakeSSM, make_states: MakeStates
+) -> None:
+    block, latent, jacobian = solved(make_ssm(), make_states(6, 1)[0])
+    assert jacobian_error(jacobian, block, latent) < 1e-9 * jacobian.frobenius_norm()  # ε^⅔ and a decade
+    shift = torch.zeros_like(jacobian.direct)
+    shift[2] = 0.25
+    wrong = FactoredJacobian(jacobian.direct + shift, jacobian.left, jacobian.right)
+    # A diagonal error maps every sign vector to the same norm, so that the estimate is exact here.
+    assert jacobian_error(wrong, block, latent) == pytest.approx(0.25, abs=1e-8)
+
+
+def test_error_shows_a_latent_that_is_no_fixed_point(make_ssm: MakeSSM, make_states: MakeStates) -> None:
+    block, latent, _ = solved(make_ssm(), make_states(6, 1)[0])
+    elsewhere = latent + 0.1
+    jacobian = layer_jacobians(block.transition, block.state, elsewhere)[0]
+    # The derivative of the formula at a wrong latent differs at first order in the distance.
+    assert jacobian_error(jacobian, block, elsewhere) > 1e-4 * jacobian.frobenius_norm()
+
+
+def test_vanished_fixed_point_gives_no_number() -> None:
+    # Φ(z) = z + h² has fixed points at h = 0 only.
+    transition = Transition(lambda z, s: z + s["h"] ** 2, lambda z, s: {"h": z}, 1, (("h",),))
+    zero = torch.zeros(1, dtype=torch.float64)
+    block = BlockMap(transition, {"h": zero}, ("h",))
+    assert resolved_differences(block, zero, torch.ones(1, 1, dtype=torch.float64)).isnan().all()
+
+
+def test_unsettled_tangent_gives_no_number() -> None:
+    transition = Transition(lambda z, s: 2 * z + s["h"], lambda z, s: {"h": z}, 1, (("h",),))
+    zero = torch.zeros(1, dtype=torch.float64)
+    block = BlockMap(transition, {"h": zero}, ("h",))
+    product = unrolled_products(block, zero, torch.ones(1, 1, dtype=torch.float64), max_iterations=50)
+    assert product.isnan().all()
+
+
+def test_explicit_model_needs_no_fixed_point() -> None:
+    transition = Transition(lambda z, s: z, lambda z, s: {"h": s["h"].sin()}, 0, (("h",),))
+    h = torch.tensor([0.5, 1.0], dtype=torch.float64)
+    block, latent, _ = solved(transition, {"h": h})
+    ones = torch.ones(1, 2, dtype=torch.float64)
+    expected = h.cos()[None]
+    torch.testing.assert_close(unrolled_products(block, latent, ones), expected, rtol=1e-15, atol=0)
+    torch.testing.assert_close(resolved_differences(block, latent, ones), expected, rtol=1e-9, atol=0)  # ε^⅔
+
+
+def test_error_of_the_latent_jacobian(make_ssm: MakeSSM, make_states: MakeStates) -> None:
+    block, latent, _ = solved(make_ssm(), make_states(6, 1)[0])
+    slope = latent_jacobian(block.transition, block.state, latent)
+    assert latent_jacobian_error(slope, block, latent) < 1e-9  # ε^⅔ and a decade
+    wrong = slope + torch.diag(torch.full((4,), 0.5, dtype=torch.float64))
+    assert latent_jacobian_error(wrong, block, latent) == pytest.approx(1.0, abs=1e-8)  # sqrt(4 · ½²)

@@ -1,0 +1,1 @@
+"""Bayes filters of probabilistic automata, linear and not."""

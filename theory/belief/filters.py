@@ -1,0 +1,186 @@
+"""The Bayes filter of a probabilistic automaton with state reveals, as an implicit SSM and as a linear RNN.
+
+| code            | symbol    | meaning                                                                      |
+|-----------------|-----------|------------------------------------------------------------------------------|
+| ``matrices``    | M_σ       | ``[actions, n, n]``; column q is the distribution after q                    |
+| ``readings``    | o(q)      | ``[reveals, n]``; the number of the value that a reveal shows in state q     |
+| ``operators``   | N_y       | ``[observations, n, n]``: every M_σ, then D_ρ for each value of each reveal  |
+
+What is observed at a token is y: an action, or a reveal with the value ρ it shows. D_ρ = diag(1[o(q) = ρ]).
+
+*Exact filter:* b ← N_y b / 1ᵀN_y b. *Linear filter:* b̃ ← N_y b̃ without the division; then b̃ =
+Pr(reveals so far) · b, so that every reveal that is not certain makes 1ᵀb̃ smaller, and it leaves the
+range of any floating-point format after a number of reveals proportional to that range. The division is
+the non-linear step that a linear RNN lacks.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from automata.errors import InputError
+from automata.monoids.cayley import IntArray, integer_array
+from theory.constructions.implicit_ssm import ImplicitSSM, require_numbers, ssm_of_map
+
+
+@dataclass(frozen=True, eq=False)
+class BayesFilter:
+    """The exact filter and its linear rival, from the arrays of a probabilistic automaton.
+
+    Args:
+        initial: b₀, shape ``[n]``.
+        matrices: M_σ, shape ``[actions, n, n]``.
+        readings: o, shape ``[reveals, n]``, values 0, 1, 2, … of each reveal.
+
+    Raises:
+        InputError: the shapes do not fit together.
+
+    Example:
+        A coin that a flip turns over with probability 0.9; looking shows it.
+
+        >>> coin = BayesFilter([1.0, 0.0], [[[0.1, 0.9], [0.9, 0.1]]], [[0, 1]])
+        >>> observations = coin.observations([[0, 0, 1]], [[-1, -1, 1]])
+        >>> observations.tolist()
+        [[0, 0, 2]]
+        >>> [[round(p, 12) for p in b] for b in coin.ssm().run(observations)[0].tolist()]
+        [[0.1, 0.9], [0.82, 0.18], [0.0, 1.0]]
+        >>> round(coin.linear(observations)[0, -1].sum().item(), 12)
+        0.18
+    """
+
+    initial: Tensor
+    operators: Tensor
+    actions: int
+    offsets: IntArray
+    """The number of the observation that stands for value 0 of each reveal."""
+
+    def __init__(self, initial: ArrayLike, matrices: ArrayLike, readings: ArrayLike) -> None:
+        start = np.array(initial, dtype=np.float64)
+        moves, shown = np.array(matrices, dtype=np.float64), integer_array("readings", readings)
+        size = start.size
+        if start.ndim != 1 or moves.shape[1:] != (size, size) or shown.ndim != 2 or shown.shape[1] != size:
+            raise InputError(
+                f"initial has shape {list(start.shape)}, matrices {list(moves.shape)} and readings "
+                f"{list(shown.shape)}; for {size} states give [{size}], [actions, {size}, {size}] and "
+                f"[reveals, {size}]"
+            )
+        counts = [int(reading.max()) + 1 for reading in shown]
+        projections = [
+            np.diag((reading == value).astype(np.float64))
+            for reading, count in zip(shown, counts, strict=True)
+            for value in range(count)
+        ]
+        offsets = len(moves) + np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        fields = {
+            "initial": torch.from_numpy(start),
+            "operators": torch.from_numpy(np.stack([*moves, *projections])),
+            "actions": len(moves),
+            "offsets": offsets,
+        }
+        for field, value in fields.items():
+            object.__setattr__(self, field, value)
+
+    def observations(self, tokens: ArrayLike, values: ArrayLike) -> Tensor:
+        """Return the observation numbers of tokens and the values they show, int64 ``[B, L]``.
+
+        Args:
+            tokens: numbers ``[B, L]``, actions before reveals.
+            values: what each reveal shows, ``[B, L]``; not read at actions.
+
+        Raises:
+            InputError: a token does not exist, or a value is not one of its reveal.
+        """
+        given, shown = integer_array("tokens", tokens), integer_array("values", values)
+        reveals = len(self.offsets) - 1
+        if given.shape != shown.shape or given.min() < 0 or given.max() >= self.actions + reveals:
+            raise InputError(
+                f"tokens has shape {list(given.shape)} and range {given.min()} … {given.max()}, values has "
+                f"shape {list(shown.shape)}; give one shape, and tokens in 0 … {self.actions + reveals - 1}"
+            )
+        reveal = np.maximum(given - self.actions, 0)
+        numbers = np.where(given < self.actions, given, self.offsets[reveal] + shown)
+        outside = (given >= self.actions) & ((shown < 0) | (numbers >= self.offsets[reveal + 1]))
+        if outside.any():
+            where = tuple(np.argwhere(outside)[0].tolist())
+            raise InputError(
+                f"values holds {shown[where]} at position {where[-1]}; give a value that the reveal shows"
+            )
+        return torch.from_numpy(numbers)
+
+    def update(self, beliefs: Tensor, observations: Tensor) -> Tensor:
+        """Return N_y b / 1ᵀN_y b, shape ``[..., n]``; zeros, which is no belief, where 1ᵀN_y b = 0."""
+        moved = self._moved(beliefs, observations)
+        mass = moved.sum(dim=-1, keepdim=True)
+        return moved / torch.where(mass > 0, mass, 1.0)
+
+    def ssm(self, decay: float = 0.0625) -> ImplicitSSM:
+        """Return the implicit SSM whose state is the exact belief: u(z, y) = N_y r(z) / 1ᵀN_y r(z) − λ r(z).
+
+        r clamps entries to [0, 1]. The fixed point carries a rounding error of about 10⁻¹⁶ in every
+        entry, which a reveal of predictive probability m divides by m: traces with reveals that are less
+        likely than 10⁻¹⁰, say, need the logarithmic filter of ``automata.probabilistic.pfsa``, as do
+        impossible ones.
+        """
+        return ssm_of_map(
+            self.update,
+            self.initial,
+            decay,
+            retraction=lambda latents: latents.clamp(0, 1),
+            check_inputs=require_numbers("observations", len(self.operators)),
+        )
+
+    def linear(self, observations: Tensor) -> Tensor:
+        """Return b̃ after every token, shape ``[B, L, n]``: what a linear RNN with these matrices computes."""
+        current, states = self.initial.expand(len(observations), -1), []
+        for position in range(observations.shape[1]):
+            current = self._moved(current, observations[:, position])
+            states.append(current)
+        return torch.stack(states, dim=1)
+
+    def _moved(self, beliefs: Tensor, observations: Tensor) -> Tensor:
+        return (self.operators[observations] @ beliefs[..., None])[..., 0]
+
+
+def marginals(beliefs: Tensor, arrangements: ArrayLike) -> Tensor:
+    """Return P[i, v] = Pr(variable i holds v), shape ``[..., n, n]``, from beliefs over arrangements.
+
+    A hidden swap acts linearly on P, so without reveals P needs n² numbers in place of n!. A partial
+    reveal does not act on P at all: two beliefs with the same P can have posteriors with different ones.
+
+    Args:
+        beliefs: shape ``[..., N]``.
+        arrangements: shape ``[N, n]``; what each variable holds in each state, 0 … n−1.
+
+    Example:
+        All six arrangements of three values, or only the three cyclic ones: the same marginals. Once
+        variable 0 is seen to hold 0, variable 1 holds 1 with probability 1/2 or 1.
+
+        >>> from itertools import permutations
+        >>> arrangements = list(permutations(range(3)))
+        >>> every = torch.full((6,), 1 / 6)
+        >>> cyclic = torch.tensor([1.0, 0.0, 0.0, 1.0, 1.0, 0.0]) / 3
+        >>> bool(torch.allclose(marginals(every, arrangements), marginals(cyclic, arrangements)))
+        True
+        >>> seen = torch.tensor([1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+        >>> [round(marginals(b * seen / (b @ seen), arrangements)[1, 1].item(), 6) for b in (every, cyclic)]
+        [0.5, 1.0]
+    """
+    held = torch.nn.functional.one_hot(torch.from_numpy(integer_array("arrangements", arrangements)))
+    return torch.einsum("...q,qiv->...iv", beliefs, held.to(beliefs.dtype))
+
+
+def swapped_marginals(marginal: Tensor, first: int, second: int, probability: float) -> Tensor:
+    """Return P after a swap of two variables that happens with a probability, shape ``[..., n, n]``.
+
+    P ← (1 − p) P + p S P, with S the permutation matrix of the two rows.
+
+    Example:
+        >>> swapped_marginals(torch.eye(2), 0, 1, 0.25).tolist()
+        [[0.75, 0.25], [0.25, 0.75]]
+    """
+    rows = torch.arange(marginal.shape[-2])
+    rows[[first, second]] = rows[[second, first]]
+    return (1 - probability) * marginal + probability * marginal[..., rows, :]

@@ -1,0 +1,271 @@
+"""The state-to-state Jacobian by the implicit function theorem, kept in factors.
+
+    ds'/ds = ∂sG + ∂zG (I − ∂zΦ)^{-1} ∂sΦ      all at z*
+
+The rank of the second term is at most the size of z and the first is diagonal in every SSM, so a block of
+many thousands of states is stored as a vector and two thin matrices. A first term that is not diagonal, such
+as an LSTM's, is found by measurement and stored as a matrix.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from theory.blocks import BlockMap, random_signs, slices, validate
+from theory.derivatives import MAX_CHUNK_ENTRIES, jacobian
+from theory.jacobian.terms import diagonality, latent_derivatives, probe_direct_term
+from theory.transition import State, Transition
+
+
+@dataclass(frozen=True, eq=False)
+class FactoredJacobian:
+    """The matrix J = D + L R, with D diagonal or dense and L R of low rank.
+
+    Attributes:
+        direct: D = ∂vG, shape ``[n]`` for a diagonal, else ``[n, n]``.
+        left: L = ∂zG, shape ``[n, d]``.
+        right: R = (I − ∂zΦ)^{-1} ∂vΦ, shape ``[d, n]``.
+        diagonality_error: an estimate of ‖∂vG − D‖_F when D is stored as a diagonal, from random probes.
+
+    Example:
+        >>> import torch
+        >>> J = FactoredJacobian(torch.tensor([3.0, 4.0]), torch.ones(2, 1), torch.tensor([[0.0, 1.0]]))
+        >>> J.dense()
+        tensor([[3., 1.],
+                [0., 5.]])
+        >>> J.diagonal(), J.matvec(torch.ones(2)), J.rmatvec(torch.ones(2))
+        (tensor([3., 5.]), tensor([4., 5.]), tensor([3., 6.]))
+        >>> round(J.off_diagonal_mass(), 4)  # 1 / sqrt(9 + 1 + 25)
+        0.169
+        >>> (J - J).frobenius_norm()
+        0.0
+    """
+
+    direct: Tensor
+    left: Tensor
+    right: Tensor
+    diagonality_error: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """The number n of states in the block."""
+        return self.left.shape[0]
+
+    @property
+    def has_diagonal_direct_term(self) -> bool:
+        """Whether D is stored as a diagonal."""
+        return self.direct.ndim == 1
+
+    @property
+    def coupling(self) -> "FactoredJacobian":
+        """The second term alone, L R: the part of J that goes through the fixed point."""
+        return FactoredJacobian(self.left.new_zeros(self.size), self.left, self.right)
+
+    def matvec(self, vector: Tensor) -> Tensor:
+        """Return J v."""
+        direct = self.direct * vector if self.has_diagonal_direct_term else self.direct @ vector
+        return direct + self.left @ (self.right @ vector)
+
+    def rmatvec(self, vector: Tensor) -> Tensor:
+        """Return Jᵀ v."""
+        direct = self.direct * vector if self.has_diagonal_direct_term else self.direct.mT @ vector
+        return direct + self.right.mT @ (self.left.mT @ vector)
+
+    def diagonal(self) -> Tensor:
+        """Return the diagonal of J, shape ``[n]``."""
+        direct = self.direct if self.has_diagonal_direct_term else self.direct.diagonal()
+        return direct + (self.left * self.right.mT).sum(dim=1)
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """Return the rows ``start`` to ``stop`` of J as a dense matrix, shape ``[stop − start, n]``."""
+        result = self.left[start:stop] @ self.right
+        if self.has_diagonal_direct_term:
+            result.diagonal(offset=start).add_(self.direct[start:stop])
+            return result
+        return result.add_(self.direct[start:stop])
+
+    def dense(self) -> Tensor:
+        """Return J as a dense matrix, shape ``[n, n]``."""
+        return self.rows(0, self.size)
+
+    def frobenius_norm(self) -> float:
+        """Return ‖J‖_F."""
+        return math.hypot(*self._norms)
+
+    def off_diagonal_norm(self) -> float:
+        """Return ‖J − diag J‖_F, summed over the entries themselves, so that nothing cancels."""
+        return self._norms[1]
+
+    def off_diagonal_mass(self) -> float:
+        """Return ‖J − diag J‖_F / ‖J‖_F, and 0 for the zero matrix, which is diagonal."""
+        norm = self.frobenius_norm()
+        return self.off_diagonal_norm() / norm if norm > 0 else 0.0
+
+    def __sub__(self, other: "FactoredJacobian") -> "FactoredJacobian":
+        if self.has_diagonal_direct_term and other.has_diagonal_direct_term:
+            direct = self.direct - other.direct
+        else:
+            direct = _as_matrix(self.direct) - _as_matrix(other.direct)
+        left = torch.cat([self.left, -other.left], dim=1)
+        right = torch.cat([self.right, other.right], dim=0)
+        return FactoredJacobian(
+            direct, left, right, math.hypot(self.diagonality_error, other.diagonality_error)
+        )
+
+    @cached_property
+    def _norms(self) -> tuple[float, float]:
+        """The 2-norms of the diagonal entries and of all the others, in chunks of rows."""
+        diagonal = off_diagonal = 0.0
+        for start, chunk in self._row_chunks():
+            entries = chunk.diagonal(offset=start)
+            diagonal = math.hypot(diagonal, entries.norm().item())
+            entries.zero_()
+            off_diagonal = math.hypot(off_diagonal, chunk.norm().item())
+        return diagonal, off_diagonal
+
+    def _row_chunks(self) -> Iterator[tuple[int, Tensor]]:
+        count = max(1, MAX_CHUNK_ENTRIES // max(1, self.size))
+        for start in range(0, self.size, count):
+            yield start, self.rows(start, min(start + count, self.size))
+
+
+@dataclass(frozen=True, eq=False)
+class FullStateJacobian:
+    """The dense Jacobian of the whole state, window included, and where each entry lies in it.
+
+    Attributes:
+        matrix: ds'/ds, shape ``[m, m]``.
+        slices: for each state entry its rows and columns.
+
+    Example:
+        >>> full = FullStateJacobian(torch.eye(3), {"h": slice(0, 2), "window": slice(2, 3)})
+        >>> full.block("h", "window")
+        tensor([[0.],
+                [0.]])
+    """
+
+    matrix: Tensor
+    slices: Mapping[str, slice]
+
+    def block(self, output: str, source: str) -> Tensor:
+        """Return ∂output'/∂source for two names of state entries."""
+        return self.matrix[self.slices[output], self.slices[source]]
+
+
+def latent_jacobian(transition: Transition, state: State, latent: Tensor) -> Tensor:
+    """Return ∂zΦ at a latent, shape ``[latent_size, latent_size]``.
+
+    Example:
+        >>> transition = Transition(lambda z, s: z**2 / 2, lambda z, s: s, 2, (("h",),))
+        >>> latent_jacobian(transition, {}, torch.tensor([0.25, 0.5]))
+        tensor([[0.2500, 0.0000],
+                [0.0000, 0.5000]])
+    """
+    return jacobian(lambda z: transition.self_map(z, state), latent)
+
+
+def layer_jacobians(transition: Transition, state: State, latent: Tensor) -> tuple[FactoredJacobian, ...]:
+    """Return for each layer the block ∂v'/∂v of ds'/ds, everything else in the state held fixed.
+
+    Args:
+        transition: the pair (Φ, G), in float64.
+        state: the state s, without a batch axis.
+        latent: the fixed point z*; elsewhere the formula has no meaning.
+
+    Raises:
+        InputError: if the state cannot be used, or if I − ∂zΦ is singular.
+
+    Example:
+        Φ = a z + b h and G = λ h + c z have z* = b h / (1 − a) and h' = (λ + c b / (1 − a)) h.
+
+        >>> transition = Transition(
+        ...     self_map=lambda z, s: 0.5 * z + 3 * s["h"],
+        ...     state_update=lambda z, s: {"h": 0.25 * s["h"] + z},
+        ...     latent_size=1,
+        ...     layer_states=(("h",),),
+        ... )
+        >>> h = torch.ones(1, dtype=torch.float64)
+        >>> layer_jacobians(transition, {"h": h}, 6 * h)[0].dense()
+        tensor([[6.2500]], dtype=torch.float64)
+    """
+    validate(transition, state)
+    names = tuple(dict.fromkeys(name for layer in transition.layer_states for name in layer))
+    left, right = _latent_factors(BlockMap(transition, state, names), latent)
+    offsets = slices({name: state[name] for name in names})
+    result = []
+    for layer in transition.layer_states:
+        index = torch.cat([torch.arange(offsets[name].start, offsets[name].stop) for name in layer])
+        block = BlockMap(transition, state, layer)
+        direct, error = _direct_term(block, latent)
+        result.append(FactoredJacobian(direct, left[index], right[:, index], error))
+    return tuple(result)
+
+
+def full_state_jacobian(transition: Transition, state: State, latent: Tensor) -> FullStateJacobian:
+    """Return ds'/ds for all state entries as one dense matrix; its size is the square of the state's.
+
+    Args:
+        transition: the pair (Φ, G), in float64.
+        state: the state s, without a batch axis.
+        latent: the fixed point z*.
+
+    Raises:
+        InputError: if the state cannot be used, or if I − ∂zΦ is singular.
+
+    Example:
+        A window that feeds the state: h' = 2 h + w and w' = w / 2.
+
+        >>> transition = Transition(
+        ...     self_map=lambda z, s: z,
+        ...     state_update=lambda z, s: {"h": 2 * s["h"] + s["w"], "w": s["w"] / 2},
+        ...     latent_size=0,
+        ...     layer_states=(("h",),),
+        ... )
+        >>> one = torch.ones(1, dtype=torch.float64)
+        >>> full_state_jacobian(transition, {"h": one, "w": one}, one[:0]).matrix
+        tensor([[2.0000, 1.0000],
+                [0.0000, 0.5000]], dtype=torch.float64)
+    """
+    validate(transition, state)
+    block = BlockMap(transition, state, tuple(state))
+    left, right = _latent_factors(block, latent)
+    direct = jacobian(lambda vector: block.state_update(latent, vector), block.vector)
+    return FullStateJacobian(direct + left @ right, slices(state))
+
+
+def _latent_factors(block: BlockMap, latent: Tensor) -> tuple[Tensor, Tensor]:
+    """Return ∂zG and (I − ∂zΦ)^{-1} ∂vΦ for the block."""
+
+    def advance(z: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
+        return block.self_map(z, vector), block.state_update(z, vector)
+
+    slope, left, source = latent_derivatives(advance, latent, block.vector)
+    identity = torch.eye(latent.numel(), dtype=latent.dtype, device=latent.device)
+    right, singular = torch.linalg.solve_ex(identity - slope, source)
+    if singular.item():
+        raise InputError("I − ∂zΦ is singular at this latent; the Jacobian does not exist there")
+    return left, right
+
+
+def _direct_term(block: BlockMap, latent: Tensor) -> tuple[Tensor, float]:
+    """Return ∂vG as a diagonal with its measured error, or as a matrix if random probes contradict that."""
+    vector = block.vector
+
+    def update(value: Tensor) -> Tensor:
+        return block.state_update(latent, value)
+
+    signs = random_signs(3, vector.numel(), vector)
+    products = probe_direct_term(update, vector, signs)
+    is_diagonal, error = diagonality(products, signs)
+    if not is_diagonal.item():
+        return jacobian(update, vector), 0.0
+    return products[0], error.item()
+
+
+def _as_matrix(direct: Tensor) -> Tensor:
+    return direct.diag() if direct.ndim == 1 else direct

@@ -1,0 +1,90 @@
+"""The derivatives of Φ and G that make up ds'/ds, as pure functions that ``torch.func.vmap`` can map.
+
+:mod:`theory.jacobian.factored` puts them together at one state, :mod:`theory.jacobian.batched` at many at
+once. Both speak of one block v of the state, everything else in it held fixed.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.func import jvp, vmap
+
+from theory.derivatives import directional, jacobian_by_rows, load_forward_mode
+from theory.fixed_point import EPSILON
+
+Advance = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""(z, v) ↦ (Φ(z; v), G(z; v)): latent and block as vectors of d and n entries."""
+
+
+@torch.no_grad()
+def latent_derivatives(advance: Advance, latent: Tensor, vector: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return ∂zΦ, ∂zG and ∂vΦ, shapes ``[d, d]``, ``[n, d]`` and ``[d, n]``.
+
+    The first two by forward mode together, one derivative for each entry of z; the third by reverse mode.
+
+    Args:
+        advance: Φ and G as functions of the latent and the block.
+        latent: z, shape ``[d]``.
+        vector: v, shape ``[n]``.
+
+    Example:
+        >>> one = torch.ones(1)
+        >>> latent_derivatives(lambda z, v: (2 * z + v, 3 * z * v), one, 5 * one)
+        (tensor([[2.]]), tensor([[15.]]), tensor([[1.]]))
+    """
+    size, entries = latent.numel(), vector.numel()
+    if size == 0:  # an explicit model: s' does not go through a fixed point
+        return latent.new_zeros(0, 0), vector.new_zeros(entries, 0), vector.new_zeros(0, entries)
+    load_forward_mode()
+
+    def along(direction: Tensor) -> tuple[Tensor, Tensor]:
+        return jvp(lambda z: advance(z, vector), (latent,), (direction,))[1]
+
+    identity = torch.eye(size, dtype=latent.dtype, device=latent.device)
+    # Not out_dims=1: vmap fails there on an output that does not depend on z.
+    slopes, lefts = vmap(along)(identity)
+    return slopes.mT, lefts.mT, jacobian_by_rows(lambda v: advance(latent, v)[0], vector)
+
+
+def probe_direct_term(update: Callable[[Tensor], Tensor], vector: Tensor, signs: Tensor) -> Tensor:
+    """Return ∂vG applied to the vector of ones and to random signs, shape ``[1 + k, n]``.
+
+    If ∂vG is diagonal, the first row is that diagonal and determines the others: see :func:`diagonality`.
+
+    Args:
+        update: G as a function of the block.
+        vector: v, shape ``[n]``.
+        signs: random ±1 vectors, shape ``[k, n]``.
+
+    Example:
+        >>> probe_direct_term(torch.square, torch.tensor([1.0, 2.0]), torch.tensor([[1.0, -1.0]]))
+        tensor([[ 2.,  4.],
+                [ 2., -4.]])
+    """
+    return directional(update, vector, torch.cat([torch.ones_like(vector)[None], signs]))
+
+
+def diagonality(products: Tensor, signs: Tensor) -> tuple[Tensor, Tensor]:
+    """Say whether the products of :func:`probe_direct_term` are those of a diagonal matrix D.
+
+    Args:
+        products: shape ``[…, 1 + k, n]``.
+        signs: shape ``[k, n]``.
+
+    Returns:
+        Whether they are, to rounding, and the estimate of ‖∂vG − D‖_F, each of shape ``[…]``.
+
+    Example:
+        >>> signs = torch.tensor([[1.0, -1.0]])
+        >>> diagonality(torch.tensor([[2.0, 4.0], [2.0, -4.0]]), signs)
+        (tensor(True), tensor(0.))
+        >>> diagonality(torch.tensor([[2.0, 4.0], [2.0, -3.0]]), signs)
+        (tensor(False), tensor(1.))
+    """
+    deviation = products[..., 1:, :] - signs * products[..., :1, :]
+    # The products of a diagonal term differ in the last places only; what is tolerated here is also returned.
+    tolerance = 100 * EPSILON * products.abs().amax(dim=(-2, -1))
+    error = torch.linalg.matrix_norm(deviation) / math.sqrt(len(signs))
+    return deviation.abs().amax(dim=(-2, -1)) <= tolerance, error

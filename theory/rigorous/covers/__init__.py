@@ -1,0 +1,1 @@
+"""Sets of states that a closed loop provably cannot leave."""

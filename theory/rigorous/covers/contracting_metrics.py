@@ -1,0 +1,132 @@
+"""Metrics in which a closed loop contracts at every step, one metric a set, found in floating point.
+
+Given Jacobians J_ix of the step from set i by token x into set j = target(i, x), metrics W_i with
+‖W_j J_ix W_i⁻¹‖₂ ≤ γ for every step exist exactly if all products along paths decay at least like γᵗ, up to a
+constant. With P_i = W_iᵀ W_i the condition is J_ixᵀ P_j J_ix ≤ γ² P_i, and the iteration
+
+    P_i ← I + ⋁_x J_ixᵀ P_j J_ix / γ²
+
+reaches such matrices where it converges, ⋁ being an upper bound of matrices in the Löwner order. Nothing that
+is found here is part of a proof: `theory.rigorous.covers.invariant_cover` proves what follows from any
+metrics.
+
+Source: Philippe, Essick, Dullerud & Jungers 2016, Automatica 72 (the condition, necessary and sufficient as
+paths grow); Allamigeon, Gaubert, Goubault, Putot & Stott 2018, ACM TECS 17 (the iteration over ⋁).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.rigorous.balls import Ball, Dual
+from theory.rigorous.balls.ball import Array
+from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop
+
+IntArray = NDArray[np.int64]
+
+SWEEPS = 60
+SETTLED = 3e-3
+"""Relative change of a sweep that ends the iteration; the metrics need not be exact."""
+LARGEST = 1e8
+"""Matrices that grow beyond it are given up, while they can still be factored."""
+STEPS_AT_ONCE = 512
+
+
+def step_jacobians(loop: EnclosedLoop, cover: Cover) -> Array:
+    """Return ds'/ds at the centres of a cover's sets for every token, in floating point.
+
+    Args:
+        loop: the model.
+        cover: its centres and latents are used.
+
+    Returns:
+        ``[sets, tokens, n, n]``.
+
+    Example:
+        `implicit.enclosed.closed_loop.EnclosedClosedLoop` is a loop; s' = s/2 is one too.
+
+        >>> class Halving:
+        ...     def advance(self, latent, state, tokens):
+        ...         return latent.scaled(Ball.exact(0.0)), state.scaled(Ball.exact(0.5))
+        ...     def logits(self, latent):
+        ...         return latent
+        >>> one, none = np.ones((1, 1, 1)), np.zeros((1, 2), int)
+        >>> cover = Cover(np.zeros((1, 1)), one, one, np.ones(1), none, none, np.zeros((1, 2, 1)))
+        >>> step_jacobians(Halving(), cover).ravel().tolist()
+        [0.5, 0.5]
+    """
+    sets, tokens, size = cover.latents.shape
+    states = cover.centres.shape[1]
+    found = np.zeros((sets * tokens, states, states))
+    seed = np.eye(states, size + states, k=size)
+    for first in range(0, len(found), STEPS_AT_ONCE):
+        rows = np.arange(first, min(len(found), first + STEPS_AT_ONCE))
+        i, x = np.divmod(rows, tokens)
+        z = Dual.variable(Ball.exact(cover.latents[i, x]), size + states)
+        spread = np.broadcast_to(seed, (len(rows), *seed.shape)).copy()
+        image, following = loop.advance(z, Dual(Ball.exact(cover.centres[i]), Ball.exact(spread)), x)
+        inner, outer = image.tangent.midpoint, following.tangent.midpoint
+        response = np.linalg.solve(np.eye(size) - inner[..., :size], inner[..., size:])
+        found[rows] = outer[..., size:] + outer[..., :size] @ response
+    return found.reshape(sets, tokens, states, states)
+
+
+def upper_bound(first: Array, second: Array) -> Array:
+    """Return matrices above both of two positive definite ones, minimal among them in the Löwner order.
+
+    With first = L Lᵀ and L⁻¹ second L⁻ᵀ = U diag(λ) Uᵀ it is L U diag(max(λ, 1)) Uᵀ Lᵀ.
+
+    Args:
+        first: positive definite, ``[…, n, n]``.
+        second: symmetric, ``[…, n, n]``.
+
+    Example:
+        >>> upper_bound(np.diag([1.0, 4.0]), np.diag([2.0, 3.0])).round(12).tolist()
+        [[2.0, 0.0], [0.0, 4.0]]
+    """
+    lower = np.linalg.cholesky(first)
+    inverse = np.linalg.inv(lower)
+    values, vectors = np.linalg.eigh(inverse @ second @ np.swapaxes(inverse, -1, -2))
+    mixed = lower @ vectors
+    result: Array = (mixed * np.maximum(values, 1)[..., None, :]) @ np.swapaxes(mixed, -1, -2)
+    return result
+
+
+def contracting_metrics(jacobians: Array, targets: IntArray, rate: float) -> tuple[Array, Array] | None:
+    """Return W and W⁻¹ of every set with ‖W_j J W_i⁻¹‖₂ ≤ rate at every step, ``[sets, n, n]`` each.
+
+    Args:
+        jacobians: ``[sets, tokens, n, n]``.
+        targets: ``[sets, tokens]``.
+        rate: γ.
+
+    Returns:
+        None if the iteration does not settle: products of the Jacobians do not decay as fast, or too slowly.
+
+    Example:
+        A matrix of norm 2 whose square is 1/4: it contracts, but not in the Euclidean norm.
+
+        >>> step = np.array([[[[0.0, 2.0], [0.125, 0.0]]]])
+        >>> W, inverse = contracting_metrics(step, np.zeros((1, 1), int), rate=0.6)
+        >>> bool(np.linalg.norm(W[0] @ step[0, 0] @ inverse[0], 2) < 0.61)
+        True
+        >>> contracting_metrics(step, np.zeros((1, 1), int), rate=0.4) is None
+        True
+    """
+    sets, tokens, states, _ = jacobians.shape
+    shapes = np.broadcast_to(np.eye(states), (sets, states, states)).copy()
+    transposed = np.swapaxes(jacobians, -1, -2)
+    for _ in range(SWEEPS):
+        following = 1e-6 * np.eye(states)
+        for token in range(tokens):
+            back = transposed[:, token] @ shapes[targets[:, token]] @ jacobians[:, token] / rate**2
+            following = upper_bound(following + np.zeros_like(back), back)
+        following = following + np.eye(states)
+        norms = np.linalg.norm(shapes, axis=(1, 2))
+        change = float((np.linalg.norm(following - shapes, axis=(1, 2)) / norms).max())
+        shapes = following
+        if not shapes.max() < LARGEST:
+            return None
+        if change < SETTLED:
+            metrics = np.swapaxes(np.linalg.cholesky(shapes), -1, -2).copy()
+            return metrics, np.linalg.inv(metrics)
+    return None

@@ -1,0 +1,285 @@
+"""Sets of states that a closed loop cannot leave: statements about sequences of every length.
+
+Let s' = G(z*(s, x); s, x) with z* = Φ(z*; s, x). A *cover* is a finite list of ellipsoids
+
+    S_i = { s : ‖W_i (s − c_i)‖₂ ≤ ρ_i } ,
+
+and for each ellipsoid i and token x a target j with an answer. If the initial state lies in S_0, and for
+every i and x the step maps S_i into S_j and gives that answer on all of S_i, then by induction the answer
+after a sequence of any length is that of the finite automaton of the targets. A tree of words is the special
+case in which only the first N tokens have targets.
+
+**One step.** Let V be a float matrix with ‖I − W_i V‖₂ ≤ ε < 1. On S_i then s − c_i = V u with
+‖u‖₂ ≤ R = ρ_i / (1 − ε). Let Z be the box of radius r around a latent z̃, A and B enclose ∂zΦ and ∂sΦ over
+Z × S_i, P ≈ (I − A)⁻¹, and
+
+    κ ≥ ‖I − P (I − A)‖_∞ ,    e = ( ‖P (Φ(z̃; c_i) − z̃)‖_∞ + max_k ‖(P B V)_k‖₂ R ) / (1 − κ) .
+
+If κ < 1 and e ≤ r, every s ∈ S_i has exactly one fixed point z*(s) in Z (as A1 of
+`theory.rigorous.enclosure`), and it is differentiable with ∂z*/∂s = (I − A)⁻¹ B, within κ / (1 − κ) ‖P B‖ of
+P B column by column. With J = ∂sG + ∂zG ∂z*/∂s enclosed over Z × S_i, the mean value theorem on the convex
+S_i gives
+
+    ‖W_j (s' − c_j)‖₂ ≤ ‖W_j (G(z*(c_i); c_i) − c_j)‖₂ + ‖W_j J V‖₂ R ,
+
+and the step maps S_i into S_j if this is at most ρ_j. The difference of two logits is bounded likewise.
+
+Source: Rump 2010, Acta Numerica 19, section 13 (existence); the sets of ellipsoids and their targets are a
+path-complete Lyapunov function: Ahmadi, Jungers, Parrilo & Roozbehani 2014, SIAM J. Control Optim. 52.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.rigorous.balls.ball import Array, Ball, round_up, row_sum_norm, spectral_norm
+from theory.rigorous.balls.dual import Dual
+
+IntArray = NDArray[np.int64]
+
+
+ATTEMPTS = 7
+"""How often the box of a latent is widened before it is given up."""
+
+
+class EnclosedLoop(Protocol):
+    """Φ, G and logits on balls, with latent and state as variables; the model floor supplies it.
+
+    Example:
+        That of a one-layer implicit Mamba-2 is `implicit.enclosed.closed_loop.EnclosedClosedLoop`.
+    """
+
+    def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
+        """Return Φ, ``[T, d]``, and G, ``[T, n]``, at T positions."""
+        ...
+
+    def logits(self, latent: Dual) -> Dual:
+        """Return the logits of latents, ``[T, d]`` → ``[T, classes]``: an affine map."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Cover:
+    """Ellipsoids of states with their answers and targets.
+
+    Attributes:
+        centres: c, ``[sets, n]``.
+        metrics: W, ``[sets, n, n]``.
+        axes: V ≈ W⁻¹, ``[sets, n, n]``.
+        radii: ρ, ``[sets]``.
+        targets: the set that a set is mapped into by a token, ``[sets, tokens]``.
+        answers: the answer to every token in a set, ``[sets, tokens]``.
+        latents: z̃ of every set and token, ``[sets, tokens, d]``.
+
+    Example:
+        >>> one = np.ones((1, 1, 1))
+        >>> Cover(np.zeros((1, 1)), one, one, np.ones(1), np.zeros((1, 2), int), np.zeros((1, 2), int),
+        ...       np.zeros((1, 2, 1))).set_count
+        1
+    """
+
+    centres: Array
+    metrics: Array
+    axes: Array
+    radii: Array
+    targets: IntArray
+    answers: IntArray
+    latents: Array
+
+    @property
+    def set_count(self) -> int:
+        """The number of sets."""
+        return len(self.centres)
+
+
+@dataclass(frozen=True, eq=False)
+class StepBounds:
+    """What is proved of T steps, each from a set with a token. NaN or infinite: nothing.
+
+    Attributes:
+        exists: whether every state of the set has exactly one fixed point in the box of its latent.
+        latent_radius: the radius of that box.
+        offset: ‖W_j (G(z*(c_i); c_i) − c_j)‖₂.
+        gain: ‖W_j J V‖₂.
+        image: offset + gain · R: how far the image reaches, in the metric of the target.
+        margin: by how much the logit of the answer exceeds every other, at least.
+
+    Example:
+        >>> one = np.ones(1)
+        >>> bounds = StepBounds(one > 0, 0.1 * one, 0.2 * one, 0.5 * one, 0.7 * one, one)
+        >>> bounds.maps_into(np.ones(1))
+        array([ True])
+    """
+
+    exists: NDArray[np.bool_]
+    latent_radius: Array
+    offset: Array
+    gain: Array
+    image: Array
+    margin: Array
+
+    def maps_into(self, radii: Array) -> NDArray[np.bool_]:
+        """Return which steps lead into targets of these radii, with the right answer."""
+        return self.exists & (self.image <= radii) & (self.margin > 0)
+
+
+@np.errstate(all="ignore")  # what overflows is infinite or NaN, and proves nothing
+def enclose_steps(
+    loop: EnclosedLoop, cover: Cover, sources: Sequence[int] | IntArray, tokens: Sequence[int] | IntArray
+) -> StepBounds:
+    """Bound the images of sets of a cover under tokens.
+
+    Args:
+        loop: the model.
+        cover: the sets.
+        sources: i of every step, ``[T]``.
+        tokens: x of every step, ``[T]``.
+
+    Example:
+        s' = s/2 + x/2, which the latent does not enter, and the interval [−1, 1].
+
+        >>> class Halving:
+        ...     def advance(self, latent, state, tokens):
+        ...         shift = Ball.exact(np.asarray(tokens)[:, None] / 2)
+        ...         return latent.scaled(Ball.exact(0.0)), state.scaled(Ball.exact(0.5)).shifted(shift)
+        ...     def logits(self, latent):
+        ...         return latent.mapped(Ball.exact(np.zeros((2, 1)))).shifted(Ball.exact([1.0, 0.0]))
+        >>> one, to_itself = np.ones((1, 1, 1)), np.zeros((1, 2), int)
+        >>> cover = Cover(np.zeros((1, 1)), one, one, np.ones(1), to_itself, to_itself, np.zeros((1, 2, 1)))
+        >>> bounds = enclose_steps(Halving(), cover, [0, 0], [0, 1])
+        >>> bounds.image.round(6).tolist(), bounds.gain.round(6).tolist(), bounds.margin.round(6).tolist()
+        ([0.5, 1.0], [0.5, 0.5], [1.0, 1.0])
+    """
+    i, x = np.asarray(sources, dtype=np.int64), np.asarray(tokens, dtype=np.int64)
+    j, latent, centre = cover.targets[i, x], cover.latents[i, x], cover.centres[i]
+    size, states = latent.shape[1], centre.shape[1]
+    axes, metric = Ball.exact(cover.axes[i]), Ball.exact(cover.metrics[j])
+    skew = spectral_norm(Ball.exact(np.eye(states)) - Ball.exact(cover.metrics[i]) @ axes)
+    reach = np.where(
+        skew < 1, round_up(cover.radii[i] / (Ball.exact(1.0) - Ball.exact(skew)).mignitude), np.inf
+    )
+    box = round_up(_row_norms(axes) * reach[:, None])
+
+    # the fixed point at the centre, and a first guess of how far those of the set lie from it
+    point = Dual.constant(Ball.exact(centre), size)
+    slope = loop.advance(Dual.variable(Ball.exact(latent), size), point, x)[0].tangent
+    inverse = Ball.exact(_approximate_inverse(np.eye(size) - slope.midpoint))
+    still = Dual.constant(Ball.exact(latent), 0), Dual.constant(Ball.exact(centre), 0)
+    residual = row_sum_norm(inverse @ (loop.advance(*still, x)[0].value - Ball.exact(latent))[..., None])
+    radius = 2 * residual + 1e-12
+    for attempt in range(ATTEMPTS):
+        found = _fixed_points(loop, x, latent, centre, box, radius, inverse, axes, reach, residual)
+        exists = (found.kappa < 1) & (found.error <= radius)
+        if exists.all() or attempt == ATTEMPTS - 1:
+            break  # what was found belongs to this radius
+        wider = np.where(found.kappa < 1, 1.5 * found.error, 2 * radius)
+        radius = np.where(exists, radius, wider)
+
+    jacobian = found.state_slope + found.latent_slope @ found.response
+    gain = spectral_norm(metric @ (jacobian @ axes))
+    near = Dual.constant(Ball.around(latent, found.central_error[:, None]), 0)
+    landing = loop.advance(near, still[1], x)[1].value - Ball.exact(cover.centres[j])
+    offset = _row_norms((metric @ landing[..., None])[..., 0])
+    image = round_up(offset + gain * reach)
+    margin = _margin(loop, near, cover.answers[i, x], found.response @ axes, reach)
+    return StepBounds(exists, radius, offset, gain, np.where(exists, image, np.inf), margin)
+
+
+@dataclass(frozen=True, eq=False)
+class _FixedPoints:
+    """κ and e of each step; ∂z*/∂s, ∂sG and ∂zG over the set; the error of the fixed point at its centre."""
+
+    kappa: Array
+    error: Array
+    central_error: Array
+    response: Ball
+    state_slope: Ball
+    latent_slope: Ball
+
+
+def _fixed_points(
+    loop: EnclosedLoop,
+    tokens: IntArray,
+    latent: Array,
+    centre: Array,
+    box: Array,
+    radius: Array,
+    inverse: Ball,
+    axes: Ball,
+    reach: Array,
+    residual: Array,
+) -> _FixedPoints:
+    size, states = latent.shape[1], centre.shape[1]
+    z = Dual.variable(Ball.around(latent, radius[:, None]), size + states)
+    seed = np.eye(states, size + states, k=size)
+    s = Dual(
+        Ball.around(centre, box), Ball.exact(np.broadcast_to(seed, (*centre.shape, size + states)).copy())
+    )
+    image, following = loop.advance(z, s, tokens)
+    slope, source = image.tangent[..., :size], image.tangent[..., size:]
+    identity = Ball.exact(np.eye(size))
+    kappa = row_sum_norm(identity - inverse @ (identity - slope))
+    room = (Ball.exact(1.0) - Ball.exact(kappa)).mignitude
+    solved = inverse @ source
+    moved = round_up(_row_norms(solved @ axes).max(axis=1) * reach)
+    error = np.where(kappa < 1, round_up((residual + moved) / room), np.inf)
+    # column by column: ‖(I − A)⁻¹ b − P b‖_∞ ≤ κ / (1 − κ) ‖P b‖_∞
+    spread = round_up((kappa / room)[:, None] * solved.magnitude.max(axis=1))
+    response = solved.widened(np.where(kappa[:, None] < 1, spread, np.inf)[:, None, :])
+    return _FixedPoints(
+        kappa,
+        error,
+        np.where(kappa < 1, round_up(residual / room), np.inf),
+        response,
+        following.tangent[..., size:],
+        following.tangent[..., :size],
+    )
+
+
+def _margin(loop: EnclosedLoop, latent: Dual, answers: IntArray, response: Ball, reach: Array) -> Array:
+    """The least difference between the logit of the answer and another one, over the set."""
+    logits = loop.logits(latent).value
+    size, classes = latent.value.shape[-1], logits.shape[-1]
+    weights = loop.logits(Dual.variable(latent.value, size)).tangent @ response  # [T, classes, n]
+    rows = np.arange(len(answers))
+    margins = []
+    for other in range(classes):
+        gap = logits[rows, answers] - logits[:, other]
+        slope = _row_norms((weights[rows, answers] - weights[:, other])[:, None])[:, 0]
+        least = gap.lower - round_up(slope * reach)
+        margins.append(np.where(answers == other, np.inf, least - 1e-12 * np.abs(least)))
+    return np.min(margins, axis=0)
+
+
+def _row_norms(matrices: Ball) -> Array:
+    """Upper bounds of the Euclidean norms of rows."""
+    squares = round_up(np.square(matrices.magnitude).sum(axis=-1), matrices.shape[-1])
+    return round_up(np.sqrt(squares))
+
+
+def _approximate_inverse(matrices: Array) -> Array:
+    """Inverses in floating point; zero, from which nothing follows, where there is none."""
+    inverses = np.zeros_like(matrices)
+    for position, matrix in enumerate(matrices):
+        if np.isfinite(matrix).all():
+            try:
+                inverses[position] = np.linalg.inv(matrix)
+            except np.linalg.LinAlgError:
+                continue
+    return inverses
+
+
+def with_radii(cover: Cover, radii: Array) -> Cover:
+    """Return the cover with other radii.
+
+    Example:
+        >>> one = np.ones((1, 1, 1))
+        >>> none = np.zeros((1, 1), int)
+        >>> cover = Cover(np.zeros((1, 1)), one, one, np.ones(1), none, none, np.zeros((1, 1, 1)))
+        >>> with_radii(cover, np.array([2.0])).radii
+        array([2.])
+    """
+    return replace(cover, radii=radii)

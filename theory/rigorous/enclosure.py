@@ -1,0 +1,332 @@
+"""Theorem 1 in rigorous arithmetic: what is computed here about (Φ, G) is proved, not measured.
+
+At T positions at once, each with a token, a box S of states (a point is a box of radius zero), a latent z̃ and
+a radius r. Let Z = {z : ‖z − z̃‖_∞ ≤ r}, let A enclose ∂zΦ over Z × S, P ≈ (I − A)⁻¹ be any float matrix, and
+
+    κ ≥ ‖I − P (I − A)‖_∞ ,      e = ‖P (Φ(z̃; S) − z̃)‖_∞ / (1 − κ) .
+
+**A1.** If κ < 1 and e ≤ r, then for every s ∈ S there is exactly one fixed point of Φ(·; s) in Z, and it lies
+within e of z̃: z ↦ z + P (Φ(z; s) − z) has a Lipschitz constant of at most κ on Z and maps the ball of radius
+e around z̃ into itself; P is invertible, since ‖I − P (I − A)‖ < 1 (Newton-Kantorovich; Rump 2010, Acta
+Numerica 19, section 13).
+
+**A2.** For every z ∈ Z, s ∈ S: I − ∂zΦ = P⁻¹ (I − E) with ‖E‖₂ ≤ √(‖E‖₁ ‖E‖_∞), hence its smallest singular
+value is at least (1 − ‖E‖₂) / ‖P‖₂.
+
+**A3.** Let 𝓜 be the interval of matrices that encloses (1 − τ) I + τ ∂zΦ over Z × S. If every product of
+k of them has ‖·‖_∞ ≤ q < 1, then |x| = max_{0≤i<k} q^{−i/k} sup ‖P_i x‖_∞, over all products P_i of i of
+them, is a norm with |M x| ≤ q^{1/k} |x| for every M ∈ 𝓜. As ‖x‖_∞ ≤ |x|, and as the mean of ∂zΦ along a
+segment in Z is enclosed as well, the damped iteration from any start with |z₀ − z*| ≤ r − e stays in Z and
+converges to z*, by the factor q^{1/k} a step (the norm of Rota & Strang 1960, on the joint spectral radius).
+
+**A4.** J_ij = ∂G_i/∂h_j + ∂zG_i x with x = (I − ∂zΦ)⁻¹ b = (I − E)⁻¹ P b, where b = ∂Φ/∂h_j and ‖E‖_∞ ≤ κ,
+so that x differs from P b + E P b by at most κ² / (1 − κ) ‖P b‖_∞ in each component.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from automata.errors import InputError
+from theory.rigorous.balls.ball import UNIT_ROUNDOFF, Array, Ball, round_up, row_sum_norm, spectral_norm
+from theory.rigorous.balls.dual import Dual
+from theory.rigorous.enclosed_transitions import EnclosedTransitions, EnclosedUpdate
+
+MAX_SQUARINGS = 10
+"""Contraction is looked for in the powers 1, 2, 4, … 2¹⁰ of the damped step."""
+GOOD_FACTOR = 0.5
+"""The norm of a power at which no higher power is tried."""
+
+Entries = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Rows i and columns j of one entry of ∂h'/∂h at each position, ``[T]`` each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Enclosures:
+    """What is proved at T positions; the module says what each number bounds. NaN or infinite: nothing.
+
+    Attributes:
+        radius: r.
+        newton_factor: κ.
+        error: e.
+        singular_value: the lower bound of A2.
+        power: k of A3; 0 where no power was found to contract.
+        power_norm: q of A3.
+        entries: per layer the enclosures of J_ij, ``[T]``.
+
+    Example:
+        >>> numbers = [np.array([value]) for value in (0.5, 0.1, 0.6, 1.0, 1, 0.5)]
+        >>> bounds = Enclosures(*numbers, entries=(Ball.exact([2.0]),))
+        >>> bounds.exists, bounds.contracts  # the error is larger than the radius
+        (array([False]), array([False]))
+    """
+
+    radius: Array
+    newton_factor: Array
+    error: Array
+    singular_value: Array
+    power: NDArray[np.int64]
+    power_norm: Array
+    entries: tuple[Ball, ...]
+
+    @property
+    def exists(self) -> NDArray[np.bool_]:
+        """Where A1 and A2 are proved."""
+        return (self.newton_factor < 1) & (self.error <= self.radius) & (self.singular_value > 0)
+
+    @property
+    def contracts(self) -> NDArray[np.bool_]:
+        """Where A3 is proved too."""
+        return self.exists & (self.power > 0) & (self.power_norm < 1)
+
+
+@np.errstate(all="ignore")  # what overflows is infinite or NaN, and proves nothing
+def enclose(
+    transitions: EnclosedTransitions,
+    state: Mapping[str, Ball],
+    latent: Array,
+    radius: Array,
+    entries: Sequence[Entries],
+) -> Enclosures:
+    """Prove A1 to A4 around a latent, for all states in a box.
+
+    Args:
+        transitions: (Φ, G) at T positions.
+        state: the box of states at each, every entry ``[T, …]``.
+        latent: z̃, ``[T, d]``.
+        radius: r, ``[T]``.
+        entries: per layer the entry of ∂h'/∂h that is enclosed at each position.
+
+    Example:
+        Φ(z; h) = z/2 + h/4 at h = 1 has the fixed point 1/2, and h' = h/2 + z gives J = 1/2 + 1/2.
+
+        >>> @dataclass
+        ... class Update:
+        ...     coefficients: Dual
+        ...
+        ...     def entries(self, rows):
+        ...         return Dual.constant(Ball.exact([[0.5]]), self.coefficients.columns), self.coefficients
+        >>> class Affine:
+        ...     latent_size, damping, blocks = 1, 1.0, ("h",)
+        ...
+        ...     def advance(self, latent, state, directions):
+        ...         h = Dual.constant(state["h"], latent.columns)
+        ...         if directions:
+        ...             h = Dual(h.value, Ball.exact([[[0.0, 1.0]]]) * directions["h"][..., None])
+        ...         return latent.scaled(Ball.exact(0.5)) + h.scaled(Ball.exact(0.25)), [Update(latent)]
+        >>> first = (np.array([0]), np.array([0]))
+        >>> bounds = enclose(
+        ...     Affine(), {"h": Ball.exact([[1.0]])}, np.array([[0.5]]), np.array([0.1]), [first]
+        ... )
+        >>> bounds.exists, bounds.error < 1e-15, bounds.contracts, bounds.entries[0].contains(1.0)
+        (array([ True]), array([ True]), array([ True]), True)
+    """
+    size, layers = transitions.latent_size, len(transitions.blocks)
+    columns = size + layers
+    directions = {
+        name: Ball.exact(_unit(state[name].shape, sources))
+        for name, (_, sources) in zip(transitions.blocks, entries, strict=True)
+    }
+    region = Ball.around(latent, np.broadcast_to(radius[:, None], latent.shape))
+    image, updates = transitions.advance(Dual.variable(region, columns), state, directions)
+    slope, source = image.tangent[..., :size], image.tangent[..., size:]
+
+    identity = Ball.exact(np.eye(size))
+    inverse = Ball.exact(_approximate_inverse(np.eye(size) - slope.midpoint))
+    defect = identity - inverse @ (identity - slope)
+    kappa = row_sum_norm(defect)
+    room = (Ball.exact(1.0) - Ball.exact(kappa)).mignitude
+    residual = _residual(transitions, state, latent)
+    step = row_sum_norm(inverse @ residual[..., None])
+    error = np.where(kappa < 1, round_up(step / room), np.inf)
+    defect_norm = round_up(np.sqrt(round_up(kappa * row_sum_norm(defect.transpose()))))
+    remaining = (Ball.exact(1.0) - Ball.exact(defect_norm)).mignitude
+    singular_value = np.where(
+        defect_norm < 1, remaining / spectral_norm(inverse) * (1 - 8 * UNIT_ROUNDOFF), 0.0
+    )
+    power, power_norm = _contraction(slope, transitions.damping)
+    solved = inverse @ source
+    beyond = round_up((kappa * kappa / room)[:, None] * solved.magnitude.max(axis=1))  # [T, layers]
+    first_order = solved + defect @ solved
+    response = first_order.widened(np.where(kappa[:, None] < 1, beyond, np.inf)[:, None, :])
+    found = tuple(
+        _entry(update, state[name], layer, size, places, response[..., layer])
+        for layer, (name, update, places) in enumerate(zip(transitions.blocks, updates, entries, strict=True))
+    )
+    return Enclosures(radius, kappa, error, singular_value, power, power_norm, found)
+
+
+@np.errstate(all="ignore")
+def approximate_slopes(
+    transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array
+) -> tuple[Array, Array]:
+    """Return Φ(z) − z and ∂zΦ in floating point, ``[T, d]`` and ``[T, d, d]``: where a proof starts.
+
+    Example:
+        >>> class Halving:
+        ...     latent_size, damping, blocks = 1, 1.0, ()
+        ...
+        ...     def advance(self, latent, state, directions):
+        ...         return latent.scaled(Ball.exact(0.5)), []
+        >>> approximate_slopes(Halving(), {}, np.array([[1.0]]))
+        (array([[-0.5]]), array([[[0.5]]]))
+    """
+    image, _ = transitions.advance(Dual.variable(Ball.exact(latent), latent.shape[1]), state, {})
+    return image.value.midpoint - latent, image.tangent.midpoint
+
+
+def refine(
+    transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array, max_steps: int = 10
+) -> Array:
+    """Take Newton steps towards the fixed points, each only where it lowers the residual; nothing is proved.
+
+    Args:
+        transitions: (Φ, G) at T positions.
+        state: the states.
+        latent: latents near fixed points, ``[T, d]``.
+        max_steps: the most steps; they end earlier when every residual is at rounding level.
+
+    Example:
+        >>> class Affine:
+        ...     latent_size, damping, blocks = 1, 1.0, ()
+        ...
+        ...     def advance(self, latent, state, directions):
+        ...         return latent.scaled(Ball.exact(0.5)).shifted(Ball.exact(1.0)), []
+        >>> refine(Affine(), {}, np.array([[1.0]]))
+        array([[2.]])
+    """
+    residual, slopes = approximate_slopes(transitions, state, latent)
+    for _ in range(max_steps):
+        change = _approximate_inverse(np.eye(latent.shape[1]) - slopes) @ residual[..., None]
+        candidate = latent + change[..., 0]
+        new_residual, new_slopes = approximate_slopes(transitions, state, candidate)
+        better = np.abs(new_residual).max(1) < np.abs(residual).max(1)
+        latent = np.where(better[:, None], candidate, latent)
+        residual = np.where(better[:, None], new_residual, residual)
+        slopes = np.where(better[:, None, None], new_slopes, slopes)
+        level = 64 * UNIT_ROUNDOFF * (1 + np.abs(latent).max(1))
+        if not (better & (np.abs(residual).max(1) > level)).any():
+            break
+    return latent
+
+
+@np.errstate(all="ignore")  # what overflows is infinite or NaN, and proves nothing
+def newton_step_bound(transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array) -> Array:
+    """Return ‖P (Φ(z̃; S) − z̃)‖_∞ at each position: about how far the fixed points of a box of states lie.
+
+    Args:
+        transitions: (Φ, G) at T positions.
+        state: the box of states at each.
+        latent: z̃, ``[T, d]``.
+
+    Example:
+        The fixed points of z/2 + h/4 for h within 0.2 of 1 are within 0.1 of 1/2.
+
+        >>> class Affine:
+        ...     latent_size, damping, blocks = 1, 1.0, ()
+        ...
+        ...     def advance(self, latent, state, directions):
+        ...         return latent.scaled(Ball.exact(0.5)).shifted(state["h"] * 0.25), []
+        >>> box = {"h": Ball.around([[1.0]], 0.2)}
+        >>> newton_step_bound(Affine(), box, np.array([[0.5]])).round(6)
+        array([0.1])
+    """
+    centre = {name: Ball.exact(entry.midpoint) for name, entry in state.items()}
+    _, slopes = approximate_slopes(transitions, centre, latent)
+    inverse = Ball.exact(_approximate_inverse(np.eye(latent.shape[1]) - slopes))
+    return row_sum_norm(inverse @ _residual(transitions, state, latent)[..., None])
+
+
+@np.errstate(all="ignore")  # what overflows is infinite or NaN, and proves nothing
+def independent_of_state(
+    transitions: EnclosedTransitions, state: Mapping[str, Ball]
+) -> tuple[NDArray[np.bool_], ...]:
+    """Prove, per layer, that h' = decay ⊙ h + drive with a decay and a drive that do not depend on h.
+
+    Then ∂h'/∂h is diag(decay) for every h in the box: every off-diagonal entry is exactly zero, and each
+    entry is the same at all of them. The derivative of every coefficient is enclosed for all directions of h
+    at once (each entry of the direction is the ball [−1, 1]); only an enclosure that is exactly zero counts.
+
+    Args:
+        transitions: (Φ, G) at T positions.
+        state: the box of states at each position.
+
+    Raises:
+        InputError: for a model with a latent: what its coefficients read depends on h through z*.
+
+    Returns:
+        Per layer whether it is proved, ``[T]``.
+    """
+    if transitions.latent_size:
+        raise InputError(
+            f"latent_size is {transitions.latent_size}; give an explicit model, for a latent depends on h"
+        )
+    layers = len(transitions.blocks)
+    positions = len(next(iter(state.values())).midpoint)
+    everywhere = {name: Ball.around(np.zeros(state[name].shape), 1.0) for name in transitions.blocks}
+    latent = Dual.constant(Ball.exact(np.zeros((positions, 0))), layers)
+    _, updates = transitions.advance(latent, state, everywhere)
+    proved: list[NDArray[np.bool_]] = []
+    for layer, update in enumerate(updates):
+        found = np.isfinite(update.coefficients.value.radius)
+        proved.append(np.all(found & update.coefficients.tangent[..., layer].is_zero, axis=1))
+    return tuple(proved)
+
+
+def _residual(transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array) -> Ball:
+    """Φ(z̃; S) − z̃."""
+    centre = Ball.exact(latent)
+    return transitions.advance(Dual.constant(centre, 0), state, {})[0].value - centre
+
+
+def _contraction(slope: Ball, damping: float) -> tuple[NDArray[np.int64], Array]:
+    """For each position the power k and the norm q of A3, by repeated squaring of the enclosure."""
+    size = slope.shape[-1]
+    keep = Ball.exact(1.0) - Ball.exact(damping)
+    product = keep * Ball.exact(np.eye(size)) + slope * Ball.exact(damping)
+    positions = len(slope.midpoint)
+    power: NDArray[np.int64] = np.zeros(positions, dtype=np.int64)
+    norm: Array = np.full(positions, np.inf)
+    for squaring in range(MAX_SQUARINGS + 1):
+        here = row_sum_norm(product)
+        better = ~(norm <= GOOD_FACTOR) & (here < 1)
+        power, norm = np.where(better, 2**squaring, power), np.where(better, here, norm)
+        if (norm <= GOOD_FACTOR).all():
+            break
+        product = product @ product
+    return power, norm
+
+
+def _entry(
+    update: EnclosedUpdate, state: Ball, layer: int, size: int, places: Entries, response: Ball
+) -> Ball:
+    """J_ij at each position: the direct part, and the part that goes through the fixed point."""
+    rows, sources = places
+    decay, drive = update.entries(rows)
+    flat = state.reshape(len(rows), -1)
+    h = flat[np.arange(len(rows)), rows][:, None]
+    slopes = (drive + decay.scaled(h)).tangent[:, 0]  # of G_i at fixed h_i, [T, d + layers]
+    through = (slopes[:, None, :size] @ response[..., None])[:, 0, 0]
+    own = decay.value[:, 0] * Ball.exact((rows == sources).astype(np.float64))
+    return through + slopes[:, size + layer] + own
+
+
+def _unit(shape: tuple[int, ...], sources: NDArray[np.int64]) -> Array:
+    """The derivative of h in the direction of one of its entries."""
+    flat = np.zeros((shape[0], int(np.prod(shape[1:]))))
+    flat[np.arange(len(sources)), sources] = 1.0
+    return flat.reshape(shape)
+
+
+def _approximate_inverse(matrices: Array) -> Array:
+    """Inverses in floating point; zero, from which nothing follows, where there is none."""
+    inverses = np.zeros_like(matrices)
+    for position, matrix in enumerate(matrices):
+        if np.isfinite(matrix).all():
+            try:
+                inverses[position] = np.linalg.inv(matrix)
+            except np.linalg.LinAlgError:
+                continue
+    return inverses

@@ -1,0 +1,224 @@
+"""What the check of Theorem 1 returns: per layer, per state, and over all visited states."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.status import Status
+from theory.theorem1.conditions import Condition, Verdict, combine, judge
+
+STATEMENT = (
+    "Let z* be a fixed point of Φ at the state s (C1), I − ∂zΦ invertible there (C2) and the damped "
+    "iteration locally convergent (C3). Then the iteration defines near s a differentiable transition "
+    "s ↦ G(z*(s), s) with J = ∂sG + ∂zG (I − ∂zΦ)^{-1} ∂sΦ. Where the first term is diagonal and the second "
+    "is not (C4), the transition is non-diagonal; where J takes two values, it is non-linear."
+)
+"""Theorem 1, in the form whose conditions and conclusions are measured."""
+
+
+@dataclass(frozen=True)
+class LayerConclusion:
+    """The conclusions for one layer's block J = ∂h'/∂h at one state.
+
+    Attributes:
+        names: the state entries of the block.
+        off_diagonal_mass: ‖J − diag J‖_F / ‖J‖_F.
+        off_diagonal_error: its measured error.
+        nonlinearity: ‖J(h) − J(h̃)‖_F / ‖J(h)‖_F for another visited h̃; NaN without one.
+        nonlinearity_error: its measured error.
+
+    Example:
+        >>> layer = LayerConclusion(("h",), 0.5, 1e-9, 0.0, 1e-9)
+        >>> layer.non_diagonal.value, layer.non_linear.value
+        ('holds', 'fails')
+    """
+
+    names: tuple[str, ...]
+    off_diagonal_mass: float
+    off_diagonal_error: float
+    nonlinearity: float
+    nonlinearity_error: float
+
+    @property
+    def non_diagonal(self) -> Verdict:
+        """Whether J is not diagonal."""
+        return judge(self.off_diagonal_mass, self.off_diagonal_error)
+
+    @property
+    def non_linear(self) -> Verdict:
+        """Whether J differs between the two states."""
+        return judge(self.nonlinearity, self.nonlinearity_error)
+
+
+@dataclass(frozen=True)
+class StateCheck:
+    """Everything measured at one visited state.
+
+    Attributes:
+        status: how the fixed-point solve ended.
+        conditions: C1 to C4, in this order.
+        layers: the conclusions for each layer; empty where no Jacobian could be measured.
+        label: names the token and the state in messages.
+        note: why the nonlinearity is missing, if it is.
+
+    Example:
+        >>> from theory.theorem1.conditions import vacuous
+        >>> conditions = tuple(vacuous(name, 0.0) for name in ("C1", "C2", "C3", "C4"))
+        >>> check = StateCheck(Status.CONVERGED, conditions, (LayerConclusion(("h",), 0.5, 1e-9, 0.0, 1e-9),))
+        >>> check.verdict.value, check.reason
+        ('fails', 'the transition is linear, to within the measured error')
+        >>> check.off_diagonal_mass
+        0.5
+    """
+
+    status: Status
+    conditions: tuple[Condition, ...]
+    layers: tuple[LayerConclusion, ...]
+    label: str = ""
+    note: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the transition is non-diagonal and non-linear in every layer, on the ground of C1 to C3."""
+        if any(condition.verdict is not Verdict.HOLDS for condition in self.conditions[:3]):
+            return Verdict.INCONCLUSIVE
+        return combine(
+            [verdict for layer in self.layers for verdict in (layer.non_diagonal, layer.non_linear)]
+        )
+
+    @property
+    def reason(self) -> str:
+        """The ground of the verdict, without numbers, so that states can be grouped by it."""
+        c1, c2, c3, c4 = self.conditions
+        if c1.verdict is not Verdict.HOLDS:
+            return f"no fixed point was reached (C1): {self.status.sentence}"
+        if c2.verdict is not Verdict.HOLDS:
+            return "I − ∂zΦ is not established to be invertible (C2)"
+        if c3.verdict is not Verdict.HOLDS:
+            return "local convergence is not established (C3): the iteration need not find this point again"
+        properties = {
+            "diagonal": combine([layer.non_diagonal for layer in self.layers]),
+            "linear": combine([layer.non_linear for layer in self.layers]),
+        }
+        if self.verdict is Verdict.FAILS:
+            failed = [name for name, verdict in properties.items() if verdict is Verdict.FAILS]
+            where = " in at least one layer" if len(self.layers) > 1 else ""
+            return f"the transition is {' and '.join(failed)}{where}, to within the measured error"
+        if self.verdict is Verdict.INCONCLUSIVE:
+            missing = [f"non-{name}" for name, verdict in properties.items() if verdict is not Verdict.HOLDS]
+            why = self.note or "the measured quantity is within one decade of its error"
+            return f"it is not decided whether the transition is {' and '.join(missing)}: {why}"
+        if c4.verdict is not Verdict.HOLDS:
+            return (
+                "the transition is non-diagonal and non-linear, but not by a fixed point (C4 does not hold): "
+                "Theorem 1 does not speak of it"
+            )
+        return "the transition is non-diagonal and non-linear"
+
+    @property
+    def residual(self) -> float:
+        """‖Φ(z*) − z*‖₂."""
+        return self.conditions[0].value
+
+    @property
+    def smallest_singular_value(self) -> float:
+        """The smallest singular value of I − ∂zΦ; NaN if not measured, infinite without a latent."""
+        return self.conditions[1].value
+
+    @property
+    def spectral_radius(self) -> float:
+        """The spectral radius of (1 − τ) I + τ ∂zΦ; NaN if not measured, zero without a latent."""
+        return self.conditions[2].value
+
+    @property
+    def off_diagonal_mass(self) -> float:
+        """The smallest off-diagonal mass among the layers; NaN if not measured."""
+        return min((layer.off_diagonal_mass for layer in self.layers), default=math.nan)
+
+    @property
+    def nonlinearity(self) -> float:
+        """The smallest nonlinearity among the layers; NaN if not measured."""
+        return min((layer.nonlinearity for layer in self.layers), default=math.nan)
+
+
+QUANTITIES = ("residual", "smallest_singular_value", "spectral_radius", "off_diagonal_mass", "nonlinearity")
+"""The quantities that a report holds for every state."""
+
+
+@dataclass(frozen=True)
+class Theorem1Report:
+    """The outcome of :func:`theory.check_theorem1` over all visited states.
+
+    Attributes:
+        checks: one for each state.
+
+    Example:
+        >>> from theory.theorem1.conditions import vacuous
+        >>> conditions = tuple(vacuous(name, 0.0) for name in ("C1", "C2", "C3", "C4"))
+        >>> layers = (LayerConclusion(("h",), 0.5, 1e-9, 0.25, 1e-9),)
+        >>> report = Theorem1Report((StateCheck(Status.CONVERGED, conditions, layers),))
+        >>> merged = Theorem1Report.merge([report, report])
+        >>> merged.verdict.value, len(merged.checks), merged.values("nonlinearity")
+        ('holds', 2, array([0.25, 0.25]))
+        >>> merged.summary()["off_diagonal_mass"]
+        {'min': 0.5, 'median': 0.5, 'max': 0.5}
+    """
+
+    checks: tuple[StateCheck, ...]
+
+    @classmethod
+    def merge(cls, reports: Iterable["Theorem1Report"]) -> "Theorem1Report":
+        """Return one report of all states of several, such as one report a token."""
+        return cls(tuple(check for report in reports for check in report.checks))
+
+    @property
+    def statement(self) -> str:
+        """The theorem in words."""
+        return STATEMENT
+
+    @property
+    def verdict(self) -> Verdict:
+        """Holds if it holds at every state, fails if it fails at one, else inconclusive."""
+        return combine([check.verdict for check in self.checks])
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many states have which verdict."""
+        found = Counter(check.verdict.value for check in self.checks)
+        return {verdict.value: found[verdict.value] for verdict in Verdict}
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """The reasons of the verdicts with the number of states, the most frequent first."""
+        return dict(Counter(f"{check.verdict}: {check.reason}" for check in self.checks).most_common())
+
+    def values(self, quantity: str) -> NDArray[np.float64]:
+        """Return one of :data:`QUANTITIES` for every state, NaN where it was not measured."""
+        return np.array([getattr(check, quantity) for check in self.checks], dtype=np.float64)
+
+    def summary(self) -> dict[str, Any]:
+        """Return verdict, counts, reasons, and the minimum, median and maximum of every quantity, for JSON.
+
+        Only finite values count; a quantity without any has ``None`` three times.
+        """
+        result: dict[str, Any] = {
+            "verdict": self.verdict.value,
+            "states": len(self.checks),
+            "counts": self.counts,
+            "reasons": self.reasons,
+            "conditions": {
+                name: combine([check.conditions[index].verdict for check in self.checks]).value
+                for index, name in enumerate(("C1", "C2", "C3", "C4"))
+            },
+        }
+        for quantity in QUANTITIES:
+            values = self.values(quantity)
+            values = values[np.isfinite(values)]
+            spread = np.quantile(values, [0, 0.5, 1]).tolist() if values.size else [None] * 3
+            result[quantity] = dict(zip(("min", "median", "max"), spread, strict=True))
+        return result
