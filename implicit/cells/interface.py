@@ -1,0 +1,141 @@
+"""The interface of every cell: one recurrent layer, over whole sequences and over single tokens.
+
+| code            | meaning                                                                                  |
+|-----------------|------------------------------------------------------------------------------------------|
+| ``inputs``      | what the layer reads, ``[batch, length, d_model]``, or ``[batch, d_model]`` of one token |
+| ``injection``   | what an implicit model adds to the input projection, ``[…, injection_size]``             |
+| ``state``       | named tensors with a leading batch axis, carried from token to token                     |
+| ``mask``        | which tokens are real, ``[batch, length]``, bool; padding stands behind them             |
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor, nn
+
+from theory.transition import State
+
+
+class CellSizes(BaseModel):
+    """The sizes and options of a cell, beside the width of the model; every cell class has its own.
+
+    The fields are the keyword arguments of the cell's constructor; each has a default and a description.
+
+    Example:
+        >>> class Sizes(CellSizes):
+        ...     d_state: int = 16
+        >>> Sizes(d_state=8)
+        Sizes(d_state=8)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Cell(nn.Module, ABC):
+    """One recurrent layer, a map of (inputs, state) to (outputs, state).
+
+    `forward` over a sequence equals the scan of `step` over its tokens, from any state. A stack of cells run
+    once is an explicit model; iterated to a fixed point, with injections, it is the implicit twin.
+
+    Class attributes:
+        sizes_class: the `CellSizes` whose fields are the keyword arguments of the constructor.
+        recurrent_parts: the parts of the state that make up h, the state of Theorem 1; the others, such as
+            the window of a short convolution, are held fixed where the theorem is checked.
+        state_grows: whether the state grows with every token, as that of attention does.
+
+    Attributes:
+        injection_size: features of the injection.
+
+    Example:
+        >>> from implicit.cells import Mamba2Cell
+        >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
+        >>> outputs, state = cell(torch.ones(2, 5, 8), cell.init_state(2))
+        >>> outputs.shape, sorted(state), cell.recurrent_parts
+        (torch.Size([2, 5, 8]), ['conv', 'ssm'], ('ssm',))
+    """
+
+    sizes_class: ClassVar[type[CellSizes]]
+    recurrent_parts: ClassVar[tuple[str, ...]]
+    state_grows: ClassVar[bool] = False
+    injection_size: int
+
+    @abstractmethod
+    def init_state(self, batch_size: int) -> State:
+        """Return the state before the first token: named tensors with a leading batch axis."""
+
+    @abstractmethod
+    def forward(
+        self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        """Run the cell over whole sequences.
+
+        Args:
+            inputs: ``[batch, length, d_model]``.
+            state: before the first token.
+            injection: ``[batch, length, injection_size]``, added to the input projection; nothing if None.
+            mask: which tokens are real, ``[batch, length]``, bool, False only behind the last real token of
+                a sequence; all of them if None. Padding leaves the state as it is; its outputs are finite
+                and of no meaning.
+
+        Returns:
+            Outputs, ``[batch, length, d_model]``, and the state after the last real token.
+        """
+
+    @abstractmethod
+    def step(self, inputs: Tensor, state: State, injection: Tensor | None = None) -> tuple[Tensor, State]:
+        """Run the cell on one token.
+
+        Args:
+            inputs: ``[batch, d_model]``.
+            state: before the token.
+            injection: ``[batch, injection_size]``; nothing if None.
+
+        Returns:
+            Outputs, ``[batch, d_model]``, and the state after the token.
+        """
+
+    def states(
+        self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
+    ) -> State:
+        """Return the state before every token and after the last, each part ``[batch, length + 1, …]``.
+
+        Written here as the scan of `step`; a cell with a faster form overrides it. Takes what `forward` takes.
+        """
+        visited = [state]
+        for t in range(inputs.shape[1]):
+            after = self.step(inputs[:, t], state, None if injection is None else injection[:, t])[1]
+            state = after if mask is None else keep_where(mask[:, t], after, state)
+            visited.append(state)
+        return {name: torch.stack([entry[name] for entry in visited], dim=1) for name in state}
+
+    def output_with_derivative(
+        self, inputs: Tensor, state: State, injection: Tensor | None = None
+    ) -> tuple[Tensor, Tensor] | None:
+        """Return the output of `step` and its derivative in the inputs, written out, where the cell has that.
+
+        Returns:
+            ``[batch, d_model]`` and ``[batch, d_model, d_model]``, rows for outputs, the state held fixed;
+            None where the derivative is left to automatic differentiation.
+        """
+        del inputs, state, injection
+        return None
+
+
+def keep_where(real: Tensor, after: State, before: State) -> State:
+    """Return the state after a token where the token is real, and the one before it elsewhere.
+
+    Args:
+        real: ``[batch]``, bool.
+        after: each part ``[batch, …]``.
+        before: likewise.
+
+    Example:
+        >>> keep_where(torch.tensor([True, False]), {"h": torch.ones(2)}, {"h": torch.zeros(2)})
+        {'h': tensor([1., 0.])}
+    """
+    return {
+        name: torch.where(real.view(-1, *[1] * (part.ndim - 1)), part, before[name])
+        for name, part in after.items()
+    }
