@@ -5,7 +5,7 @@ import torch
 
 from automata.errors import InputError
 from automata.tasks.registry import make_task
-from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.implicit_model import ImplicitModel
 from implicit.models.registry import (
     MODEL_DESCRIPTIONS,
     MODELS,
@@ -15,6 +15,7 @@ from implicit.models.registry import (
     size_fields,
     size_names,
 )
+from tests.solving import solved
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -24,7 +25,7 @@ def test_model_reads_the_tokens_and_predicts_the_states_of_its_task(name: str) -
     assert model.name == name
     tokens = torch.tensor([[0, 1, 2, 3, 4]])
     # Initial weights need not have a fixed point; calling the model would warn of that.
-    logits = model.solve(tokens).logits if isinstance(model, ImplicitMamba2) else model(tokens)
+    logits = solved(model, tokens).logits if isinstance(model, ImplicitModel) else model(tokens)
     assert logits.shape == (1, 5, 120)
     with pytest.raises(InputError, match="token 5 is outside the vocabulary"):
         model(torch.tensor([[5]]))

@@ -8,11 +8,12 @@ from torch import Tensor
 from automata.tasks.registry import make_task
 from implicit.fixed_point import Solution, Status, Stopping
 from implicit.gradients import Unrolled
-from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelConfig, SequenceModel
 from implicit.models.registry import build_model
 from implicit.training.evaluation import Convergence, evaluate
 from implicit.training.streams import Stream, draw_batch
+from tests.solving import solved
 from theory.transition import State
 from theory.transition_batch import TransitionBatch
 
@@ -59,7 +60,7 @@ def test_evaluation_of_an_implicit_model_is_that_of_its_own_solve() -> None:
     task = make_task("parity")
     torch.manual_seed(0)
     model = build_model("implicit-mamba2", {"d_model": 8, "head_size": 8}, task)
-    assert isinstance(model, ImplicitMamba2)
+    assert isinstance(model, ImplicitModel)
     stopping = Stopping(rtol=1e-3, max_iterations=30)
     evaluation = evaluate(
         model, task, length=6, sequences=3, batch_size=2, seed=4, stream=Stream.VALIDATION, stopping=stopping
@@ -67,7 +68,7 @@ def test_evaluation_of_an_implicit_model_is_that_of_its_own_solve() -> None:
     solutions, correct = [], []
     for index, size in enumerate((2, 1)):
         tokens, labels = draw_batch(task, size, 6, 4, Stream.VALIDATION, 6, index)
-        solutions.append(model.solve(tokens, stopping=stopping))
+        solutions.append(solved(model, tokens, stopping=stopping))
         correct.append((solutions[-1].logits.argmax(-1) == labels).numpy())
     assert np.array_equal(evaluation.correct, np.concatenate(correct))
     iterations = torch.cat([solution.iterations for solution in solutions]).double()

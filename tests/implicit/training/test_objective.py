@@ -8,11 +8,12 @@ from automata.tasks.registry import make_task
 from implicit.config.curriculum import Curriculum
 from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom, Unrolled
-from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.implicit_model import ImplicitModel
 from implicit.models.registry import MODELS, build_model
 from implicit.runs.loading import load_run
 from implicit.training.objective import objective
 from implicit.training.streams import Stream, draw_batch
+from tests.solving import solved
 
 CURRICULUM = Curriculum(bounded_steps=1, bounded_iterations=3, free_max_iterations=7, free_rtol=1e-2)
 
@@ -25,8 +26,8 @@ def test_loss_is_the_cross_entropy_of_every_label(name: str) -> None:
     tokens, labels = draw_batch(task, 4, 6, 0, Stream.TRAIN, 1)
     phase = CURRICULUM.phase(2, length=6)
     result = objective(model, tokens, labels, phase)
-    if isinstance(model, ImplicitMamba2):
-        logits = model.solve(tokens, gradient=Phantom(4, 0.8), stopping=Stopping(1e-2, 0.0, 7)).logits
+    if isinstance(model, ImplicitModel):
+        logits = solved(model, tokens, gradient=Phantom(4, 0.8), stopping=Stopping(1e-2, 0.0, 7)).logits
     else:
         logits = model(tokens)
     numbers = logits.detach().numpy()
@@ -40,7 +41,7 @@ def test_phases_solve_and_differentiate_as_they_say() -> None:
     task = make_task("parity")
     torch.manual_seed(0)
     model = build_model("implicit-mamba2", {"d_model": 8, "head_size": 8}, task)
-    assert isinstance(model, ImplicitMamba2)
+    assert isinstance(model, ImplicitModel)
     tokens, labels = draw_batch(task, 4, 6, 0, Stream.TRAIN, 1)
     gradients = []
     for step, rule in ((1, Unrolled(3)), (2, Phantom(4, 0.8))):
@@ -49,7 +50,7 @@ def test_phases_solve_and_differentiate_as_they_say() -> None:
         assert result.solution is not None
         assert int(result.solution.iterations.max()) <= (3 if step == 1 else 7)
         (gradient,) = torch.autograd.grad(result.loss, model.embedding.weight)
-        logits = model.solve(tokens, gradient=rule, stopping=phase.stopping).logits
+        logits = solved(model, tokens, gradient=rule, stopping=phase.stopping).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
         (expected,) = torch.autograd.grad(loss, model.embedding.weight)
         assert torch.equal(gradient, expected)
@@ -59,7 +60,7 @@ def test_phases_solve_and_differentiate_as_they_say() -> None:
 
 def test_windows_of_the_phase_reach_the_solve_and_its_gradient() -> None:
     run = load_run("parity")
-    assert isinstance(run.model, ImplicitMamba2)
+    assert isinstance(run.model, ImplicitModel)
     tokens, labels = draw_batch(run.task, 2, 48, 0, Stream.TRAIN, 1)
     curriculum = Curriculum(bounded_steps=0, free_mode="windowed")
     result = objective(run.model, tokens, labels, curriculum.phase(1, length=48))

@@ -7,17 +7,17 @@ from torch.func import jacrev
 from automata.tasks.registry import make_task
 from implicit.config.curriculum import Curriculum
 from implicit.fixed_point import FixedPointProblem
-from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.implicit_model import ImplicitModel
 from implicit.models.registry import build_model
 from implicit.training.objective import objective
 from implicit.training.penalties.contraction import contraction_penalty
 from implicit.training.streams import Stream, draw_batch, noise_generator
 
 
-def small_model() -> ImplicitMamba2:
+def small_model() -> ImplicitModel:
     torch.manual_seed(0)
     model = build_model("implicit-mamba2", {"d_model": 8, "head_size": 8, "d_state": 4}, make_task("parity"))
-    assert isinstance(model, ImplicitMamba2)
+    assert isinstance(model, ImplicitModel)
     return model.double()
 
 
