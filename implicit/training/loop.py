@@ -65,7 +65,8 @@ def take_steps(
         ...     [entry["step"] for entry in folder.read_metrics()]
         [2, 3]
     """
-    optimizer = AdamW(model.parameters(), betas=config.betas, weight_decay=config.weight_decay)
+    settings = config.optimizer
+    optimizer = AdamW(model.parameters(), betas=settings.betas, weight_decay=settings.weight_decay)
     done, carried = Progress(), None
     if folder.checkpoint_file.is_file():
         done, carried = load_checkpoint(folder.checkpoint_file, model, optimizer)
@@ -79,18 +80,18 @@ def take_steps(
         tqdm(total=config.steps, initial=done.step, disable=hidden, leave=False, unit="step") as bar,
     ):
         for step in range(done.step + 1, config.steps + 1):
-            phase = config.phase(step, config.length)
+            phase = config.curriculum.phase(step, config.length)
             result, carried = _step(config, task, model, optimizer, phase, step, carried)
             bar.update()
             done = replace(done, step=step, seconds=time.monotonic() - began)
-            if step % config.evaluate_every == 0 or step == config.steps:
+            if step % config.evaluation.every == 0 or step == config.steps:
                 evaluations = _validate(config, task, model, phase, step)
                 metrics.append(_entry(config, model, phase, result, evaluations, done))
                 folder.write_metrics(metrics)
                 board.write(metrics[-1])
                 bar.set_postfix(loss=metrics[-1]["loss"], accuracy=metrics[-1]["accuracy"])
                 done = replace(done, target_met=_target_met(config, model, phase, evaluations, done))
-            if done.target_met == config.patience:
+            if done.target_met == config.evaluation.patience:
                 break
             if step % config.checkpoint_every == 0 and step < config.steps:
                 save_checkpoint(folder.checkpoint_file, model, optimizer, done, carried)
@@ -119,7 +120,7 @@ def _step(
     result = objective(model, tokens, labels, phase, noise, state)
     optimizer.zero_grad()
     result.total.backward()
-    norm = nn.utils.clip_grad_norm_(model.parameters(), config.gradient_clip or math.inf)
+    norm = nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.gradient_clip or math.inf)
     if not bool(norm.isfinite()):
         raise InputError(
             f"loss is {result.loss.item():.3g} at step {step} and its gradient is not finite; "
@@ -137,7 +138,7 @@ def _validate(
     config: TrainConfig, task: WordProblem, model: SequenceModel, phase: Phase, step: int
 ) -> dict[int, Evaluation]:
     """Evaluate on fresh sequences of the validation stream, one set for each step and length."""
-    rtol, limit = config.evaluation_rtol, config.evaluation_max_iterations
+    rtol, limit = config.evaluation.rtol, config.evaluation.max_iterations
     as_trained = rtol is None and limit is None
     stopping = Stopping(
         rtol=phase.stopping.rtol if rtol is None else rtol,
@@ -148,7 +149,7 @@ def _validate(
             model,
             task,
             length,
-            sequences=config.evaluation_sequences,
+            sequences=config.evaluation.sequences,
             batch_size=config.batch_size,
             seed=config.seed,
             stream=Stream.VALIDATION,
@@ -170,10 +171,10 @@ def _target_met(
 ) -> int:
     """How many evaluations in a row met the target; none does in the bounded phase or at a start length."""
     early = phase.length < config.length or (isinstance(model, ImplicitMamba2) and phase.name == "bounded")
-    if config.target_accuracy is None or early:
+    if config.evaluation.target_accuracy is None or early:
         return 0
     worst = min(evaluation.accuracy for evaluation in evaluations.values())
-    return done.target_met + 1 if worst >= config.target_accuracy else 0
+    return done.target_met + 1 if worst >= config.evaluation.target_accuracy else 0
 
 
 def _entry(
