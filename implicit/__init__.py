@@ -1,7 +1,7 @@
 """Implicit state-space models: the models, their training, and the run folders that keep them.
 
-The names below are imported when they are first used, so that ``import implicit`` stays light. The function
-that trains is ``implicit.train.train``: its name here is that of its module.
+The names below are imported when they are first used, so that ``import implicit`` stays light. ``train`` is
+both the function that trains and the module of the command ``python -m implicit.train``, which can be called.
 """
 
 from importlib import import_module
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from implicit.models.registry import build_model
     from implicit.runs.loading import Run, load_run
     from implicit.training.evaluation import Evaluation, evaluate
+    from implicit.training.train import train
 
 __all__ = [
     "LSTM",
@@ -32,6 +33,7 @@ __all__ = [
     "evaluate",
     "load_run",
     "recipe",
+    "train",
 ]
 
 _HOMES = {
@@ -49,6 +51,7 @@ _HOMES = {
     "load_run": "implicit.runs.loading",
     "SequenceModel": "implicit.models.interface",
     "TrainConfig": "implicit.config.run",
+    "train": "implicit.training.train",
 }
 
 

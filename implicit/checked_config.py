@@ -62,7 +62,9 @@ def validated(
     called = next((count for count in range(len(place), 0, -1) if place[:count] in (names or {})), 0)
     location = ".".join([*([names[place[:called]]] if names and called else []), *place[called:]])
     if fault["type"] == "extra_forbidden":
-        raise unknown_name(field, location, (known if len(place) == 1 else None) or _beside(config_class, place))
+        raise unknown_name(
+            field, location, (known if len(place) == 1 else None) or _beside(config_class, place)
+        )
     if fault["type"] == "missing":
         raise InputError(f"{location} is missing; give a value for it")
     cause = fault.get("ctx", {}).get("error")

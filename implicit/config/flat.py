@@ -65,7 +65,9 @@ def flat_fields(config_class: type[BaseModel], group: str | None = None) -> dict
     inner = groups(config_class)
     fields = config_class.model_fields if group is None else inner[group].model_fields
     return {
-        _flat_name(name, field): field for name, field in fields.items() if group is not None or name not in inner
+        _flat_name(name, field): field
+        for name, field in fields.items()
+        if group is not None or name not in inner
     }
 
 

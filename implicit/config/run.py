@@ -160,7 +160,8 @@ class TrainConfig(BaseModel):
 
         Example:
             >>> config = TrainConfig.of(
-            ...     task="S3", model="lstm", steps=300, start_length=4, length_growth=4, length_growth_every=125
+            ...     task="S3", model="lstm", steps=300,
+            ...     start_length=4, length_growth=4, length_growth_every=125,
             ... )
             >>> config.shortfall()
             'the curriculum ends at length 12 of 32; raise steps to at least 876, or start_length or ...'
@@ -201,8 +202,9 @@ class TrainConfig(BaseModel):
             InputError: for a newer format, or the first fault.
 
         Example:
-            >>> TrainConfig.from_json({"task": "parity", "model": "lstm", "bounded_steps": 7}).curriculum.phase(8, 4).name
-            'free'
+            >>> first_format = {"task": "parity", "model": "lstm", "bounded_steps": 7}
+            >>> TrainConfig.from_json(first_format).curriculum.bounded_steps
+            7
             >>> TrainConfig.from_json({"format_version": 3, "task": "parity"})
             Traceback (most recent call last):
             automata.errors.InputError: the configuration was written by a newer version of implicit-ssm ...

@@ -19,7 +19,7 @@ from implicit.models.implicit_mamba2 import ImplicitMamba2
 from implicit.models.interface import SequenceModel
 from implicit.runs.folder import Metrics, RunFolder
 from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from implicit.training.evaluation import Convergence, Evaluation, evaluate
+from implicit.training.evaluation import REPORTED_TOKENS, Convergence, Evaluation, evaluate
 from implicit.training.objective import Objective, objective
 from implicit.training.state_passing import Carried
 from implicit.training.streams import Stream, draw_batch, noise_generator
@@ -70,6 +70,9 @@ def take_steps(
     done, carried = Progress(), None
     if folder.checkpoint_file.is_file():
         done, carried = load_checkpoint(folder.checkpoint_file, model, optimizer)
+    baselines = {
+        length: task.majority_baseline(length, last=REPORTED_TOKENS) for length in config.validation_lengths()
+    }
     # What was measured after the checkpoint is measured again.
     metrics = [entry for entry in folder.read_metrics() if entry["step"] <= done.step]
     folder.write_metrics(metrics)
@@ -86,7 +89,7 @@ def take_steps(
             done = replace(done, step=step, seconds=time.monotonic() - began)
             if step % config.evaluation.every == 0 or step == config.steps:
                 evaluations = _validate(config, task, model, phase, step)
-                metrics.append(_entry(config, model, phase, result, evaluations, done))
+                metrics.append(_entry(config, model, phase, result, evaluations, baselines, done))
                 folder.write_metrics(metrics)
                 board.write(metrics[-1])
                 bar.set_postfix(loss=metrics[-1]["loss"], accuracy=metrics[-1]["accuracy"])
@@ -183,12 +186,14 @@ def _entry(
     phase: Phase,
     result: Objective,
     evaluations: dict[int, Evaluation],
+    baselines: dict[int, float],
     done: Progress,
 ) -> Metrics:
     """One line of the metrics; phase and convergence are those of an implicit model only."""
     entry: Metrics = {
         "step": done.step,
         "length": phase.length,
+        "training_length": config.length,
         "learning_rate": config.learning_rate_at(done.step),
         "loss": result.loss.item(),
         "accuracy": result.accuracy,
@@ -204,7 +209,11 @@ def _entry(
     if result.solution is not None:
         entry.update(_finite(Convergence.of([result.solution])))
     for length, evaluation in evaluations.items():
-        measured = {"accuracy": evaluation.accuracy, "token_accuracy": evaluation.token_accuracy}
+        measured = {
+            "accuracy": evaluation.accuracy,
+            "majority_baseline": baselines[length],
+            "token_accuracy": evaluation.token_accuracy,
+        }
         if evaluation.convergence is not None:
             measured.update(_finite(evaluation.convergence))
         entry["validation"][str(length)] = measured

@@ -28,7 +28,8 @@ def describe_optimizer(model: nn.Module, optimizer: Optimizer) -> tuple[dict[str
         optimizer: of any class, before or after its first step.
 
     Raises:
-        InputError: if it optimises a parameter that is not the model's, or its state holds what JSON does not.
+        InputError: if it optimises a parameter that is not the model's, or its state holds an object that
+            is no tensor, number or text.
 
     Example:
         >>> import torch
@@ -79,7 +80,8 @@ def restore_optimizer(
         >>> restore_optimizer(second, optimizers[1], *describe_optimizer(first, optimizers[0]))
         >>> optimizers[1].state[second.bias]
         {'momentum_buffer': tensor([1.])}
-        >>> restore_optimizer(second, optimizers[1], *describe_optimizer(first, torch.optim.SGD([first.bias])))
+        >>> of_bias = describe_optimizer(first, torch.optim.SGD([first.bias]))
+        >>> restore_optimizer(second, optimizers[1], *of_bias)
         Traceback (most recent call last):
         automata.errors.InputError: the optimiser's groups hold the parameters bias, not weight, bias
     """
@@ -87,7 +89,9 @@ def restore_optimizer(
         raise InputError(f"the optimiser was {description['class']}, not {type(optimizer).__qualname__}")
     names = _parameter_names(model, optimizer)
     numbers = {name: number for number, name in enumerate(names)}
-    present = [[names[number] for number in group["params"]] for group in optimizer.state_dict()["param_groups"]]
+    present = [
+        [names[number] for number in group["params"]] for group in optimizer.state_dict()["param_groups"]
+    ]
     stored = [group["params"] for group in description["param_groups"]]
     if present != stored:
         held, wanted = ("; ".join(", ".join(group) for group in groups) for groups in (stored, present))
