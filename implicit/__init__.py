@@ -1,7 +1,7 @@
 """Implicit state-space models: the models, their training, and the run folders that keep them.
 
-The names below are imported when they are first used, so that ``import implicit`` stays light. The function
-that trains is ``implicit.train.train``: its name here is that of its module.
+The names below are imported when they are first used, so that ``import implicit`` stays light. ``train`` is
+both the function that trains and the module of the command ``python -m implicit.train``, which can be called.
 """
 
 from importlib import import_module
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from implicit.modes import Solve
     from implicit.runs.loading import Run, load_run
     from implicit.training.evaluation import Evaluation, evaluate
+    from implicit.training.train import train
 
 _HOMES = {
     "LSTM": "implicit.models.lstm",
@@ -34,6 +35,7 @@ _HOMES = {
     "evaluate": "implicit.training.evaluation",
     "load_run": "implicit.runs.loading",
     "recipe": "implicit.config.recipes",
+    "train": "implicit.training.train",
 }
 
 __all__ = [
@@ -52,6 +54,7 @@ __all__ = [
     "evaluate",
     "load_run",
     "recipe",
+    "train",
 ]
 
 

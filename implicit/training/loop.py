@@ -19,7 +19,7 @@ from implicit.models.interface import SequenceModel
 from implicit.modes import Solve
 from implicit.runs.folder import Metrics, RunFolder
 from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from implicit.training.evaluation import Convergence, Evaluation, evaluate
+from implicit.training.evaluation import REPORTED_TOKENS, Convergence, Evaluation, evaluate
 from implicit.training.objective import Objective, objective
 from implicit.training.state_passing import Carried
 from implicit.training.streams import Stream, draw_batch, noise_generator
@@ -65,10 +65,14 @@ def take_steps(
         ...     [entry["step"] for entry in folder.read_metrics()]
         [2, 3]
     """
-    optimizer = AdamW(model.parameters(), betas=config.betas, weight_decay=config.weight_decay)
+    settings = config.optimizer
+    optimizer = AdamW(model.parameters(), betas=settings.betas, weight_decay=settings.weight_decay)
     done, carried = Progress(), None
     if folder.checkpoint_file.is_file():
         done, carried = load_checkpoint(folder.checkpoint_file, model, optimizer)
+    baselines = {
+        length: task.majority_baseline(length, last=REPORTED_TOKENS) for length in config.validation_lengths()
+    }
     # What was measured after the checkpoint is measured again.
     metrics = [entry for entry in folder.read_metrics() if entry["step"] <= done.step]
     folder.write_metrics(metrics)
@@ -79,18 +83,18 @@ def take_steps(
         tqdm(total=config.steps, initial=done.step, disable=hidden, leave=False, unit="step") as bar,
     ):
         for step in range(done.step + 1, config.steps + 1):
-            phase = config.phase(step, config.length)
+            phase = config.curriculum.phase(step, config.length)
             result, carried = _step(config, task, model, optimizer, phase, step, carried)
             bar.update()
             done = replace(done, step=step, seconds=time.monotonic() - began)
-            if step % config.evaluate_every == 0 or step == config.steps:
+            if step % config.evaluation.every == 0 or step == config.steps:
                 evaluations = _validate(config, task, model, phase, step)
-                metrics.append(_entry(config, model, phase, result, evaluations, done))
+                metrics.append(_entry(config, model, phase, result, evaluations, baselines, done))
                 folder.write_metrics(metrics)
                 board.write(metrics[-1])
                 bar.set_postfix(loss=metrics[-1]["loss"], accuracy=metrics[-1]["accuracy"])
                 done = replace(done, target_met=_target_met(config, model, phase, evaluations, done))
-            if done.target_met == config.patience:
+            if done.target_met == config.evaluation.patience:
                 break
             if step % config.checkpoint_every == 0 and step < config.steps:
                 save_checkpoint(folder.checkpoint_file, model, optimizer, done, carried)
@@ -119,7 +123,7 @@ def _step(
     result = objective(model, batch, phase, noise, state)
     optimizer.zero_grad()
     result.total.backward()
-    norm = nn.utils.clip_grad_norm_(model.parameters(), config.gradient_clip or math.inf)
+    norm = nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.gradient_clip or math.inf)
     if not bool(norm.isfinite()):
         raise InputError(
             f"loss is {result.loss.item():.3g} at step {step} and its gradient is not finite; "
@@ -137,7 +141,7 @@ def _validate(
     config: TrainConfig, task: Task, model: SequenceModel, phase: Phase, step: int
 ) -> dict[int, Evaluation]:
     """Evaluate on fresh sequences of the validation stream, one set for each step and length."""
-    rtol, limit = config.evaluation_rtol, config.evaluation_max_iterations
+    rtol, limit = config.evaluation.rtol, config.evaluation.max_iterations
     as_trained = rtol is None and limit is None
     stopping = Stopping(
         rtol=phase.stopping.rtol if rtol is None else rtol,
@@ -148,7 +152,7 @@ def _validate(
             model,
             task,
             length,
-            sequences=config.evaluation_sequences,
+            sequences=config.evaluation.sequences,
             batch_size=config.batch_size,
             seed=config.seed,
             stream=Stream.VALIDATION,
@@ -172,10 +176,10 @@ def _target_met(
 ) -> int:
     """How many evaluations in a row met the target; none does in the bounded phase or at a start length."""
     early = phase.length < config.length or (model.implicit is not None and phase.name == "bounded")
-    if config.target_accuracy is None or early:
+    if config.evaluation.target_accuracy is None or early:
         return 0
     worst = min(evaluation.accuracy for evaluation in evaluations.values())
-    return done.target_met + 1 if worst >= config.target_accuracy else 0
+    return done.target_met + 1 if worst >= config.evaluation.target_accuracy else 0
 
 
 def _entry(
@@ -184,12 +188,14 @@ def _entry(
     phase: Phase,
     result: Objective,
     evaluations: dict[int, Evaluation],
+    baselines: dict[int, float],
     done: Progress,
 ) -> Metrics:
     """One line of the metrics; phase and convergence are those of an implicit model only."""
     entry: Metrics = {
         "step": done.step,
         "length": phase.length,
+        "training_length": config.length,
         "learning_rate": config.learning_rate_at(done.step),
         "loss": result.loss.item(),
         "accuracy": result.accuracy,
@@ -205,7 +211,11 @@ def _entry(
     if result.solution is not None:
         entry.update(_finite(Convergence.of([result.solution])))
     for length, evaluation in evaluations.items():
-        measured = {"accuracy": evaluation.accuracy, "token_accuracy": evaluation.token_accuracy}
+        measured = {
+            "accuracy": evaluation.accuracy,
+            "majority_baseline": baselines[length],
+            "token_accuracy": evaluation.token_accuracy,
+        }
         if evaluation.convergence is not None:
             measured.update(_finite(evaluation.convergence))
         entry["validation"][str(length)] = measured

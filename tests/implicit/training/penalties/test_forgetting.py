@@ -9,8 +9,8 @@ from implicit.gradients import Phantom
 from implicit.models.implicit_model import ImplicitModel
 from implicit.runs.loading import load_run
 from implicit.training.objective import objective
-from implicit.training.streams import TokenBatch
 from implicit.training.penalties.forgetting import LARGEST_GROWTH, forgetting_penalty
+from implicit.training.streams import TokenBatch
 from tests.solving import solved
 
 TIGHT = Stopping(rtol=1e-11, max_iterations=3000)
