@@ -59,6 +59,9 @@ class DeltaRuleCell(Cell):
         gated: whether the memory decays and the output has a gate.
         backend: form of the delta rule.
 
+    Attributes:
+        projection_sizes: rows of in_proj for gate, channels of the convolution, β and decay.
+
     Raises:
         InputError: for sizes below 1.
 
@@ -100,13 +103,13 @@ class DeltaRuleCell(Cell):
         self.backend = backend
         keys, values = heads * key_size, heads * value_size
         self._of_channels = [keys * (1 + householder_steps), values * householder_steps]
-        self._of_projection = [
+        self.projection_sizes = [
             values if gated else 0,
             sum(self._of_channels),
             heads * householder_steps,
             heads if gated else 0,
         ]
-        self.injection_size = sum(self._of_projection)
+        self.injection_size = sum(self.projection_sizes)
 
         self.in_proj = nn.Linear(d_model, self.injection_size, bias=False)
         self.convolution = WindowConvolution(sum(self._of_channels), d_conv)
@@ -166,7 +169,7 @@ class DeltaRuleCell(Cell):
         projected = linear(inputs, self.in_proj.weight)
         if injection is not None:
             projected = projected + injection
-        gate, channels, beta, decay = projected.split(self._of_projection, dim=-1)
+        gate, channels, beta, decay = projected.split(self.projection_sizes, dim=-1)
         if self.decay is None:
             return _Parts(None, channels, beta, None)
         return _Parts(gate, channels, beta, self.decay(decay))

@@ -160,6 +160,9 @@ def test_all_gradients_of_chunked_equal_those_of_the_reference(
         )
 
 
+@pytest.mark.filterwarnings(
+    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"  # PyTorch's own, in forward mode
+)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("steps_per_token", [1, 2])
 def test_first_and_second_derivatives_by_finite_differences(backend: str, steps_per_token: int) -> None:
