@@ -1,12 +1,15 @@
 """Recurrent cells, each in two forms: over a whole sequence, and one token with a carried state."""
 
+from implicit.cells.attention import AttentionCell
 from implicit.cells.deltanet import DeltaNetCell
 from implicit.cells.gated_deltanet import GatedDeltaNetCell
 from implicit.cells.gated_deltaproduct import GatedDeltaProductCell
 from implicit.cells.mamba2 import CellState, Mamba2Cell
+from implicit.cells.mlp import SwiGLU
 from implicit.cells.norm import GatedRMSNorm, RMSNorm
 
 __all__ = [
+    "AttentionCell",
     "CellState",
     "DeltaNetCell",
     "GatedDeltaNetCell",
@@ -14,4 +17,5 @@ __all__ = [
     "GatedRMSNorm",
     "Mamba2Cell",
     "RMSNorm",
+    "SwiGLU",
 ]

@@ -25,10 +25,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from automata.errors import InputError
 from implicit.cells.decay import Decay
 from implicit.cells.interface import Cell
 from implicit.cells.norm import RMSNorm
+from implicit.cells.sizes import check_at_least_one
 from implicit.cells.unit_norm import unit_norm
 from implicit.cells.window import WindowConvolution
 from implicit.ops.delta_rule import delta_rule, delta_rule_states, delta_rule_step
@@ -86,17 +86,14 @@ class DeltaRuleCell(Cell):
         backend: str = "chunked",
     ) -> None:
         super().__init__()
-        sizes = {
-            "d_model": d_model,
-            "heads": heads,
-            "key_size": key_size,
-            "value_size": value_size,
-            "d_conv": d_conv,
-            "householder_steps": householder_steps,
-        }
-        for name, size in sizes.items():
-            if size < 1:
-                raise InputError(f"{name} is {size}; give at least 1")
+        check_at_least_one(
+            d_model=d_model,
+            heads=heads,
+            key_size=key_size,
+            value_size=value_size,
+            d_conv=d_conv,
+            householder_steps=householder_steps,
+        )
         self.heads, self.key_size, self.value_size = heads, key_size, value_size
         self.householder_steps, self.gated = householder_steps, gated
         self.largest_beta = 2.0 if negative_eigenvalues else 1.0

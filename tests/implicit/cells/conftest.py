@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from implicit.cells import DeltaNetCell, GatedDeltaNetCell, GatedDeltaProductCell
+from implicit.cells import AttentionCell, DeltaNetCell, GatedDeltaNetCell, GatedDeltaProductCell
 from implicit.cells.interface import Cell
 
 SMALL: dict[str, Any] = {"heads": 2, "key_size": 4, "value_size": 3}
@@ -18,6 +18,8 @@ CELLS: dict[str, tuple[type[Cell], dict[str, Any]]] = {
     "gated-deltanet": (GatedDeltaNetCell, {**SMALL, "d_conv": 2, "negative_eigenvalues": True}),
     "gated-deltaproduct": (GatedDeltaProductCell, {**SMALL, "negative_eigenvalues": True}),
     "gated-deltaproduct-3": (GatedDeltaProductCell, {**SMALL, "d_conv": 1, "householder_steps": 3}),
+    "attention": (AttentionCell, {"heads": 4, "key_value_heads": 2, "head_size": 4}),
+    "attention-one-group": (AttentionCell, {"heads": 2, "key_value_heads": 1, "head_size": 6}),
 }
 """A new cell is one row here: its class and the sizes that it is tested with, beside d_model = 6."""
 D_MODEL = 6
