@@ -26,7 +26,7 @@ def cases() -> Iterator[Case]:
     model = run.model
     assert isinstance(model, ImplicitModel)
     for length in LENGTHS:
-        tokens, labels = draw_batch(run.task, SEQUENCES, length, 0, Stream.TEST, length)
+        tokens, labels = draw_batch(run.task, SEQUENCES, length, 0, Stream.TEST, length)[:2]
         solutions = {mode: solve(model, tokens, mode) for mode in MODES}
         yield Case(
             parameters={"run": RUN, "sequences": SEQUENCES, "length": length, "rtol": STOPPING.rtol},

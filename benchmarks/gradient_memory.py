@@ -33,7 +33,7 @@ def cases() -> Iterator[Case]:
     run = load_run(RUN)
     model = run.model
     assert isinstance(model, ImplicitModel)
-    tokens, labels = draw_batch(run.task, SEQUENCES, LENGTH, 0, Stream.TEST, LENGTH)
+    tokens, labels = draw_batch(run.task, SEQUENCES, LENGTH, 0, Stream.TEST, LENGTH)[:2]
     double = copy.deepcopy(model).double()
     start = fixed_points(double, tokens)
     exact = gradient(double, tokens, labels, start, Implicit(stopping=Stopping(rtol=1e-11)), 1)

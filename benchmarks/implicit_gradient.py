@@ -48,7 +48,7 @@ def cases() -> Iterator[Case]:
         run = load_run(name)
         model = run.model
         assert isinstance(model, ImplicitModel)
-        tokens, labels = draw_batch(run.task, sequences, length, 0, Stream.TEST, length)
+        tokens, labels = draw_batch(run.task, sequences, length, 0, Stream.TEST, length)[:2]
         with torch.no_grad():
             stopping = Stopping(rtol=1e-6, max_iterations=4000)
             solution = model.solve(tokens, Windowed(block=None), stopping=stopping)

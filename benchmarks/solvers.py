@@ -43,7 +43,7 @@ def cases() -> Iterator[Case]:
         run = load_run(name)
         model = run.model
         assert isinstance(model, ImplicitModel)
-        tokens, _ = draw_batch(run.task, sequences, length, 0, Stream.TEST, length)
+        tokens, _ = draw_batch(run.task, sequences, length, 0, Stream.TEST, length)[:2]
         stopping = Stopping(rtol=rtol, max_iterations=4000)
         solutions = {mode: solve(model, tokens, mode, stopping) for mode in MODES}
         yield Case(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from implicit.config.run import TrainConfig
     from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
     from implicit.models.lstm import LSTM, LSTMConfig
-    from implicit.models.mamba2 import ImplicitMamba2, Mamba2
+    from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config, Mamba2, Mamba2Config
     from implicit.models.registry import build_model
     from implicit.modes import Solve
     from implicit.runs.loading import Run, load_run
@@ -24,7 +24,9 @@ _HOMES = {
     "LSTMConfig": "implicit.models.lstm",
     "Evaluation": "implicit.training.evaluation",
     "ImplicitMamba2": "implicit.models.mamba2",
+    "ImplicitMamba2Config": "implicit.models.mamba2",
     "Mamba2": "implicit.models.mamba2",
+    "Mamba2Config": "implicit.models.mamba2",
     "ModelConfig": "implicit.models.interface",
     "ModelOutput": "implicit.models.interface",
     "Run": "implicit.runs.loading",
@@ -42,8 +44,10 @@ __all__ = [
     "LSTM",
     "Evaluation",
     "ImplicitMamba2",
+    "ImplicitMamba2Config",
     "LSTMConfig",
     "Mamba2",
+    "Mamba2Config",
     "ModelConfig",
     "ModelOutput",
     "Run",

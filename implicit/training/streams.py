@@ -34,6 +34,7 @@ _PARTS: dict[Stream, Part] = {
     Stream.TRAIN: "train",
     Stream.VALIDATION: "validation",
     Stream.TEST: "test",
+    Stream.PERTURBATION: "train",
 }
 
 

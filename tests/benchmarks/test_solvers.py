@@ -18,7 +18,7 @@ def test_two_iterations_hold_as_much_as_many(mode: Mode) -> None:
     run = load_run("parity")
     model = run.model
     assert isinstance(model, ImplicitModel)
-    tokens, _ = draw_batch(run.task, 2, 12, 0, Stream.TEST, 12)
+    tokens, _ = draw_batch(run.task, 2, 12, 0, Stream.TEST, 12)[:2]
     whole = partial(solvers.solve, model, tokens, mode, Stopping(rtol=1e-3, max_iterations=1000))
     part = solvers.watched(model, tokens, mode)
     assert part is not None

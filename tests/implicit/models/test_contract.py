@@ -179,8 +179,9 @@ def test_a_token_changes_no_earlier_logits_and_its_own(
     changed = tokens.clone()
     changed[0, position] = (changed[0, position] + 1) % VOCABULARY
     before, after = model(tokens), model(changed)
-    assert torch.equal(before[0, :position], after[0, :position])
-    assert torch.equal(before[1:], after[1:])
+    # The windows of one sequence decide the shapes of products with the others: rounding.
+    torch.testing.assert_close(before[0, :position], after[0, :position], rtol=1e-11, atol=1e-12)
+    torch.testing.assert_close(before[1:], after[1:], rtol=1e-11, atol=1e-12)
     assert (before[0, position:] - after[0, position:]).abs().amax(-1).min() > 1e-6  # carried to the end
 
 

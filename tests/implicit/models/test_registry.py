@@ -10,6 +10,7 @@ from implicit.models.registry import (
     MODELS,
     build_model,
     complete_sizes,
+    model_class,
     size_fields,
     size_names,
 )
@@ -46,10 +47,14 @@ def test_everything_is_described() -> None:
 
 
 def test_describing_sizes_leaves_the_models_alone() -> None:
+    before = {
+        (model.name, name): field.description
+        for model in MODELS.values()
+        for name, field in model.config_class.size_fields().items()
+    }
     size_fields()
-    for model in MODELS.values():
-        for name in size_names(model.name):
-            assert model.config_class.model_fields[name].description is None
+    for (model, name), description in before.items():
+        assert MODELS[model].config_class.model_fields[name].description == description
 
 
 @pytest.mark.parametrize("alphabet", ["vocabulary_size", "output_size"])

@@ -149,7 +149,7 @@ def parity() -> ImplicitModel:
 
 @torch.no_grad()
 def test_on_a_trained_model_it_is_the_sequential_mode_for_fewer_evaluations(parity: ImplicitModel) -> None:
-    tokens, labels = draw_batch(load_run("parity").task, 4, 80, 0, Stream.TEST, 80)
+    tokens, labels = draw_batch(load_run("parity").task, 4, 80, 0, Stream.TEST, 80)[:2]
     stopping = Stopping(rtol=1e-3)
     simultaneous, one_by_one, found = (
         solved(parity, tokens, mode, stopping=stopping) for mode in ("simultaneous", "sequential", "windowed")

@@ -26,12 +26,12 @@ def model() -> ImplicitModel:
 
 
 def test_going_on_is_reading_the_whole_sequence(model: ImplicitModel) -> None:
-    tokens, labels = draw_batch(make_task("parity"), 4, 24, 0, Stream.TEST, 0)
+    tokens, labels = draw_batch(make_task("parity"), 4, 24, 0, Stream.TEST, 0)[:2]
     tight = Stopping(rtol=1e-11)  # float64; errors of the first half are passed on to the second
     with torch.no_grad():
         whole = solved(model, tokens, stopping=tight)
         first = solved(model, tokens[:, :10], stopping=tight)
-        carried = Carried.of(first.state, labels[:, :10], first)
+        carried = Carried.of(first.state, labels[:, 9], first.solution)
         state, start = carried.go_on(model.init_state(4), torch.zeros(4, dtype=torch.long), 1.0, ALL)
         second = solved(model, tokens[:, 10:], state=state, stopping=tight)
     torch.testing.assert_close(second.logits, whole.logits[:, 10:], rtol=1e-8, atol=1e-8)
@@ -42,7 +42,7 @@ def test_sequences_without_fixed_points_begin_anew(model: ImplicitModel) -> None
     tokens = torch.ones(3, 8, dtype=torch.long)
     with torch.no_grad():
         solution = solved(model, tokens, stopping=Stopping(rtol=1e-9, max_iterations=2))
-    carried = Carried.of(solution.state, tokens, solution)
+    carried = Carried.of(solution.state, tokens[:, -1], solution.solution)
     state, start = carried.go_on(model.init_state(3), torch.zeros(3, dtype=torch.long), 1.0, ALL)
     assert not start.any()
     assert all(not part.any() for part in state.values())

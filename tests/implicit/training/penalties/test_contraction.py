@@ -23,7 +23,7 @@ def small_model() -> ImplicitModel:
 
 def test_penalty_estimates_the_frobenius_norm_of_the_jacobian_of_all_tokens() -> None:
     model = small_model()
-    tokens, _ = draw_batch(make_task("parity"), 1, 3, 0, Stream.TRAIN, 1)
+    tokens, _ = draw_batch(make_task("parity"), 1, 3, 0, Stream.TRAIN, 1)[:2]
     generator = torch.Generator().manual_seed(1)
     latent = torch.randn(1, 3, 8, dtype=torch.float64, generator=generator)
     with torch.no_grad():
@@ -51,9 +51,10 @@ def test_penalty_is_exact_for_a_rotation() -> None:
 @pytest.mark.parametrize("step", [1, 2])
 def test_penalty_enters_in_the_free_phase_only(step: int) -> None:
     model = small_model()
-    tokens, labels = draw_batch(make_task("parity"), 2, 4, 0, Stream.TRAIN, step)
+    batch = draw_batch(make_task("parity"), 2, 4, 0, Stream.TRAIN, step)
+    tokens = batch.tokens
     phase = Curriculum(bounded_steps=1, contraction_weight=0.25).phase(step, length=4)
-    result = objective(model, tokens, labels, phase, noise_generator(0, step))
+    result = objective(model, batch, phase, noise_generator(0, step))
     if step == 1:
         assert result.penalty is None
         return
