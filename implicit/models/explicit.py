@@ -87,13 +87,16 @@ class ExplicitModel(CellStack):
         )
 
 
-def explicit_model(name: str, cell: type[Cell], description: str) -> type[ExplicitModel]:
+def explicit_model(
+    name: str, cell: type[Cell], description: str, base: type[StackConfig] = StackConfig
+) -> type[ExplicitModel]:
     """Return the class of the explicit model of a cell.
 
     Args:
         name: the name that commands know it by.
         cell: the class of its cells.
         description: one line.
+        base: sizes of the stack, with their defaults.
 
     Example:
         >>> from implicit.cells import Mamba2Cell
@@ -104,7 +107,7 @@ def explicit_model(name: str, cell: type[Cell], description: str) -> type[Explic
     class Model(ExplicitModel):
         cell_class: ClassVar[type[Cell]] = cell
 
-    return named(Model, name, description, config_class(cell, StackConfig))
+    return named(Model, name, description, config_class(cell, base))
 
 
 def config_class(cell: type[Cell], base: type[StackConfig]) -> type[StackConfig]:

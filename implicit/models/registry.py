@@ -10,14 +10,37 @@ from pydantic.fields import FieldInfo
 from automata.errors import InputError, unknown_name
 from automata.tasks.interface import Task
 from implicit.checked_config import validated
+from implicit.models.delta_rule import (
+    DeltaNet,
+    GatedDeltaNet,
+    GatedDeltaProduct,
+    ImplicitGatedDeltaNet,
+    ImplicitGatedDeltaProduct,
+)
+from implicit.models.elman import Elman
 from implicit.models.interface import ALPHABETS, ModelConfig, SequenceModel
 from implicit.models.lstm import LSTM
 from implicit.models.mamba2 import ImplicitMamba2, Mamba2
+from implicit.models.transformer import Transformer
 
 Sizes = dict[str, Any]
 """The fields of a model's configuration without its alphabets, which follow from the task."""
 
-MODELS: dict[str, type[SequenceModel]] = {model.name: model for model in (ImplicitMamba2, Mamba2, LSTM)}
+MODELS: dict[str, type[SequenceModel]] = {
+    model.name: model
+    for model in (
+        ImplicitMamba2,
+        ImplicitGatedDeltaNet,
+        ImplicitGatedDeltaProduct,
+        Mamba2,
+        DeltaNet,
+        GatedDeltaNet,
+        GatedDeltaProduct,
+        Transformer,
+        LSTM,
+        Elman,
+    )
+}
 """A row for each model; what is said of it stands on the class."""
 
 

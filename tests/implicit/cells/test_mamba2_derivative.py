@@ -57,7 +57,7 @@ def test_the_derivative_of_the_self_map_goes_through_all_layers(residual: bool) 
     model = ImplicitMamba2(config).double()
     perturb(model)
     tokens = torch.randint(3, (TOKENS, 1))
-    recurrence = model._recurrence(tokens, None)
+    recurrence = model._recurrence(tokens, model.init_state(TOKENS))
     state = {name: torch.randn_like(part) for name, part in recurrence.state.items()}
     inputs = [part[:, 0].detach() for part in recurrence.inputs]
     latent = torch.randn(TOKENS, 6, dtype=torch.float64)
