@@ -85,7 +85,7 @@ class LayerKind:
         'non-diagonal and linear'
         >>> layer.reason
         'off-diagonal mass at 1 of 2 states, at most 0.5 of ‖J‖ with an error of 1e-09; no change of J with
-        the state at 2 of 2 states, at most 0 of ‖J‖ with an error of 1e-09'
+        the state at any of 2 states, at most 0 of ‖J‖ with an error of 1e-09'
         >>> layer.as_dict()["kind"], layer.as_dict()["names"]
         ('non-diagonal and linear', ['S'])
     """
@@ -199,9 +199,10 @@ def _clause(name: str, verdicts: Sequence[Verdict], measured: Sequence[tuple[flo
     found = verdicts.count(Verdict.HOLDS)
     if found:
         return f"{name} at {found} of {total} states, {size}"
-    zero = verdicts.count(Verdict.FAILS)
-    undecided = "" if zero == total else f" and undecided at {total - zero}"
-    return f"no {name} at {zero} of {total} states{undecided}, {size}"
+    undecided = verdicts.count(Verdict.INCONCLUSIVE)
+    if undecided:
+        return f"{name} undecided at {undecided} of {total} states, {size}"
+    return f"no {name} at any of {total} states, {size}"
 
 
 def _most_frequent(reasons: Sequence[str]) -> str:

@@ -186,12 +186,13 @@ class Theorem1Report:
         whole = overall_kind(self.layer_kinds)
         if whole.kind is TransitionKind.UNDETERMINED:
             words = {
-                Verdict.HOLDS: "non-{}",
-                Verdict.FAILS: "{}",
-                Verdict.INCONCLUSIVE: "not decided whether {}",
+                Verdict.HOLDS: "it is non-{}",
+                Verdict.FAILS: "it is {}",
+                Verdict.INCONCLUSIVE: "whether it is {} is not decided",
             }
-            parts = (words[whole.non_diagonal].format("diagonal"), words[whole.non_linear].format("linear"))
-            return f"The kind of the transition is undetermined ({' and '.join(parts)}): {whole.reason}."
+            diagonal, linear = words[whole.non_diagonal], words[whole.non_linear]
+            known = f"{diagonal.format('diagonal')}, {linear.format('linear')}"
+            return f"The kind of the transition is undetermined: {known} ({whole.reason})."
         return f"The transition is {whole.kind}: {whole.kind.meaning} ({whole.reason})."
 
     def values(self, quantity: str) -> NDArray[np.float64]:

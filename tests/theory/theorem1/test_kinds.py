@@ -258,18 +258,16 @@ def test_a_tiny_nonlinearity_is_seen_or_undetermined(size: float) -> None:
     report = check_theorem1(weak, random_states(4))
     assert report.kind is (NON_DIAGONAL_NON_LINEAR if size >= 1e-9 else UNDETERMINED), report.kind_sentence
     if size < 1e-9:
-        assert "The kind of the transition is undetermined (" in report.kind_sentence
-        assert "undecided at 4" in report.kind_sentence
+        assert "whether it is diagonal is not decided, whether it is linear is not" in report.kind_sentence
+        assert "off-diagonal mass undecided at 4 of 4 states" in report.kind_sentence
 
 
 def test_one_state_decides_the_diagonal_but_not_the_linear() -> None:
     report = check_theorem1(delta_rule(unit_keys(), 0.7), matrix_states(1))
     assert report.kind is UNDETERMINED
-    sentence = report.kind_sentence
-    assert sentence.startswith(
-        "The kind of the transition is undetermined (non-diagonal and not decided whether linear): "
-    )
-    assert "give more states" in sentence
+    start = "The kind of the transition is undetermined: it is non-diagonal, whether it is linear is not "
+    assert report.kind_sentence.startswith(start)
+    assert "give more states" in report.kind_sentence
 
 
 def test_states_without_a_fixed_point_leave_the_negative_claims_open(
