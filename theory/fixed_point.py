@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from theory.blocks import flatten, random_signs, replace, validate
+from theory.blocks import flatten, random_signs, real_entries, replace, validate
 from theory.derivatives import jacobian
 from theory.status import Status
 from theory.transition import State, Transition
@@ -84,8 +84,8 @@ def rounding_level(transition: Transition, state: State, latent: Tensor, scale: 
     """
     probes = 4
     image = transition.self_map(latent, state)
-    names = list(state)
-    vector = flatten(state)
+    names = real_entries(state)
+    vector = flatten(state, names)
     latent_signs = random_signs(probes, latent.numel(), latent)
     vector_signs = random_signs(probes, vector.numel(), vector, seed=1)
     change = 0.0

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from automata.errors import InputError
-from theory.blocks import validate
+from theory.blocks import validate, validate_update
 from theory.fixed_point import EPSILON, ERROR_MARGIN
 from theory.theorem1.conclusions import LayerConclusion
 from theory.theorem1.conditions import coupling_condition, unmeasured
@@ -84,6 +84,7 @@ def check_theorem1(
     others = states if alternatives is None else alternatives
     for state in (*states, *others):
         validate(transition, state)
+    validate_update(transition, states[0])
     return Theorem1Report(
         tuple(
             _check_state(

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.func import jvp, vmap
 
-from theory.blocks import BlockMap, flatten, random_signs, replace
+from theory.blocks import BlockMap, flatten, random_signs, real_entries, replace
 from theory.derivatives import directional
 from theory.fixed_point import EPSILON, ERROR_MARGIN, refine, rounding_level, solve_fixed_point
 from theory.jacobian.factored import FactoredJacobian, latent_jacobian, layer_jacobians
@@ -223,8 +223,8 @@ def jacobian_rounding(
         >>> EPSILON <= jacobian_rounding(square, {"h": h}, h[:0], 0, J) / 2 <= 2 * EPSILON
         True
     """
-    names = list(state)
-    vector = flatten(state)
+    names = real_entries(state)
+    vector = flatten(state, names)
     change = 0.0
     signs = zip(
         random_signs(2, latent.numel(), latent), random_signs(2, vector.numel(), vector, 1), strict=True
