@@ -207,12 +207,6 @@ MISLEADING = {
         random_states(4),
         DIAGONAL_NON_LINEAR,
     ),
-    # The farthest state shows nothing, neither by J nor by the secant; a nearer one does.
-    "sin at 0, π and 2π, plus h": (
-        explicit(lambda s: {"h": s["h"] + s["h"].sin()}),
-        along(torch.full((4,), math.pi, dtype=torch.float64), 0.0, 2.0, 0.5),
-        DIAGONAL_NON_LINEAR,
-    ),
 }
 
 
@@ -222,6 +216,18 @@ def test_states_that_hide_a_nonlinearity_from_the_jacobian_alone(
 ) -> None:
     report = check_theorem1(transition, states)
     assert report.kind is kind, report.kind_sentence
+
+
+def test_a_farthest_state_that_shows_nothing_is_followed_by_nearer_ones() -> None:
+    """h/2 + 1 − cos h: 0 and 2π have the same J, and the secant between them follows it; π shows more."""
+    wave = explicit(lambda s: {"h": s["h"] / 2 + 1 - s["h"].cos()})
+    states = along(torch.full((4,), math.pi, dtype=torch.float64), 0.0, 2.0, 1.0)
+    found = [check.layers[0] for check in check_theorem1(wave, states).checks]
+    assert [layer.non_linear for layer in found] == [Verdict.HOLDS] * 3
+    # |h' − J h| is 2 in each of four entries, between states 2π apart in the 2-norm, and ‖J‖_F is ½ √4.
+    assert [layer.secant_defect for layer in found] == pytest.approx([4 / (2 * math.pi)] * 3, rel=1e-12)
+    for check in check_theorem1(wave, states[:2]).checks:
+        assert check.layers[0].non_linear is Verdict.FAILS  # nothing else was visited
 
 
 def test_the_secant_defect_of_tanh_is_its_closed_form() -> None:
