@@ -4,6 +4,7 @@ Theorem 1 speaks of one block v of the state s (the SSM state h of a layer) whil
 as a convolution window, stays where it is. A :class:`BlockMap` is the pair (Φ, G) as functions of (z, v).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -179,6 +180,19 @@ class BlockMap:
     def state_update(self, latent: Tensor, vector: Tensor) -> Tensor:
         """Return the same block of G(z; s) with v in the block, shape ``[n]``."""
         return flatten(self.transition.state_update(latent, self.at(vector)), self.names)
+
+
+def last_place_displacements(vector: Tensor, probes: int, seed: int = 0) -> list[Tensor]:
+    """Return vectors whose every entry is one unit in the last place above or below, at random.
+
+    Example:
+        >>> one = torch.ones(3, dtype=torch.float64)
+        >>> (nearby,) = last_place_displacements(one, 1)
+        >>> bool(((nearby - one).abs() <= 2.3e-16).all() and (nearby != one).all())
+        True
+    """
+    signs = random_signs(probes, vector.numel(), vector, seed)
+    return [vector.nextafter(sign * math.inf) for sign in signs]
 
 
 def random_signs(count: int, size: int, like: Tensor, seed: int = 0) -> Tensor:

@@ -21,10 +21,10 @@ def modules() -> dict[str, Path]:
     return names
 
 
-def imports() -> nx.DiGraph:
+def imports() -> "nx.DiGraph[str]":
     """Every import between modules of theory/, those for type checkers and inside functions included."""
     known = modules()
-    graph = nx.DiGraph()
+    graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(known)
     for module, path in known.items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -42,7 +42,7 @@ def imports() -> nx.DiGraph:
 
 @pytest.mark.parametrize("depth", [2, 3, 99], ids=["sub-packages", "their parts", "modules"])
 def test_no_circles_of_imports(depth: int) -> None:
-    merged = nx.DiGraph()
+    merged: nx.DiGraph[str] = nx.DiGraph()
     for source, target in imports().edges:
         pair = [".".join(name.split(".")[:depth]) for name in (source, target)]
         if pair[0] != pair[1]:

@@ -13,7 +13,14 @@ import torch
 from torch import Tensor
 from torch.func import jvp, vmap
 
-from theory.blocks import BlockMap, flatten, random_signs, real_entries, replace
+from theory.blocks import (
+    BlockMap,
+    flatten,
+    last_place_displacements,
+    random_signs,
+    real_entries,
+    replace,
+)
 from theory.derivatives import directional
 from theory.fixed_point import EPSILON, ERROR_MARGIN, refine, rounding_level, solve_fixed_point
 from theory.jacobian.factored import FactoredJacobian, latent_jacobian, layer_jacobians
@@ -225,12 +232,11 @@ def jacobian_rounding(
     """
     names = real_entries(state)
     vector = flatten(state, names)
+    latents = last_place_displacements(latent, 2)
+    vectors = last_place_displacements(vector, 2, seed=1)
     change = 0.0
-    signs = zip(
-        random_signs(2, latent.numel(), latent), random_signs(2, vector.numel(), vector, 1), strict=True
-    )
-    for latent_sign, vector_sign in signs:
-        nearby = replace(state, names, vector.nextafter(vector_sign * math.inf))
-        moved = layer_jacobians(transition, nearby, latent.nextafter(latent_sign * math.inf))[layer]
+    for nearby_latent, nearby_vector in zip(latents, vectors, strict=True):
+        nearby = replace(state, names, nearby_vector)
+        moved = layer_jacobians(transition, nearby, nearby_latent)[layer]
         change = max(change, (moved - jacobian).frobenius_norm())
     return change + EPSILON * jacobian.frobenius_norm()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from theory.theorem1.conclusions import LayerConclusion
-from theory.theorem1.conditions import Verdict
+from theory.theorem1.conditions import Verdict, combine
 
 
 class TransitionKind(StrEnum):
@@ -49,6 +49,11 @@ _KINDS = {
     (Verdict.HOLDS, Verdict.FAILS): TransitionKind.NON_DIAGONAL_LINEAR,
     (Verdict.FAILS, Verdict.HOLDS): TransitionKind.DIAGONAL_NON_LINEAR,
     (Verdict.HOLDS, Verdict.HOLDS): TransitionKind.NON_DIAGONAL_NON_LINEAR,
+}
+_OPPOSITE = {
+    Verdict.HOLDS: Verdict.FAILS,
+    Verdict.FAILS: Verdict.HOLDS,
+    Verdict.INCONCLUSIVE: Verdict.INCONCLUSIVE,
 }
 _MEANINGS = {
     TransitionKind.DIAGONAL_LINEAR: (
@@ -120,11 +125,7 @@ def anywhere(verdicts: Sequence[Verdict]) -> Verdict:
         >>> anywhere([Verdict.INCONCLUSIVE, Verdict.FAILS]).value, anywhere([]).value
         ('inconclusive', 'inconclusive')
     """
-    if Verdict.HOLDS in verdicts:
-        return Verdict.HOLDS
-    if not verdicts or Verdict.INCONCLUSIVE in verdicts:
-        return Verdict.INCONCLUSIVE
-    return Verdict.FAILS
+    return _OPPOSITE[combine([_OPPOSITE[verdict] for verdict in verdicts])]
 
 
 def layer_kind(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from theory.blocks import BlockMap, flatten, random_signs
+from theory.blocks import BlockMap, flatten, last_place_displacements, random_signs
 from theory.fixed_point import EPSILON
 from theory.theorem1.conditions import Verdict, judge
 from theory.theorem1.cross_checks import difference_step
@@ -143,11 +143,10 @@ def _image(measured: MeasuredState, block: BlockMap) -> tuple[Tensor, float]:
     if latent.numel():
         # The residual over the smallest singular value of I − ∂zΦ bounds the distance to the fixed point.
         reach = measured.fixed_point.threshold / measured.conditions[1].value / math.sqrt(latent.numel())
+    latents = latent + reach * random_signs(2, latent.numel(), latent)
+    vectors = last_place_displacements(vector, 2, seed=1)
     change = 0.0
-    signs = zip(
-        random_signs(2, latent.numel(), latent), random_signs(2, vector.numel(), vector, 1), strict=True
-    )
-    for latent_sign, vector_sign in signs:
-        nearby = block.state_update(latent + reach * latent_sign, vector.nextafter(vector_sign * math.inf))
+    for nearby_latent, nearby_vector in zip(latents, vectors, strict=True):
+        nearby = block.state_update(nearby_latent, nearby_vector)
         change = max(change, (nearby - image).norm().item())
     return image, change + EPSILON * image.norm().item()
