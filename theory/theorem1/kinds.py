@@ -184,9 +184,13 @@ def overall_kind(layers: Sequence[LayerKind]) -> LayerKind:
         tuple(name for layer in layers for name in layer.names),
         anywhere([layer.non_diagonal for layer in layers]),
         anywhere([layer.non_linear for layer in layers]),
-        "; ".join(f"{' + '.join(layer.names)} is {layer.kind}" for layer in layers)
-        or "no Jacobian was measured at any state",
+        "; ".join(_layer_clause(layer) for layer in layers) or "no Jacobian was measured at any state",
     )
+
+
+def _layer_clause(layer: LayerKind) -> str:
+    clause = f"{' + '.join(layer.names)} is {layer.kind}"
+    return f"{clause} ({layer.reason})" if layer.kind is TransitionKind.UNDETERMINED else clause
 
 
 def _clause(name: str, verdicts: Sequence[Verdict], measured: Sequence[tuple[float, float]]) -> str:
