@@ -12,8 +12,10 @@ from theory.jacobian.factored import (
 )
 from theory.status import Status
 from theory.theorem1.check import check_theorem1
+from theory.theorem1.conclusions import LayerConclusion
 from theory.theorem1.conditions import Condition, Verdict
-from theory.theorem1.report import LayerConclusion, StateCheck, Theorem1Report
+from theory.theorem1.kinds import LayerKind, TransitionKind
+from theory.theorem1.report import StateCheck, Theorem1Report
 from theory.transition import State, Transition
 from theory.transition_batch import TokenInputs, TransitionBatch
 
@@ -25,6 +27,7 @@ __all__ = [
     "FixedPoint",
     "FullStateJacobian",
     "LayerConclusion",
+    "LayerKind",
     "State",
     "StateCheck",
     "Status",
@@ -32,6 +35,7 @@ __all__ = [
     "TokenInputs",
     "Transition",
     "TransitionBatch",
+    "TransitionKind",
     "Verdict",
     "batched_layer_jacobians",
     "check_theorem1",

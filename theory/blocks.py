@@ -4,6 +4,7 @@ Theorem 1 speaks of one block v of the state s (the SSM state h of a layer) whil
 as a convolution window, stays where it is. A :class:`BlockMap` is the pair (Φ, G) as functions of (z, v).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -62,8 +63,20 @@ def slices(state: State) -> dict[str, slice]:
     return result
 
 
+def real_entries(state: State) -> tuple[str, ...]:
+    """Return the names of the entries that hold real numbers; counters and masks have no derivative.
+
+    Example:
+        >>> real_entries({"h": torch.zeros(2), "position": torch.tensor(3)})
+        ('h',)
+    """
+    return tuple(name for name, entry in state.items() if entry.is_floating_point())
+
+
 def validate(transition: Transition, state: State) -> None:
     """Raise unless the state can be analysed: float64, finite, and with every entry that the layers name.
+
+    Entries of integers or booleans, such as a position, may stand beside them; they are held fixed.
 
     Raises:
         InputError: naming the entry, what it is, and the remedy.
@@ -77,14 +90,50 @@ def validate(transition: Transition, state: State) -> None:
     """
     if not transition.layer_states:
         raise InputError("layer_states is empty; name the state entries of at least one layer")
-    for name in (name for names in transition.layer_states for name in names):
+    blocks = dict.fromkeys(name for names in transition.layer_states for name in names)
+    for name in blocks:
         if name not in state:
             raise unknown_name("state entry", name, state)
     for name, entry in state.items():
+        if not (entry.is_floating_point() or entry.is_complex()):
+            if name in blocks:
+                raise InputError(
+                    f"state entry {name!r} is {entry.dtype}, which has no derivative; "
+                    "leave it out of layer_states"
+                )
+            continue
         if entry.dtype != torch.float64:
             raise InputError(f"state entry {name!r} is {entry.dtype}; convert model and state with .double()")
         if not entry.isfinite().all():
             raise InputError(f"state entry {name!r} holds a non-finite number; give finite states only")
+
+
+@torch.no_grad()
+def validate_update(transition: Transition, state: State) -> None:
+    """Raise unless G returns every entry that the layers name, with its shape and type.
+
+    Raises:
+        InputError: naming the entry, what it is, and the remedy.
+
+    Example:
+        >>> transition = Transition(lambda z, s: z, lambda z, s: {"h": s["h"][:1]}, 0, (("h",),))
+        >>> validate_update(transition, {"h": torch.zeros(2, dtype=torch.float64)})
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: state_update returns entry 'h' as torch.float64 of shape (1,); return
+        torch.float64 of shape (2,), as in the state
+    """
+    like = state[transition.layer_states[0][0]]
+    following = transition.state_update(like.new_zeros(transition.latent_size), state)
+    for name in (name for names in transition.layer_states for name in names):
+        if name not in following:
+            raise unknown_name("state entry", name, following)
+        found, wanted = following[name], state[name]
+        if found.shape != wanted.shape or found.dtype != wanted.dtype:
+            raise InputError(
+                f"state_update returns entry {name!r} as {found.dtype} of shape {tuple(found.shape)}; "
+                f"return {wanted.dtype} of shape {tuple(wanted.shape)}, as in the state"
+            )
 
 
 @dataclass(frozen=True)
@@ -131,6 +180,19 @@ class BlockMap:
     def state_update(self, latent: Tensor, vector: Tensor) -> Tensor:
         """Return the same block of G(z; s) with v in the block, shape ``[n]``."""
         return flatten(self.transition.state_update(latent, self.at(vector)), self.names)
+
+
+def last_place_displacements(vector: Tensor, probes: int, seed: int = 0) -> list[Tensor]:
+    """Return vectors whose every entry is one unit in the last place above or below, at random.
+
+    Example:
+        >>> one = torch.ones(3, dtype=torch.float64)
+        >>> (nearby,) = last_place_displacements(one, 1)
+        >>> bool(((nearby - one).abs() <= 2.3e-16).all() and (nearby != one).all())
+        True
+    """
+    signs = random_signs(probes, vector.numel(), vector, seed)
+    return [vector.nextafter(sign * math.inf) for sign in signs]
 
 
 def random_signs(count: int, size: int, like: Tensor, seed: int = 0) -> Tensor:

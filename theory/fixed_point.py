@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from theory.blocks import flatten, random_signs, replace, validate
+from theory.blocks import flatten, last_place_displacements, real_entries, replace, validate
 from theory.derivatives import jacobian
 from theory.status import Status
 from theory.transition import State, Transition
@@ -84,14 +84,13 @@ def rounding_level(transition: Transition, state: State, latent: Tensor, scale: 
     """
     probes = 4
     image = transition.self_map(latent, state)
-    names = list(state)
-    vector = flatten(state)
-    latent_signs = random_signs(probes, latent.numel(), latent)
-    vector_signs = random_signs(probes, vector.numel(), vector, seed=1)
+    names = real_entries(state)
+    vector = flatten(state, names)
+    latents = last_place_displacements(latent, probes)
+    vectors = last_place_displacements(vector, probes, seed=1)
     change = 0.0
-    for latent_sign, vector_sign in zip(latent_signs, vector_signs, strict=True):
-        nearby_latent = latent.nextafter(latent_sign * math.inf)
-        nearby_state = replace(state, names, vector.nextafter(vector_sign * math.inf))
+    for nearby_latent, nearby_vector in zip(latents, vectors, strict=True):
+        nearby_state = replace(state, names, nearby_vector)
         change = max(change, (transition.self_map(nearby_latent, nearby_state) - image).norm().item())
     return change + EPSILON * max(latent.norm().item(), scale)
 

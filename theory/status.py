@@ -1,4 +1,4 @@
-"""How the search for a fixed point ended: one enumeration for every floor."""
+"""How the search for a fixed point ended: one enumeration for every package."""
 
 from enum import IntEnum
 

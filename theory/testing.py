@@ -2,6 +2,8 @@
 
 Each takes a :class:`theory.Transition` with visited states (or, for the two modes of evaluation, a model),
 and fails with an ``AssertionError`` that names the condition, its value, its threshold and the worst state.
+What says nothing of a model, since it has no fixed point, neither passes nor fails: it raises
+:class:`NotApplicableError`.
 """
 
 from collections.abc import Sequence
@@ -11,7 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from automata.errors import InputError
+from automata.errors import InputError, unknown_name
 from theory.blocks import BlockMap
 from theory.fixed_point import ERROR_MARGIN, FixedPoint, rounding_level, solve_fixed_point
 from theory.jacobian.factored import latent_jacobian
@@ -25,8 +27,22 @@ from theory.theorem1.conditions import (
     unmeasured,
 )
 from theory.theorem1.cross_checks import latent_jacobian_error
+from theory.theorem1.kinds import TransitionKind
 from theory.theorem1.report import StateCheck, Theorem1Report
 from theory.transition import State, Transition
+
+
+class NotApplicableError(InputError):
+    """The assertion says nothing of this model, so that it can neither pass nor fail.
+
+    Example:
+        >>> explicit = Transition(lambda z, s: z, lambda z, s: {"h": s["h"].tanh()}, 0, (("h",),))
+        >>> assert_contractive(explicit, [{"h": torch.ones(2).double()}])
+        Traceback (most recent call last):
+        ...
+        theory.testing.NotApplicableError: not applicable: the transition has no latent (latent_size is 0),
+        so there is no fixed point that C3 could speak of; use assert_kind
+    """
 
 
 def assert_fixed_point(
@@ -48,6 +64,7 @@ def assert_fixed_point(
 
     Raises:
         AssertionError: naming C1, the residual, its threshold and the worst state.
+        NotApplicableError: if the transition has no latent.
         InputError: if there is no state, or one cannot be used.
 
     Example:
@@ -61,6 +78,7 @@ def assert_fixed_point(
         worst is state 0: value 1, threshold 1e-06: the residual is 1.0e+00
     """
     _require_states(states)
+    _require_latent(transition, "C1")
     if latents is None:
         found = [solve_fixed_point(transition, state, max_iterations=max_iterations) for state in states]
         conditions = [fixed_point_condition(fixed_point) for fixed_point in found]
@@ -91,6 +109,7 @@ def assert_contractive(
 
     Raises:
         AssertionError: naming the condition, its value, its threshold and the worst state.
+        NotApplicableError: if the transition has no latent.
         InputError: if there is no state, or one cannot be used.
 
     Example:
@@ -107,6 +126,7 @@ def assert_contractive(
         2-norm of the damped iteration's derivative is 2
     """
     _require_states(states)
+    _require_latent(transition, "C3")
     conditions = []
     for state in states:
         fixed_point = solve_fixed_point(transition, state, max_iterations=max_iterations)
@@ -119,6 +139,9 @@ def assert_theorem1(
 ) -> Theorem1Report:
     """Assert that the verdict on Theorem 1 is the expected one at every state, and return the report.
 
+    A recurrent network without a fixed point may be non-diagonal and non-linear; that is no case of the
+    theorem, so that "holds" cannot be expected of it. :func:`assert_kind` speaks of every model.
+
     Args:
         transition: the pair (Φ, G), in float64.
         states: visited states, without a batch axis.
@@ -127,7 +150,9 @@ def assert_theorem1(
 
     Raises:
         AssertionError: naming the worst state, its verdict and reason, and each measured value with its
-            threshold.
+            threshold; also where the conclusions hold but not by a fixed point (C4 does not hold).
+        NotApplicableError: if "holds" is expected of a transition without a latent that is non-diagonal and
+            non-linear at every state, of which the theorem does not speak.
         InputError: if there is no state, or one cannot be used.
 
     Example:
@@ -143,6 +168,9 @@ def assert_theorem1(
     expected = Verdict(expected)
     report = check_theorem1(transition, states, **options)
     wrong = [check for check in report.checks if check.verdict is not expected]
+    if not wrong and expected is Verdict.HOLDS:
+        _require_latent(transition, "Theorem 1")
+        wrong = [check for check in report.checks if check.conditions[3].verdict is not Verdict.HOLDS]
     if wrong:
         # A verdict opposite to the expected one weighs more than an inconclusive one.
         worst = min(wrong, key=lambda check: (check.verdict is Verdict.INCONCLUSIVE, check.off_diagonal_mass))
@@ -150,6 +178,41 @@ def assert_theorem1(
             f"Theorem 1: the verdict is not {expected.value!r} at {len(wrong)} of {len(report.checks)} "
             f"states; the worst is {worst.label}: {worst.verdict.value}: {worst.reason}; {_describe(worst)}"
         )
+    return report
+
+
+def assert_kind(
+    transition: Transition, states: Sequence[State], expected: TransitionKind | str, **options: Any
+) -> Theorem1Report:
+    """Assert that the transition is of a kind, such as "non-diagonal and linear", and return the report.
+
+    Args:
+        transition: the pair (Φ, G), in float64; with or without a latent.
+        states: visited states, without a batch axis; at least two, for "linear" or not.
+        expected: a :class:`theory.TransitionKind` or its words.
+        options: what :func:`theory.check_theorem1` takes.
+
+    Raises:
+        AssertionError: naming the kind that was found, with its reason.
+        InputError: if there is no such kind, no state, or one cannot be used.
+
+    Example:
+        >>> mix = torch.tensor([[0.5, -0.5], [-0.5, 0.5]], dtype=torch.float64)
+        >>> delta = Transition(lambda z, s: z, lambda z, s: {"h": mix @ s["h"]}, 0, (("h",),))
+        >>> states = [{"h": torch.ones(2).double()}, {"h": torch.zeros(2).double()}]
+        >>> assert_kind(delta, states, "non-diagonal and linear").kind.value
+        'non-diagonal and linear'
+        >>> assert_kind(delta, states, "diagonal and linear")
+        Traceback (most recent call last):
+        ...
+        AssertionError: expected 'diagonal and linear': The transition is non-diagonal and linear: ...
+    """
+    kinds = [kind.value for kind in TransitionKind]
+    if expected not in kinds:
+        raise unknown_name("expected", str(expected), kinds)
+    report = check_theorem1(transition, states, **options)
+    if report.kind != expected:
+        raise AssertionError(f"expected {str(expected)!r}: {report.kind_sentence}")
     return report
 
 
@@ -220,6 +283,7 @@ def assert_modes_agree(
 
     Raises:
         AssertionError: naming the share, its threshold, and the worst sequence and token.
+        NotApplicableError: if the model has no fixed points, so that it has one mode of evaluation only.
 
     Example:
         >>> class Echo:
@@ -234,6 +298,11 @@ def assert_modes_agree(
         >>> assert_modes_agree(Echo(), torch.tensor([[0, 1, 1]]))
         ModesAgreement(fixed_points=1.0, tokens=1.0)
     """
+    if not hasattr(model, "solve"):
+        raise NotApplicableError(
+            f"not applicable: {type(model).__name__} offers no solve(tokens, mode=...), so that it has one "
+            "mode of evaluation only; give a model that solves for fixed points"
+        )
     one = model.solve(tokens, mode="simultaneous", **options)
     other = model.solve(tokens, mode="sequential", **options)
     distance = (one.latents - other.latents).norm(dim=-1) / one.latents.norm(dim=-1).clamp(min=1)
@@ -257,6 +326,14 @@ def assert_modes_agree(
 def _require_states(states: Sequence[State]) -> None:
     if not states:
         raise InputError("states is empty; give at least one visited state")
+
+
+def _require_latent(transition: Transition, statement: str) -> None:
+    if transition.latent_size == 0:
+        raise NotApplicableError(
+            "not applicable: the transition has no latent (latent_size is 0), so there is no fixed point "
+            f"that {statement} could speak of; use assert_kind"
+        )
 
 
 def _residual_condition(residual: float, threshold: float) -> Condition:

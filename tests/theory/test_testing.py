@@ -7,8 +7,15 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from theory import State, Transition, solve_fixed_point
-from theory.testing import assert_contractive, assert_fixed_point, assert_modes_agree, assert_theorem1
+from theory import State, Transition, TransitionKind, solve_fixed_point
+from theory.testing import (
+    NotApplicableError,
+    assert_contractive,
+    assert_fixed_point,
+    assert_kind,
+    assert_modes_agree,
+    assert_theorem1,
+)
 
 MakeSSM = Callable[..., Transition]
 MakeStates = Callable[[int, int], list[State]]
@@ -128,3 +135,55 @@ def test_modes_that_differ_name_the_worst_token() -> None:
 def test_unconverged_tokens_do_not_count_as_agreeing() -> None:
     with pytest.raises(AssertionError, match=r"agree on 0\.00% .* 6 of 6 tokens did not converge"):
         assert_modes_agree(TwoModes(torch.zeros(2, 3, 2, dtype=torch.float64), status=1), TOKENS)
+
+
+def tanh_rnn() -> Transition:
+    """Without a latent, non-diagonal and non-linear: a model of which Theorem 1 does not speak."""
+    weights = torch.tensor([[0.5, 1.0], [-1.0, 0.5]], dtype=torch.float64)
+    return Transition(lambda z, s: z, lambda z, s: {"h": torch.tanh(weights @ s["h"])}, 0, (("h",),))
+
+
+PLAIN_STATES = [{"h": torch.tensor(values, dtype=torch.float64)} for values in ([1.0, 0.5], [0.0, 0.0])]
+
+
+@pytest.mark.parametrize("assertion", [assert_fixed_point, assert_contractive, assert_theorem1])
+def test_what_says_nothing_of_a_model_without_a_latent_neither_passes_nor_fails(
+    assertion: Callable[[Transition, list[State]], object],
+) -> None:
+    with pytest.raises(NotApplicableError, match=r"^not applicable: .*latent_size is 0.*; use assert_kind$"):
+        assertion(tanh_rnn(), PLAIN_STATES)
+    assert issubclass(NotApplicableError, InputError)
+
+
+def test_a_negative_control_may_have_no_latent() -> None:
+    linear = Transition(lambda z, s: z, lambda z, s: {"h": s["h"] / 2}, 0, (("h",),))
+    assert_theorem1(linear, PLAIN_STATES, expected="fails")
+    with pytest.raises(AssertionError, match="the verdict is not 'holds' at 2 of 2 states"):
+        assert_theorem1(linear, PLAIN_STATES)
+    with pytest.raises(AssertionError, match="the verdict is not 'fails' at 2 of 2 states"):
+        assert_theorem1(tanh_rnn(), PLAIN_STATES, expected="fails")
+
+
+def test_conclusions_that_do_not_come_from_the_fixed_point_do_not_pass() -> None:
+    """A latent that nothing reads: the RNN alone is non-diagonal and non-linear."""
+    rnn = tanh_rnn()
+    idle = Transition(lambda z, s: z / 2 + s["h"], lambda z, s: rnn.state_update(z, s), 2, (("h",),))
+    with pytest.raises(
+        AssertionError, match=r"at 2 of 2 states.*holds: .*not by a fixed point \(C4 does not"
+    ):
+        assert_theorem1(idle, PLAIN_STATES)
+
+
+def test_kind_is_asserted_of_every_model(make_ssm: MakeSSM, make_states: MakeStates) -> None:
+    assert_kind(tanh_rnn(), PLAIN_STATES, "non-diagonal and non-linear")
+    assert_kind(make_ssm(), make_states(6, 2), TransitionKind.NON_DIAGONAL_NON_LINEAR)
+    sentence = "^expected 'diagonal and linear': The transition is non-diagonal and non-linear: "
+    with pytest.raises(AssertionError, match=sentence):
+        assert_kind(tanh_rnn(), PLAIN_STATES, "diagonal and linear")
+    with pytest.raises(InputError, match="expected 'diagonal' is unknown; known: diagonal and linear, "):
+        assert_kind(tanh_rnn(), PLAIN_STATES, "diagonal")
+
+
+def test_a_model_with_one_mode_of_evaluation_has_no_modes_that_agree() -> None:
+    with pytest.raises(NotApplicableError, match=r"^not applicable: GRU offers no solve"):
+        assert_modes_agree(torch.nn.GRU(2, 2), TOKENS)  # type: ignore[arg-type]

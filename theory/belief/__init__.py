@@ -1,1 +1,5 @@
 """Bayes filters of probabilistic automata, linear and not."""
+
+from theory.belief.filters import BayesFilter, marginals, swapped_marginals
+
+__all__ = ["BayesFilter", "marginals", "swapped_marginals"]

@@ -10,12 +10,22 @@ from theory.constructions.implicit_ssm import ImplicitSSM, SweepResult, ssm_of_m
 from theory.constructions.reflections import householder_product, householder_vectors, reflections_needed
 from theory.constructions.rnn import ssm_of_rnn
 from theory.constructions.solvable import SolvableCascade
+from theory.constructions.tracking_limits import (
+    commutator_gap,
+    commutator_words,
+    diagonal_state,
+    eventual_cycle,
+)
 
 __all__ = [
     "ImplicitSSM",
     "SolvableCascade",
     "SweepResult",
+    "commutator_gap",
+    "commutator_words",
     "decode_states",
+    "diagonal_state",
+    "eventual_cycle",
     "householder_product",
     "householder_vectors",
     "reflections_needed",

@@ -1,6 +1,7 @@
 """State-to-state Jacobians: of one state, of many at once, and their large entries."""
 
 from theory.jacobian.batched import BatchedJacobian, batched_layer_jacobians
+from theory.jacobian.coupling_entries import coupling_entries
 from theory.jacobian.factored import (
     FactoredJacobian,
     FullStateJacobian,
@@ -14,6 +15,7 @@ __all__ = [
     "FactoredJacobian",
     "FullStateJacobian",
     "batched_layer_jacobians",
+    "coupling_entries",
     "full_state_jacobian",
     "latent_jacobian",
     "layer_jacobians",

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from theory.blocks import BlockMap, random_signs, slices, validate
+from theory.blocks import BlockMap, random_signs, real_entries, slices, validate
 from theory.derivatives import MAX_CHUNK_ENTRIES, jacobian
 from theory.jacobian.terms import diagonality, latent_derivatives, probe_direct_term
 from theory.transition import State, Transition
@@ -207,7 +207,7 @@ def layer_jacobians(transition: Transition, state: State, latent: Tensor) -> tup
 
 
 def full_state_jacobian(transition: Transition, state: State, latent: Tensor) -> FullStateJacobian:
-    """Return ds'/ds for all state entries as one dense matrix; its size is the square of the state's.
+    """Return ds'/ds for all real entries of the state as one dense matrix, the square of the state's size.
 
     Args:
         transition: the pair (Φ, G), in float64.
@@ -232,10 +232,10 @@ def full_state_jacobian(transition: Transition, state: State, latent: Tensor) ->
                 [0.0000, 0.5000]], dtype=torch.float64)
     """
     validate(transition, state)
-    block = BlockMap(transition, state, tuple(state))
+    block = BlockMap(transition, state, real_entries(state))
     left, right = _latent_factors(block, latent)
     direct = jacobian(lambda vector: block.state_update(latent, vector), block.vector)
-    return FullStateJacobian(direct + left @ right, slices(state))
+    return FullStateJacobian(direct + left @ right, slices({name: state[name] for name in block.names}))
 
 
 def _latent_factors(block: BlockMap, latent: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,1 +1,17 @@
-"""Statements proved in ball arithmetic: at points, over boxes, and for words of every length."""
+"""Statements proved in ball arithmetic: at points, over boxes, and for words of every length.
+
+Numbers with a bound of their error stand in :mod:`theory.rigorous.balls`, sets of states that a closed loop
+cannot leave in :mod:`theory.rigorous.covers`.
+"""
+
+from theory.rigorous.enclosed_transitions import EnclosedTransitions, EnclosedUpdate
+from theory.rigorous.enclosure import Enclosures, enclose, independent_of_state, newton_step_bound
+
+__all__ = [
+    "EnclosedTransitions",
+    "EnclosedUpdate",
+    "Enclosures",
+    "enclose",
+    "independent_of_state",
+    "newton_step_bound",
+]

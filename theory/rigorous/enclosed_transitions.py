@@ -37,7 +37,7 @@ class EnclosedUpdate(Protocol):
 
 
 class EnclosedTransitions(Protocol):
-    """(Φ, G) of the tokens at T positions, evaluated on balls; the model floor supplies it.
+    """(Φ, G) of the tokens at T positions, evaluated on balls; the package of the models supplies it.
 
     Attributes:
         latent_size: the number d of entries of z; 0 for an explicit model.

@@ -137,10 +137,10 @@ def enclose(
     inverse = Ball.exact(_approximate_inverse(np.eye(size) - slope.midpoint))
     defect = identity - inverse @ (identity - slope)
     kappa = row_sum_norm(defect)
-    room = (Ball.exact(1.0) - Ball.exact(kappa)).mignitude
+    slack = (Ball.exact(1.0) - Ball.exact(kappa)).mignitude
     residual = _residual(transitions, state, latent)
     step = row_sum_norm(inverse @ residual[..., None])
-    error = np.where(kappa < 1, round_up(step / room), np.inf)
+    error = np.where(kappa < 1, round_up(step / slack), np.inf)
     defect_norm = round_up(np.sqrt(round_up(kappa * row_sum_norm(defect.transpose()))))
     remaining = (Ball.exact(1.0) - Ball.exact(defect_norm)).mignitude
     singular_value = np.where(
@@ -148,7 +148,7 @@ def enclose(
     )
     power, power_norm = _contraction(slope, transitions.damping)
     solved = inverse @ source
-    beyond = round_up((kappa * kappa / room)[:, None] * solved.magnitude.max(axis=1))  # [T, layers]
+    beyond = round_up((kappa * kappa / slack)[:, None] * solved.magnitude.max(axis=1))  # [T, layers]
     first_order = solved + defect @ solved
     response = first_order.widened(np.where(kappa[:, None] < 1, beyond, np.inf)[:, None, :])
     found = tuple(

@@ -1,7 +1,18 @@
-"""Theorem 1 checked at visited states: its conditions, its conclusions, and the report."""
+"""Theorem 1 checked at visited states: its conditions, its conclusions, the transition's kind, the report."""
 
 from theory.theorem1.check import check_theorem1
+from theory.theorem1.conclusions import LayerConclusion
 from theory.theorem1.conditions import Condition, Verdict
-from theory.theorem1.report import LayerConclusion, StateCheck, Theorem1Report
+from theory.theorem1.kinds import LayerKind, TransitionKind
+from theory.theorem1.report import StateCheck, Theorem1Report
 
-__all__ = ["Condition", "LayerConclusion", "StateCheck", "Theorem1Report", "Verdict", "check_theorem1"]
+__all__ = [
+    "Condition",
+    "LayerConclusion",
+    "LayerKind",
+    "StateCheck",
+    "Theorem1Report",
+    "TransitionKind",
+    "Verdict",
+    "check_theorem1",
+]

@@ -4,39 +4,28 @@ A proof with its assumptions stands in ``theory/README.md``; here is its numeric
 conclusions are read off each layer's block J = ∂h'/∂h:
 
 - *non-diagonal*: ‖J − diag J‖_F / ‖J‖_F is positive;
-- *non-linear*: ‖J(h) − J(h̃)‖_F / ‖J(h)‖_F is positive for another visited value h̃ of the same block, with
-  the token and the rest of the state unchanged. (The map h ↦ h' is affine only if J is constant.)
+- *non-linear*: ‖J(h) − J(h̃)‖_F / ‖J(h)‖_F, or the difference between h'(h̃) − h'(h) and J(h) (h̃ − h), is
+  positive for another visited value h̃ of the same block, with the token and the rest of the state unchanged.
+  (The map h ↦ h' is affine only if J is constant and every secant follows it.)
 
 Thresholds come from the error of J, measured at every state against finite differences of the actual map.
+The same numbers give the kind of the transition (:mod:`theory.theorem1.kinds`), for every model.
 """
 
-import dataclasses
-import math
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from theory.blocks import BlockMap, flatten, validate
-from theory.fixed_point import EPSILON, FixedPoint, solve_fixed_point
-from theory.jacobian.factored import FactoredJacobian, latent_jacobian, layer_jacobians
-from theory.theorem1.conditions import (
-    Condition,
-    Verdict,
-    convergence_condition,
-    coupling_condition,
-    fixed_point_condition,
-    invertibility_condition,
-    unmeasured,
-    vacuous,
-)
-from theory.theorem1.cross_checks import jacobian_error, latent_jacobian_error
-from theory.theorem1.report import LayerConclusion, StateCheck, Theorem1Report
+from theory.blocks import validate, validate_update
+from theory.fixed_point import EPSILON, ERROR_MARGIN
+from theory.theorem1.conclusions import LayerConclusion
+from theory.theorem1.conditions import coupling_condition, unmeasured
+from theory.theorem1.cross_checks import jacobian_rounding
+from theory.theorem1.linearity import compare
+from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState
+from theory.theorem1.report import StateCheck, Theorem1Report
 from theory.transition import State, Transition
-
-MAX_CANDIDATES = 3
-"""How many other visited states are tried until C1 to C3 hold at one."""
 
 
 def check_theorem1(
@@ -56,7 +45,7 @@ def check_theorem1(
         transition: the pair (Φ, G) of the token, in float64.
         states: the states at which the theorem is checked, without a batch axis.
         alternatives: states that give h̃ for the nonlinearity, ``states`` if not given; the one farthest
-            from h is taken.
+            from h comes first, the others where it shows no nonlinearity.
         start: the first latent of every solve, as the model takes it; zeros if not given.
         max_iterations: the largest number of damped iterations of a solve.
         label: names the token in messages.
@@ -68,6 +57,7 @@ def check_theorem1(
         An RNN in implicit form: h' = tanh(W h), with Φ(z) = h, is non-diagonal and non-linear; the linear
         h' = h / 2 is neither.
 
+        >>> import torch
         >>> W = torch.tensor([[0.5, 1.0], [-1.0, 0.5]], dtype=torch.float64)
         >>> rnn = Transition(
         ...     self_map=lambda z, s: s["h"],
@@ -81,105 +71,66 @@ def check_theorem1(
         >>> linear = Transition(lambda z, s: z, lambda z, s: {"h": s["h"] / 2}, 0, (("h",),))
         >>> check_theorem1(linear, states).reasons
         {'fails: the transition is diagonal and linear, to within the measured error': 2}
+
+        A step of the delta rule with k along (1, 1) is of a third kind.
+
+        >>> mix = torch.tensor([[0.5, -0.5], [-0.5, 0.5]], dtype=torch.float64)
+        >>> delta = Transition(lambda z, s: z, lambda z, s: {"h": mix @ s["h"]}, 0, (("h",),))
+        >>> check_theorem1(delta, states).kind.value
+        'non-diagonal and linear'
     """
     if not states:
         raise InputError("states is empty; give at least one visited state")
     others = states if alternatives is None else alternatives
     for state in (*states, *others):
         validate(transition, state)
-    solver = _Solver(start, max_iterations)
+    validate_update(transition, states[0])
     return Theorem1Report(
         tuple(
-            _check_state(transition, state, others, solver, f"{label}[{index}]")
+            _check_state(
+                MeasuredState.at(transition, state, start, max_iterations),
+                others,
+                start,
+                max_iterations,
+                f"{label}[{index}]",
+            )
             for index, state in enumerate(states)
         )
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Solver:
-    start: Tensor | None
-    max_iterations: int
-
-    def solve(self, transition: Transition, state: State) -> FixedPoint:
-        return solve_fixed_point(transition, state, self.start, max_iterations=self.max_iterations)
-
-
-@dataclasses.dataclass(frozen=True)
-class _MeasuredJacobian:
-    jacobian: FactoredJacobian
-    error: float
-
-
 def _check_state(
-    transition: Transition, state: State, others: Sequence[State], solver: _Solver, label: str
+    measured: MeasuredState, others: Sequence[State], start: Tensor | None, max_iterations: int, label: str
 ) -> StateCheck:
-    fixed_point = solver.solve(transition, state)
-    conditions = _conditions(transition, state, fixed_point)
-    if any(condition.verdict is not Verdict.HOLDS for condition in conditions):
-        conditions.append(unmeasured("C4", "an earlier condition is not established"))
-        return StateCheck(fixed_point.status, tuple(conditions), (), label)
-    measured = _measure_jacobians(transition, state, fixed_point.latent)
-    conditions.append(coupling_condition([m.jacobian for m in measured], [m.error for m in measured]))
-    layers, notes = [], []
-    for names, here in zip(transition.layer_states, measured, strict=True):
-        scale = here.jacobian.frobenius_norm() or 1.0
-        mass_error = max(here.error / scale, EPSILON)
-        there, note = _elsewhere(transition, state, names, others, solver)
-        change, change_error = math.nan, math.nan
-        if there is not None:
-            change = (here.jacobian - there.jacobian).frobenius_norm() / scale
-            change_error = max((here.error + there.error) / scale, EPSILON)
-        mass = here.jacobian.off_diagonal_mass()
-        layers.append(LayerConclusion(names, mass, mass_error, change, change_error))
-        notes.append(note)
-    return StateCheck(
-        fixed_point.status, tuple(conditions), tuple(layers), label, next(filter(None, notes), "")
-    )
-
-
-def _conditions(transition: Transition, state: State, fixed_point: FixedPoint) -> list[Condition]:
-    """Return C1, C2 and C3."""
-    if transition.latent_size == 0:
-        return [vacuous("C1", 0.0), vacuous("C2", math.inf), vacuous("C3", 0.0)]
-    first = fixed_point_condition(fixed_point)
-    if not fixed_point.converged:
-        return [first, *(unmeasured(name, "no fixed point was reached") for name in ("C2", "C3"))]
-    slope = latent_jacobian(transition, state, fixed_point.latent)
-    block = BlockMap(transition, state, transition.layer_states[0])
-    error = latent_jacobian_error(slope, block, fixed_point.latent)
-    return [
-        first,
-        invertibility_condition(slope, error),
-        convergence_condition(slope, transition.damping, error),
-    ]
-
-
-def _measure_jacobians(transition: Transition, state: State, latent: Tensor) -> list[_MeasuredJacobian]:
-    return [
-        _MeasuredJacobian(jacobian, jacobian_error(jacobian, BlockMap(transition, state, names), latent))
-        for names, jacobian in zip(
-            transition.layer_states, layer_jacobians(transition, state, latent), strict=True
+    status = measured.fixed_point.status
+    if not measured.holds:
+        fourth = unmeasured("C4", "an earlier condition is not established")
+        return StateCheck(status, (*measured.conditions, fourth), (), label)
+    jacobians = measured.jacobians()
+    fourth = coupling_condition([each.jacobian for each in jacobians], [each.error for each in jacobians])
+    layers, note = [], ""
+    for index, (names, here) in enumerate(zip(measured.transition.layer_states, jacobians, strict=True)):
+        mass, mass_error = here.jacobian.off_diagonal_mass(), max(here.error / here.scale, EPSILON)
+        found = compare(measured, index, here, others, start, max_iterations)
+        # Where a number is neither zero nor established, it may be what rounding leaves of a zero.
+        tiny = [0 < mass <= ERROR_MARGIN * mass_error, 0 < found.change <= ERROR_MARGIN * found.change_error]
+        rounding = _rounding(measured, index, here) if any(tiny) else 0.0
+        layers.append(
+            LayerConclusion(
+                names,
+                mass,
+                mass_error,
+                found.change,
+                found.change_error,
+                found.defect,
+                found.defect_error,
+                rounding,
+            )
         )
-    ]
+        note = note or found.note
+    return StateCheck(status, (*measured.conditions, fourth), tuple(layers), label, note)
 
 
-def _elsewhere(
-    transition: Transition, state: State, names: tuple[str, ...], others: Sequence[State], solver: _Solver
-) -> tuple[_MeasuredJacobian | None, str]:
-    """Measure J with h replaced by the farthest other visited value at which C1 to C3 hold."""
-    here = flatten(state, names)
-    block = BlockMap(transition, state, names)
-    single_layer = dataclasses.replace(transition, layer_states=(names,))
-    distances = torch.stack([(flatten(other, names) - here).norm() for other in others])
-    for index in distances.argsort(descending=True)[:MAX_CANDIDATES].tolist():
-        if distances[index] == 0:
-            break
-        displaced = block.at(flatten(others[index], names))
-        fixed_point = solver.solve(transition, displaced)
-        conditions = _conditions(transition, displaced, fixed_point)
-        if all(condition.verdict is Verdict.HOLDS for condition in conditions):
-            return _measure_jacobians(single_layer, displaced, fixed_point.latent)[0], ""
-    if not distances.any():
-        return None, "no other visited state differs in this block, give more states"
-    return None, "C1 to C3 are not established with the block of another visited state"
+def _rounding(measured: MeasuredState, layer: int, here: MeasuredJacobian) -> float:
+    latent = measured.fixed_point.latent
+    return jacobian_rounding(measured.transition, measured.state, latent, layer, here.jacobian) / here.scale

@@ -13,15 +13,36 @@ import torch
 from torch import Tensor
 from torch.func import jvp, vmap
 
-from theory.blocks import BlockMap, random_signs
+from theory.blocks import (
+    BlockMap,
+    flatten,
+    last_place_displacements,
+    random_signs,
+    real_entries,
+    replace,
+)
 from theory.derivatives import directional
 from theory.fixed_point import EPSILON, ERROR_MARGIN, refine, rounding_level, solve_fixed_point
-from theory.jacobian.factored import FactoredJacobian, latent_jacobian
+from theory.jacobian.factored import FactoredJacobian, latent_jacobian, layer_jacobians
+from theory.transition import State, Transition
 
 PROBES = 4
 """Random ±1 directions per error estimate; the decade demanded of every verdict covers their spread."""
 
 Function = Callable[[Tensor], Tensor]
+
+
+def difference_step(point: Tensor, image: Tensor) -> float:
+    """Return the length of a displacement for central differences: ε^⅓ times the norm of the point.
+
+    Where the point is zero its image gives the scale, and 1 where that is zero too.
+
+    Example:
+        >>> zero = torch.zeros(2, dtype=torch.float64)
+        >>> [round(difference_step(point, zero) / EPSILON ** (1 / 3), 4) for point in (zero, zero + 1)]
+        [1.0, 1.4142]
+    """
+    return EPSILON ** (1 / 3) * (point.norm().item() or image.norm().item() or 1.0)
 
 
 def central_differences(function: Function, point: Tensor, directions: Tensor) -> Tensor:
@@ -45,10 +66,10 @@ def central_differences(function: Function, point: Tensor, directions: Tensor) -
         >>> error.abs().item() < 1e-9
         True
     """
-    scale = point.norm().item() or function(point).norm().item() or 1.0
+    length = difference_step(point, function(point))
     rows = []
     for direction in directions:
-        step = EPSILON ** (1 / 3) * scale / direction.norm()
+        step = length / direction.norm()
         ahead, behind = point + step * direction, point - step * direction
         # Divide by the displacement that was made, not by the one that was meant.
         made = (ahead - behind).norm() / direction.norm()
@@ -192,3 +213,30 @@ def latent_jacobian_error(slope: Tensor, block: BlockMap, latent: Tensor) -> flo
     directions = random_signs(PROBES, latent.numel(), latent, seed=3)
     measured = central_differences(lambda z: block.self_map(z, vector), latent, directions)
     return (measured - directions @ slope.mT).norm().item() / math.sqrt(PROBES)
+
+
+def jacobian_rounding(
+    transition: Transition, state: State, latent: Tensor, layer: int, jacobian: FactoredJacobian
+) -> float:
+    """Return how far J of one layer moves, in the Frobenius norm, when every number moves by its last place.
+
+    The larger of two random displacements of state and latent by one unit in the last place, plus ε ‖J‖_F: an
+    entry of J that is smaller cannot be told from rounding.
+
+    Example:
+        >>> square = Transition(lambda z, s: z, lambda z, s: {"h": s["h"] ** 2}, 0, (("h",),))
+        >>> h = torch.ones(1, dtype=torch.float64)
+        >>> (J,) = layer_jacobians(square, {"h": h}, h[:0])
+        >>> EPSILON <= jacobian_rounding(square, {"h": h}, h[:0], 0, J) / 2 <= 2 * EPSILON
+        True
+    """
+    names = real_entries(state)
+    vector = flatten(state, names)
+    latents = last_place_displacements(latent, 2)
+    vectors = last_place_displacements(vector, 2, seed=1)
+    change = 0.0
+    for nearby_latent, nearby_vector in zip(latents, vectors, strict=True):
+        nearby = replace(state, names, nearby_vector)
+        moved = layer_jacobians(transition, nearby, nearby_latent)[layer]
+        change = max(change, (moved - jacobian).frobenius_norm())
+    return change + EPSILON * jacobian.frobenius_norm()

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.status import Status
-from theory.theorem1.conditions import Condition, Verdict, combine, judge
+from theory.theorem1.conclusions import LayerConclusion
+from theory.theorem1.conditions import Condition, Verdict, combine
+from theory.theorem1.kinds import LayerKind, TransitionKind, layer_kind, overall_kind
 
 STATEMENT = (
     "Let z* be a fixed point of Φ at the state s (C1), I − ∂zΦ invertible there (C2) and the damped "
@@ -19,40 +21,6 @@ STATEMENT = (
     "is not (C4), the transition is non-diagonal; where J takes two values, it is non-linear."
 )
 """Theorem 1, in the form whose conditions and conclusions are measured."""
-
-
-@dataclass(frozen=True)
-class LayerConclusion:
-    """The conclusions for one layer's block J = ∂h'/∂h at one state.
-
-    Attributes:
-        names: the state entries of the block.
-        off_diagonal_mass: ‖J − diag J‖_F / ‖J‖_F.
-        off_diagonal_error: its measured error.
-        nonlinearity: ‖J(h) − J(h̃)‖_F / ‖J(h)‖_F for another visited h̃; NaN without one.
-        nonlinearity_error: its measured error.
-
-    Example:
-        >>> layer = LayerConclusion(("h",), 0.5, 1e-9, 0.0, 1e-9)
-        >>> layer.non_diagonal.value, layer.non_linear.value
-        ('holds', 'fails')
-    """
-
-    names: tuple[str, ...]
-    off_diagonal_mass: float
-    off_diagonal_error: float
-    nonlinearity: float
-    nonlinearity_error: float
-
-    @property
-    def non_diagonal(self) -> Verdict:
-        """Whether J is not diagonal."""
-        return judge(self.off_diagonal_mass, self.off_diagonal_error)
-
-    @property
-    def non_linear(self) -> Verdict:
-        """Whether J differs between the two states."""
-        return judge(self.nonlinearity, self.nonlinearity_error)
 
 
 @dataclass(frozen=True)
@@ -165,6 +133,8 @@ class Theorem1Report:
         >>> merged = Theorem1Report.merge([report, report])
         >>> merged.verdict.value, len(merged.checks), merged.values("nonlinearity")
         ('holds', 2, array([0.25, 0.25]))
+        >>> merged.kind.value
+        'non-diagonal and non-linear'
         >>> merged.summary()["off_diagonal_mass"]
         {'min': 0.5, 'median': 0.5, 'max': 0.5}
     """
@@ -197,17 +167,49 @@ class Theorem1Report:
         """The reasons of the verdicts with the number of states, the most frequent first."""
         return dict(Counter(f"{check.verdict}: {check.reason}" for check in self.checks).most_common())
 
+    @property
+    def layer_kinds(self) -> tuple[LayerKind, ...]:
+        """The kind of each layer's transition over all states; empty where no Jacobian was measured."""
+        missing = [check.reason for check in self.checks if not check.layers]
+        notes = [check.note for check in self.checks if check.layers and check.note]
+        columns = zip(*(check.layers for check in self.checks if check.layers), strict=True)
+        return tuple(layer_kind(column, missing, notes) for column in columns)
+
+    @property
+    def kind(self) -> TransitionKind:
+        """The kind of the whole transition: non-diagonal or non-linear if one layer is."""
+        return overall_kind(self.layer_kinds).kind
+
+    @property
+    def kind_sentence(self) -> str:
+        """The kind with its meaning and its reason, as one sentence."""
+        whole = overall_kind(self.layer_kinds)
+        if whole.kind is TransitionKind.UNDETERMINED:
+            words = {
+                Verdict.HOLDS: "it is non-{}",
+                Verdict.FAILS: "it is {}",
+                Verdict.INCONCLUSIVE: "whether it is {} is not decided",
+            }
+            diagonal, linear = words[whole.non_diagonal], words[whole.non_linear]
+            known = f"{diagonal.format('diagonal')}, {linear.format('linear')}"
+            return f"The kind of the transition is undetermined: {known} ({whole.reason})."
+        return f"The transition is {whole.kind}: {whole.kind.meaning} ({whole.reason})."
+
     def values(self, quantity: str) -> NDArray[np.float64]:
         """Return one of :data:`QUANTITIES` for every state, NaN where it was not measured."""
         return np.array([getattr(check, quantity) for check in self.checks], dtype=np.float64)
 
     def summary(self) -> dict[str, Any]:
-        """Return verdict, counts, reasons, and the minimum, median and maximum of every quantity, for JSON.
+        """Return verdict, kind, counts, reasons, and the spread of every quantity, for JSON.
 
-        Only finite values count; a quantity without any has ``None`` three times.
+        Of a quantity it is the minimum, the median and the maximum; only finite values count, and a quantity
+        without any has ``None`` three times.
         """
         result: dict[str, Any] = {
             "verdict": self.verdict.value,
+            "kind": self.kind.value,
+            "kind_sentence": self.kind_sentence,
+            "layer_kinds": [layer.as_dict() for layer in self.layer_kinds],
             "states": len(self.checks),
             "counts": self.counts,
             "reasons": self.reasons,

@@ -46,7 +46,7 @@ ATTEMPTS = 7
 
 
 class EnclosedLoop(Protocol):
-    """Φ, G and logits on balls, with latent and state as variables; the model floor supplies it.
+    """Φ, G and logits on balls, with latent and state as variables; the package of the models supplies it.
 
     Example:
         That of a one-layer implicit Mamba-2 is `implicit.enclosed.closed_loop.EnclosedClosedLoop`.
@@ -222,17 +222,17 @@ def _fixed_points(
     slope, source = image.tangent[..., :size], image.tangent[..., size:]
     identity = Ball.exact(np.eye(size))
     kappa = row_sum_norm(identity - inverse @ (identity - slope))
-    room = (Ball.exact(1.0) - Ball.exact(kappa)).mignitude
+    slack = (Ball.exact(1.0) - Ball.exact(kappa)).mignitude
     solved = inverse @ source
     moved = round_up(_row_norms(solved @ axes).max(axis=1) * reach)
-    error = np.where(kappa < 1, round_up((residual + moved) / room), np.inf)
+    error = np.where(kappa < 1, round_up((residual + moved) / slack), np.inf)
     # column by column: ‖(I − A)⁻¹ b − P b‖_∞ ≤ κ / (1 − κ) ‖P b‖_∞
-    spread = round_up((kappa / room)[:, None] * solved.magnitude.max(axis=1))
+    spread = round_up((kappa / slack)[:, None] * solved.magnitude.max(axis=1))
     response = solved.widened(np.where(kappa[:, None] < 1, spread, np.inf)[:, None, :])
     return _FixedPoints(
         kappa,
         error,
-        np.where(kappa < 1, round_up(residual / room), np.inf),
+        np.where(kappa < 1, round_up(residual / slack), np.inf),
         response,
         following.tangent[..., size:],
         following.tangent[..., :size],

@@ -1,0 +1,116 @@
+"""What is measured at one state: its fixed point, the conditions C1 to C3, and J of every layer."""
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from theory.blocks import BlockMap
+from theory.fixed_point import FixedPoint, solve_fixed_point
+from theory.jacobian.factored import FactoredJacobian, latent_jacobian, layer_jacobians
+from theory.theorem1.conditions import (
+    Condition,
+    Verdict,
+    convergence_condition,
+    fixed_point_condition,
+    invertibility_condition,
+    unmeasured,
+    vacuous,
+)
+from theory.theorem1.cross_checks import jacobian_error, latent_jacobian_error
+from theory.transition import State, Transition
+
+
+@dataclass(frozen=True)
+class MeasuredState:
+    """A state with its fixed point and the conditions under which the transition has a Jacobian there.
+
+    Attributes:
+        transition: the pair (Φ, G).
+        state: the state s.
+        fixed_point: the outcome of the solve.
+        conditions: C1, C2 and C3.
+
+    Example:
+        >>> import torch
+        >>> transition = Transition(lambda z, s: z / 2 + s["h"], lambda z, s: {"h": z / 4}, 1, (("h",),))
+        >>> measured = MeasuredState.at(transition, {"h": torch.ones(1).double()})
+        >>> measured.holds, measured.fixed_point.latent.item()
+        (True, 2.0)
+        >>> measured.jacobians()[0].jacobian.dense().item()
+        0.5
+    """
+
+    transition: Transition
+    state: State
+    fixed_point: FixedPoint
+    conditions: tuple[Condition, Condition, Condition]
+
+    @classmethod
+    def at(
+        cls, transition: Transition, state: State, start: Tensor | None = None, max_iterations: int = 4000
+    ) -> "MeasuredState":
+        """Solve for the fixed point at a state and measure C1 to C3."""
+        fixed_point = solve_fixed_point(transition, state, start, max_iterations=max_iterations)
+        return cls(transition, state, fixed_point, _conditions(transition, state, fixed_point))
+
+    @property
+    def holds(self) -> bool:
+        """Whether C1, C2 and C3 hold."""
+        return all(condition.verdict is Verdict.HOLDS for condition in self.conditions)
+
+    def jacobians(self) -> tuple["MeasuredJacobian", ...]:
+        """Return J of every layer with its measured error."""
+        latent, layers = self.fixed_point.latent, self.transition.layer_states
+        return tuple(
+            MeasuredJacobian(
+                jacobian, jacobian_error(jacobian, BlockMap(self.transition, self.state, names), latent)
+            )
+            for names, jacobian in zip(
+                layers, layer_jacobians(self.transition, self.state, latent), strict=True
+            )
+        )
+
+
+@dataclass(frozen=True)
+class MeasuredJacobian:
+    """J of one layer at one state.
+
+    Attributes:
+        jacobian: J by the implicit function theorem.
+        error: ‖J − J'‖_F, J' by finite differences of the actual map.
+
+    Example:
+        >>> import torch
+        >>> jacobian = FactoredJacobian(torch.tensor([3.0, 4.0]), torch.zeros(2, 0), torch.zeros(0, 2))
+        >>> MeasuredJacobian(jacobian, error=1e-9).scale
+        5.0
+    """
+
+    jacobian: FactoredJacobian
+    error: float
+
+    @property
+    def scale(self) -> float:
+        """‖J‖_F, which the other numbers are relative to; 1 where J is zero."""
+        return self.jacobian.frobenius_norm() or 1.0
+
+
+def _conditions(
+    transition: Transition, state: State, fixed_point: FixedPoint
+) -> tuple[Condition, Condition, Condition]:
+    """Return C1, C2 and C3."""
+    if transition.latent_size == 0:
+        return vacuous("C1", 0.0), vacuous("C2", math.inf), vacuous("C3", 0.0)
+    first = fixed_point_condition(fixed_point)
+    if not fixed_point.converged:
+        why = "no fixed point was reached"
+        return first, unmeasured("C2", why), unmeasured("C3", why)
+    slope = latent_jacobian(transition, state, fixed_point.latent)
+    block = BlockMap(transition, state, transition.layer_states[0])
+    error = latent_jacobian_error(slope, block, fixed_point.latent)
+    return (
+        first,
+        invertibility_condition(slope, error),
+        convergence_condition(slope, transition.damping, error),
+    )
