@@ -11,9 +11,11 @@ if not torch.cuda.is_available():
 
 NEED_TRITON = [
     "implicit/modes/fused.py",
-    "implicit/ops/launch.py",
+    "implicit/ops/gated_norm/triton_kernels.py",
     "implicit/ops/sequential_solve/solve.py",
     "implicit/ops/sequential_solve/triton_kernels",
+    "implicit/ops/short_convolution/triton_kernels.py",
     "implicit/ops/ssd/triton_kernels",
+    "implicit/ops/triton_shared",
 ]
 collect_ignore = [] if find_spec("triton") else NEED_TRITON

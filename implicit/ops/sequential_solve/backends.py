@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import torch
 
 from automata.errors import InputError, unknown_name
-from implicit.ops.explanation import Explanation
+from implicit.ops.backends import Explanation
 
 AUTO, LOOP, TRITON = "auto", "loop", "triton"
 DTYPES = (torch.float32, torch.bfloat16)
@@ -55,7 +55,7 @@ def triton_refusal(request: Request) -> str | None:
     """
     if find_spec("triton") is None:
         return "the package triton is not installed; install it with pip install triton (Linux only)"
-    from implicit.ops.launch import INTERPRETED
+    from implicit.ops.triton_shared.launch import INTERPRETED
 
     if request.dtype not in DTYPES:
         return f"the weights are {request.dtype}; cast them to {' or '.join(map(str, DTYPES))}"

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from automata.errors import InputError
 from implicit.fixed_point import DampedPicard, Stopping
-from implicit.ops.fused import is_transformed
+from implicit.ops.hand_written_passes import is_transformed
 from implicit.ops.sequential_solve.backends import Request, triton_refusal
 from implicit.ops.sequential_solve.self_map import SelfMap
 from implicit.ops.sequential_solve.walk import Walk

@@ -1,6 +1,6 @@
 """The state space dual (SSD) scan of Mamba-2: the reference, the fast forms, and the choice among them."""
 
-from implicit.ops.explanation import Explanation
+from implicit.ops.backends import Explanation
 from implicit.ops.ssd.backends import BACKENDS
 from implicit.ops.ssd.chunked import ssd_chunked
 from implicit.ops.ssd.dispatch import explain, ssd

@@ -96,8 +96,8 @@ def triton_refusal(request: Request) -> str | None:
     """
     if find_spec("triton") is None:
         return "the package triton is not installed; install it with pip install triton (Linux only)"
-    from implicit.ops.launch import INTERPRETED
     from implicit.ops.ssd.triton_kernels.launch import DTYPES, LARGEST
+    from implicit.ops.triton_shared.launch import INTERPRETED
 
     several = chunked_refusal(request)
     if several is not None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit.ops.fused import Op, fused
+from implicit.ops.hand_written_passes import Op, fused
 from implicit.ops.ssd import chunked_passes
 from implicit.ops.ssd.chunked_passes import LOG2_E
 

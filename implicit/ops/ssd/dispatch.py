@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError, unknown_name
-from implicit.ops.explanation import Explanation
+from implicit.ops.backends import Explanation
 from implicit.ops.ssd.backends import BACKENDS, Request
 
 AUTO = "auto"

@@ -22,7 +22,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from implicit.ops.launch import Launch
 from implicit.ops.ssd.triton_kernels.device import (
     decay_between,
     decay_between_transposed,
@@ -35,6 +34,7 @@ from implicit.ops.ssd.triton_kernels.device import (
     store_rows,
 )
 from implicit.ops.ssd.triton_kernels.launch import Shape, rows, strided, tiles
+from implicit.ops.triton_shared.launch import Launch
 
 ENOUGH_PROGRAMS = 1024
 """Programs that keep a large GPU busy: some 130 multiprocessors with several programs each."""

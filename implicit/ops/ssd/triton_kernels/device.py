@@ -7,7 +7,7 @@ zeros, and a step size of zero neither decays the state nor adds to it.
 import triton
 import triton.language as tl
 
-from implicit.ops.launch import INTERPRETED
+from implicit.ops.triton_shared.launch import INTERPRETED
 
 # The interpreter holds bfloat16 as bit patterns and would multiply those as integers. Products of bfloat16
 # are exact in float32, so widening the operands there gives what a tensor core gives.

@@ -14,7 +14,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from implicit.ops.launch import Launch
 from implicit.ops.ssd.triton_kernels.device import (
     decay_between,
     decay_over_chunk,
@@ -26,6 +25,7 @@ from implicit.ops.ssd.triton_kernels.device import (
     store_rows,
 )
 from implicit.ops.ssd.triton_kernels.launch import Shape, rows, strided, tiles
+from implicit.ops.triton_shared.launch import Launch
 
 
 @triton.jit

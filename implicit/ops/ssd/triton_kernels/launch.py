@@ -6,7 +6,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from implicit.ops.launch import padded
+from implicit.ops.triton_shared.launch import padded
 
 CHUNK_SIZE = 64
 """Tokens a chunk. `device.log_decay_sums` is exact up to this size."""

@@ -17,10 +17,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from implicit.ops.launch import Launch
 from implicit.ops.ssd.triton_kernels.device import load_rows, store_rows
-from implicit.ops.triton_kernels.activation import silu, silu_derivative
-from implicit.ops.triton_kernels.tiles import Tiles, matrix, strided_rows
+from implicit.ops.triton_shared.activation import silu, silu_derivative
+from implicit.ops.triton_shared.launch import Launch
+from implicit.ops.triton_shared.tiles import Tiles, matrix, strided_rows
 
 RUNS = 1024
 """Most runs of tokens that the backward pass sums by themselves: a few programs for each multiprocessor."""

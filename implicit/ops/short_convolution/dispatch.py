@@ -5,8 +5,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from automata.errors import InputError
-from implicit.ops.backends import AUTO, TORCH, TRITON, Request, choose
-from implicit.ops.fused import Arguments, fused
+from implicit.ops.around_scan import AUTO, TORCH, TRITON, Request, choose
+from implicit.ops.hand_written_passes import Arguments, fused
 
 
 def short_convolution(padded: Tensor, weight: Tensor, bias: Tensor, backend: str = AUTO) -> Tensor:
@@ -106,7 +106,7 @@ def _convolve(padded: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _kernel_forward(padded: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor]:
-    from implicit.ops.triton_kernels import short_convolution as kernels
+    from implicit.ops.short_convolution import triton_kernels as kernels
 
     launch, output = kernels.forward(padded, weight, bias)
     launch.run()
@@ -114,7 +114,7 @@ def _kernel_forward(padded: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tenso
 
 
 def _kernel_backward(inputs: Arguments, gradients: Arguments) -> Arguments:
-    from implicit.ops.triton_kernels import short_convolution as kernels
+    from implicit.ops.short_convolution import triton_kernels as kernels
 
     padded, weight, bias = inputs
     launch, padded_dot, sums = kernels.backward(padded, weight, bias, gradients[0])

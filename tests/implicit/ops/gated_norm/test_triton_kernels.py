@@ -116,7 +116,7 @@ def test_weights_may_be_wider_than_the_inputs() -> None:
 
 
 def test_runs_of_several_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    from implicit.ops.triton_kernels import gated_norm as kernels
+    from implicit.ops.gated_norm import triton_kernels as kernels
 
     monkeypatch.setattr(kernels, "RUNS", 2)  # as with more than a thousand tiles
     assert_equal_the_definition(arguments(Case(195, groups=1)), 1, TOLERANCES[torch.float32])

@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from automata.errors import InputError
-from implicit.ops.backends import AUTO, TRITON, Request, choose
-from implicit.ops.fused import Arguments, Backward, Op, fused
+from implicit.ops.around_scan import AUTO, TRITON, Request, choose
+from implicit.ops.hand_written_passes import Arguments, Backward, Op, fused
 
 
 def gated_norm(
@@ -125,7 +125,7 @@ def _op(groups: int, epsilon: float, backend: str) -> Op:
 
 def _kernels(groups: int, epsilon: float) -> tuple[Op, Backward]:
     """Both passes as Triton kernels."""
-    from implicit.ops.triton_kernels import gated_norm as kernels
+    from implicit.ops.gated_norm import triton_kernels as kernels
 
     def forward(y: Tensor, x: Tensor, D: Tensor, gate: Tensor, weight: Tensor) -> tuple[Tensor]:
         launch, output = kernels.forward(y, x, D, gate, weight, groups, epsilon)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 
-from implicit.ops.fused import Arguments, fused, is_transformed
+from implicit.ops.hand_written_passes import Arguments, fused, is_transformed
 
 CALLS: list[str] = []
 

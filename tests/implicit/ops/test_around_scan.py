@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from automata.errors import InputError
-from implicit.ops import backends, explain_around_scan
-from implicit.ops.backends import Request, choose
+from implicit.ops import around_scan as backends
+from implicit.ops import explain_around_scan
+from implicit.ops.around_scan import Request, choose
 
 FLOAT32 = (torch.float32,)
 
