@@ -1,12 +1,10 @@
-"""The short causal convolution of Mamba-2 with its activation: every channel by itself, a few tokens wide."""
+"""The public function of the short convolution: arguments checked, a backend chosen and run."""
 
-import torch
 from torch import Tensor
-from torch.nn import functional
 
 from automata.errors import InputError
-from implicit.ops.around_scan import AUTO, TORCH, TRITON, Request, choose
-from implicit.ops.hand_written_passes import Arguments, fused
+from implicit.ops.backends import AUTO, common_device
+from implicit.ops.short_convolution.backends import BACKENDS, Request
 
 
 def short_convolution(padded: Tensor, weight: Tensor, bias: Tensor, backend: str = AUTO) -> Tensor:
@@ -31,15 +29,17 @@ def short_convolution(padded: Tensor, weight: Tensor, bias: Tensor, backend: str
         Dao & Gu 2024, arXiv 2405.21060; ``causal_conv1d`` with ``activation="silu"``.
 
     Example:
+        >>> import torch
         >>> padded = torch.tensor([[[0.0], [1.0], [2.0]]])  # one token before a sequence of two
         >>> result = short_convolution(padded, torch.tensor([[1.0, 10.0]]), torch.zeros(1))
-        >>> torch.allclose(result, functional.silu(torch.tensor([[[10.0], [21.0]]])))
+        >>> torch.allclose(result, torch.nn.functional.silu(torch.tensor([[[10.0], [21.0]]])))
         True
     """
     _check_shapes(padded, weight, bias)
     tensors = {"padded": padded, "weight": weight, "bias": bias}
-    chosen = choose(backend, Request.of(tensors, "width", weight.shape[1]))
-    return _OPS[chosen](padded, weight, bias)[0]
+    dtypes = tuple(tensor.dtype for tensor in tensors.values())
+    request = Request(common_device(tensors), dtypes, weight.shape[1], padded.numel())
+    return BACKENDS[BACKENDS.choose(request, backend)].run(padded, weight, bias)[0]
 
 
 def _check_shapes(padded: Tensor, weight: Tensor, bias: Tensor) -> None:
@@ -55,75 +55,3 @@ def _check_shapes(padded: Tensor, weight: Tensor, bias: Tensor) -> None:
             f"padded has shape {tuple(padded.shape)}; with weight as given it must be "
             f"[batch, {width - 1} + length, {channels}], length at least 1"
         )
-
-
-def _definition(padded: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor]:
-    length = padded.shape[1] - weight.shape[1] + 1
-    shifted = (padded[:, k : k + length] * tap for k, tap in enumerate(weight.unbind(1)))
-    return (functional.silu(bias + sum(shifted)),)
-
-
-def _forward(padded: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor]:
-    return (functional.silu(_convolve(padded, weight, bias), inplace=True),)
-
-
-def _backward(inputs: Arguments, gradients: Arguments) -> Arguments:
-    """With q the convolution before the activation and its gradient q̇ = silu'(q) ẏ.
-
-    The gradient of a padded token is Σ_k weight_k q̇_{t−k}, a convolution with the taps reversed; that of a
-    tap is Σ_t q̇_t padded_{t+k}.
-    """
-    padded, weight, bias = inputs
-    (y_dot,) = gradients
-    before = weight.shape[1] - 1
-    length = padded.shape[1] - before
-    q = _convolve(padded, weight, bias)
-    around = padded.new_zeros(len(padded), before + length + before, len(weight))
-    q_dot = around[:, before : before + length]
-    torch.ops.aten.silu_backward(y_dot, q, grad_input=q_dot)
-    padded_dot = _convolve(around, weight.flip(1), None)
-    products = q  # its memory
-    taps_dot = [
-        torch.mul(q_dot, padded[:, k : k + length], out=products).sum((0, 1)) for k in range(before + 1)
-    ]
-    return padded_dot, torch.stack(taps_dot, dim=1), q_dot.sum((0, 1))
-
-
-def _convolve(padded: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The convolution without activation."""
-    if padded.dtype == torch.float32 and padded.device.type == "cpu" and torch.backends.mkldnn.is_available():
-        # As an image of height 1 whose channels come last, oneDNN convolves it in one pass over memory;
-        # conv1d would transpose it first, and in the other direction after.
-        image = padded[:, None].permute(0, 3, 1, 2)
-        convolved = functional.conv2d(image, weight[:, None, None], bias, groups=len(weight))
-        return convolved.permute(0, 2, 3, 1)[:, 0]
-    length = padded.shape[1] - weight.shape[1] + 1
-    taps = weight.T.contiguous()
-    convolved = padded[:, :length] * taps[0]
-    for k in range(1, len(taps)):
-        convolved.addcmul_(padded[:, k : k + length], taps[k])
-    return convolved if bias is None else convolved.add_(bias)
-
-
-def _kernel_forward(padded: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor]:
-    from implicit.ops.short_convolution import triton_kernels as kernels
-
-    launch, output = kernels.forward(padded, weight, bias)
-    launch.run()
-    return (output,)
-
-
-def _kernel_backward(inputs: Arguments, gradients: Arguments) -> Arguments:
-    from implicit.ops.short_convolution import triton_kernels as kernels
-
-    padded, weight, bias = inputs
-    launch, padded_dot, sums = kernels.backward(padded, weight, bias, gradients[0])
-    launch.run()
-    taps_and_bias = sums.sum((0, 1))
-    return padded_dot, taps_and_bias[:-1].T.to(weight.dtype), taps_and_bias[-1].to(bias.dtype)
-
-
-_OPS = {
-    TORCH: fused(_definition, _forward, _backward),
-    TRITON: fused(_definition, _kernel_forward, _kernel_backward),
-}

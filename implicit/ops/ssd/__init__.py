@@ -5,11 +5,13 @@ from implicit.ops.ssd.backends import BACKENDS
 from implicit.ops.ssd.chunked import ssd_chunked
 from implicit.ops.ssd.dispatch import explain, ssd
 from implicit.ops.ssd.reference import ssd_reference, ssd_step
+from implicit.ops.ssd.request import Request
 from implicit.ops.ssd.states import ssd_states
 
 __all__ = [
     "BACKENDS",
     "Explanation",
+    "Request",
     "explain",
     "ssd",
     "ssd_chunked",

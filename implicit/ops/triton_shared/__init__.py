@@ -1,1 +1,1 @@
-"""The ops around the scan as Triton kernels, for NVIDIA and AMD GPUs; without one, in the interpreter."""
+"""What the Triton kernels of several ops share; importing a module of it imports Triton."""

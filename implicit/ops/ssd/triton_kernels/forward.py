@@ -18,14 +18,13 @@ from implicit.ops.ssd.triton_kernels.device import (
     decay_between,
     decay_over_chunk,
     dot,
-    load_columns,
-    load_rows,
     load_steps,
     log_decay_sums,
-    store_rows,
 )
-from implicit.ops.ssd.triton_kernels.launch import Shape, rows, strided, tiles
+from implicit.ops.ssd.triton_kernels.launch import Shape, tiles
 from implicit.ops.triton_shared.launch import Launch
+from implicit.ops.triton_shared.memory import load_columns, load_rows, store_rows
+from implicit.ops.triton_shared.tiles import rows, strided
 
 
 @triton.jit

@@ -193,7 +193,7 @@ def test_second_derivatives_and_transforms_are_those_of_the_definition() -> None
         ({4: torch.ones(12, device="meta")}, "weight is on meta and y on"),
         (
             {2: torch.ones(4, dtype=torch.float64)},
-            "backend 'triton' cannot run this: a tensor is torch.float64; cast it to",
+            "backend 'triton' cannot run this: the tensors are torch.float32, torch.float64; cast them to",
         ),
     ],
     ids=["y", "x", "D", "gate", "weight", "device", "dtype"],
