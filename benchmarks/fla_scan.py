@@ -9,6 +9,7 @@ from torch import Tensor
 
 from implicit.ops.backends import Backend
 from implicit.ops.needs import on_cuda, package
+from implicit.ops.ssd import Request, Scan
 
 
 def ssd_simple_gla(
@@ -35,7 +36,7 @@ def ssd_simple_gla(
     return y, state.mT.float()
 
 
-FLA = Backend(
+FLA: Backend[Request, Scan] = Backend(
     ssd_simple_gla,
     (on_cuda(), package("fla", "pip install flash-linear-attention", module="fla.ops.simple_gla")),
 )

@@ -25,10 +25,11 @@ if not torch.cuda.is_available():
 from benchmarks.fla_scan import FLA
 from benchmarks.gpu import environment
 from benchmarks.memory import peak_bytes
-from implicit.ops.ssd import BACKENDS, Request, ssd
+from implicit.ops.backends import Backend
+from implicit.ops.ssd import BACKENDS, Request, Scan, ssd
 
 RESULTS = ("y", "state", "dx", "ddt", "dA", "dB", "dC", "dinitial_state")
-COMPARED = {
+COMPARED: dict[str, Backend[Request, Scan]] = {
     **{name: BACKENDS[name] for name in ("triton", "mamba_ssm", "chunked")},
     "simple_gla": FLA,
 }

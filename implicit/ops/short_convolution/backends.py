@@ -28,8 +28,9 @@ class Request:
         entries: of the first tensor, which is about as large as the output.
 
     Example:
-        >>> print(BACKENDS["triton"].refusal(Request("cuda", (torch.float32,), width=9)))
-        width is 9; choose one of 1 to 8
+        >>> request = Request("cpu", (torch.float32,), width=4)
+        >>> BACKENDS["torch"].refusal(request) is None, BACKENDS.choose(request)
+        (True, 'torch')
     """
 
     device: str
