@@ -29,8 +29,8 @@ def explain_around_scan(
     """
     device, dtypes = device or default_device(), (dtype,)
     return {
-        "gated_norm": gated_norm.BACKENDS.explain(gated_norm.Request(device, dtypes, features)),
+        "gated_norm": gated_norm.BACKENDS.explain(gated_norm.Request(device, dtypes, features=features)),
         "short_convolution": short_convolution.BACKENDS.explain(
-            short_convolution.Request(device, dtypes, width)
+            short_convolution.Request(device, dtypes, width=width)
         ),
     }

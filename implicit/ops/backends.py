@@ -7,29 +7,14 @@ Importing this module does not import Triton: that happens when a kernel is aske
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
-from torch import Tensor
 
 from automata.errors import InputError, unknown_name
+from implicit.ops.request import Request
 
 AUTO = "auto"
-
-
-class Request(Protocol):
-    """What decides who can run a call; each op adds what its backends ask about.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> request: Request = SimpleNamespace(device="cpu")
-    """
-
-    @property
-    def device(self) -> str:
-        """Type of the device that holds the tensors, such as ``"cpu"`` or ``"cuda"``."""
-        ...
-
 
 R = TypeVar("R", bound=Request)
 Run = TypeVar("Run")
@@ -202,22 +187,3 @@ def default_device() -> str:
         True
     """
     return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def common_device(tensors: Mapping[str, Tensor]) -> str:
-    """Return the type of the device that holds the named tensors of a call.
-
-    Raises:
-        InputError: for tensors on several devices.
-
-    Example:
-        >>> common_device({"x": torch.ones(1), "y": torch.ones(1)})
-        'cpu'
-    """
-    (name, first), *others = tensors.items()
-    for other, tensor in others:
-        if tensor.device != first.device:
-            raise InputError(
-                f"{other} is on {tensor.device} and {name} on {first.device}; move both to one device"
-            )
-    return first.device.type

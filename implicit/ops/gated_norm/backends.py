@@ -6,37 +6,30 @@ Importing this module does not import Triton: that happens when the kernels are 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
-
 from implicit.ops.backends import Backend, Backends, Preference
 from implicit.ops.gated_norm.passes import torch_op
 from implicit.ops.hand_written_passes import Op
 from implicit.ops.needs import TRITON, at_most, element_types, entries, on_gpu_or_interpreted
+from implicit.ops.request import TensorsRequest
 
 LARGEST = 8192
 """Largest group of features of the kernels: they hold one in registers."""
 
 
 @dataclass(frozen=True)
-class Request:
+class Request(TensorsRequest):
     """What decides whether a kernel can run the op.
 
     Attributes:
-        device: type of the device that holds the tensors, such as ``"cpu"`` or ``"cuda"``.
-        dtypes: their element types.
-        features: features of a group.
-        entries: of the first tensor, which is about as large as the output.
+        features: of a group.
 
     Example:
-        >>> request = Request("cpu", (torch.float32,), features=4)
-        >>> BACKENDS["torch"].refusal(request) is None, BACKENDS.choose(request)
-        (True, 'torch')
+        >>> import torch
+        >>> BACKENDS.choose(Request.of({"x": torch.ones(4)}, features=4))
+        'torch'
     """
 
-    device: str
-    dtypes: tuple[torch.dtype, ...]
-    features: int
-    entries: int = 1
+    features: int = 1
 
 
 def _triton_op(groups: int, epsilon: float) -> Op:

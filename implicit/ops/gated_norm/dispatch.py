@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit.ops.backends import AUTO, common_device
+from implicit.ops.backends import AUTO
 from implicit.ops.gated_norm.backends import BACKENDS, Request
 
 
@@ -49,8 +49,7 @@ def gated_norm(
     """
     _check_shapes(y, x, D, gate, weight, groups)
     tensors = {"y": y, "x": x, "D": D, "gate": gate, "weight": weight}
-    dtypes = tuple(tensor.dtype for tensor in tensors.values())
-    request = Request(common_device(tensors), dtypes, weight.numel() // groups, y.numel())
+    request = Request.of(tensors, features=weight.numel() // groups)
     op = BACKENDS[BACKENDS.choose(request, backend)].run(groups, epsilon)
     return op(*tensors.values())[0]
 

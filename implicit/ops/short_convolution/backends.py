@@ -5,12 +5,12 @@ Importing this module does not import Triton: that happens when the kernels are 
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from implicit.ops.backends import Backend, Backends, Preference
 from implicit.ops.hand_written_passes import Op, Tensors
 from implicit.ops.needs import TRITON, at_most, element_types, entries, on_gpu_or_interpreted
+from implicit.ops.request import TensorsRequest
 from implicit.ops.short_convolution.passes import torch_op
 
 LARGEST = 8
@@ -18,25 +18,19 @@ LARGEST = 8
 
 
 @dataclass(frozen=True)
-class Request:
+class Request(TensorsRequest):
     """What decides whether a kernel can run the op.
 
     Attributes:
-        device: type of the device that holds the tensors, such as ``"cpu"`` or ``"cuda"``.
-        dtypes: their element types.
         width: taps of the convolution.
-        entries: of the first tensor, which is about as large as the output.
 
     Example:
-        >>> request = Request("cpu", (torch.float32,), width=4)
-        >>> BACKENDS["torch"].refusal(request) is None, BACKENDS.choose(request)
-        (True, 'torch')
+        >>> import torch
+        >>> BACKENDS.choose(Request.of({"x": torch.ones(4)}, width=4))
+        'torch'
     """
 
-    device: str
-    dtypes: tuple[torch.dtype, ...]
-    width: int
-    entries: int = 1
+    width: int = 1
 
 
 def _triton_op(padded: Tensor, weight: Tensor, bias: Tensor) -> Tensors:

@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit.ops.backends import AUTO, common_device
+from implicit.ops.backends import AUTO
 from implicit.ops.short_convolution.backends import BACKENDS, Request
 
 
@@ -37,8 +37,7 @@ def short_convolution(padded: Tensor, weight: Tensor, bias: Tensor, backend: str
     """
     _check_shapes(padded, weight, bias)
     tensors = {"padded": padded, "weight": weight, "bias": bias}
-    dtypes = tuple(tensor.dtype for tensor in tensors.values())
-    request = Request(common_device(tensors), dtypes, weight.shape[1], padded.numel())
+    request = Request.of(tensors, width=weight.shape[1])
     return BACKENDS[BACKENDS.choose(request, backend)].run(padded, weight, bias)[0]
 
 

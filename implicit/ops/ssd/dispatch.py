@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit.ops.backends import AUTO, Explanation, common_device, default_device
+from implicit.ops.backends import AUTO, Explanation, default_device
+from implicit.ops.request import common_device
 from implicit.ops.ssd.backends import BACKENDS
 from implicit.ops.ssd.request import Request
 

@@ -20,22 +20,22 @@ FLOAT32 = (torch.float32,)
     [
         (
             short_convolution.BACKENDS,
-            short_convolution.Request("cuda", (torch.float32, torch.float64), 4),
+            short_convolution.Request("cuda", (torch.float32, torch.float64), width=4),
             "the tensors are torch.float32, torch.float64; cast them to",
         ),
         (
             short_convolution.BACKENDS,
-            short_convolution.Request("cuda", FLOAT32, 9),
+            short_convolution.Request("cuda", FLOAT32, width=9),
             "width is 9; choose one of 1 to 8",
         ),
         (
             gated_norm.BACKENDS,
-            gated_norm.Request("cuda", FLOAT32, 8193),
+            gated_norm.Request("cuda", FLOAT32, features=8193),
             "features is 8193; choose one of 1 to 8192",
         ),
         (
             short_convolution.BACKENDS,
-            short_convolution.Request("cuda", FLOAT32, 4, entries=0),
+            short_convolution.Request("cuda", FLOAT32, entries=0, width=4),
             "the tensors are empty; give at least one sequence",
         ),
     ],
@@ -50,7 +50,7 @@ def test_what_the_kernels_do_not_take_goes_to_pytorch_or_is_refused(
 
 
 def test_two_dtypes_that_the_kernels_take_may_be_mixed() -> None:
-    request = gated_norm.Request("cuda", (torch.float32, torch.bfloat16), 1536)
+    request = gated_norm.Request("cuda", (torch.float32, torch.bfloat16), features=1536)
     assert gated_norm.BACKENDS.choose(request) == "triton"
 
 

@@ -8,8 +8,9 @@ import torch
 
 from automata.errors import InputError
 from implicit.ops import gated_norm, needs, sequential_solve, short_convolution, ssd
-from implicit.ops.backends import Backend, Backends, Preference, common_device
+from implicit.ops.backends import Backend, Backends, Preference
 from implicit.ops.needs import Need, at_most, element_types, on_cuda, package
+from implicit.ops.request import common_device
 
 FLOAT32 = (torch.float32,)
 
@@ -115,11 +116,11 @@ OPS: dict[str, tuple[Backends[Any, Any], Any]] = {
     "ssd": (ssd.BACKENDS, lambda device: ssd.Request(device, FLOAT32 * 3, 64, 128)),
     "gated_norm": (
         gated_norm.backends.BACKENDS,
-        lambda device: gated_norm.backends.Request(device, FLOAT32, 1536),
+        lambda device: gated_norm.backends.Request(device, FLOAT32, features=1536),
     ),
     "short_convolution": (
         short_convolution.backends.BACKENDS,
-        lambda device: short_convolution.backends.Request(device, FLOAT32, 4),
+        lambda device: short_convolution.backends.Request(device, FLOAT32, width=4),
     ),
     "sequential_solve": (sequential_solve.backends.BACKENDS, sequential_solve.backends.Request),
 }

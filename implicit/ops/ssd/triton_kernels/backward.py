@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 """Backward kernels: the gradients within the chunks, once the state and its gradient have been carried.
 
 In the notation of `forward`, with u_j = Δ_j x_j, a_k = Δ_k A, h the state that enters the chunk, g the

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 """What the kernels of the scan share: products, step sizes, and decays within a chunk.
 
 These functions run inside kernels. A chunk has ``CHUNK`` tokens; those past the end of the sequence load as

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 """Forward kernels: the states that enter the chunks, and the outputs within them.
 
 With e_i the decay from the start of the chunk to token i, t_j from token j to its end, w over the whole chunk
