@@ -58,13 +58,13 @@ def demo_config(model: str, settings: DemoSettings) -> TrainConfig:
     """Return how a model is trained in the demo: by the recipe.
 
     Example:
-        >>> demo_config("lstm", DemoSettings(steps=10)).warmup_steps
+        >>> demo_config("lstm", DemoSettings(steps=10)).optimizer.warmup_steps
         10
     """
     config = recipe(TASK, model, seed=settings.training_seed)
     if settings.steps is None:
         return config
-    warmup = min(config.warmup_steps, settings.steps)
+    warmup = min(config.optimizer.warmup_steps, settings.steps)
     return recipe(TASK, model, seed=settings.training_seed, steps=settings.steps, warmup_steps=warmup)
 
 

@@ -1,7 +1,6 @@
-"""Exact finite objects and their data: monoids, automata, probabilistic automata, word problems.
+"""Exact finite objects and their data: monoids, automata, probabilistic automata, tasks.
 
-The ground floor: NumPy and NetworkX only (matplotlib in ``drawing`` and pyformlang in
-``regular_expression_dfa`` are imported where they are used).
+The lowest layer: NumPy and NetworkX only (matplotlib is imported in ``drawing``, where it is used).
 
 Example:
     >>> import numpy as np
@@ -32,8 +31,8 @@ from automata.machines.named_dfas import (
     modular_counter_dfa,
     monoid_dfa,
     parity_dfa,
-    regular_expression_dfa,
 )
+from automata.machines.regular_expressions import regular_expression_dfa
 from automata.monoids.groups import (
     alternating_group,
     cyclic_group,

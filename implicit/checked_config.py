@@ -18,6 +18,7 @@ def validated(
     *,
     field: str = "field",
     known: Iterable[str] | None = None,
+    names: Mapping[tuple[str, ...], str] | None = None,
 ) -> Config:
     """Return the configuration, or raise the first fault as one sentence.
 
@@ -26,6 +27,7 @@ def validated(
         values: what the caller gave.
         field: what an unknown name is called in the sentence.
         known: the names offered for an unknown one; all fields of the class if None.
+        names: what the caller calls a field of an inner configuration; ``outer.inner`` if it is not there.
 
     Raises:
         InputError: naming the field, its value and what it should be.
@@ -43,14 +45,26 @@ def validated(
         >>> validated(Sizes, {"width": 3, "widht": 4})
         Traceback (most recent call last):
         automata.errors.InputError: field 'widht' is unknown; did you mean 'width'? Known: width
+
+        In a configuration within another:
+
+        >>> class Model(BaseModel):
+        ...     sizes: Sizes
+        >>> validated(Model, {"sizes": {"width": 3, "widht": 4}})
+        Traceback (most recent call last):
+        automata.errors.InputError: field 'sizes.widht' is unknown; did you mean 'sizes.width'? Known: ...
     """
     try:
         return config_class.model_validate(dict(values))
     except ValidationError as error:
         fault = error.errors()[0]
-    location = ".".join(str(part) for part in fault["loc"])
+    place = tuple(str(part) for part in fault["loc"])
+    called = next((count for count in range(len(place), 0, -1) if place[:count] in (names or {})), 0)
+    location = ".".join([*([names[place[:called]]] if names and called else []), *place[called:]])
     if fault["type"] == "extra_forbidden":
-        raise unknown_name(field, location, known or config_class.model_fields)
+        raise unknown_name(
+            field, location, (known if len(place) == 1 else None) or _beside(config_class, place)
+        )
     if fault["type"] == "missing":
         raise InputError(f"{location} is missing; give a value for it")
     cause = fault.get("ctx", {}).get("error")
@@ -59,6 +73,16 @@ def validated(
     message = fault["msg"].removeprefix("Input ").rstrip(".")
     message = f"it {message}" if message != fault["msg"] else message[0].lower() + message[1:]
     raise InputError(f"{location} is {_shown(fault['input'])}; {message}")
+
+
+def _beside(config_class: type[BaseModel], place: tuple[str, ...]) -> list[str]:
+    """The fields known where an unknown one stands."""
+    for part in place[:-1]:
+        inner = config_class.model_fields[part].annotation
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return []
+        config_class = inner
+    return [".".join([*place[:-1], name]) for name in config_class.model_fields]
 
 
 def _shown(value: object) -> str:

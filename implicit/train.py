@@ -4,77 +4,34 @@ Killed at any moment and started again, a run ends with the same bits as one tha
 the same machine, with the same versions and number of threads).
 """
 
+import argparse
 import sys
-from collections.abc import Mapping, Sequence
-from os import PathLike
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-import torch
 from rich.console import Console
 from rich.table import Table
 
 from automata.errors import InputError
-from automata.tasks.registry import TASKS, make_task
+from automata.tasks.registry import TASKS
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
-from implicit.config.curriculum import Curriculum
+from implicit.config.flat import flat_fields, groups
 from implicit.config.recipes import recipe
 from implicit.config.run import TrainConfig
-from implicit.models.registry import MODEL_DESCRIPTIONS, size_fields
+from implicit.models.registry import MODELS, size_fields
+from implicit.runs.files import read_json
 from implicit.runs.folder import RunFolder
-from implicit.runs.loading import Run, initial_model, load_run
-from implicit.training.loop import take_steps
+from implicit.training.train import ShortCurriculumWarning, train
 
-_OWN_FIELDS = {
-    name: field for name, field in TrainConfig.model_fields.items() if name not in Curriculum.model_fields
-}
+__all__ = ["main", "train"]
 
+_TASK_HELP = "name of the task, or module:name of one of your own; --list shows the names"
 
-def train(
-    config: TrainConfig,
-    out: str | PathLike[str],
-    progress: bool = True,
-    tensorboard: bool = False,
-    device: str = "cpu",
-) -> Run:
-    """Train a model, or go on where an interrupted run of the same configuration stopped.
-
-    Args:
-        config: everything that determines the run.
-        out: the run folder; made if it does not exist.
-        progress: whether to show a progress bar on standard error.
-        tensorboard: whether to write event files to ``out/tensorboard``.
-        device: where to train, such as ``"cpu"`` or ``"cuda"``; the weights are the same only to rounding.
-
-    Returns:
-        The finished run; if it was finished before, nothing is computed.
-
-    Raises:
-        InputError: for a device that is not there, sizes that do not divide, a folder that holds something
-            else or a run of another configuration, or a loss that is no longer finite.
-        OSError: if the folder cannot be written; what was there stays whole.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> config = recipe("parity", "lstm", steps=3, warmup_steps=1, batch_size=8, d_model=4)
-        >>> with TemporaryDirectory() as folder:
-        ...     run = train(config, Path(folder) / "run", progress=False)
-        >>> run.model.parameter_count(), [entry["step"] for entry in run.metrics]
-        (178, [3])
-    """
-    folder = RunFolder(Path(out))
-    task = make_task(config.task, config.hard_fraction)
-    model = initial_model(config, task).to(_device(device))
-    if not folder.begun:
-        folder.begin(config)
-    else:
-        folder.check_same(config)
-    if folder.finished:
-        folder.clear()
-        return load_run(folder.path)
-    take_steps(config, task, model, folder, progress, tensorboard)
-    folder.finish(model)
-    return load_run(folder.path)
+_FIELDS = {group: flat_fields(TrainConfig, group) for group in (None, *groups(TrainConfig))}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -92,31 +49,48 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.out is None:
         raise InputError("out is missing; give a run folder with --out")
     folder = RunFolder(Path(arguments.out))
-    fields, sizes = given_fields(arguments, TrainConfig), given_fields(arguments, size_fields())
+    fields: dict[str, Any] = {}
+    for group in _FIELDS.values():
+        fields.update(given_fields(arguments, group))
+    fields.update(_given_task(arguments.regex, arguments.task_file))
+    sizes = given_fields(arguments, size_fields())
     config = _resumed_config(folder, fields, sizes) if arguments.resume else _new_config(fields, sizes)
     was_finished = folder.begun and folder.finished
-    run = train(config, folder.path, arguments.progress, arguments.tensorboard, arguments.device)
-    last = run.metrics[-1]
+    with _short_curriculum_in_one_line():
+        run = train(config, folder.path, arguments.progress, arguments.tensorboard, arguments.device)
+    last, shortfall = run.metrics[-1], run.config.shortfall()
     accuracies = ", ".join(
-        f"{measured['accuracy']:.4f} at length {length}" for length, measured in last["validation"].items()
+        f"{measured['accuracy']:.4f} at length {length}{_baseline(measured)}"
+        for length, measured in last["validation"].items()
     )
     print(
         f"{run.path} {'was finished before' if was_finished else 'is finished'}: step {last['step']}, "
         f"{last['seconds']:.0f} s, loss {last['loss']:.4f}, validation accuracy {accuracies}"
+        + (f"; {shortfall}" if shortfall else "")
     )
 
 
-def _device(name: str) -> torch.device:
-    """Return the device of that name if this machine has it."""
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device).cpu()
-    except (RuntimeError, AssertionError, NotImplementedError):
-        known = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
-        raise InputError(
-            f"device is {name!r}, which is not to be had here; choose from {', '.join(known)}"
-        ) from None
-    return device
+def _baseline(measured: Mapping[str, Any]) -> str:
+    """What the most frequent answer reaches; runs of older versions do not tell."""
+    baseline = measured.get("majority_baseline")
+    return "" if baseline is None else f" (the most frequent answer: {baseline:.4f})"
+
+
+@contextmanager
+def _short_curriculum_in_one_line() -> Iterator[None]:
+    """Show the warning of a short curriculum as one line, without the place in the code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ShortCurriculumWarning)
+        show = warnings.showwarning
+
+        def show_one_line(message: Warning | str, category: type[Warning], *place: Any) -> None:
+            if issubclass(category, ShortCurriculumWarning):
+                print(f"warning: {message}", file=sys.stderr)
+            else:
+                show(message, category, *place)
+
+        warnings.showwarning = show_one_line
+        yield
 
 
 def _parser() -> CommandParser:
@@ -138,16 +112,34 @@ def _parser() -> CommandParser:
     )
     parser.add_argument("--tensorboard", action="store_true", help="write event files to FOLDER/tensorboard")
     parser.add_argument("--quiet", dest="progress", action="store_false", help="show no progress bar")
-    add_config_flags(parser, _OWN_FIELDS, title="run", exclude=["sizes"])
-    add_config_flags(parser, Curriculum, title="curriculum")
+    tasks = parser.add_mutually_exclusive_group()
+    tasks.add_argument("--task", metavar="NAME", default=argparse.SUPPRESS, help=_TASK_HELP)
+    tasks.add_argument("--regex", metavar="PATTERN", help="track the automaton of a regular expression")
+    tasks.add_argument(
+        "--task-file", metavar="FILE", help="JSON with an automaton, a monoid, ...: see automata/tasks"
+    )
+    for group, fields in _FIELDS.items():
+        add_config_flags(parser, fields, title=group or "run", exclude=["task", "sizes"])
     add_config_flags(parser, size_fields(), title="sizes of the model")
     return parser
 
 
+def _given_task(regex: str | None, task_file: str | None) -> dict[str, Any]:
+    """The task that the flags name, as the configuration holds it; nothing if they name none."""
+    if regex is not None:
+        return {"task": {"regex": regex}}
+    if task_file is not None:
+        return {"task": read_json(Path(task_file))}
+    return {}
+
+
 def _new_config(fields: Mapping[str, Any], sizes: Mapping[str, Any]) -> TrainConfig:
-    for field in ("task", "model"):
-        if field not in fields:
-            raise InputError(f"{field} is missing; give one with --{field}, and see --list for their names")
+    if "task" not in fields:
+        raise InputError(
+            "task is missing; give one with --task, --regex or --task-file, and see --list for the names"
+        )
+    if "model" not in fields:
+        raise InputError("model is missing; give one with --model, and see --list for the names")
     return recipe(**fields, sizes=sizes)
 
 
@@ -160,13 +152,13 @@ def _resumed_config(folder: RunFolder, fields: Mapping[str, Any], sizes: Mapping
     stored = folder.read_config()
     if fields.get("model", stored.model) == stored.model:
         sizes = {**stored.sizes, **sizes}
-    return TrainConfig.of(**{**stored.model_dump(), **fields, "sizes": sizes})
+    return stored.updated(**fields, sizes=sizes)
 
 
 def _print_names() -> None:
     for title, descriptions in (
         ("task", {entry.name: entry.description for entry in TASKS.values()}),
-        ("model", MODEL_DESCRIPTIONS),
+        ("model", {model.name: model.description for model in MODELS.values()}),
     ):
         table = Table(title, "what it stands for", box=None, padding=(0, 2, 0, 0))
         for name, description in descriptions.items():
@@ -174,5 +166,17 @@ def _print_names() -> None:
         Console().print(table, "")
 
 
+class _CallableModule(ModuleType):
+    """This module, which ``implicit.train(config, out)`` calls as its function.
+
+    A package's attribute that has the name of one of its modules is that module as soon as anybody imports
+    it. The command needs the module, and Python users the function; so that both work in any order of
+    imports, calling the module calls the function.
+    """
+
+    __call__ = staticmethod(train)
+
+
 if __name__ == "__main__":
     sys.exit(run_command(main))
+sys.modules[__name__].__class__ = _CallableModule

@@ -23,7 +23,8 @@ from analysis.extraction.state_merging import Effort, Extraction, extract_machin
 from analysis.framework.command import Analysis, add_output_flag, print_tables, settings_from
 from analysis.framework.output import RunIdentity, check_writable, default_folder, require_different_names
 from analysis.framework.visited_states import sample_sequences
-from automata.machines.mealy import MealyMachine, allowed_traces, distinguishing_tokens, word_in_names
+from automata.machines.mealy import MealyMachine, distinguishing_tokens, word_in_names
+from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.word_problem import WordProblem
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
@@ -311,7 +312,7 @@ def _first(
 
 def _difference(reader: Reader, machine: MealyMachine, task: WordProblem) -> Difference | None:
     """A shortest word that tells the automata apart, with the model's own answer to it."""
-    exact = MealyMachine.from_word_problem(task)
+    exact = task.machine()
     spoken = {*machine.answers.ravel().tolist(), *exact.answers.ravel().tolist()}
     word = distinguishing_tokens(machine, exact, allowed_traces(task, spoken))
     if word is None:

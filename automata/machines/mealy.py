@@ -10,9 +10,10 @@ from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.equivalence import distinguishing_word, minimise, product
 from automata.monoids.cayley import IntArray, integer_array
-from automata.tasks.word_problem import WordProblem
 
-_SINK = "no such trace"
+SINK = "no such trace"
+"""The state of an automaton of traces that no accepted trace reaches."""
+
 Word = tuple[int, ...]
 
 
@@ -64,17 +65,6 @@ class MealyMachine:
             object.__setattr__(self, field, fixed)
         object.__setattr__(self, "initial", int(initial))
 
-    @classmethod
-    def from_word_problem(cls, task: WordProblem) -> "MealyMachine":
-        """Return the machine whose answers are the labels of a word problem.
-
-        Example:
-            >>> from automata.tasks.registry import make_task
-            >>> MealyMachine.from_word_problem(make_task("S3"))
-            <MealyMachine: 6 states, 6 tokens>
-        """
-        return cls(task.table, task.table, task.initial_state)
-
     @property
     def state_count(self) -> int:
         """The number of states."""
@@ -123,18 +113,18 @@ class MealyMachine:
             (True, False, False)
         """
         spoken = sorted({*answers, *self.answers.ravel().tolist()})
-        tokens = [_read(token) for token in range(self.token_count)]
-        replies = [_answer(answer) for answer in spoken]
-        nowhere = dict.fromkeys([*tokens, *replies], _SINK)
-        transitions: dict[object, dict[str, object]] = {_SINK: {**nowhere}}
+        tokens = [read_symbol(token) for token in range(self.token_count)]
+        replies = [answer_symbol(answer) for answer in spoken]
+        nowhere = dict.fromkeys([*tokens, *replies], SINK)
+        transitions: dict[object, dict[str, object]] = {SINK: {**nowhere}}
         for state in range(self.state_count):
             row: dict[str, object] = {**nowhere}
             for token in range(self.token_count):
                 target, answer = int(self.table[state, token]), int(self.answers[state, token])
-                row[_read(token)] = (target, answer)
-                transitions[target, answer] = {**nowhere, _answer(answer): target}
+                row[read_symbol(token)] = (target, answer)
+                transitions[target, answer] = {**nowhere, answer_symbol(answer): target}
             transitions[state] = row
-        accepting = [state for state in transitions if state != _SINK]
+        accepting = [state for state in transitions if state != SINK]
         return DFA(transitions, [*tokens, *replies], transitions, self.initial, accepting)
 
     def __repr__(self) -> str:
@@ -159,11 +149,11 @@ def minimise_mealy(machine: MealyMachine) -> MealyMachine:
     for state in order:  # grows while it is read
         row, replies = [], []
         for token in range(machine.token_count):
-            asked = smallest.transitions[state][_read(token)]
+            asked = smallest.transitions[state][read_symbol(token)]
             reply, target = next(
                 (answer, following)
                 for answer in spoken
-                if (following := smallest.transitions[asked][_answer(answer)]) in smallest.accepting
+                if (following := smallest.transitions[asked][answer_symbol(answer)]) in smallest.accepting
             )
             if target not in numbers:
                 numbers[target] = len(order)
@@ -183,7 +173,8 @@ def distinguishing_tokens(
     Args:
         first: a machine.
         second: another over the same tokens.
-        allowed: an automaton over the traces of both (see `allowed_traces`), to which words are confined.
+        allowed: an automaton over the traces of both (see `automata.tasks.allowed_traces`), to which words
+            are confined.
 
     Raises:
         InputError: the machines read different numbers of tokens.
@@ -207,41 +198,6 @@ def distinguishing_tokens(
     return None if word is None else tuple(int(symbol.split()[1]) for symbol in word[::2])
 
 
-def allowed_traces(task: WordProblem, answers: Iterable[int]) -> DFA | None:
-    """Return the automaton of the traces whose tokens the task can draw; None if it draws every word.
-
-    Args:
-        task: a word problem that may avoid some of its states.
-        answers: the alphabet of answers.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> allowed_traces(make_task("parity"), [0, 1]) is None
-        True
-        >>> allowed = allowed_traces(make_task("dyck-4"), [0])
-        >>> allowed.accepts(["read 0", "answer 0", "read 1"]), allowed.accepts(["read 1"])
-        (True, False)
-    """
-    if not task.avoid:
-        return None
-    replies = [_answer(answer) for answer in sorted(set(answers))]
-    tokens = [_read(token) for token in range(task.vocabulary_size)]
-    transitions: dict[object, dict[str, object]] = {
-        _SINK: dict.fromkeys([*tokens, *replies], _SINK),
-        **{
-            state: {
-                **dict.fromkeys(replies, state),
-                **{
-                    symbol: _SINK if target in task.avoid else int(target)
-                    for symbol, target in zip(tokens, row, strict=True)
-                },
-            }
-            for state, row in enumerate(task.table)
-        },
-    }
-    return DFA(transitions, [*tokens, *replies], transitions, task.initial_state, range(task.state_count))
-
-
 def word_in_names(word: Sequence[int], names: Sequence[str]) -> str:
     """Return a word as text: names side by side if each is one letter, else with spaces.
 
@@ -252,9 +208,21 @@ def word_in_names(word: Sequence[int], names: Sequence[str]) -> str:
     return ("" if all(len(name) == 1 for name in names) else ", ").join(names[token] for token in word)
 
 
-def _read(token: int) -> str:
+def read_symbol(token: int) -> str:
+    """Return the symbol of a trace that says which token is read.
+
+    Example:
+        >>> read_symbol(3)
+        'read 3'
+    """
     return f"read {token}"
 
 
-def _answer(answer: int) -> str:
+def answer_symbol(answer: int) -> str:
+    """Return the symbol of a trace that says what is answered.
+
+    Example:
+        >>> answer_symbol(1)
+        'answer 1'
+    """
     return f"answer {answer}"

@@ -1,4 +1,4 @@
-"""Automata by name: parity, counters, memories, brackets, navigation, monoids, regular expressions."""
+"""Automata by name: parity, counters, memories, brackets, navigation, monoids."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,7 +6,6 @@ import numpy as np
 
 from automata.errors import InputError
 from automata.machines.dfa import DFA
-from automata.machines.equivalence import minimise
 from automata.monoids.monoid import Monoid
 
 
@@ -147,44 +146,6 @@ def monoid_dfa(monoid: Monoid, generators: Sequence[int] | None = None, acceptin
         monoid.element_names,
         [monoid.element_names[symbol] for symbol in symbols],
     )
-
-
-def regular_expression_dfa(expression: str, alphabet: Sequence[str] | None = None) -> DFA:
-    """Return the minimal automaton of a regular expression, in the notation of pyformlang.
-
-    ``|`` is the union, a space or ``.`` the concatenation, ``*`` the Kleene star, ``$`` the empty word; a run
-    of other characters is one symbol, so that the word ab is written ``a b``.
-
-    Args:
-        expression: such as ``"(a b)* a"``.
-        alphabet: the symbols of the automaton; those of the expression, sorted, if left out.
-
-    Raises:
-        InputError: the expression is malformed, or has a symbol outside the alphabet.
-
-    Example:
-        >>> ends_in_a = regular_expression_dfa("(a|b)* a")
-        >>> len(ends_in_a.states), ends_in_a.accepts("bba"), ends_in_a.accepts("ab")
-        (2, True, False)
-    """
-    from pyformlang.regular_expression import MisformedRegexError, Regex
-
-    try:
-        automaton = Regex(expression).to_epsilon_nfa().to_deterministic()
-    except MisformedRegexError as error:
-        raise InputError(f"expression {expression!r} is malformed ({error}); balance it") from error
-    found = {str(symbol.value) for symbol in automaton.symbols}
-    symbols = sorted(found) if alphabet is None else list(alphabet)
-    for symbol in sorted(found - set(symbols)):
-        raise InputError(f"expression {expression!r} uses {symbol!r}, which is not in the alphabet; add it")
-    # a deterministic automaton of pyformlang is partial: what is missing leads to a rejecting sink
-    numbers = {state: number for number, state in enumerate(automaton.states)}
-    table = np.full((len(numbers) + 1, len(symbols)), len(numbers))
-    for source, symbol, target in automaton:
-        table[numbers[source], symbols.index(str(symbol.value))] = numbers[target]
-    accepting = [numbers[state] for state in automaton.final_states]
-    start = numbers.get(automaton.start_state, len(numbers))
-    return minimise(DFA.from_table(table, start, accepting, alphabet=symbols))
 
 
 def _at_least(field: str, value: int, smallest: int) -> None:

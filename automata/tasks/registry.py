@@ -14,6 +14,7 @@ from automata.monoids.groups import (
     symmetric_group,
 )
 from automata.monoids.monoid import Monoid, direct_product
+from automata.tasks.interface import with_specification
 from automata.tasks.word_problem import WordProblem
 
 S5_GENERATORS = ("12345", "54132", "34125", "53124", "21345")
@@ -208,7 +209,9 @@ def make_task(name: str, hard_fraction: float | None = None) -> WordProblem:
     if name not in TASKS:
         raise unknown_name("task", name, TASKS)
     entry = TASKS[name]
-    return entry.build(entry.name, entry.description, 1.0 if hard_fraction is None else hard_fraction)
+    task = entry.build(entry.name, entry.description, 1.0 if hard_fraction is None else hard_fraction)
+    is_default = task.hard_fraction == 1
+    return with_specification(task, name if is_default else {"name": name, "hard_fraction": hard_fraction})
 
 
 def task_names() -> tuple[str, ...]:

@@ -6,18 +6,20 @@ from functools import cached_property
 from math import lcm
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from automata.errors import InputError
 from automata.machines.dfa import DFA
+from automata.machines.mealy import MealyMachine
 from automata.monoids.cayley import IntArray, integer_array
 from automata.monoids.monoid import Monoid
+from automata.tasks.interface import Batch, Specification, Task, check_at_least_one, starts
 
 _SEQUENCES_AT_ONCE = 512  # measured: 256 and 1024 cost a fifth more, one block of 4096 up to twice as much
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class WordProblem:
+class WordProblem(Task):
     """Sequences of random tokens, labelled with the exact state after every token.
 
     Usually made by ``from_monoid``, ``from_dfa`` or ``automata.tasks.registry.make_task``.
@@ -63,6 +65,9 @@ class WordProblem:
     avoid: tuple[int, ...]
     name: str
     description: str
+    target_names: tuple[str, ...]
+    """The names of the states, which are the targets."""
+    continues = True
 
     def __init__(
         self,
@@ -116,6 +121,7 @@ class WordProblem:
             "initial_state": int(initial_state),
             "token_names": tuple(token_names),
             "state_names": tuple(state_names),
+            "target_names": tuple(state_names),
             "hard_fraction": float(hard_fraction),
             "easy_tokens": tuple(easy_tokens),
             "avoid": tuple(avoid),
@@ -217,17 +223,119 @@ class WordProblem:
         )
 
     @property
-    def vocabulary_size(self) -> int:
-        """The number of tokens."""
-        return self.table.shape[1]
-
-    @property
     def state_count(self) -> int:
         """The number of states, which are the labels."""
         return self.table.shape[0]
 
     def __repr__(self) -> str:
         return f"<WordProblem {self.name}: {self.vocabulary_size} tokens, {self.state_count} states>"
+
+    def batch(
+        self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
+    ) -> Batch:
+        """Draw sequences with the state after every token as its target; every target counts alike.
+
+        Example:
+            >>> problem = WordProblem([[0, 1], [1, 0]], 0, ["0", "1"], ["even", "odd"])
+            >>> rng = np.random.default_rng(0)
+            >>> first = problem.batch(2, 5, rng)
+            >>> second = problem.batch(2, 5, rng, start=first.end)
+            >>> ones = first.tokens.sum(axis=1) + second.tokens.sum(axis=1)
+            >>> bool((second.end == ones % 2).all())
+            True
+        """
+        check_at_least_one(batch_size=batch_size, length=length)
+        tokens, states = self.sample(batch_size, length, rng, start)
+        return Batch(tokens, states, np.ones(tokens.shape, np.float32), end=states[:, -1].copy())
+
+    def start(self) -> int:
+        """Return the number of the initial state."""
+        return self.initial_state
+
+    def machine(self) -> MealyMachine:
+        """Return the machine whose answers are the labels.
+
+        Example:
+            >>> WordProblem([[0, 1], [1, 0]], 0, ["0", "1"], ["even", "odd"]).machine()
+            <MealyMachine: 2 states, 2 tokens>
+        """
+        return MealyMachine(self.table, self.table, self.initial_state)
+
+    @cached_property
+    def token_probabilities(self) -> NDArray[np.float64]:
+        """The probability of every token in every state, shape ``[states, tokens]``."""
+        states, tokens = self.table.shape
+        if self.avoid:
+            allowed = ~np.isin(self.table, self.avoid)
+            # no sequence gets into a state without an allowed token, unless it starts there: then token 0
+            allowed[~allowed.any(axis=1), 0] = True
+            return np.asarray(allowed / allowed.sum(axis=1, keepdims=True))
+        drawn = np.full(tokens, self.hard_fraction / tokens)
+        if self.hard_fraction < 1:
+            np.add.at(drawn, list(self.easy_tokens), (1 - self.hard_fraction) / len(self.easy_tokens))
+        return np.tile(drawn, (states, 1))
+
+    def state_probabilities(self, length: int) -> NDArray[np.float64]:
+        """Return the probability of every state after every token, shape ``[length, states]``, exactly.
+
+        Example:
+            >>> problem = WordProblem([[0, 1], [1, 0]], 0, ["0", "1"], ["even", "odd"])
+            >>> problem.state_probabilities(2).tolist()
+            [[0.5, 0.5], [0.5, 0.5]]
+        """
+        check_at_least_one(length=length)
+        if self.avoid:
+            _ = self._allowed_tokens  # raises where a state that is reached has no token
+        rows = []
+        current = np.zeros(self.state_count)
+        current[self.initial_state] = 1
+        for _ in range(length):
+            moved = current[:, None] * self.token_probabilities
+            current = np.bincount(self.table.ravel(), moved.ravel(), self.state_count)
+            rows.append(current)
+        return np.stack(rows)
+
+    def majority_baseline(
+        self,
+        length: int,
+        *,
+        last: int | None = None,
+        sequences: int = 1024,  # noqa: ARG002
+        rng: np.random.Generator | None = None,  # noqa: ARG002
+    ) -> float:
+        """Return the share of the labels that the most frequent state has, exactly; nothing is sampled.
+
+        Example:
+            >>> problem = WordProblem([[0, 1], [1, 0]], 0, ["0", "1"], ["even", "odd"])
+            >>> problem.majority_baseline(length=32)
+            0.5
+        """
+        check_at_least_one(length=length, last=1 if last is None else last)
+        places = slice(None if last is None else -min(last, length), None)
+        return float(self.state_probabilities(length)[places].mean(axis=0).max())
+
+    def specification(self) -> Specification:
+        """Return the name of a registered task, or what the problem was made from, or else its table.
+
+        Example:
+            >>> WordProblem([[0]], 0, ["a"], ["q"], name="one").specification()["word_problem"]["table"]
+            [[0]]
+        """
+        if self._specification is not None:
+            return super().specification()
+        return {
+            "word_problem": {
+                "table": self.table.tolist(),
+                "initial_state": self.initial_state,
+                "token_names": list(self.token_names),
+                "state_names": list(self.state_names),
+                "hard_fraction": self.hard_fraction,
+                "easy_tokens": list(self.easy_tokens),
+                "avoid": list(self.avoid),
+                "name": self.name,
+                "description": self.description,
+            }
+        }
 
     def sample(
         self, batch: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
@@ -246,14 +354,8 @@ class WordProblem:
         Raises:
             InputError: batch or length is below 1, or start holds something that is no state.
         """
-        for field, value in (("batch", batch), ("length", length)):
-            if value < 1:
-                raise InputError(f"{field} is {value}; give a {field} of at least 1")
-        before = np.full(batch, self.initial_state) if start is None else integer_array("start", start)
-        if before.shape != (batch,) or before.min() < 0 or before.max() >= self.state_count:
-            raise InputError(
-                f"start holds {before.tolist()}; give {batch} states in 0 … {self.state_count - 1}"
-            )
+        check_at_least_one(batch=batch, length=length)
+        before = starts(start, batch, self.initial_state, 0, self.state_count)
         if self.avoid:
             return self._sample_avoiding(before, length, rng)
         tokens = rng.integers(0, self.vocabulary_size, size=(batch, length))

@@ -42,7 +42,7 @@ class Phase:
 
     Attributes:
         name: ``"bounded"`` or ``"free"``; explicit models ignore it, the gradient rule and the stopping rule.
-        length: tokens a sequence.
+        length: tokens per sequence.
         gradient: how the fixed point is differentiated.
         stopping: when its iteration ends.
         contraction_weight: weight of the contraction penalty in the loss.
@@ -121,7 +121,7 @@ class Curriculum(BaseModel):
         description="training steps before the first sequences go on and before the forgetting penalty",
     )
     start_length: PositiveInt | None = Field(
-        default=None, description="tokens a sequence at the first step; the training length if none"
+        default=None, description="tokens per sequence at the first step; the training length if none"
     )
     length_growth: PositiveInt = Field(
         default=8, description="tokens added each time, up to the training length (with start_length)"
@@ -129,6 +129,18 @@ class Curriculum(BaseModel):
     length_growth_every: PositiveInt = Field(
         default=1000, description="training steps between two such additions (with start_length)"
     )
+
+    def first_step_at(self, length: int) -> int:
+        """Return the first training step whose sequences have the training length.
+
+        Example:
+            >>> Curriculum(start_length=4, length_growth=8, length_growth_every=1000).first_step_at(24)
+            3001
+        """
+        if self.start_length is None:
+            return 1
+        growths = -((self.start_length - length) // self.length_growth)  # rounded up
+        return max(0, growths) * self.length_growth_every + 1
 
     def phase(self, step: int, length: int) -> Phase:
         """Return what holds at a step.

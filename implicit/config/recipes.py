@@ -7,8 +7,9 @@ model. They ignore the settings of the fixed point.
 from typing import Any
 
 from automata.errors import unknown_name
+from implicit.config.flat import flat_places, groups, nest
 from implicit.config.run import TrainConfig
-from implicit.models.registry import SIZE_DESCRIPTIONS, Sizes, size_names
+from implicit.models.registry import Sizes, size_fields, size_names
 
 Settings = dict[str, Any]
 
@@ -78,14 +79,15 @@ def recipe(task: str, model: str, **overrides: Any) -> TrainConfig:
     Args:
         task: name of the task.
         model: name of the model.
-        overrides: fields of `TrainConfig` or sizes of the model, which win over the recipe.
+        overrides: fields of `TrainConfig` (those of its groups by their flat names) or sizes of the model;
+            they win over the recipe. A whole group takes the place of the recipe's.
 
     Raises:
         InputError: for an unknown task, model or field, or a bad value.
 
     Example:
         >>> config = recipe("S5-generators", "lstm", steps=100, d_model=64)
-        >>> config.length, config.learning_rate, config.steps, config.sizes
+        >>> config.length, config.optimizer.learning_rate, config.steps, config.sizes
         (24, 0.0015, 100, {'d_model': 64, 'layers': 1})
         >>> recipe("parity", "lstm", stepz=100)
         Traceback (most recent call last):
@@ -97,12 +99,14 @@ def recipe(task: str, model: str, **overrides: Any) -> TrainConfig:
         if name in size_names(model)
     }
     sizes.update(overrides.pop("sizes", {}))
-    settings = dict(RECIPES.get(task, FALLBACK))
+    # In their groups, so that a group among the overrides takes the place of the recipe's.
+    settings = nest(TrainConfig, RECIPES.get(task, FALLBACK))
+    fields = [*flat_places(TrainConfig), *groups(TrainConfig)]
     for name, value in overrides.items():
-        if name in SIZE_DESCRIPTIONS:
+        if name in size_names(model) or name in size_fields():
             sizes[name] = value
-        elif name in TrainConfig.model_fields:
+        elif name in fields:
             settings[name] = value
         else:
-            raise unknown_name("field", name, [*TrainConfig.model_fields, *size_names(model)])
+            raise unknown_name("field", name, [*fields, *size_names(model)])
     return TrainConfig.of(task=task, model=model, sizes=sizes, **settings)

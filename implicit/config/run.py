@@ -1,13 +1,13 @@
 """Everything that determines a training run: with it and a machine, the weights are determined."""
 
-import math
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import (
+    BaseModel,
+    ConfigDict,
     Field,
-    NonNegativeFloat,
     NonNegativeInt,
-    PositiveFloat,
     PositiveInt,
     ValidationInfo,
     field_validator,
@@ -18,22 +18,31 @@ from automata.errors import InputError, unknown_name
 from automata.tasks.registry import task_names
 from implicit.checked_config import validated
 from implicit.config.curriculum import Curriculum
-from implicit.models.registry import MODELS, Sizes, complete_sizes, model_class
+from implicit.config.evaluation import EvaluationConfig
+from implicit.config.flat import flat_places, flatten, nest
+from implicit.config.optimizer import OptimizerConfig
+from implicit.models.registry import Sizes, complete_sizes, model_class
+
+FORMAT_VERSION = 2
+"""Of ``config.json``. In the first all fields were on one level, and no version was named."""
 
 
-class TrainConfig(Curriculum):
-    """The configuration of a training run, its curriculum included; what ``config.json`` holds.
+class TrainConfig(BaseModel):
+    """The configuration of a training run; what ``config.json`` holds.
 
-    Use `TrainConfig.of` to make one from values that may be wrong: its faults are one sentence each.
+    Use `TrainConfig.of` to make one from values that may be wrong: its faults are one sentence each. It takes
+    the fields of the optimiser, the evaluation and the curriculum by their flat names, too.
 
     Example:
-        >>> config = TrainConfig.of(task="parity", model="lstm", sizes={"d_model": 8}, steps=200)
-        >>> config.sizes, config.length
-        ({'d_model': 8, 'layers': 1}, 32)
+        >>> config = TrainConfig.of(task="parity", model="lstm", sizes={"d_model": 8}, bounded_steps=200)
+        >>> config.sizes, config.length, config.curriculum.bounded_steps
+        ({'d_model': 8, 'layers': 1}, 32, 200)
         >>> TrainConfig.of(task="parity", model="lstm", steps=0)
         Traceback (most recent call last):
         automata.errors.InputError: steps is 0; it should be greater than 0
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     task: str = Field(description="name of the task; --list shows them")
     model: str = Field(description="name of the model; --list shows them")
@@ -48,44 +57,23 @@ class TrainConfig(Curriculum):
         validate_default=True,
         description="sizes of the model; those left out are filled in",
     )
-    batch_size: PositiveInt = Field(default=64, description="sequences a training step")
+    batch_size: PositiveInt = Field(default=64, description="sequences per training step")
     length: PositiveInt = Field(default=32, description="training length, in tokens")
     steps: PositiveInt = Field(default=1500, description="training steps")
-    learning_rate: PositiveFloat = Field(default=1e-3, le=1e6, description="peak learning rate of AdamW")
-    betas: tuple[float, float] = Field(default=(0.9, 0.95), description="decay rates of AdamW's two moments")
-    weight_decay: NonNegativeFloat = Field(default=0.0, description="weight decay of AdamW")
-    gradient_clip: PositiveFloat | None = Field(
-        default=0.25, description="largest norm of the gradient; none for no clipping"
-    )
-    warmup_steps: NonNegativeInt = Field(default=100, description="steps of the linear warm-up")
-    final_learning_rate_fraction: float = Field(
-        default=0.1, ge=0, le=1, description="what the cosine ends at, as a fraction of the peak"
-    )
     seed: NonNegativeInt = Field(
         default=0, le=2**63 - 1, description="seed of the initial weights and of all data streams"
     )
-    evaluate_every: PositiveInt = Field(default=50, description="training steps between two evaluations")
-    evaluation_lengths: tuple[PositiveInt, ...] = Field(
-        default=(), description="lengths to validate at; the training length if none is given"
-    )
-    evaluation_sequences: PositiveInt = Field(default=128, description="validation sequences of each length")
-    evaluation_rtol: PositiveFloat | None = Field(
-        default=None, description="relative tolerance when validating; that of the phase if none"
-    )
-    evaluation_max_iterations: PositiveInt | None = Field(
-        default=None, description="the most self-iterations when validating; that of the phase if none"
-    )
-    target_accuracy: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="end early once validation accuracy stays this high at every length; none for never",
-    )
-    patience: PositiveInt = Field(
-        default=3, description="evaluations in a row, after the bounded phase, that the target has to be met"
-    )
     checkpoint_every: PositiveInt = Field(
         default=100, description="training steps between two checkpoints, what a kill can cost at most"
+    )
+    optimizer: OptimizerConfig = Field(
+        default_factory=OptimizerConfig, description="the optimiser and its learning rate"
+    )
+    evaluation: EvaluationConfig = Field(
+        default_factory=EvaluationConfig, description="validation during training"
+    )
+    curriculum: Curriculum = Field(
+        default_factory=Curriculum, description="lengths, and how fixed points are solved and differentiated"
     )
 
     @classmethod
@@ -95,7 +83,21 @@ class TrainConfig(Curriculum):
         Raises:
             InputError: for the first fault, naming the field, its value and the remedy.
         """
-        return validated(cls, values)
+        given_flat = {place: name for name, place in flat_places(cls).items() if name in values}
+        return validated(cls, nest(cls, values), names=given_flat, known=[*flat_places(cls)])
+
+    def updated(self, **values: Any) -> "TrainConfig":
+        """Return the configuration with other values, checked again.
+
+        Raises:
+            InputError: for the first fault.
+
+        Example:
+            >>> config = TrainConfig.of(task="parity", model="lstm").updated(steps=200, bounded_steps=3)
+            >>> config.steps, config.curriculum.bounded_steps
+            (200, 3)
+        """
+        return type(self).of(**{**self.flat(), **values})
 
     @field_validator("task")
     @classmethod
@@ -107,45 +109,33 @@ class TrainConfig(Curriculum):
     @field_validator("model")
     @classmethod
     def _known_model(cls, model: str) -> str:
-        return model_class(model).name
+        model_class(model)
+        return model
 
     @field_validator("sizes")
     @classmethod
     def _complete_sizes(cls, sizes: Sizes, info: ValidationInfo) -> Sizes:
         model = info.data.get("model")
-        return complete_sizes(model, sizes) if model in MODELS else sizes
-
-    @field_validator("betas")
-    @classmethod
-    def _decaying(cls, betas: tuple[float, float]) -> tuple[float, float]:
-        for beta in betas:
-            if not 0 <= beta < 1:
-                raise InputError(f"betas holds {beta}; give two numbers of at least 0 and below 1")
-        return betas
+        return sizes if model is None else complete_sizes(model, sizes)
 
     @model_validator(mode="after")
     def _fits_together(self) -> "TrainConfig":
-        if self.start_length is not None and self.start_length > self.length:
-            raise InputError(
-                f"start_length is {self.start_length}; give at most the training length, {self.length}"
-            )
-        if self.warmup_steps > self.steps:
-            raise InputError(f"warmup_steps is {self.warmup_steps}; give at most steps, {self.steps}")
+        start, warmup = self.curriculum.start_length, self.optimizer.warmup_steps
+        if start is not None and start > self.length:
+            raise InputError(f"start_length is {start}; give at most the training length, {self.length}")
+        if warmup > self.steps:
+            raise InputError(f"warmup_steps is {warmup}; give at most steps, {self.steps}")
         return self
 
     def learning_rate_at(self, step: int) -> float:
-        """Return the learning rate of a step: linear warm-up, then a cosine from the peak to its fraction.
+        """Return the learning rate of a step.
 
         Example:
             >>> config = TrainConfig.of(task="parity", model="lstm", steps=300, learning_rate=1.0)
             >>> [round(config.learning_rate_at(step), 3) for step in (1, 50, 100, 200, 300)]
             [0.01, 0.5, 1.0, 0.55, 0.1]
         """
-        if step <= self.warmup_steps:
-            return self.learning_rate * step / self.warmup_steps
-        progress = (step - self.warmup_steps) / (self.steps - self.warmup_steps)
-        floor = self.final_learning_rate_fraction
-        return self.learning_rate * (floor + (1 - floor) * (1 + math.cos(math.pi * progress)) / 2)
+        return self.optimizer.learning_rate_at(step, self.steps)
 
     def validation_lengths(self) -> tuple[int, ...]:
         """Return the lengths to validate at.
@@ -154,17 +144,80 @@ class TrainConfig(Curriculum):
             >>> TrainConfig.of(task="parity", model="lstm").validation_lengths()
             (32,)
         """
-        return self.evaluation_lengths or (self.length,)
+        return self.evaluation.lengths or (self.length,)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields as JSON values, those of the curriculum last.
+    def final_length(self) -> int:
+        """Return the length of the sequences in the last training step.
 
         Example:
-            >>> next(iter(TrainConfig.of(task="parity", model="lstm").as_json().items()))
-            ('task', 'parity')
+            >>> TrainConfig.of(task="S3", model="lstm", steps=300, start_length=4).final_length()
+            4
         """
-        values = self.model_dump(mode="json")
-        return {
-            field: values[field]
-            for field in sorted(values, key=lambda field: field in Curriculum.model_fields)
-        }
+        return self.curriculum.phase(self.steps, self.length).length
+
+    def shortfall(self) -> str | None:
+        """Return what to say of a curriculum that does not reach the training length; None if it does.
+
+        Example:
+            >>> config = TrainConfig.of(
+            ...     task="S3", model="lstm", steps=300,
+            ...     start_length=4, length_growth=4, length_growth_every=125,
+            ... )
+            >>> config.shortfall()
+            'the curriculum ends at length 12 of 32; raise steps to at least 876, or start_length or ...'
+            >>> config.updated(steps=876).shortfall() is None
+            True
+        """
+        if self.final_length() == self.length:
+            return None
+        return (
+            f"the curriculum ends at length {self.final_length()} of {self.length}; "
+            f"raise steps to at least {self.curriculum.first_step_at(self.length)}, "
+            "or start_length or length_growth, or lower length_growth_every"
+        )
+
+    def flat(self) -> dict[str, Any]:
+        """Return the values by their flat names.
+
+        Example:
+            >>> TrainConfig.of(task="parity", model="lstm").flat()["bounded_steps"]
+            1000
+        """
+        return flatten(type(self), self.model_dump())
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the format version and the fields as JSON values.
+
+        Example:
+            >>> list(TrainConfig.of(task="parity", model="lstm").as_json())[:3]
+            ['format_version', 'task', 'model']
+        """
+        return {"format_version": FORMAT_VERSION, **self.model_dump(mode="json")}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "TrainConfig":
+        """Undo `as_json`; a configuration of the first format, with all fields on one level, is read too.
+
+        Raises:
+            InputError: for a newer format, or the first fault.
+
+        Example:
+            >>> first_format = {"task": "parity", "model": "lstm", "bounded_steps": 7}
+            >>> TrainConfig.from_json(first_format).curriculum.bounded_steps
+            7
+            >>> TrainConfig.from_json({"format_version": 3, "task": "parity"})
+            Traceback (most recent call last):
+            automata.errors.InputError: the configuration was written by a newer version of implicit-ssm ...
+        """
+        fields = dict(values)
+        version = fields.pop("format_version", 1)
+        if type(version) is not int or version < 1:
+            raise InputError(f"format_version is {version!r}; give a whole number of at least 1")
+        if version > FORMAT_VERSION:
+            raise InputError(
+                f"the configuration was written by a newer version of implicit-ssm (format {version}, "
+                f"this version reads up to {FORMAT_VERSION}); update implicit-ssm"
+            )
+        if version > 1:
+            return validated(cls, fields)
+        return cls.of(**fields)

@@ -81,7 +81,7 @@ def read_json(path: Path) -> Any:
 def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Write named tensors as safetensors, in one stroke.
+    """Write named tensors as safetensors, in one stroke; one that has several names is written under each.
 
     Example:
         >>> import torch
@@ -91,8 +91,14 @@ def write_tensors(
         ...     read_tensors(Path(folder) / "w.safetensors")
         ({'w': tensor([1., 1.])}, {'step': '3'})
     """
-    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_bytes(path, safetensors.torch.save(contiguous, dict(metadata or {})))
+    separate: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        own = tensor.detach().cpu().contiguous()
+        storage = own.untyped_storage().data_ptr()
+        separate[name] = own.clone() if storage in seen else own  # safetensors refuses shared memory
+        seen.add(storage)
+    write_bytes(path, safetensors.torch.save(separate, dict(metadata or {})))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -4,8 +4,8 @@
 |---------------------|--------------------------------------------------|---------------------|
 | `config.json`       | the `TrainConfig`: rebuilds task and model       | at the start        |
 | `environment.json`  | versions, platform, threads, commit, seed        | at the start        |
-| `metrics.jsonl`     | one JSON object an evaluation                    | at every evaluation |
-| `checkpoint/`       | weights, moments of the optimiser, progress      | while unfinished    |
+| `metrics.jsonl`     | one JSON object per evaluation                  | at every evaluation |
+| `checkpoint/`       | weights, state of the optimiser, progress        | while unfinished    |
 | `model.safetensors` | the final weights; a run with it is finished     | at the end          |
 """
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from automata.errors import InputError
+from implicit.config.flat import flatten
 from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
@@ -63,13 +64,13 @@ class RunFolder:
         """Return the configuration of the run.
 
         Raises:
-            InputError: for a missing or corrupt file, or a configuration with faults.
+            InputError: for a missing or corrupt file, one of a newer format, or a configuration with faults.
         """
         values = read_json(self.config_file)
         if not isinstance(values, dict):
             raise InputError(f"{self.config_file} does not hold a JSON object; restore it or train again")
         try:
-            return TrainConfig.of(**values)
+            return TrainConfig.from_json(values)
         except InputError as error:
             raise InputError(f"{self.config_file}: {error}") from None
 
@@ -113,8 +114,8 @@ class RunFolder:
         Raises:
             InputError: naming the first field that differs, with both values.
         """
-        begun_with = self.read_config().as_json()
-        for field, value in config.as_json().items():
+        begun_with = _flat_json(self.read_config())
+        for field, value in _flat_json(config).items():
             before = begun_with[field]
             if field == "sizes" and set(before) == set(value):
                 field, before, value = next(
@@ -170,3 +171,8 @@ class RunFolder:
         shutil.rmtree(self.checkpoint_file.parent, ignore_errors=True)
         for leftover in self.path.glob(f"*{TEMPORARY_SUFFIX}"):
             leftover.unlink()
+
+
+def _flat_json(config: TrainConfig) -> dict[str, Any]:
+    """The fields by their flat names, as JSON values."""
+    return flatten(TrainConfig, config.as_json())

@@ -1,23 +1,28 @@
 """The state of training between two steps, in one safetensors file.
 
-Weights, AdamW's moments, progress, and where the sequences of the last step ended, if any go on from there.
-There is no random state in it: the initial weights follow from the seed and every batch from (seed, step).
+Weights, the optimiser's state, progress, and where the sequences of the last step ended, if any go on from
+there. There is no random state in it: the initial weights follow from the seed and every batch from
+(seed, step).
 """
 
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor
-from torch.optim import AdamW
+from torch.optim import Optimizer
 
 from automata.errors import InputError
 from implicit.models.interface import SequenceModel
 from implicit.runs.files import check_tensors, read_tensors, write_tensors
+from implicit.training.optimizer_state import PREFIX, describe_optimizer, restore_optimizer
 from implicit.training.state_passing import Carried
 
-_MOMENTS = ("exp_avg", "exp_avg_sq")
+FORMAT_VERSION = 2
+"""Of a checkpoint. The first held the moments of AdamW only, and named no version."""
+
+_REMEDY = "delete the run folder and train again"
 
 
 @dataclass(frozen=True)
@@ -40,14 +45,14 @@ class Progress:
 
 
 def save_checkpoint(
-    path: Path, model: SequenceModel, optimizer: AdamW, progress: Progress, carried: Carried | None = None
+    path: Path, model: SequenceModel, optimizer: Optimizer, progress: Progress, carried: Carried | None = None
 ) -> None:
     """Write the state of training in one stroke.
 
     Args:
         path: the file; its folder is made.
         model: the model.
-        optimizer: its AdamW, after at least one step.
+        optimizer: its optimiser, of any class, before or after its first step.
         progress: how far it has come.
         carried: what the next step may go on from.
 
@@ -56,7 +61,7 @@ def save_checkpoint(
         >>> from automata.tasks.registry import make_task
         >>> from implicit.models.registry import build_model
         >>> model = build_model("lstm", {}, make_task("parity"))
-        >>> optimizer = AdamW(model.parameters())
+        >>> optimizer = torch.optim.AdamW(model.parameters())
         >>> model(torch.tensor([[0, 1]])).sum().backward()
         >>> optimizer.step()
         >>> with TemporaryDirectory() as folder:
@@ -65,48 +70,75 @@ def save_checkpoint(
         (Progress(step=1, seconds=0.0, target_met=0), None)
     """
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-    for name, parameter in model.named_parameters():
-        tensors.update({f"{moment}.{name}": optimizer.state[parameter][moment] for moment in _MOMENTS})
+    of_optimizer, description = describe_optimizer(model, optimizer)
+    tensors.update(of_optimizer)
     if carried is not None:
         tensors.update({f"carried.{name}": tensor for name, tensor in carried.tensors().items()})
     path.parent.mkdir(exist_ok=True)
-    write_tensors(path, tensors, {"progress": json.dumps(asdict(progress))})
+    metadata = {
+        "format_version": FORMAT_VERSION,
+        "progress": asdict(progress),
+        "optimizer": description,
+    }
+    write_tensors(path, tensors, {name: json.dumps(value) for name, value in metadata.items()})
 
 
-def load_checkpoint(path: Path, model: SequenceModel, optimizer: AdamW) -> tuple[Progress, Carried | None]:
+def load_checkpoint(
+    path: Path, model: SequenceModel, optimizer: Optimizer
+) -> tuple[Progress, Carried | None]:
     """Put model and optimiser back into the state that was saved; return the progress and what was carried.
 
     Raises:
-        InputError: for a corrupt file, or one that does not fit the model.
+        InputError: for a corrupt file, one of another version, or one that does not fit model or optimiser.
 
     Example:
         What `save_checkpoint` shows, and a file that is not there:
 
         >>> model = torch.nn.Linear(1, 1)
-        >>> load_checkpoint(Path("nowhere"), model, AdamW(model.parameters()))
+        >>> load_checkpoint(Path("nowhere"), model, torch.optim.SGD(model.parameters()))
         Traceback (most recent call last):
         automata.errors.InputError: nowhere is missing; restore it or train again
     """
     tensors, metadata = read_tensors(path)
-    carried = {
-        name.removeprefix("carried."): tensors.pop(name).to(model.device)
-        for name in list(tensors)
-        if name.startswith("carried.")
-    }
-    expected = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-    for name, parameter in model.named_parameters():
-        expected.update({f"{moment}.{name}": parameter for moment in _MOMENTS})
-    check_tensors(path, tensors, expected)
+    version = _read(path, metadata, "format_version", 1)
+    if version != FORMAT_VERSION:
+        raise InputError(
+            f"{path} was written by another version of implicit-ssm (format {version}, this version reads "
+            f"{FORMAT_VERSION}); finish the run with that version, or {_REMEDY}"
+        )
+    parts: dict[str, dict[str, torch.Tensor]] = {"model.": {}, PREFIX: {}, "carried.": {}}
+    for name, tensor in tensors.items():
+        prefix = next((prefix for prefix in parts if name.startswith(prefix)), None)
+        if prefix is None:
+            raise InputError(f"{path}: tensor {name!r} is unexpected; {_REMEDY}")
+        parts[prefix][name] = tensor
+    check_tensors(
+        path, parts["model."], {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    )
+    check_tensors(path, parts[PREFIX], parts[PREFIX])  # no NaN, no infinity
     try:
-        progress = Progress(**json.loads(metadata["progress"]))
-    except (KeyError, TypeError, ValueError):
-        raise InputError(f"{path} does not tell the step; delete the run folder and train again") from None
-    # Copies into storage that torch aligned, for the bits of a matrix product may depend on the alignment.
-    model.load_state_dict({name: tensors[f"model.{name}"] for name in model.state_dict()})
-    for name, parameter in model.named_parameters():
-        # AdamW makes this state in its first step.
-        state: dict[str, Tensor] = {
-            moment: tensors[f"{moment}.{name}"].clone().to(parameter.device) for moment in _MOMENTS
-        }
-        optimizer.state[parameter] = {"step": torch.tensor(float(progress.step)), **state}
+        progress = Progress(**_read(path, metadata, "progress"))
+    except TypeError:
+        raise InputError(f"{path} does not tell the step; {_REMEDY}") from None
+    # Copied into storage that torch aligned, for the bits of a matrix product may depend on the alignment.
+    model.load_state_dict({name.removeprefix("model."): tensor for name, tensor in parts["model."].items()})
+    try:
+        restore_optimizer(model, optimizer, parts[PREFIX], _read(path, metadata, "optimizer"))
+    except InputError as error:
+        raise InputError(f"{path}: {error}; {_REMEDY}") from None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InputError(f"{path} does not tell the state of the optimiser; {_REMEDY}") from None
+    carried = {
+        name.removeprefix("carried."): tensor.to(model.device) for name, tensor in parts["carried."].items()
+    }
     return progress, Carried.from_tensors(carried) if carried else None
+
+
+def _read(path: Path, metadata: dict[str, str], name: str, default: Any = None) -> Any:
+    """One entry of the metadata."""
+    if name not in metadata:
+        return default
+    try:
+        return json.loads(metadata[name])
+    except ValueError:
+        raise InputError(f"{path} holds a {name} that is not valid JSON; {_REMEDY}") from None

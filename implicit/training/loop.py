@@ -10,16 +10,16 @@ from torch.optim import AdamW
 from tqdm import tqdm
 
 from automata.errors import InputError
-from automata.tasks.word_problem import WordProblem
+from automata.tasks.interface import Task
 from implicit.config.curriculum import Phase
 from implicit.config.run import TrainConfig
 from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom
-from implicit.models.implicit_mamba2 import ImplicitMamba2
 from implicit.models.interface import SequenceModel
+from implicit.modes import Solve
 from implicit.runs.folder import Metrics, RunFolder
 from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from implicit.training.evaluation import Convergence, Evaluation, evaluate
+from implicit.training.evaluation import REPORTED_TOKENS, Convergence, Evaluation, evaluate
 from implicit.training.objective import Objective, objective
 from implicit.training.state_passing import Carried
 from implicit.training.streams import Stream, draw_batch, noise_generator
@@ -28,7 +28,7 @@ from implicit.training.tensorboard import TensorBoard
 
 def take_steps(
     config: TrainConfig,
-    task: WordProblem,
+    task: Task,
     model: SequenceModel,
     folder: RunFolder,
     show_progress: bool = False,
@@ -41,7 +41,7 @@ def take_steps(
 
     Args:
         config: of the run in the folder.
-        task: the word problem.
+        task: the task.
         model: with its initial weights, on the device to train on; holds the trained ones afterwards.
         folder: a run that is begun and not finished.
         show_progress: whether to show a progress bar on standard error, if that is a terminal.
@@ -65,10 +65,14 @@ def take_steps(
         ...     [entry["step"] for entry in folder.read_metrics()]
         [2, 3]
     """
-    optimizer = AdamW(model.parameters(), betas=config.betas, weight_decay=config.weight_decay)
+    settings = config.optimizer
+    optimizer = AdamW(model.parameters(), betas=settings.betas, weight_decay=settings.weight_decay)
     done, carried = Progress(), None
     if folder.checkpoint_file.is_file():
         done, carried = load_checkpoint(folder.checkpoint_file, model, optimizer)
+    baselines = {
+        length: task.majority_baseline(length, last=REPORTED_TOKENS) for length in config.validation_lengths()
+    }
     # What was measured after the checkpoint is measured again.
     metrics = [entry for entry in folder.read_metrics() if entry["step"] <= done.step]
     folder.write_metrics(metrics)
@@ -79,18 +83,18 @@ def take_steps(
         tqdm(total=config.steps, initial=done.step, disable=hidden, leave=False, unit="step") as bar,
     ):
         for step in range(done.step + 1, config.steps + 1):
-            phase = config.phase(step, config.length)
+            phase = config.curriculum.phase(step, config.length)
             result, carried = _step(config, task, model, optimizer, phase, step, carried)
             bar.update()
             done = replace(done, step=step, seconds=time.monotonic() - began)
-            if step % config.evaluate_every == 0 or step == config.steps:
+            if step % config.evaluation.every == 0 or step == config.steps:
                 evaluations = _validate(config, task, model, phase, step)
-                metrics.append(_entry(config, model, phase, result, evaluations, done))
+                metrics.append(_entry(config, model, phase, result, evaluations, baselines, done))
                 folder.write_metrics(metrics)
                 board.write(metrics[-1])
                 bar.set_postfix(loss=metrics[-1]["loss"], accuracy=metrics[-1]["accuracy"])
                 done = replace(done, target_met=_target_met(config, model, phase, evaluations, done))
-            if done.target_met == config.patience:
+            if done.target_met == config.evaluation.patience:
                 break
             if step % config.checkpoint_every == 0 and step < config.steps:
                 save_checkpoint(folder.checkpoint_file, model, optimizer, done, carried)
@@ -98,7 +102,7 @@ def take_steps(
 
 def _step(
     config: TrainConfig,
-    task: WordProblem,
+    task: Task,
     model: SequenceModel,
     optimizer: AdamW,
     phase: Phase,
@@ -108,18 +112,18 @@ def _step(
     """Take one training step; its batch depends on the seed, the step, and what is carried from the last."""
     noise = noise_generator(config.seed, step)
     state, start = None, None
-    if carried is not None and isinstance(model, ImplicitMamba2):
-        beginning = torch.full_like(carried.labels, task.initial_state)
+    if carried is not None:
+        beginning = torch.full_like(carried.end, task.start())
         state, start = carried.go_on(
             model.init_state(config.batch_size), beginning, phase.carried_share, noise
         )
         start = start.cpu()
     drawn = draw_batch(task, config.batch_size, phase.length, config.seed, Stream.TRAIN, step, start=start)
-    tokens, labels = (part.to(model.device) for part in drawn)
-    result = objective(model, tokens, labels, phase, noise, state)
+    batch = drawn.to(model.device)
+    result = objective(model, batch, phase, noise, state)
     optimizer.zero_grad()
     result.total.backward()
-    norm = nn.utils.clip_grad_norm_(model.parameters(), config.gradient_clip or math.inf)
+    norm = nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.gradient_clip or math.inf)
     if not bool(norm.isfinite()):
         raise InputError(
             f"loss is {result.loss.item():.3g} at step {step} and its gradient is not finite; "
@@ -128,16 +132,16 @@ def _step(
     for group in optimizer.param_groups:
         group["lr"] = config.learning_rate_at(step)
     optimizer.step()
-    if phase.carried_share == 0 or result.solution is None:
+    if phase.carried_share == 0 or batch.end is None:
         return result, None
-    return result, Carried.of(result.solution.state, labels, result.solution)
+    return result, Carried.of(result.state, batch.end, result.solution)
 
 
 def _validate(
-    config: TrainConfig, task: WordProblem, model: SequenceModel, phase: Phase, step: int
+    config: TrainConfig, task: Task, model: SequenceModel, phase: Phase, step: int
 ) -> dict[int, Evaluation]:
     """Evaluate on fresh sequences of the validation stream, one set for each step and length."""
-    rtol, limit = config.evaluation_rtol, config.evaluation_max_iterations
+    rtol, limit = config.evaluation.rtol, config.evaluation.max_iterations
     as_trained = rtol is None and limit is None
     stopping = Stopping(
         rtol=phase.stopping.rtol if rtol is None else rtol,
@@ -148,14 +152,16 @@ def _validate(
             model,
             task,
             length,
-            sequences=config.evaluation_sequences,
+            sequences=config.evaluation.sequences,
             batch_size=config.batch_size,
             seed=config.seed,
             stream=Stream.VALIDATION,
             number=(step,),
-            stopping=stopping,
-            gradient=phase.gradient if as_trained else Phantom(),
-            mode=phase.mode if as_trained else "simultaneous",
+            solve=Solve(
+                phase.mode if as_trained else "simultaneous",
+                stopping=stopping,
+                gradient=phase.gradient if as_trained else Phantom(),
+            ),
         )
         for length in config.validation_lengths()
     }
@@ -169,11 +175,11 @@ def _target_met(
     done: Progress,
 ) -> int:
     """How many evaluations in a row met the target; none does in the bounded phase or at a start length."""
-    early = phase.length < config.length or (isinstance(model, ImplicitMamba2) and phase.name == "bounded")
-    if config.target_accuracy is None or early:
+    early = phase.length < config.length or (model.implicit is not None and phase.name == "bounded")
+    if config.evaluation.target_accuracy is None or early:
         return 0
     worst = min(evaluation.accuracy for evaluation in evaluations.values())
-    return done.target_met + 1 if worst >= config.target_accuracy else 0
+    return done.target_met + 1 if worst >= config.evaluation.target_accuracy else 0
 
 
 def _entry(
@@ -182,19 +188,21 @@ def _entry(
     phase: Phase,
     result: Objective,
     evaluations: dict[int, Evaluation],
+    baselines: dict[int, float],
     done: Progress,
 ) -> Metrics:
     """One line of the metrics; phase and convergence are those of an implicit model only."""
     entry: Metrics = {
         "step": done.step,
         "length": phase.length,
+        "training_length": config.length,
         "learning_rate": config.learning_rate_at(done.step),
         "loss": result.loss.item(),
         "accuracy": result.accuracy,
         "validation": {},
         "seconds": round(done.seconds, 3),
     }
-    if isinstance(model, ImplicitMamba2):
+    if model.implicit is not None:
         entry["phase"] = phase.name
     if result.penalty is not None:
         entry["contraction_penalty"] = result.penalty.item()
@@ -203,7 +211,11 @@ def _entry(
     if result.solution is not None:
         entry.update(_finite(Convergence.of([result.solution])))
     for length, evaluation in evaluations.items():
-        measured = {"accuracy": evaluation.accuracy, "token_accuracy": evaluation.token_accuracy}
+        measured = {
+            "accuracy": evaluation.accuracy,
+            "majority_baseline": baselines[length],
+            "token_accuracy": evaluation.token_accuracy,
+        }
         if evaluation.convergence is not None:
             measured.update(_finite(evaluation.convergence))
         entry["validation"][str(length)] = measured

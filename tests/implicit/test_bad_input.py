@@ -152,7 +152,12 @@ COMMANDS: dict[str, tuple[Prepare, str, str]] = {
     "resume from a bad checkpoint": (
         make_unfinished,
         "--resume --out run",
-        "tensor 'model.embedding.weight' is missing",
+        "run/checkpoint/state.safetensors was written by another version of implicit-ssm (format 1",
+    ),
+    "resume of a newer format": (
+        edit_config(format_version=3),
+        "--resume --out run",
+        "run/config.json: the configuration was written by a newer version of implicit-ssm (format 3",
     ),
     "resume with a corrupt config": (
         write("run/config.json", b"{"),
@@ -201,6 +206,18 @@ RUNS: dict[str, tuple[Prepare, str, str]] = {
         "run/config.json: field 'stepz' is unknown; did you mean 'steps'?",
     ),
     "config with a bad value": (edit_config(length=-1), "run", "run/config.json: length is -1"),
+    "config with an unknown field of the curriculum": (
+        edit_config(curriculum={"bounded_stepz": 3}),
+        "run",
+        "run/config.json: field 'curriculum.bounded_stepz' is unknown; did you mean 'curriculum.bounded_st",
+    ),
+    "config of a newer format": (
+        edit_config(format_version=3),
+        "run",
+        "run/config.json: the configuration was written by a newer version of implicit-ssm (format 3, this "
+        "version reads up to 2); update implicit-ssm",
+    ),
+    "config with a bad format": (edit_config(format_version="new"), "run", "format_version is 'new'; give"),
     "config with an unknown task": (edit_config(task="S9"), "run", "run/config.json: task 'S9' is unknown"),
     "config with bad sizes": (
         edit_config(sizes={"width": 4}),

@@ -73,7 +73,7 @@ def test_a_model_that_is_a_machine_gives_back_that_machine(seed: int) -> None:
 @pytest.mark.parametrize("name", ["parity", "S3", "S5-generators", "counter-5", "dyck-2-3"])
 def test_the_machine_of_a_task_is_found_equivalent(name: str) -> None:
     task = make_task(name)
-    model = MachineModel(MealyMachine.from_word_problem(task))
+    model = MachineModel(task.machine())
     found = extraction.analyse(run_of(model, name), sequences=128, length=24, fresh_words=8, times=2)
     assert found.verdict == "equivalent"
     assert found.difference is None
@@ -83,7 +83,7 @@ def test_the_machine_of_a_task_is_found_equivalent(name: str) -> None:
 
 def test_one_wrong_transition_is_told_by_a_shortest_word() -> None:
     task = make_task("S3")
-    exact = MealyMachine.from_word_problem(task)
+    exact = task.machine()
     table = exact.table.copy()
     table[4, 2] = (table[4, 2] + 1) % 6
     spoilt = MealyMachine(table, table, exact.initial)

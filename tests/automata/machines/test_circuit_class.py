@@ -10,8 +10,8 @@ from automata.machines.named_dfas import (
     modular_counter_dfa,
     monoid_dfa,
     parity_dfa,
-    regular_expression_dfa,
 )
+from automata.machines.regular_expressions import regular_expression_dfa
 from automata.monoids.groups import alternating_group, cyclic_group, reset_monoid, symmetric_group
 from automata.monoids.monoid import Monoid, direct_product
 
@@ -31,9 +31,9 @@ def with_zero(group: Monoid) -> Monoid:
         (flip_flop_dfa(3), "aperiodic"),
         (dyck_dfa(3), "aperiodic"),
         (reset_monoid(3), "aperiodic"),
-        (regular_expression_dfa("(a|b)* a b (a|b)*"), "aperiodic"),
-        (regular_expression_dfa("(a b)*"), "aperiodic"),
-        (regular_expression_dfa("(a a)*"), "solvable"),
+        (regular_expression_dfa("(a|b)*ab(a|b)*"), "aperiodic"),
+        (regular_expression_dfa("(ab)*"), "aperiodic"),
+        (regular_expression_dfa("(aa)*"), "solvable"),
         (parity_dfa(), "solvable"),
         (modular_counter_dfa(6), "solvable"),
         (cyclic_navigation_dfa(5), "solvable"),

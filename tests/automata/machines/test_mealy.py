@@ -8,11 +8,11 @@ import pytest
 from automata.errors import InputError
 from automata.machines.mealy import (
     MealyMachine,
-    allowed_traces,
     distinguishing_tokens,
     minimise_mealy,
     word_in_names,
 )
+from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.registry import make_task
 
 
@@ -70,14 +70,14 @@ def test_equivalent_machines_minimise_to_the_same_tables() -> None:
 def test_the_machine_of_a_task_gives_its_labels(name: str) -> None:
     task = make_task(name)
     tokens, labels = task.sample(8, 40, np.random.default_rng(0))
-    machine = MealyMachine.from_word_problem(task)
+    machine = task.machine()
     np.testing.assert_array_equal(machine.read(tokens), labels)
     assert minimise_mealy(machine).state_count == task.state_count
 
 
 def test_words_that_a_task_avoids_tell_nothing_apart() -> None:
     task = make_task("dyck-4")
-    exact = MealyMachine.from_word_problem(task)
+    exact = task.machine()
     sink = task.avoid[0]
     # closing a bracket that is not open leads elsewhere than in the task, which never draws such words
     table = np.where(exact.table == sink, exact.initial, exact.table)

@@ -4,7 +4,6 @@ from itertools import product as words_of
 
 import numpy as np
 import pytest
-from pyformlang.regular_expression import Regex
 
 from automata.errors import InputError
 from automata.machines.dfa import DFA
@@ -15,7 +14,6 @@ from automata.machines.named_dfas import (
     modular_counter_dfa,
     monoid_dfa,
     parity_dfa,
-    regular_expression_dfa,
 )
 from automata.monoids.groups import cyclic_group, reset_monoid, symmetric_group
 from automata.monoids.monoid import Monoid
@@ -45,28 +43,13 @@ def is_balanced(word: tuple[str, ...], max_depth: int) -> bool:
         (cyclic_navigation_dfa(4), lambda word: (word.count("right") - word.count("left")) % 4 == 0),
         (flip_flop_dfa(), lambda word: ("0" + "".join(a[-1] for a in word if a != "keep"))[-1] == "1"),
         (dyck_dfa(2, ["()", "[]"]), lambda word: is_balanced(word, 2)),
-        (regular_expression_dfa("(0|1)* 1 0"), lambda word: word[-2:] == ("1", "0")),
     ],
-    ids=["parity", "counter", "navigation", "flip-flop", "dyck", "regex"],
+    ids=["parity", "counter", "navigation", "flip-flop", "dyck"],
 )
 def test_languages_by_definition(dfa: DFA, definition: Callable[[tuple[str, ...]], bool]) -> None:
     for length in range(7):
         for word in words_of(dfa.alphabet, repeat=length):
             assert dfa.accepts(word) == definition(word), word
-
-
-@pytest.mark.parametrize(
-    "expression", ["(a b|b)* a", "a* b* (a|$)", "(a (a|b))*", "$|a b", "(a|b)* a b b (a|b)*"]
-)
-def test_regular_expressions_agree_with_pyformlang_in_as_many_states(expression: str) -> None:
-    ours = regular_expression_dfa(expression, alphabet="ab")
-    oracle = Regex(expression)
-    for length in range(8):
-        for word in words_of("ab", repeat=length):
-            assert ours.accepts(word) == oracle.accepts(list(word))
-    smallest = oracle.to_epsilon_nfa().to_deterministic().minimize()
-    is_partial = smallest.get_number_transitions() < 2 * len(smallest.states)
-    assert len(ours.states) == len(smallest.states) + is_partial
 
 
 def test_bounded_dyck_has_one_state_for_every_stack_and_a_sink() -> None:
@@ -103,8 +86,6 @@ def test_monoid_automaton_accepts_what_is_asked() -> None:
         (lambda: monoid_dfa(cyclic_group(1)), "generators is empty"),
         (lambda: monoid_dfa(cyclic_group(3), [3]), "element 3 is not in Z3"),
         (lambda: monoid_dfa(cyclic_group(3), accepting=[7]), "element 7 is not in Z3"),
-        (lambda: regular_expression_dfa("(a"), "malformed"),
-        (lambda: regular_expression_dfa("a b", alphabet="a"), "uses 'b'"),
     ],
 )
 def test_bad_input_is_refused(call: Callable[[], DFA], message: str) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from automata.tasks.registry import make_task, task_names
+from implicit.config.curriculum import Curriculum
 from implicit.config.recipes import FALLBACK, FALLBACK_SIZES, RECIPE_SIZES, RECIPES, recipe
 from implicit.models.registry import MODELS, build_model, size_names
 
@@ -22,7 +23,7 @@ def test_recipes_are_of_tasks_that_exist() -> None:
 
 def test_task_without_a_recipe_takes_the_fallback() -> None:
     config = recipe("A4", "implicit-mamba2")
-    assert {name: getattr(config, name) for name in FALLBACK} == FALLBACK
+    assert {name: config.flat()[name] for name in FALLBACK} == FALLBACK
     assert {name: config.sizes[name] for name in FALLBACK_SIZES} == FALLBACK_SIZES
 
 
@@ -42,3 +43,10 @@ def test_controls_train_as_the_implicit_model_does(task: str) -> None:
 def test_overrides_win_whether_field_or_size() -> None:
     config = recipe("parity", "mamba2", seed=5, d_model=16, sizes={"d_state": 4})
     assert (config.seed, config.sizes["d_model"], config.sizes["d_state"]) == (5, 16, 4)
+
+
+def test_group_among_the_overrides_takes_the_place_of_the_recipes() -> None:
+    curriculum = Curriculum(bounded_steps=3)
+    config = recipe("S3", "lstm", curriculum=curriculum, free_rtol=0.5)
+    assert config.curriculum == Curriculum(bounded_steps=3, free_rtol=0.5)
+    assert config.optimizer == recipe("S3", "lstm").optimizer

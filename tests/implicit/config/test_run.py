@@ -1,12 +1,23 @@
 """The configuration: what it accepts, what it stores, and the learning rate it gives."""
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler
 
 from automata.errors import InputError
 from implicit.config.curriculum import Curriculum
+from implicit.config.evaluation import EvaluationConfig
+from implicit.config.flat import flat_fields, flat_places, flatten, groups
+from implicit.config.optimizer import OptimizerConfig
+from implicit.config.recipes import recipe
 from implicit.config.run import TrainConfig
+from implicit.models.registry import size_fields
+from implicit.runs.loading import STORED_RUNS
 
 
 def of_steps(scheduler: LRScheduler, steps: int) -> list[float]:
@@ -56,20 +67,211 @@ def test_json_rebuilds_the_configuration(model: str) -> None:
     config = TrainConfig.of(
         task="S5", model=model, hard_fraction=0.5, evaluation_lengths=(8, 16), start_length=2
     )
-    assert TrainConfig.of(**config.as_json()) == config
+    stored = json.loads(json.dumps(config.as_json()))
+    assert TrainConfig.from_json(stored) == config
+    assert next(iter(stored)) == "format_version"
+    assert stored["curriculum"]["start_length"] == 2
+    assert stored["evaluation"]["lengths"] == [8, 16]
 
 
-def test_json_has_the_curriculum_last() -> None:
-    fields = list(TrainConfig.of(task="parity", model="lstm").as_json())
-    assert fields[:2] == ["task", "model"]
-    assert fields[-len(Curriculum.model_fields) :] == list(Curriculum.model_fields)
-    assert sorted(fields) == sorted(TrainConfig.model_fields)
+FIRST_FORMAT = {
+    "task": "parity",
+    "model": "lstm",
+    "hard_fraction": 0.5,
+    "sizes": {"d_model": 8, "layers": 1},
+    "batch_size": 48,
+    "length": 16,
+    "steps": 1200,
+    "learning_rate": 0.004,
+    "betas": [0.9, 0.99],
+    "weight_decay": 0.125,
+    "gradient_clip": None,
+    "warmup_steps": 90,
+    "final_learning_rate_fraction": 0.2,
+    "seed": 7,
+    "evaluate_every": 60,
+    "evaluation_lengths": [16, 32],
+    "evaluation_sequences": 33,
+    "evaluation_rtol": 0.01,
+    "evaluation_max_iterations": 99,
+    "target_accuracy": 0.75,
+    "patience": 4,
+    "checkpoint_every": 70,
+    "bounded_steps": 500,
+    "bounded_iterations": 5,
+    "free_max_iterations": 25,
+    "free_mode": "windowed",
+    "free_rtol": 0.0625,
+    "phantom_steps": 6,
+    "phantom_damping": 0.5,
+    "contraction_weight": 0.03,
+    "forgetting_weight": 0.25,
+    "carried_share": 0.9,
+    "carried_after": 700,
+    "start_length": 3,
+    "length_growth": 2,
+    "length_growth_every": 150,
+}
+"""Every field of the first format of config.json, each with a value that is not its default."""
+
+
+def test_first_format_is_read() -> None:
+    """Field by field, where each of them stands today; written out by hand."""
+    config = TrainConfig.from_json(FIRST_FORMAT)
+    assert config == TrainConfig(
+        task="parity",
+        model="lstm",
+        hard_fraction=0.5,
+        sizes={"d_model": 8, "layers": 1},
+        batch_size=48,
+        length=16,
+        steps=1200,
+        seed=7,
+        checkpoint_every=70,
+        optimizer=OptimizerConfig(
+            learning_rate=0.004,
+            betas=(0.9, 0.99),
+            weight_decay=0.125,
+            gradient_clip=None,
+            warmup_steps=90,
+            final_learning_rate_fraction=0.2,
+        ),
+        evaluation=EvaluationConfig(
+            every=60,
+            lengths=(16, 32),
+            sequences=33,
+            rtol=0.01,
+            max_iterations=99,
+            target_accuracy=0.75,
+            patience=4,
+        ),
+        curriculum=Curriculum(
+            bounded_steps=500,
+            bounded_iterations=5,
+            free_max_iterations=25,
+            free_mode="windowed",
+            free_rtol=0.0625,
+            phantom_steps=6,
+            phantom_damping=0.5,
+            contraction_weight=0.03,
+            forgetting_weight=0.25,
+            carried_share=0.9,
+            carried_after=700,
+            start_length=3,
+            length_growth=2,
+            length_growth_every=150,
+        ),
+    )
+    assert TrainConfig.from_json(config.as_json()) == config
+
+
+@pytest.mark.parametrize("run", sorted(STORED_RUNS.iterdir()), ids=lambda path: path.name)
+def test_stored_configuration_is_read(run: Path) -> None:
+    stored = json.loads((run / "config.json").read_text())
+    config = TrainConfig.from_json(stored)
+    flat = flatten(TrainConfig, config.as_json())
+    for name in set(stored) & set(flat):
+        assert flat[name] == stored[name]
+    assert TrainConfig.from_json(config.as_json()) == config
+
+
+@pytest.mark.parametrize(
+    ("version", "sentence"),
+    [
+        (3, r"newer version of implicit-ssm \(format 3, this version reads up to 2\); update implicit-ssm$"),
+        (0, "format_version is 0; give a whole number"),
+        ("2", "format_version is '2'; give a whole number"),
+        (True, "format_version is True; give a whole number"),
+    ],
+)
+def test_other_versions_are_refused(version: object, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        TrainConfig.from_json(
+            {**TrainConfig.of(task="parity", model="lstm").as_json(), "format_version": version}
+        )
+
+
+def test_flat_names_and_groups_name_the_same_fields() -> None:
+    flat = TrainConfig.of(task="parity", model="lstm", bounded_steps=3, evaluation_rtol=0.5)
+    nested = TrainConfig.of(
+        task="parity", model="lstm", curriculum={"bounded_steps": 3}, evaluation=EvaluationConfig(rtol=0.5)
+    )
+    assert flat == nested
+    assert TrainConfig.of(**flat.flat()) == flat
+    assert flat.updated(bounded_steps=4).curriculum == Curriculum(bounded_steps=4)
+
+
+def test_flat_names_are_told_apart() -> None:
+    """No two fields have the same flat name, and none that of a group or of a model's size."""
+    places = flat_places(TrainConfig)
+    count = len(flat_fields(TrainConfig)) + sum(
+        len(inner.model_fields) for inner in groups(TrainConfig).values()
+    )
+    assert len(places) == count
+    assert not set(places) & (set(groups(TrainConfig)) | set(size_fields()))
 
 
 def test_every_field_is_described() -> None:
-    assert all(field.description for field in TrainConfig.model_fields.values())
+    for fields in (TrainConfig.model_fields, *(inner.model_fields for inner in groups(TrainConfig).values())):
+        assert all(field.description for field in fields.values())
 
 
-def test_unknown_field() -> None:
-    with pytest.raises(InputError, match="field 'batchsize' is unknown; did you mean 'batch_size'"):
-        TrainConfig.of(task="parity", model="lstm", batchsize=3)
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"batchsize": 3}, "field 'batchsize' is unknown; did you mean 'batch_size'?"),
+        (
+            {"curriculum": {"bounded_stepz": 3}},
+            "field 'curriculum.bounded_stepz' is unknown; did you mean 'curriculum.bounded_steps'?",
+        ),
+        ({"curriculum": {"bounded_steps": -3}}, "curriculum.bounded_steps is -3; it should be greater than"),
+        ({"bounded_steps": -3}, "^bounded_steps is -3; it should be greater than"),
+        ({"evaluation_lengths": (8, 0)}, "^evaluation_lengths.1 is 0; it should be greater than 0"),
+        ({"curriculum": 3}, "curriculum is 3; it should be a valid dictionary"),
+        ({"curriculum": 3, "bounded_steps": 3}, "curriculum is 3; it should be a valid dictionary"),
+        ({"start_length": 33}, "^start_length is 33; give at most the training length, 32"),
+    ],
+)
+def test_faults_are_told_by_the_name_that_was_used(values: dict[str, object], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        TrainConfig.of(task="parity", model="lstm", **values)
+
+
+@given(
+    start=st.integers(1, 20),
+    growth=st.integers(1, 9),
+    every=st.integers(1, 50),
+    steps=st.integers(1, 300),
+    length=st.integers(20, 40),
+)
+def test_shortfall_names_the_fewest_steps_that_suffice(
+    start: int, growth: int, every: int, steps: int, length: int
+) -> None:
+    """The length is walked to step by step."""
+    config = TrainConfig.of(
+        task="parity",
+        model="lstm",
+        warmup_steps=0,
+        steps=steps,
+        length=length,
+        start_length=start,
+        length_growth=growth,
+        length_growth_every=every,
+    )
+    needed = next(step for step in range(1, 10**6) if config.curriculum.phase(step, length).length == length)
+    assert config.curriculum.first_step_at(length) == needed
+    assert (config.shortfall() is None) == (steps >= needed)
+    if steps < needed:
+        reached = config.curriculum.phase(steps, length).length
+        told = config.shortfall()
+        assert told is not None
+        assert told.startswith(
+            f"the curriculum ends at length {reached} of {length}; raise steps to at least {needed},"
+        )
+
+
+def test_recipe_cut_short_says_so() -> None:
+    told = recipe("S3", "lstm", steps=300).shortfall()
+    assert told is not None
+    assert told.startswith("the curriculum ends at length 12 of 32; raise steps to at least 876, ")
+    assert recipe("S3", "lstm").shortfall() is None

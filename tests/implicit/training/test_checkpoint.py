@@ -1,10 +1,17 @@
-"""A checkpoint restores model and optimiser so that the following steps have the same bits."""
+"""A checkpoint restores model and optimiser so that the following steps have the same bits.
 
+The table of optimisers times the table of models: those whose state is laid out in their own way, and models
+whose parameters do not all have a state.
+"""
+
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from torch.optim import AdamW
+from torch import nn
+from torch.optim import AdamW, Optimizer
 
 from automata.errors import InputError
 from automata.tasks.registry import make_task
@@ -12,6 +19,7 @@ from implicit.models.interface import SequenceModel
 from implicit.models.registry import build_model
 from implicit.runs.files import read_tensors, write_tensors
 from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from implicit.training.optimizer_state import describe_optimizer, restore_optimizer
 
 TOKENS = torch.tensor([[0, 1, 1, 0]])
 
@@ -23,11 +31,16 @@ def pair(seed: int) -> tuple[SequenceModel, AdamW]:
     return model, AdamW(model.parameters(), lr=0.1, betas=(0.9, 0.95), weight_decay=0.1)
 
 
-def take_steps(model: SequenceModel, optimizer: AdamW, steps: int) -> None:
+def take_steps(model: nn.Module, optimizer: Optimizer, steps: int) -> None:
     for _ in range(steps):
-        optimizer.zero_grad()
-        model(TOKENS).square().sum().backward()
-        optimizer.step()
+
+        def loss() -> float:
+            optimizer.zero_grad()
+            value = model(TOKENS).square().mean()
+            value.backward()
+            return float(value.item())
+
+        optimizer.step(loss)
 
 
 def test_following_steps_have_the_same_bits(tmp_path: Path) -> None:
@@ -57,22 +70,180 @@ def test_restored_optimiser_has_the_state_that_torch_saves(tmp_path: Path) -> No
     )
 
 
-def test_moment_with_nan_is_refused(tmp_path: Path) -> None:
-    model, optimizer = pair(0)
-    take_steps(model, optimizer, 1)
-    save_checkpoint(tmp_path / "state", model, optimizer, Progress(step=1))
-    tensors, metadata = read_tensors(tmp_path / "state")
-    tensors["exp_avg.head.bias"].fill_(torch.nan)
-    write_tensors(tmp_path / "state", tensors, metadata)
-    with pytest.raises(InputError, match=r"tensor 'exp_avg.head.bias' holds NaN"):
-        load_checkpoint(tmp_path / "state", model, optimizer)
+OPTIMIZERS: dict[str, Callable[[nn.Module], Optimizer]] = {
+    "AdamW": lambda model: AdamW(model.parameters(), lr=0.1),
+    "AdamW with amsgrad": lambda model: AdamW(model.parameters(), lr=0.1, amsgrad=True),
+    "AdamW in two groups": lambda model: AdamW(
+        [
+            {"params": [weight for weight in model.parameters() if weight.ndim > 1], "weight_decay": 0.5},
+            {"params": [weight for weight in model.parameters() if weight.ndim == 1], "betas": (0.5, 0.6)},
+        ],
+        lr=0.1,
+    ),
+    "SGD, which has no state": lambda model: torch.optim.SGD(model.parameters(), lr=0.01),
+    "SGD with momentum": lambda model: torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9),
+    "NAdam": lambda model: torch.optim.NAdam(model.parameters(), lr=0.1),
+    "Adafactor, whose moments have other shapes": lambda model: torch.optim.Adafactor(model.parameters()),
+    "LBFGS, whose state holds lists and numbers": lambda model: torch.optim.LBFGS(
+        [weight for weight in model.parameters() if weight.requires_grad], lr=0.1, max_iter=2
+    ),
+}
 
 
-@pytest.mark.parametrize("metadata", [{}, {"progress": "{"}, {"progress": '{"stepz": 1}'}])
-def test_checkpoint_without_progress_is_refused(metadata: dict[str, str], tmp_path: Path) -> None:
+class WithUnusedHead(nn.Module):
+    """A model with a parameter that no gradient reaches, and one that is frozen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = build_model("lstm", {"d_model": 4}, make_task("parity"))
+        self.unused = nn.Linear(3, 3)
+        self.frozen = nn.Parameter(torch.ones(2), requires_grad=False)
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.model(tokens) * self.frozen
+        return logits
+
+
+class WithTiedHead(nn.Module):
+    """A model whose output has the weights of its embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(2, 4), nn.Linear(4, 2)
+        self.head.weight = self.embedding.weight
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.head(self.embedding(tokens).cumsum(1))
+        return logits
+
+
+@pytest.mark.parametrize("made", [WithUnusedHead, WithTiedHead])
+@pytest.mark.parametrize("before", [0, 3], ids=["before the first step", "after three"])
+@pytest.mark.parametrize("optimizer_of", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_every_optimiser_goes_on_with_the_same_bits(
+    optimizer_of: Callable[[nn.Module], Optimizer], before: int, made: type[nn.Module], tmp_path: Path
+) -> None:
+    """The model that went on without a break is the oracle."""
+    models = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        models.append(made())
+    going_on, resumed = models
+    optimizers = [optimizer_of(model) for model in models]
+    take_steps(going_on, optimizers[0], before)
+    save_checkpoint(tmp_path / "state", going_on, optimizers[0], Progress(step=before))  # type: ignore[arg-type]
+    assert load_checkpoint(tmp_path / "state", resumed, optimizers[1]) == (Progress(step=before), None)  # type: ignore[arg-type]
+    for model, optimizer in zip(models, optimizers, strict=True):
+        take_steps(model, optimizer, 2)
+    for name, weight in going_on.state_dict().items():
+        assert bool(weight.isfinite().all())
+        assert torch.equal(resumed.state_dict()[name], weight)
+    whole, restored = (optimizer.state_dict() for optimizer in optimizers)
+    torch.testing.assert_close(restored["state"], whole["state"], rtol=0, atol=0)
+    assert restored["param_groups"] == whole["param_groups"]
+
+
+def test_saving_changes_nothing() -> None:
+    """Neither the weights nor the (empty) state of an optimiser before its first step."""
+    model, optimizer = pair(0)
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    tensors, description = describe_optimizer(model, optimizer)
+    assert (tensors, description["state"], optimizer.state_dict()["state"]) == ({}, {}, {})
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, before[name])
+
+
+def test_parameters_in_another_order_are_refused() -> None:
+    """Modules that changed places: torch counts the parameters, so that it would mix up their states."""
+    first = nn.Sequential()
+    first.add_module("a", nn.Linear(4, 2, bias=False))
+    first.add_module("b", nn.Linear(4, 2, bias=False))
+    second = nn.Sequential()
+    second.add_module("b", nn.Linear(4, 2, bias=False))
+    second.add_module("a", nn.Linear(4, 2, bias=False))
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9) for model in (first, second)]
+    (first.a(torch.ones(4)) + 2 * first.b(torch.ones(4))).sum().backward()
+    optimizers[0].step()
+    with pytest.raises(
+        InputError, match=r"groups hold the parameters a\.weight, b\.weight, not b\.weight, a"
+    ):
+        restore_optimizer(second, optimizers[1], *describe_optimizer(first, optimizers[0]))
+
+
+def edited(change: Callable[[dict[str, torch.Tensor], dict[str, str]], object], folder: Path) -> Path:
+    """A checkpoint of the small model after one step, with a change in its file."""
     model, optimizer = pair(0)
     take_steps(model, optimizer, 1)
-    save_checkpoint(tmp_path / "state", model, optimizer, Progress(step=1))
-    write_tensors(tmp_path / "state", read_tensors(tmp_path / "state")[0], metadata)
-    with pytest.raises(InputError, match="state does not tell the step; delete the run folder"):
-        load_checkpoint(tmp_path / "state", model, optimizer)
+    save_checkpoint(folder / "state", model, optimizer, Progress(step=1))
+    tensors, metadata = read_tensors(folder / "state")
+    change(tensors, metadata)
+    write_tensors(folder / "state", tensors, metadata)
+    return folder / "state"
+
+
+def without_class(metadata: dict[str, str]) -> str:
+    """The description of the optimiser without its class."""
+    description = json.loads(metadata["optimizer"])
+    del description["class"]
+    return json.dumps(description)
+
+
+FAULTS: dict[str, tuple[Callable[[dict[str, torch.Tensor], dict[str, str]], object], str]] = {
+    "moment with NaN": (
+        lambda tensors, _: tensors["optimizer.head.bias.exp_avg"].fill_(torch.nan),
+        "tensor 'optimizer.head.bias.exp_avg' holds NaN",
+    ),
+    "missing moment": (
+        lambda tensors, _: tensors.pop("optimizer.head.bias.exp_avg"),
+        "tensor 'optimizer.head.bias.exp_avg' is missing",
+    ),
+    "unexpected tensor": (
+        lambda tensors, _: tensors.update(extra=torch.ones(1)),
+        "tensor 'extra' is unexpected",
+    ),
+    "older version": (
+        lambda _, metadata: metadata.pop("format_version"),
+        r"was written by another version of implicit-ssm \(format 1, this version reads 2\); finish the run",
+    ),
+    "no progress": (lambda _, metadata: metadata.pop("progress"), "does not tell the step; delete the run"),
+    "progress is not JSON": (
+        lambda _, metadata: metadata.update(progress="{"),
+        "holds a progress that is not valid JSON",
+    ),
+    "progress of something else": (
+        lambda _, metadata: metadata.update(progress='{"stepz": 1}'),
+        "does not tell the step; delete the run",
+    ),
+    "no description of the optimiser": (
+        lambda _, metadata: metadata.pop("optimizer"),
+        "does not tell the state of the optimiser",
+    ),
+    "description without a class": (
+        lambda _, metadata: metadata.update(optimizer=without_class(metadata)),
+        "does not tell the state of the optimiser",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "sentence"), FAULTS.values(), ids=FAULTS)
+def test_faulty_checkpoint_is_refused(
+    change: Callable[[dict[str, torch.Tensor], dict[str, str]], object], sentence: str, tmp_path: Path
+) -> None:
+    path = edited(change, tmp_path)
+    with pytest.raises(InputError, match=sentence):
+        load_checkpoint(path, *pair(0))
+
+
+def test_checkpoint_of_another_optimiser_is_refused(tmp_path: Path) -> None:
+    path = edited(lambda tensors, metadata: None, tmp_path)
+    model, _ = pair(0)
+    with pytest.raises(InputError, match="the optimiser was AdamW, not SGD; delete the run folder"):
+        load_checkpoint(path, model, torch.optim.SGD(model.parameters()))

@@ -36,7 +36,7 @@ def test_steps_are_those_of_a_loop_written_by_hand(tmp_path: Path) -> None:
     first = {name: torch.zeros_like(weight) for name, weight in weights.items()}
     second = {name: torch.zeros_like(weight) for name, weight in weights.items()}
     for step in range(1, 6):
-        tokens, labels = draw_batch(task, 8, 6, 3, Stream.TRAIN, step)
+        tokens, labels = draw_batch(task, 8, 6, 3, Stream.TRAIN, step)[:2]
         loss = functional.cross_entropy(model(tokens).flatten(0, 1), labels.flatten())
         gradients = dict(zip(weights, torch.autograd.grad(loss, list(weights.values())), strict=True))
         norm = math.sqrt(sum(float(gradient.square().sum()) for gradient in gradients.values()))
@@ -101,16 +101,19 @@ def test_metrics_of_an_evaluation(model: str, tmp_path: Path) -> None:
     assert [(entry["step"], entry["length"]) for entry in run.metrics] == [(2, 4), (3, 6)]
     convergence = {"share_converged", "mean_iterations", "mean_relative_residual"}
     for entry in run.metrics:
-        expected = {"step", "length", "learning_rate", "loss", "accuracy", "validation", "seconds"}
+        expected = {"step", "length", "training_length", "learning_rate", "loss", "accuracy"}
+        expected |= {"validation", "seconds"}
         assert set(entry) - convergence - {"phase", "contraction_penalty"} == expected
+        assert entry["training_length"] == 6
         assert set(entry["validation"]) == {"6", "12"}
+        assert [measured["majority_baseline"] for measured in entry["validation"].values()] == [0.5, 0.5]
         for measured in (entry, *entry["validation"].values()):
             assert (convergence <= set(measured)) == (model == "implicit-mamba2")
         assert 0 <= entry["accuracy"] <= 1
         assert entry["learning_rate"] == config.learning_rate_at(entry["step"])
     if model == "implicit-mamba2":
         assert [entry["phase"] for entry in run.metrics] == ["bounded", "free"]
-        assert run.metrics[0]["mean_iterations"] == config.bounded_iterations
+        assert run.metrics[0]["mean_iterations"] == config.curriculum.bounded_iterations
 
 
 def test_validation_tolerance_of_its_own(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_killed_at_every_instant(config: TrainConfig, tmp_path: Path) -> None:
 
 def test_command_is_interrupted_then_killed_then_resumed(config: TrainConfig, tmp_path: Path) -> None:
     """The command as users run it: Ctrl-C gives one sentence and exit code 130, SIGKILL nothing."""
-    longer = config.model_copy(update={"steps": 200, "evaluate_every": 5, "checkpoint_every": 5})
+    longer = config.updated(steps=200, evaluate_every=5, checkpoint_every=5)
     folder = RunFolder(tmp_path / "run")
     folder.begin(longer)
     command = [sys.executable, "-m", "implicit.train", "--resume", "--out", str(folder.path)]
@@ -165,8 +165,7 @@ def test_early_stop_counts_on_after_a_resume(
 ) -> None:
     """The number of evaluations in a row that met the target is part of what is resumed."""
     # Any accuracy meets this target; the bounded phase ends with step 3, so steps 4 and 6 are the two.
-    stopping = config.model_copy(update={"steps": 20, "target_accuracy": 1e-9, "patience": 2})
-    stopping = stopping.model_copy(update={"bounded_steps": 3, "checkpoint_every": 5})
+    stopping = config.updated(steps=20, target_accuracy=1e-9, patience=2, bounded_steps=3, checkpoint_every=5)
     train(stopping, tmp_path / "uninterrupted", progress=False)
     calls = 0
     replace = os.replace
@@ -196,7 +195,7 @@ def test_finished_run_is_not_trained_again(
     def refuse(*arguments: object) -> None:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr("implicit.train.take_steps", refuse)
+    monkeypatch.setattr("implicit.training.train.take_steps", refuse)
     main(["--resume", "--out", str(stored_run)])
     assert f"{stored_run} was finished before: step 4" in capsys.readouterr().out
     assert load_run(stored_run).config.steps == 4

@@ -1,0 +1,302 @@
+"""What every task offers: batches of tokens, targets and loss weights, and the exact object behind them."""
+
+import copy
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from automata.errors import InputError
+from automata.machines.mealy import MealyMachine
+from automata.monoids.cayley import IntArray, integer_array
+
+FloatArray = NDArray[np.float32]
+Part = Literal["train", "validation", "test"]
+"""What a batch is for. Only a task with a fixed store of data, such as a text, tells them apart."""
+
+Specification = str | dict[str, Any]
+"""JSON that rebuilds a task, see ``automata.tasks.specification``."""
+
+AnyTask = TypeVar("AnyTask", bound="Task")
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Sequences of tokens, and what is asked after each token.
+
+    Attributes:
+        tokens: int64 ``[batch, length]``.
+        targets: int64 ``[batch, length]``, the right answer after each token.
+        weights: float32 ``[batch, length]``, the weight of each target in the loss; 0 where nothing is asked.
+        lengths: int64 ``[batch]``, the number of tokens of each sequence; what follows is padding (token 0,
+            target 0, weight 0). None if all are full.
+        end: int64 ``[batch]``, where the exact object stands after the last token: what ``start`` of the next
+            batch takes. None where sequences cannot go on.
+
+    Raises:
+        InputError: the shapes do not fit together.
+
+    Example:
+        >>> batch = Batch(np.array([[1, 0]]), np.array([[1, 1]]), np.array([[0, 1]], np.float32))
+        >>> batch.tokens.shape, batch.counted.tolist(), batch.lengths is None
+        ((1, 2), [[False, True]], True)
+    """
+
+    tokens: IntArray
+    targets: IntArray
+    weights: FloatArray
+    lengths: IntArray | None = None
+    end: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        """Check the shapes."""
+        shape = np.shape(self.tokens)
+        if len(shape) != 2:
+            raise InputError(f"tokens has shape {list(shape)}; give [batch, length]")
+        for field, array, expected in (
+            ("targets", self.targets, shape),
+            ("weights", self.weights, shape),
+            ("lengths", self.lengths, shape[:1]),
+            ("end", self.end, shape[:1]),
+        ):
+            if array is not None and np.shape(array) != expected:
+                raise InputError(f"{field} has shape {list(np.shape(array))}; give {list(expected)}")
+
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """Where something is asked, ``[batch, length]``: accuracy is the mean over these places."""
+        return np.asarray(self.weights > 0)
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """What the best possible answers reach, given the tokens only.
+
+    Attributes:
+        accuracy: the expected share of right answers.
+        log_loss: the expected negative log probability of the target, in nats.
+
+    Example:
+        >>> Ceiling(accuracy=0.75, log_loss=0.5623)
+        Ceiling(accuracy=0.75, log_loss=0.5623)
+    """
+
+    accuracy: float
+    log_loss: float
+
+
+class Task(ABC):
+    """Training data with its exact answers. A subclass sets the attributes and writes ``batch``.
+
+    Attributes:
+        name: a short name.
+        description: what the tokens and the targets are, in one sentence.
+        token_names: the name of every token.
+        target_names: the name of every target.
+        continues: whether a sequence can go on in the next batch. Then ``batch`` takes ``start`` and gives
+            ``end``.
+
+    Example:
+        A task of one's own: is the token the same as the one before?
+
+        >>> class Repetition(Task):
+        ...     name = "repetition"
+        ...     description = "whether a token equals the one before it"
+        ...     token_names = ("a", "b", "c")
+        ...     target_names = ("other", "same")
+        ...
+        ...     def batch(self, batch_size, length, rng, start=None):
+        ...         tokens = rng.integers(0, 3, (batch_size, length))
+        ...         targets = np.zeros_like(tokens)
+        ...         targets[:, 1:] = tokens[:, 1:] == tokens[:, :-1]
+        ...         return Batch(tokens, targets, np.ones(tokens.shape, np.float32))
+        >>> task = Repetition()
+        >>> task.vocabulary_size, task.output_size, task.continues
+        (3, 2, False)
+        >>> 0.6 < task.majority_baseline(length=100) < 0.75
+        True
+        >>> task.start()
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: sequences of task 'repetition' cannot go on in the next batch; ...
+    """
+
+    name: str
+    description: str
+    token_names: tuple[str, ...]
+    target_names: tuple[str, ...]
+    continues: bool = False
+    _specification: Specification | None = None
+
+    @abstractmethod
+    def batch(
+        self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
+    ) -> Batch:
+        """Draw sequences.
+
+        Args:
+            batch_size: the number of sequences.
+            length: the number of tokens in each, with padding.
+            rng: the source of randomness; the same state of it gives the same batch.
+            start: where the exact object stands before each sequence, ``[batch_size]``: ``start()`` or the
+                ``end`` of an earlier batch. ``start()`` for all of them if None.
+
+        Raises:
+            InputError: a number is below 1, or ``start`` does not fit.
+        """
+
+    @property
+    def vocabulary_size(self) -> int:
+        """The number of tokens."""
+        return len(self.token_names)
+
+    @property
+    def output_size(self) -> int:
+        """The number of targets."""
+        return len(self.target_names)
+
+    def start(self) -> int:
+        """Return the number that stands for a sequence's beginning in ``start`` of ``batch``.
+
+        It is the initial state where that is one state, and -1 where the beginning is drawn at random.
+
+        Raises:
+            InputError: the sequences of this task cannot go on.
+        """
+        raise InputError(
+            f"sequences of task {self.name!r} cannot go on in the next batch; leave start out, "
+            "and train without carried states"
+        )
+
+    def part(self, part: Part) -> "Task":
+        """Return the task confined to the data for training, validation or test.
+
+        Sequences that are drawn afresh need no such division: the task itself is returned.
+        """
+        if part not in ("train", "validation", "test"):
+            raise InputError(f"part is {part!r}; give 'train', 'validation' or 'test'")
+        return self
+
+    def machine(self) -> MealyMachine | None:
+        """Return the exact finite machine that answers after every token; None where there is none."""
+        return None
+
+    def majority_baseline(
+        self,
+        length: int,
+        *,
+        last: int | None = None,
+        sequences: int = 1024,
+        rng: np.random.Generator | None = None,
+    ) -> float:
+        """Return the share of the counted targets that the most frequent answer gets right.
+
+        Here it is estimated from a sample: for n counted targets and a share p the standard error is at least
+        sqrt(p (1 - p) / n), more where the targets of a sequence depend on each other. A task that knows
+        better computes it.
+
+        Args:
+            length: the number of tokens in a sequence.
+            last: count only the targets of the last so many places; all if None.
+            sequences: the size of the sample.
+            rng: its source of randomness; ``np.random.default_rng(0)`` if None.
+
+        Raises:
+            InputError: a number is below 1, or nothing is asked in the sample.
+        """
+        check_at_least_one(length=length, last=1 if last is None else last, sequences=sequences)
+        drawn = self.batch(sequences, length, np.random.default_rng(0) if rng is None else rng)
+        places = slice(None if last is None else -min(last, length), None)
+        targets = drawn.targets[:, places][drawn.counted[:, places]]
+        if not targets.size:
+            raise InputError(
+                f"length is {length}: task {self.name!r} asks nothing in {sequences} such sequences; "
+                "give a greater length"
+            )
+        return float(np.bincount(targets).max() / targets.size)
+
+    def ceiling(
+        self,
+        length: int,  # noqa: ARG002
+        *,
+        last: int | None = None,  # noqa: ARG002
+        sequences: int = 1024,  # noqa: ARG002
+        rng: np.random.Generator | None = None,  # noqa: ARG002
+    ) -> Ceiling | None:
+        """Return what the best possible answers reach; None where that is not known.
+
+        A task with a machine can be answered without a fault.
+
+        Args:
+            length: as for ``majority_baseline``, and so are the others.
+            last: count only the targets of the last so many places; all if None.
+            sequences: the size of the sample, where one is needed.
+            rng: its source of randomness.
+        """
+        return None if self.machine() is None else Ceiling(1.0, 0.0)
+
+    def specification(self) -> Specification:
+        """Return JSON that ``automata.tasks.specification.task_from`` rebuilds this task from.
+
+        Raises:
+            InputError: the task holds code of one's own, and nobody said what to import.
+        """
+        if self._specification is None:
+            raise InputError(
+                f"task {self.name!r} is an object of the class {type(self).__module__}:"
+                f"{type(self).__qualname__}, which a run folder cannot hold; give the task as "
+                '{"object": "module:name"} with the name of an object, or of a function that makes it, '
+                "in a module that can be imported"
+            )
+        return copy.deepcopy(self._specification)
+
+
+def with_specification(task: AnyTask, specification: Specification) -> AnyTask:
+    """Return a copy of the task that says it is rebuilt from this specification.
+
+    Example:
+        >>> from automata.tasks.registry import make_task
+        >>> with_specification(make_task("parity"), {"object": "my_tasks:parity"}).specification()
+        {'object': 'my_tasks:parity'}
+    """
+    described = copy.copy(task)
+    object.__setattr__(described, "_specification", copy.deepcopy(specification))
+    return described
+
+
+def check_at_least_one(**numbers: int) -> None:
+    """Raise InputError if one of the numbers is below 1.
+
+    Example:
+        >>> check_at_least_one(batch_size=2, length=0)
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: length is 0; give a length of at least 1
+    """
+    for field, value in numbers.items():
+        if value < 1:
+            raise InputError(f"{field} is {value}; give a {field} of at least 1")
+
+
+def starts(start: ArrayLike | None, batch_size: int, first: int, smallest: int, bound: int) -> IntArray:
+    """Return ``start`` of ``batch`` as ``[batch_size]`` numbers, each checked.
+
+    Args:
+        start: as ``batch`` takes it.
+        batch_size: the number of sequences.
+        first: what stands for the beginning.
+        smallest: the smallest number allowed.
+        bound: one above the greatest.
+
+    Example:
+        >>> starts(None, 2, first=0, smallest=0, bound=5), starts([3, 4], 2, first=0, smallest=0, bound=5)
+        (array([0, 0]), array([3, 4]))
+    """
+    before = np.full(batch_size, first) if start is None else integer_array("start", start)
+    if before.shape != (batch_size,) or before.min() < smallest or before.max() >= bound:
+        raise InputError(
+            f"start holds {before.tolist()}; give {batch_size} states in {smallest} … {bound - 1}"
+        )
+    return before

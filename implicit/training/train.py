@@ -1,0 +1,89 @@
+"""Training from its configuration to the finished run."""
+
+import warnings
+from os import PathLike
+from pathlib import Path
+
+import torch
+
+from automata.errors import InputError
+from automata.tasks.registry import make_task
+from implicit.config.run import TrainConfig
+from implicit.runs.folder import RunFolder
+from implicit.runs.loading import Run, initial_model, load_run
+from implicit.training.loop import take_steps
+
+
+class ShortCurriculumWarning(UserWarning):
+    """The curriculum ends before the sequences have the training length.
+
+    Example:
+        >>> issubclass(ShortCurriculumWarning, UserWarning)
+        True
+    """
+
+
+def train(
+    config: TrainConfig,
+    out: str | PathLike[str],
+    progress: bool = True,
+    tensorboard: bool = False,
+    device: str = "cpu",
+) -> Run:
+    """Train a model, or go on where an interrupted run of the same configuration stopped.
+
+    Args:
+        config: everything that determines the run.
+        out: the run folder; made if it does not exist.
+        progress: whether to show a progress bar on standard error.
+        tensorboard: whether to write event files to ``out/tensorboard``.
+        device: where to train, such as ``"cpu"`` or ``"cuda"``; the weights are the same only to rounding.
+
+    Returns:
+        The finished run; if it was finished before, nothing is computed.
+
+    Raises:
+        InputError: for a device that is not there, sizes that do not divide, a folder that holds something
+            else or a run of another configuration, or a loss that is no longer finite.
+        OSError: if the folder cannot be written; what was there stays whole.
+
+    Warns:
+        ShortCurriculumWarning: if the curriculum does not reach the training length.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from implicit.config.recipes import recipe
+        >>> config = recipe("parity", "lstm", steps=3, warmup_steps=1, batch_size=8, d_model=4)
+        >>> with TemporaryDirectory() as folder:
+        ...     run = train(config, Path(folder) / "run", progress=False)
+        >>> run.model.parameter_count(), [entry["step"] for entry in run.metrics]
+        (178, [3])
+    """
+    folder = RunFolder(Path(out))
+    task = make_task(config.task, config.hard_fraction)
+    model = initial_model(config, task).to(_device(device))
+    if not folder.begun:
+        folder.begin(config)
+    else:
+        folder.check_same(config)
+    if folder.finished:
+        folder.clear()
+        return load_run(folder.path)
+    if shortfall := config.shortfall():
+        warnings.warn(shortfall, ShortCurriculumWarning, stacklevel=2)
+    take_steps(config, task, model, folder, progress, tensorboard)
+    folder.finish(model)
+    return load_run(folder.path)
+
+
+def _device(name: str) -> torch.device:
+    """Return the device of that name if this machine has it."""
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError):
+        known = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
+        raise InputError(
+            f"device is {name!r}, which is not to be had here; choose from {', '.join(known)}"
+        ) from None
+    return device

@@ -1,0 +1,162 @@
+"""Regular expressions against ``re.fullmatch`` on all short words, and against pyformlang's own parser."""
+
+import re
+from itertools import product as words_of
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyformlang.regular_expression import PythonRegex
+
+from automata.errors import InputError
+from automata.machines.regular_expressions import regular_expression_dfa
+
+PATTERNS: list[tuple[str, str]] = [  # expression, alphabet
+    ("", "ab"),
+    ("a", "ab"),
+    ("ab", "ab"),
+    ("(ab|ba)*", "ab"),
+    ("[ab]+", "abc"),
+    ("a{3}", "ab"),
+    ("a{2,}", "ab"),
+    ("a{,2}b", "ab"),
+    ("(ab){1,2}", "ab"),
+    ("a{0}b", "ab"),
+    ("a{b", "ab{"),
+    ("^a|b$", "ab"),
+    ("^(a|b)$", "ab"),
+    ("(^a|b)+", "ab"),
+    ("(a$|b)*", "ab"),
+    ("$^", "ab"),
+    ("a^b", "ab"),
+    (r"\Aab\Z", "ab"),
+    ("a?b*", "ab"),
+    ("a|", "ab"),
+    ("(|a)b", "ab"),
+    ("a||b", "ab"),
+    ("(a*)*", "ab"),
+    ("(a|b*)*a", "ab"),
+    ("((a|b)(a|b))*", "ab"),
+    ("(?:ab)+", "ab"),
+    ("(?P<name>ab)+", "ab"),
+    ("(?#nothing)a", "ab"),
+    ("a*?b+?", "ab"),
+    ("a{1,2}?", "ab"),
+    ("[^a]", "abc"),
+    ("[^a-b]c", "abc"),
+    ("[a-b]c", "abc"),
+    ("[]a]", "a]"),
+    ("[a^]", "a^"),
+    ("[a-]", "a-"),
+    (".", "ab\n"),
+    (".*a.", "ab\n"),
+    (r"\d+", "01x"),
+    (r"\D", "01x"),
+    (r"\w\W", "a_-"),
+    (r"a\sb", "ab \n"),
+    (r"\S*", "a \t"),
+    (r"[\d_]+", "0_x"),
+    (r"[^\w-]", "a-+"),
+    (r"\.\*", ".*a"),
+    (r"\(a\)", "(a)"),
+    (r"\[\]|\\", "[]\\"),
+    (r"a\tb|\x61|\u0062", "ab\t"),
+    ("a b", "ab "),
+    ("#", "#a"),
+    ("é+|ß", "éßs"),
+    (r"\w|😀", "éλ😀"),
+    (r"\d", "3٣a"),
+    ("[α-γ]*", "αβγδ"),
+    ("(0|1)*10", "01"),
+    ("((0|1)(0|1))*1", "01"),
+]
+
+
+def disagreements(expression: str, alphabet: str, longest: int) -> list[str]:
+    dfa = regular_expression_dfa(expression, alphabet)
+    words = ["".join(word) for length in range(longest + 1) for word in words_of(alphabet, repeat=length)]
+    pattern = re.compile(expression)
+    return [word for word in words if dfa.accepts(word) != bool(pattern.fullmatch(word))]
+
+
+def test_the_table_is_as_long_as_it_should_be() -> None:
+    assert len(PATTERNS) >= 40
+
+
+@pytest.mark.parametrize(("expression", "alphabet"), PATTERNS, ids=[repr(pattern) for pattern, _ in PATTERNS])
+def test_the_words_are_those_that_re_matches(expression: str, alphabet: str) -> None:
+    # the automata of the table have at most 7 states, so that words of 6 letters reach all of them
+    assert len(regular_expression_dfa(expression, alphabet).states) <= 7
+    assert disagreements(expression, alphabet, 6) == []
+
+
+EXPRESSIONS = st.recursive(
+    st.sampled_from(["a", "b", "c", "", ".", "[ab]", "[^a]", "[a-b]", "[^b-c]", "^", "$"]),
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map(lambda pair: f"{pair[0]}{pair[1]}"),
+        st.tuples(inner, inner).map(lambda pair: f"(?:{pair[0]}|{pair[1]})"),
+        st.tuples(inner, st.sampled_from(["*", "+", "?", "{2}", "{1,}", "{1,3}", "*?", "{,2}"])).map(
+            lambda pair: f"({pair[0]}){pair[1]}"
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+@given(EXPRESSIONS)
+@settings(max_examples=200, deadline=None)
+def test_random_expressions_mean_what_they_mean_to_re(expression: str) -> None:
+    assert disagreements(expression, "abc", 4) == []
+
+
+@pytest.mark.parametrize("expression", ["(ab|b)*a", "a*b*(a|b?)", "(a[ab])*", "a{2,3}b+", "(a|b)*abb(a|b)*"])
+def test_there_are_as_many_states_as_pyformlang_finds(expression: str) -> None:
+    smallest = PythonRegex(expression).to_epsilon_nfa().to_deterministic().minimize()
+    is_partial = smallest.get_number_transitions() < 2 * len(smallest.states)
+    assert len(regular_expression_dfa(expression).states) == len(smallest.states) + is_partial
+
+
+@pytest.mark.parametrize(
+    ("expression", "alphabet"),
+    [("(ab|ba)*", "ab"), ("[b-d]x", "bcdx"), ("[^a]b", "ab"), ("z|a", "az"), ("a b", " ab"), ("a.", "a")],
+)
+def test_the_alphabet_is_what_the_expression_names(expression: str, alphabet: str) -> None:
+    assert regular_expression_dfa(expression).alphabet == tuple(alphabet)
+
+
+@pytest.mark.parametrize(
+    ("expression", "alphabet", "message"),
+    [
+        ("(a", None, r"expression '\(a' is malformed \(missing \)"),
+        ("a**", None, "malformed"),
+        ("[b-a]", None, "bad character range"),
+        ("a{3,2}", None, "malformed"),
+        ("a{99999999999}", None, "malformed"),
+        ("(" * 5000, None, "malformed"),
+        (r"(a)\1", None, "a backreference, which is not regular"),
+        (r"(a)(?(1)a|b)", None, "a condition on a group"),
+        ("(?=a)a", None, "a lookaround"),
+        ("(?<!a)b", None, "a lookaround"),
+        (r"\ba", None, r"the word boundary \\b"),
+        (r"a\B", None, r"has \\B"),
+        ("(?>a*)a", None, "an atomic group"),
+        ("a*+a", None, "a possessive repetition"),
+        ("(?i)a", None, "a flag such as"),
+        ("(?i:a)", None, "a flag such as"),
+        (r"\d*", None, "names no letter; give the alphabet"),
+        ("", None, "names no letter; give the alphabet"),
+        (r"a\d", None, "a class without a letter of the alphabet 'a'"),
+        ("[^a]", None, "a class without a letter"),
+        ("[\u0000-\uffff]", None, "a range of 65536 letters; give the alphabet"),
+        ("ab", "a", "uses 'b', which is not in the alphabet; add it"),
+        ("[ab]", "a", "uses 'b'"),
+        ("a", ["a", "bc"], "alphabet holds 'bc'; give single letters"),
+        ("a$", "a\n", "write "),
+        ("((a{100}){100}){100}", None, "positions once its repetitions are written out"),
+        ("(a|b)*a(a|b){20}", None, "more than 20000 states"),
+    ],
+)
+def test_bad_expressions_are_refused_by_name(expression: str, alphabet: str | None, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        regular_expression_dfa(expression, alphabet)
+    assert "\n" not in str(caught.value)
