@@ -74,3 +74,20 @@ def common_device(tensors: Mapping[str, Tensor]) -> str:
                 f"{other} is on {tensor.device} and {name} on {first.device}; move both to one device"
             )
     return first.device.type
+
+
+def floating_device(tensors: Mapping[str, Tensor | None]) -> str:
+    """Return the type of the device of the named tensors that are given, all of them floating.
+
+    Raises:
+        InputError: for a tensor that is not floating, and for tensors on several devices.
+
+    Example:
+        >>> floating_device({"x": torch.ones(1), "state": None})
+        'cpu'
+    """
+    given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    for name, tensor in given.items():
+        if not tensor.is_floating_point():
+            raise InputError(f"{name} is {tensor.dtype}; cast it to a floating dtype")
+    return common_device(given)

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from automata.errors import InputError
 from implicit.ops.backends import AUTO, Explanation, default_device
-from implicit.ops.request import common_device
+from implicit.ops.request import floating_device
 from implicit.ops.ssd.backends import BACKENDS
 from implicit.ops.ssd.request import Request
 
@@ -45,7 +45,7 @@ def ssd(
         (torch.Size([1, 2, 4, 8]), torch.Size([1, 4, 8, 16]))
     """
     _check_shapes(x, dt, A, B, C, initial_state)
-    _check_types({"x": x, "dt": dt, "A": A, "B": B, "C": C, "initial_state": initial_state})
+    floating_device({"x": x, "dt": dt, "A": A, "B": B, "C": C, "initial_state": initial_state})
     chosen = BACKENDS.choose(Request.of(x, B, C), backend)
     return BACKENDS[chosen].run(x, dt, A, B, C, initial_state)
 
@@ -110,11 +110,3 @@ def _check_shapes(
             raise InputError(
                 f"{name} has shape {tuple(tensor.shape)}; with x and B as given it must be {shape}"
             )
-
-
-def _check_types(tensors: dict[str, Tensor | None]) -> None:
-    given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-    for name, tensor in given.items():
-        if not tensor.is_floating_point():
-            raise InputError(f"{name} is {tensor.dtype}; cast it to a floating dtype")
-    common_device(given)
