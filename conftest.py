@@ -11,9 +11,8 @@ if not torch.cuda.is_available():
 
 NEED_TRITON = [
     "implicit/modes/fused.py",
-    "implicit/ops/launch.py",
     "implicit/ops/sequential_solve/solve.py",
-    "implicit/ops/sequential_solve/triton_kernels",
-    "implicit/ops/ssd/triton_kernels",
+    "implicit/ops/triton_*",
+    "implicit/ops/*/triton_*",
 ]
-collect_ignore = [] if find_spec("triton") else NEED_TRITON
+collect_ignore_glob = [] if find_spec("triton") else NEED_TRITON

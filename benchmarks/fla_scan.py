@@ -5,11 +5,11 @@ k = B, v = Δ x, g = Δ A and the transposed state. It takes q and k for every h
 over the heads of a group; that is part of what it costs here.
 """
 
-from importlib.util import find_spec
-
 from torch import Tensor
 
-from implicit.ops.ssd.backends import Backend, Request
+from implicit.ops.backends import Backend
+from implicit.ops.needs import on_cuda, package
+from implicit.ops.ssd import Request, Scan
 
 
 def ssd_simple_gla(
@@ -36,23 +36,7 @@ def ssd_simple_gla(
     return y, state.mT.float()
 
 
-def refusal(request: Request) -> str | None:
-    """Tell why fla cannot run a request; None if it can.
-
-    Example:
-        >>> import torch
-        >>> refusal(Request("cpu", (torch.float32,) * 3, head_size=64, state_size=128))
-        'the tensors are on cpu; move them to a CUDA device'
-    """
-    if request.device != "cuda":
-        return f"the tensors are on {request.device}; move them to a CUDA device"
-    if find_spec("fla") is None:
-        return "the package fla is not installed; install it with pip install flash-linear-attention"
-    try:
-        import fla.ops.simple_gla  # noqa: F401
-    except ImportError as error:
-        return f"fla cannot be imported ({error}); reinstall flash-linear-attention"
-    return None
-
-
-FLA = Backend(ssd_simple_gla, refusal)
+FLA: Backend[Request, Scan] = Backend(
+    ssd_simple_gla,
+    (on_cuda(), package("fla", "pip install flash-linear-attention", module="fla.ops.simple_gla")),
+)

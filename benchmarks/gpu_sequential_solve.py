@@ -32,7 +32,8 @@ from implicit.command_line import CommandParser, run_command
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-from implicit.modes import SequenceSolution
+from implicit.modes import SequenceSolution, Solve
+from theory.transition import State
 
 VOCABULARY = 7
 # Largest difference of latents and states over the largest entry, after ten iterations of the same count.
@@ -103,6 +104,15 @@ def random_tokens(sizes: Sizes, batch: int, device: str) -> Tensor:
     return torch.randint(VOCABULARY, (batch, sizes.length), generator=generator).to(device)
 
 
+def solved(
+    model: ImplicitModel, tokens: Tensor, stopping: Stopping, state: State | None = None
+) -> tuple[SequenceSolution, State]:
+    """The fixed points in the sequential mode, and the state after the last token."""
+    output = model.run(tokens, state, Solve("sequential", stopping=stopping))
+    assert output.solution is not None
+    return output.solution, output.state
+
+
 @torch.no_grad()
 def check(sizes: Sizes, dtype: torch.dtype, device: str) -> dict[str, Any]:
     """Compare the kernel with the loop in float64, at a fixed number of iterations and to a tolerance."""
@@ -111,15 +121,13 @@ def check(sizes: Sizes, dtype: torch.dtype, device: str) -> dict[str, Any]:
     exact = in_float64(model)
     tokens = random_tokens(sizes, sizes.batches[0], device)
     fixed = Stopping(rtol=0.0, max_iterations=sizes.iterations)
-    found, expected = (m.solve(tokens, "sequential", stopping=fixed) for m in (model, exact))
+    (found, state), (expected, expected_state) = (solved(m, tokens, fixed) for m in (model, exact))
     errors = {"latents": largest_error(found.latents, expected.latents)}
     errors |= {
-        name: largest_error(tensor, expected.state[name])
-        for name, tensor in found.state.items()
-        if tensor.numel()
+        name: largest_error(tensor, expected_state[name]) for name, tensor in state.items() if tensor.numel()
     }
     to_tolerance = Stopping(rtol=sizes.rtol, max_iterations=200)
-    found, expected = (m.solve(tokens, "sequential", stopping=to_tolerance) for m in (model, exact))
+    found, expected = (solved(m, tokens, to_tolerance)[0] for m in (model, exact))
     counts = counts_of(found, expected)
     # Rounding decides where a residual meets the tolerance, in bfloat16 that of all that is read.
     near = 1 if dtype == torch.float32 else 3
@@ -157,14 +165,13 @@ def ways(
     def by_step() -> object:
         state = fused.init_state(batch)
         for t in range(sizes.length):
-            solution = fused.solve(tokens[:, t : t + 1], "sequential", state=state, stopping=stopping)
-            state = solution.state
+            _, state = solved(fused, tokens[:, t : t + 1], stopping, state)
         return state
 
     return {
-        "eager": lambda: eager.solve(tokens, "sequential", stopping=stopping),
+        "eager": lambda: solved(eager, tokens, stopping),
         "fused, token by token": by_step,
-        "fused, whole sequence": lambda: fused.solve(tokens, "sequential", stopping=stopping),
+        "fused, whole sequence": lambda: solved(fused, tokens, stopping),
     }
 
 

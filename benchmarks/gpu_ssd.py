@@ -25,11 +25,11 @@ if not torch.cuda.is_available():
 from benchmarks.fla_scan import FLA
 from benchmarks.gpu import environment
 from benchmarks.memory import peak_bytes
-from implicit.ops.ssd import BACKENDS, ssd
-from implicit.ops.ssd.backends import Request
+from implicit.ops.backends import Backend
+from implicit.ops.ssd import BACKENDS, Request, Scan, ssd
 
 RESULTS = ("y", "state", "dx", "ddt", "dA", "dB", "dC", "dinitial_state")
-COMPARED = {
+COMPARED: dict[str, Backend[Request, Scan]] = {
     **{name: BACKENDS[name] for name in ("triton", "mamba_ssm", "chunked")},
     "simple_gla": FLA,
 }
@@ -79,7 +79,7 @@ def scan(arguments: list[Tensor], backend: str) -> tuple[Tensor, Tensor]:
     """Run the public function, or what is not behind it."""
     x, dt, A, B, C, state = arguments
     if backend not in BACKENDS:
-        return COMPARED[backend].scan(x, dt, A, B, C, state)
+        return COMPARED[backend].run(x, dt, A, B, C, state)
     return ssd(x, dt, A, B, C, state, backend=backend)
 
 

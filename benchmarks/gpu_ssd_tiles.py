@@ -14,11 +14,11 @@ import triton
 
 from benchmarks.gpu import environment
 from benchmarks.gpu_ssd import scan_arguments
-from implicit.ops.launch import Launch
 from implicit.ops.ssd.triton_kernels import launch
 from implicit.ops.ssd.triton_kernels.backward import input_gradients, projection_gradients
 from implicit.ops.ssd.triton_kernels.forward import carry, outputs
 from implicit.ops.ssd.triton_kernels.launch import Tiles
+from implicit.ops.triton_shared.launch import Launch
 
 KERNELS = ("carry", "output", "input_gradient", "projection_gradient")
 CHOICES = [Tiles(*choice) for choice in product((16, 32, 64), (16, 32, 64, 128), (4, 8), (1, 2, 3))]

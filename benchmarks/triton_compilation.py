@@ -30,11 +30,12 @@ from triton.compiler import ASTSource
 from implicit.cells import Mamba2Cell, RMSNorm
 from implicit.fixed_point import DampedPicard, Stopping
 from implicit.modes.fused import self_map_of
-from implicit.ops.launch import Launch
+from implicit.ops.gated_norm import triton_kernels as gated_norm
 from implicit.ops.sequential_solve.triton_kernels.launch import tiles, walk
+from implicit.ops.short_convolution import triton_kernels as short_convolution
 from implicit.ops.ssd.triton_kernels.backward import input_gradients, projection_gradients
 from implicit.ops.ssd.triton_kernels.forward import carry, outputs
-from implicit.ops.triton_kernels import gated_norm, short_convolution
+from implicit.ops.triton_shared.launch import Launch
 from implicit.runs.environment import describe_environment
 
 TARGETS = {

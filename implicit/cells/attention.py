@@ -20,7 +20,7 @@ from automata.errors import InputError
 from implicit.cells.interface import Cell, CellSizes
 from implicit.cells.rotary import rotary_angles, rotate
 from implicit.cells.sizes import check_at_least_one
-from implicit.ops.fused import is_transformed
+from implicit.ops.hand_written_passes import is_transformed
 from implicit.ops.linear import linear
 from theory.transition import State
 

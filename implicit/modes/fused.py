@@ -9,7 +9,7 @@ from implicit.cells import Cell, Mamba2Cell, RMSNorm
 from implicit.fixed_point import DampedPicard, Solution, Solver, Stopping
 from implicit.gradients import GradientRule, Unrolled
 from implicit.modes.recurrence import ModeResult, Recurrence
-from implicit.ops.fused import is_transformed
+from implicit.ops.hand_written_passes import is_transformed
 from implicit.ops.sequential_solve import SelfMap, sequential_solve
 from implicit.ops.sequential_solve.backends import Request
 

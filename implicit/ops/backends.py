@@ -1,154 +1,189 @@
-"""Who runs the ops around the scan, passes of PyTorch or a Triton kernel, and why.
+"""The choice among the backends of an op: one chooser for all ops, each of which declares its table.
 
+An op describes a call by a request (device, element types, sizes). A backend names what it needs of a
+request, so that it can be refused before it runs, with the way to get it (`needs` has what several need).
 Importing this module does not import Triton: that happens when a kernel is asked about or used.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import Self
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
-from torch import Tensor
 
 from automata.errors import InputError, unknown_name
-from implicit.ops.explanation import Explanation
+from implicit.ops.request import Request
 
-AUTO, TORCH, TRITON = "auto", "torch", "triton"
-DTYPES = (torch.float32, torch.bfloat16)
-LARGEST = {"features": 8192, "width": 8}
-"""Largest sizes of the kernels: the gated norm holds the features of a group in registers, the short
-convolution is compiled for all its taps."""
+AUTO = "auto"
+
+R = TypeVar("R", bound=Request)
+Run = TypeVar("Run")
 
 
 @dataclass(frozen=True)
-class Request:
-    """What decides whether a kernel can run an op.
+class Backend(Generic[R, Run]):
+    """One implementation of an op.
 
     Attributes:
-        device: type of the device that holds the tensors, such as ``"cpu"`` or ``"cuda"``.
-        dtypes: their element types.
-        size: the name of the size that is limited: ``"features"`` a group of the gated norm, or the
-            ``"width"`` of the short convolution.
-        value: of that size.
-        entries: of the output.
+        run: computes the op; its arguments are up to the op.
+        needs: what it needs of a request, in the order in which it is looked at; each returns None where it
+            is given, and else what is missing and how to get it.
 
     Example:
-        >>> Request.of({"y": torch.ones(3)}, "width", 4)
-        Request(device='cpu', dtypes=(torch.float32,), size='width', value=4, entries=3)
+        >>> from types import SimpleNamespace
+        >>> from implicit.ops.needs import on_cuda
+        >>> doubled = Backend(run=lambda x: 2 * x, needs=(on_cuda(),))
+        >>> doubled.refusal(SimpleNamespace(device="cpu"))
+        'the tensors are on cpu; move them to a CUDA device'
+        >>> doubled.refusal(SimpleNamespace(device="cuda")) is None, doubled.run(3)
+        (True, 6)
     """
 
-    device: str
-    dtypes: tuple[torch.dtype, ...]
-    size: str
-    value: int
-    entries: int = 1
+    run: Run
+    needs: tuple[Callable[[R], str | None], ...] = ()
 
-    @classmethod
-    def of(cls, tensors: Mapping[str, Tensor], size: str, value: int) -> Self:
-        """Read a request off the named tensors of a call, the first of which is as large as the output.
+    def refusal(self, request: R) -> str | None:
+        """Return why it cannot run a request, and the remedy; None if it can."""
+        return first_refusal(self.needs, request)
+
+
+class Preference(NamedTuple):
+    """What ``"auto"`` takes, and the end of the sentence that says why.
+
+    Example:
+        >>> Preference("chunked", "where it is the fastest").name
+        'chunked'
+    """
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What ``backend="auto"`` chooses for a request, and why.
+
+    Attributes:
+        chosen: name of the backend.
+        reason: why this one.
+        refusals: for every backend, why it cannot run the request and the remedy; None where it can.
+
+    Example:
+        >>> Explanation("chunked", "it is there", {"chunked": None, "triton": "no GPU; get one"}).chosen
+        'chunked'
+    """
+
+    chosen: str
+    reason: str
+    refusals: dict[str, str | None]
+
+    def __str__(self) -> str:
+        lines = [f"auto chooses {self.chosen}: {self.reason}"]
+        for name, refusal in self.refusals.items():
+            lines.append(f"  {name:<10} " + ("available" if refusal is None else f"unavailable: {refusal}"))
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class Backends(Mapping[str, Backend[R, Run]]):
+    """The backends of an op by name, and which of them ``"auto"`` takes.
+
+    On a GPU that is ``on_gpu`` where it can run the request; in all other cases it is ``elsewhere``.
+
+    Attributes:
+        table: the backends.
+        on_gpu: the backend for a GPU.
+        elsewhere: the backend for all else, which should need next to nothing.
+        subject: what lies on the device, in sentences.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> from implicit.ops.needs import on_cuda
+        >>> double = Backends(
+        ...     {"sum": Backend(lambda x: x + x), "kernel": Backend(lambda x: 2 * x, (on_cuda(),))},
+        ...     on_gpu=Preference("kernel", "where it is the fastest"),
+        ...     elsewhere=Preference("sum", "where it runs as it is"),
+        ... )
+        >>> print(double.explain(SimpleNamespace(device="cpu")))
+        auto chooses sum: the tensors are on cpu, where it runs as it is
+          sum        available
+          kernel     unavailable: the tensors are on cpu; move them to a CUDA device
+        >>> name = double.choose(SimpleNamespace(device="cuda"))
+        >>> name, double[name].run(3)
+        ('kernel', 6)
+    """
+
+    table: Mapping[str, Backend[R, Run]]
+    on_gpu: Preference
+    elsewhere: Preference
+    subject: str = "the tensors"
+
+    def __getitem__(self, name: str) -> Backend[R, Run]:
+        return self.table[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.table)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def choose(self, request: R, override: str = AUTO) -> str:
+        """Return the name of the backend that runs a request.
+
+        Args:
+            request: what is to be run.
+            override: the ``backend=`` argument of the op: ``"auto"`` or the name of a backend.
 
         Raises:
-            InputError: for tensors on several devices.
+            InputError: for an unknown backend, or one that cannot run the request.
         """
-        (name, first), *others = tensors.items()
-        for other, tensor in others:
-            if tensor.device != first.device:
-                raise InputError(
-                    f"{other} is on {tensor.device} and {name} on {first.device}; move both to one device"
-                )
-        dtypes = tuple(tensor.dtype for tensor in tensors.values())
-        return cls(first.device.type, dtypes, size, value, first.numel())
+        if override != AUTO and override not in self.table:
+            raise unknown_name("backend", override, [AUTO, *self.table])
+        chosen = self._preferred(request).name if override == AUTO else override
+        refusal = self.table[chosen].refusal(request)
+        if refusal is None:
+            return chosen
+        others = [name for name in (self.elsewhere.name, *self.table) if name != chosen]
+        able = [name for name in others if self.table[name].refusal(request) is None]
+        remedy = f", or use backend={able[0]!r}" if able else ""
+        raise InputError(f"backend {chosen!r} cannot run this: {refusal}{remedy}")
+
+    def explain(self, request: R) -> Explanation:
+        """Say what ``"auto"`` takes for a request, why, and what the others lack."""
+        chosen, reason = self._preferred(request)
+        return Explanation(
+            chosen, reason, {name: backend.refusal(request) for name, backend in self.table.items()}
+        )
+
+    def _preferred(self, request: R) -> Preference:
+        """The backend that ``"auto"`` takes, and the whole sentence why."""
+        if request.device != "cuda":
+            name, reason = self.elsewhere
+            return Preference(name, f"{self.subject} are on {request.device}, {reason}")
+        name, reason = self.on_gpu
+        refusal = self.table[name].refusal(request)
+        if refusal is None:
+            return Preference(name, f"{self.subject} are on a GPU, {reason}")
+        return Preference(self.elsewhere.name, f"{name} cannot run this: {refusal}")
 
 
-def triton_refusal(request: Request) -> str | None:
-    """Tell why the kernel cannot run a request, and the remedy; None if it can.
-
-    Example:
-        >>> print(triton_refusal(Request("cuda", (torch.float32, torch.float64), "width", 4)))
-        a tensor is torch.float64; cast it to torch.float32 or torch.bfloat16
-        >>> print(triton_refusal(Request("cuda", (torch.float32,), "features", 9000)))
-        features is 9000; choose one of 1 to 8192
-    """
-    if find_spec("triton") is None:
-        return "the package triton is not installed; install it with pip install triton (Linux only)"
-    from implicit.ops.launch import INTERPRETED
-
-    for dtype in request.dtypes:
-        if dtype not in DTYPES:
-            return f"a tensor is {dtype}; cast it to {' or '.join(map(str, DTYPES))}"
-    largest = LARGEST[request.size]
-    if not 1 <= request.value <= largest:
-        return f"{request.size} is {request.value}; choose one of 1 to {largest}"
-    if request.entries == 0:
-        return "the tensors are empty; give at least one sequence and one token"
-    if request.device != "cuda" and not INTERPRETED:
-        return f"the tensors are on {request.device}; move them to a GPU, or debug with TRITON_INTERPRET=1"
-    return None
-
-
-def choose(backend: str, request: Request) -> str:
-    """Return the backend that runs a request: ``"torch"`` or ``"triton"``.
-
-    Args:
-        backend: ``"auto"`` (see `explain_around_scan`), ``"torch"`` or ``"triton"``.
-        request: what is to be run.
-
-    Raises:
-        InputError: for an unknown backend, or for ``"triton"`` where it cannot run the request.
+def first_refusal(needs: tuple[Callable[[R], str | None], ...], request: R) -> str | None:
+    """Return what the first need says that is not given; None if all are.
 
     Example:
-        >>> request = Request("cpu", (torch.float32,), "width", 4)
-        >>> choose("auto", request), choose("torch", request)
-        ('torch', 'torch')
+        >>> from types import SimpleNamespace
+        >>> from implicit.ops.needs import on_cuda, package
+        >>> first_refusal((package("numpy", "pip install numpy"), on_cuda()), SimpleNamespace(device="mps"))
+        'the tensors are on mps; move them to a CUDA device'
     """
-    if backend not in (AUTO, TORCH, TRITON):
-        raise unknown_name("backend", backend, [AUTO, TORCH, TRITON])
-    if backend == AUTO:
-        return _choose(request)[0]
-    refusal = triton_refusal(request) if backend == TRITON else None
-    if refusal is not None:
-        raise InputError(f"backend 'triton' cannot run this: {refusal}, or use backend='torch'")
-    return backend
+    return next((refusal for need in needs if (refusal := need(request)) is not None), None)
 
 
-def explain_around_scan(
-    device: str | None = None, dtype: torch.dtype = torch.float32, *, features: int = 1536, width: int = 4
-) -> dict[str, Explanation]:
-    """Say which backend ``"auto"`` takes for each op around the scan, why, and what the other lacks.
-
-    Args:
-        device: type of the device of the tensors; ``"cuda"`` if there is one, else ``"cpu"``, for None.
-        dtype: their element type.
-        features: of a group of the gated norm.
-        width: of the short convolution.
-
-    Returns:
-        The choices by the name of the op; print one to read it.
+def default_device() -> str:
+    """Return the device that is explained unless told otherwise: ``"cuda"`` if there is one, else ``"cpu"``.
 
     Example:
-        >>> print(explain_around_scan("cpu")["gated_norm"])
-        auto chooses torch: the tensors are on cpu, for which its passes are written
-          torch      available
-          triton     ...
+        >>> default_device() in ("cuda", "cpu")
+        True
     """
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    requests = {
-        "gated_norm": Request(device, (dtype,), "features", features),
-        "short_convolution": Request(device, (dtype,), "width", width),
-    }
-    return {
-        name: Explanation(*_choose(request), {TORCH: None, TRITON: triton_refusal(request)})
-        for name, request in requests.items()
-    }
-
-
-def _choose(request: Request) -> tuple[str, str]:
-    """The backend for a request, and why."""
-    if request.device != "cuda":
-        return TORCH, f"the tensors are on {request.device}, for which its passes are written"
-    refusal = triton_refusal(request)
-    if refusal is None:
-        return TRITON, "the tensors are on a GPU, where every pass over memory counts"
-    return TORCH, f"triton cannot run this: {refusal}"
+    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from implicit.ops.fused import is_transformed
+from implicit.ops.hand_written_passes import is_transformed
 
 SMALLEST_PRODUCT = 2**23
 """Multiplications below which calling oneDNN costs more than it gains."""

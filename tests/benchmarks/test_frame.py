@@ -24,8 +24,8 @@ from benchmarks.table import table
 from implicit import ImplicitMamba2, ImplicitMamba2Config
 from implicit.fixed_point import Stopping
 from implicit.modes import SequenceSolution
-from implicit.ops.ssd import BACKENDS, ssd_reference
-from implicit.ops.ssd.backends import Backend
+from implicit.ops.backends import Backend
+from implicit.ops.ssd import BACKENDS, dispatch, ssd_reference
 from tests.solving import solved
 
 Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
@@ -209,7 +209,8 @@ def test_the_check_of_the_scan_notices_a_wrong_backend(monkeypatch: pytest.Monke
         y, state = ssd_reference(*scan)
         return 2 * y, 2 * state
 
-    monkeypatch.setitem(BACKENDS, "chunked", Backend(doubled, BACKENDS["chunked"].refusal))
+    changed = dataclasses.replace(BACKENDS, table={**BACKENDS, "chunked": Backend(doubled)})
+    monkeypatch.setattr(dispatch, "BACKENDS", changed)
     with pytest.raises(IncorrectError, match="outputs of the two backends differ"):
         ssd_scan.check(arguments)
 

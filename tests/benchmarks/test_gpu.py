@@ -12,8 +12,7 @@ from torch import Tensor
 
 from benchmarks import gpu
 from benchmarks.fla_scan import FLA, ssd_simple_gla
-from implicit.ops.ssd import ssd_reference
-from implicit.ops.ssd.backends import Request
+from implicit.ops.ssd import Request, ssd_reference
 
 Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
 

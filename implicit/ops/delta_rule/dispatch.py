@@ -2,11 +2,10 @@
 
 from torch import Tensor
 
-from automata.errors import InputError, unknown_name
-from implicit.ops.delta_rule.chunked import delta_rule_chunked
-from implicit.ops.delta_rule.reference import delta_rule_reference
-
-BACKENDS = {"reference": delta_rule_reference, "chunked": delta_rule_chunked}
+from automata.errors import InputError
+from implicit.ops.backends import AUTO
+from implicit.ops.delta_rule.backends import BACKENDS, Request
+from implicit.ops.request import floating_device
 
 
 def delta_rule(
@@ -16,7 +15,7 @@ def delta_rule(
     beta: Tensor,
     log_decay: Tensor | None = None,
     initial_state: Tensor | None = None,
-    backend: str = "chunked",
+    backend: str = AUTO,
 ) -> tuple[Tensor, Tensor]:
     """Run S_t = α_t (I − β_t k_t k_tᵀ) S_{t-1} + β_t k_t v_tᵀ, y_t = S_tᵀ q_t.
 
@@ -27,7 +26,8 @@ def delta_rule(
         beta: strengths of writing, ``[batch, n · length, heads]``.
         log_decay: logarithms of the decays, shaped like ``beta``; no decay if None.
         initial_state: memory before the first token, ``[batch, heads, d_k, d_v]``; zero if None.
-        backend: ``"chunked"`` (matrix products) or ``"reference"`` (the readable loop).
+        backend: ``"chunked"`` (matrix products), ``"reference"`` (the readable loop) or ``"auto"``, the
+            faster, which is the chunked form.
 
     Returns:
         The outputs, ``[batch, length, heads, d_v]``, and the memory after the last token.
@@ -43,11 +43,12 @@ def delta_rule(
         >>> y.shape, state.shape
         (torch.Size([1, 2, 4, 3]), torch.Size([1, 4, 8, 3]))
     """
-    if backend not in BACKENDS:
-        raise unknown_name("backend", backend, list(BACKENDS))
     _check_shapes(q, k, v, beta, log_decay, initial_state)
-    _check_types(q, k=k, v=v, beta=beta, log_decay=log_decay, initial_state=initial_state)
-    return BACKENDS[backend](q, k, v, beta, log_decay, initial_state)
+    device = floating_device(
+        {"q": q, "k": k, "v": v, "beta": beta, "log_decay": log_decay, "initial_state": initial_state}
+    )
+    chosen = BACKENDS.choose(Request(device), backend)
+    return BACKENDS[chosen].run(q, k, v, beta, log_decay, initial_state)
 
 
 def _check_shapes(
@@ -77,13 +78,3 @@ def _check_shapes(
             raise InputError(
                 f"{name} has shape {tuple(tensor.shape)}; with q, k and v as given it must be {shape}"
             )
-
-
-def _check_types(q: Tensor, **others: Tensor | None) -> None:
-    for name, tensor in {"q": q, **others}.items():
-        if tensor is None:
-            continue
-        if not tensor.is_floating_point():
-            raise InputError(f"{name} is {tensor.dtype}; cast it to a floating dtype")
-        if tensor.device != q.device:
-            raise InputError(f"{name} is on {tensor.device} and q on {q.device}; move both to one device")

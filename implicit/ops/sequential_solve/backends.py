@@ -1,18 +1,15 @@
-"""Who runs the sequential mode, the plain loop or the fused kernel, and why.
+"""The backends of the sequential mode: the plain loop and the fused kernel.
 
 Importing this module does not import Triton: that happens when the kernel is asked about or used.
 """
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 import torch
 
-from automata.errors import InputError, unknown_name
-from implicit.ops.explanation import Explanation
+from implicit.ops.backends import Backend, Backends, Explanation, Preference, default_device
+from implicit.ops.needs import TRITON, at_most, element_types, on_gpu_or_interpreted
 
-AUTO, LOOP, TRITON = "auto", "loop", "triton"
-DTYPES = (torch.float32, torch.bfloat16)
 LARGEST = 4096
 """Largest d_model and d_state: a program holds a whole vector of either in registers."""
 ITERATION = "DampedPicard"
@@ -43,32 +40,39 @@ class Request:
     iteration: str = ITERATION
     differentiated: bool = False
 
+    @property
+    def dtypes(self) -> tuple[torch.dtype, ...]:
+        """The element type of the weights."""
+        return (self.dtype,)
 
-def triton_refusal(request: Request) -> str | None:
-    """Tell why the kernel cannot run a request, and the remedy; None if it can.
 
-    Example:
-        >>> print(triton_refusal(Request("cuda", torch.float64)))
-        the weights are torch.float64; cast them to torch.float32 or torch.bfloat16
-        >>> print(triton_refusal(Request("cuda", differentiated=True)))
-        a gradient is wanted, and the kernel computes none; solve under torch.no_grad()
-    """
-    if find_spec("triton") is None:
-        return "the package triton is not installed; install it with pip install triton (Linux only)"
-    from implicit.ops.launch import INTERPRETED
+def _same_iteration(request: Request) -> str | None:
+    if request.iteration == ITERATION:
+        return None
+    return f"the iteration is that of {request.iteration}, and the kernel's is {ITERATION}; use that"
 
-    if request.dtype not in DTYPES:
-        return f"the weights are {request.dtype}; cast them to {' or '.join(map(str, DTYPES))}"
-    for name, size in (("d_model", request.d_model), ("d_state", request.d_state)):
-        if not 1 <= size <= LARGEST:
-            return f"{name} is {size}; choose one of 1 to {LARGEST}"
-    if request.iteration != ITERATION:
-        return f"the iteration is that of {request.iteration}, and the kernel's is {ITERATION}; use that"
-    if request.differentiated:
-        return "a gradient is wanted, and the kernel computes none; solve under torch.no_grad()"
-    if request.device != "cuda" and not INTERPRETED:
-        return f"the weights are on {request.device}; move them to a GPU, or debug with TRITON_INTERPRET=1"
-    return None
+
+def _no_gradient(request: Request) -> str | None:
+    if not request.differentiated:
+        return None
+    return "a gradient is wanted, and the kernel computes none; solve under torch.no_grad()"
+
+
+TRITON_NEEDS = (
+    TRITON,
+    element_types(subject="the weights"),
+    at_most(LARGEST, "d_model", "d_state"),
+    _same_iteration,
+    _no_gradient,
+    on_gpu_or_interpreted("the weights"),
+)
+# `implicit.modes` runs them: it holds the loop, and calls `sequential_solve` for the kernel.
+BACKENDS: Backends[Request, None] = Backends(
+    {"loop": Backend(None), "triton": Backend(None, TRITON_NEEDS)},
+    on_gpu=Preference("triton", "where the loop makes dozens of launches per iteration"),
+    elsewhere=Preference("loop", "where a launch costs nothing"),
+    subject="the weights",
+)
 
 
 def choose(backend: str, request: Request) -> str:
@@ -85,14 +89,7 @@ def choose(backend: str, request: Request) -> str:
         >>> choose("auto", Request("cpu")), choose("loop", Request("cuda"))
         ('loop', 'loop')
     """
-    if backend not in (AUTO, LOOP, TRITON):
-        raise unknown_name("backend", backend, [AUTO, LOOP, TRITON])
-    if backend == AUTO:
-        return _choose(request)[0]
-    refusal = triton_refusal(request) if backend == TRITON else None
-    if refusal is not None:
-        raise InputError(f"backend 'triton' cannot run this: {refusal}, or use backend='loop'")
-    return backend
+    return BACKENDS.choose(request, backend)
 
 
 def explain_sequential_solve(
@@ -123,17 +120,6 @@ def explain_sequential_solve(
           loop       available
           triton     ...
     """
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    request = Request(device, dtype, d_model, d_state, iteration, differentiated)
-    return Explanation(*_choose(request), {LOOP: None, TRITON: triton_refusal(request)})
-
-
-def _choose(request: Request) -> tuple[str, str]:
-    """The backend for a request, and why."""
-    if request.device != "cuda":
-        return LOOP, f"the weights are on {request.device}, where a launch costs nothing"
-    refusal = triton_refusal(request)
-    if refusal is None:
-        return TRITON, "the weights are on a GPU, where the loop is dozens of launches an iteration"
-    return LOOP, f"triton cannot run this: {refusal}"
+    return BACKENDS.explain(
+        Request(device or default_device(), dtype, d_model, d_state, iteration, differentiated)
+    )

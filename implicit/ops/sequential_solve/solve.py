@@ -5,8 +5,9 @@ from torch import Tensor
 
 from automata.errors import InputError
 from implicit.fixed_point import DampedPicard, Stopping
-from implicit.ops.fused import is_transformed
-from implicit.ops.sequential_solve.backends import Request, triton_refusal
+from implicit.ops.backends import first_refusal
+from implicit.ops.hand_written_passes import is_transformed
+from implicit.ops.sequential_solve.backends import TRITON_NEEDS, Request
 from implicit.ops.sequential_solve.self_map import SelfMap
 from implicit.ops.sequential_solve.walk import Walk
 
@@ -69,14 +70,15 @@ def sequential_solve(
     _check(self_map, injections, start, windows, states)
     tensors = [*self_map.weights.values(), injections, start, windows, states]
     wants_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    refusal = triton_refusal(
+    refusal = first_refusal(
+        TRITON_NEEDS,
         Request(
             start.device.type,
             self_map.dtype,
             self_map.d_model,
             self_map.d_state,
             differentiated=wants_gradient or is_transformed(tensors),
-        )
+        ),
     )
     if refusal is not None:
         raise InputError(refusal)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit.ops.fused import Op, fused
+from implicit.ops.hand_written_passes import Op, op_with_passes
 from implicit.ops.ssd import chunked_passes
 from implicit.ops.ssd.chunked_passes import LOG2_E
 
@@ -89,7 +89,7 @@ def _scan(chunk_size: int) -> Op:
             outputs.append(y)
         return torch.cat(outputs, dim=1).flatten(2, 3), state.flatten(1, 2)
 
-    return fused(
+    return op_with_passes(
         definition,
         forward=functools.partial(chunked_passes.forward, chunk_size),
         backward=lambda inputs, gradients: chunked_passes.backward(chunk_size, *inputs, *gradients),

@@ -1,13 +1,13 @@
-"""Choose the backend of the SSD scan, say why, and check the arguments once for all of them."""
+"""The public function of the SSD scan: arguments checked once for all backends, one of them run."""
 
 import torch
 from torch import Tensor
 
-from automata.errors import InputError, unknown_name
-from implicit.ops.explanation import Explanation
-from implicit.ops.ssd.backends import BACKENDS, Request
-
-AUTO = "auto"
+from automata.errors import InputError
+from implicit.ops.backends import AUTO, Explanation, default_device
+from implicit.ops.request import floating_device
+from implicit.ops.ssd.backends import BACKENDS
+from implicit.ops.ssd.request import Request
 
 
 def ssd(
@@ -44,18 +44,10 @@ def ssd(
         >>> y.shape, state.shape
         (torch.Size([1, 2, 4, 8]), torch.Size([1, 4, 8, 16]))
     """
-    if backend != AUTO and backend not in BACKENDS:
-        raise unknown_name("backend", backend, [AUTO, *BACKENDS])
     _check_shapes(x, dt, A, B, C, initial_state)
-    _check_types(x, dt=dt, A=A, B=B, C=C, initial_state=initial_state)
-    request = Request.of(x, B, C)
-    if backend == AUTO:
-        backend = _choose(request)[0]
-    refusal = BACKENDS[backend].refusal(request)
-    if refusal is not None:
-        other = "chunked" if BACKENDS["chunked"].refusal(request) is None else "reference"
-        raise InputError(f"backend {backend!r} cannot run this: {refusal}, or use backend={other!r}")
-    return BACKENDS[backend].scan(x, dt, A, B, C, initial_state)
+    floating_device({"x": x, "dt": dt, "A": A, "B": B, "C": C, "initial_state": initial_state})
+    chosen = BACKENDS.choose(Request.of(x, B, C), backend)
+    return BACKENDS[chosen].run(x, dt, A, B, C, initial_state)
 
 
 def explain(
@@ -83,25 +75,7 @@ def explain(
           triton     ...
           mamba_ssm  unavailable: the tensors are on cpu; move them to a CUDA device
     """
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    request = Request(device, (dtype, dtype, dtype), head_size, state_size)
-    chosen, reason = _choose(request)
-    return Explanation(chosen, reason, {name: backend.refusal(request) for name, backend in BACKENDS.items()})
-
-
-def _choose(request: Request) -> tuple[str, str]:
-    """The backend for a request, and why.
-
-    On a GPU our kernels come before mamba_ssm's: in float32 theirs may round products to TF32, and over their
-    chunks of 256 tokens a reset costs the digits of the decays that follow, which state tracking lives on.
-    """
-    if request.device != "cuda":
-        return "chunked", f"the tensors are on {request.device}, where it is the fastest"
-    refusal = BACKENDS["triton"].refusal(request)
-    if refusal is None:
-        return "triton", "the tensors are on a GPU, and it keeps IEEE products and exact resets there"
-    return "chunked", f"triton cannot run this: {refusal}"
+    return BACKENDS.explain(Request(device or default_device(), (dtype,) * 3, head_size, state_size))
 
 
 def _check_shapes(
@@ -136,13 +110,3 @@ def _check_shapes(
             raise InputError(
                 f"{name} has shape {tuple(tensor.shape)}; with x and B as given it must be {shape}"
             )
-
-
-def _check_types(x: Tensor, **others: Tensor | None) -> None:
-    for name, tensor in {"x": x, **others}.items():
-        if tensor is None:
-            continue
-        if not tensor.is_floating_point():
-            raise InputError(f"{name} is {tensor.dtype}; cast it to a floating dtype")
-        if tensor.device != x.device:
-            raise InputError(f"{name} is on {tensor.device} and x on {x.device}; move both to one device")

@@ -1,62 +1,162 @@
-"""Who runs the ops around the scan: the choice, its reasons and its refusals."""
+"""The chooser: which backend runs a request, what is said about it, and what every op's table has to be."""
 
-import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from automata.errors import InputError
-from implicit.ops import backends, explain_around_scan
-from implicit.ops.backends import Request, choose
+from implicit import ops
+from implicit.ops import delta_rule, gated_norm, needs, sequential_solve, short_convolution, ssd
+from implicit.ops.backends import Backend, Backends, Preference
+from implicit.ops.needs import Need, at_most, element_types, on_cuda, package
+from implicit.ops.request import common_device
 
 FLOAT32 = (torch.float32,)
 
 
-def test_auto_takes_the_kernels_on_a_gpu_and_pytorch_elsewhere() -> None:
-    assert choose("auto", Request("cuda", (torch.float32, torch.bfloat16), "features", 1536)) == "triton"
-    assert choose("auto", Request("cpu", FLOAT32, "features", 1536)) == "torch"
-    assert choose("auto", Request("mps", FLOAT32, "width", 4)) == "torch"
+@dataclass(frozen=True)
+class Request:
+    device: str
+    dtypes: tuple[torch.dtype, ...] = FLOAT32
+    width: int = 1
+
+
+def table(*needs_of_plain: Need) -> Backends[Request, str]:
+    return Backends(
+        {
+            "plain": Backend("plain", needs_of_plain),
+            "kernel": Backend("kernel", (on_cuda(), element_types(), at_most(4, "width"))),
+            "loop": Backend("loop"),
+        },
+        on_gpu=Preference("kernel", "where it is quick"),
+        elsewhere=Preference("plain", "where it runs"),
+        subject="the numbers",
+    )
 
 
 @pytest.mark.parametrize(
-    ("request_", "reason"),
+    ("request_", "chosen", "reason"),
     [
+        (Request("cpu"), "plain", "the numbers are on cpu, where it runs"),
+        (Request("mps"), "plain", "the numbers are on mps, where it runs"),
+        (Request("cuda"), "kernel", "the numbers are on a GPU, where it is quick"),
         (
-            Request("cuda", (torch.float32, torch.float64), "width", 4),
-            "a tensor is torch.float64; cast it to",
+            Request("cuda", width=5),
+            "plain",
+            "kernel cannot run this: width is 5; choose one of 1 to 4",
         ),
-        (Request("cuda", FLOAT32, "width", 9), "width is 9; choose one of 1 to 8"),
-        (Request("cuda", FLOAT32, "features", 8193), "features is 8193; choose one of 1 to 8192"),
-        (
-            Request("cuda", FLOAT32, "width", 4, entries=0),
-            "the tensors are empty; give at least one sequence",
+        (  # of two needs that are not given, the first is told
+            Request("cuda", (torch.float64,), width=5),
+            "plain",
+            "kernel cannot run this: the tensors are torch.float64; "
+            "cast them to torch.float32 or torch.bfloat16",
         ),
     ],
-    ids=["dtype", "width", "features", "empty"],
+    ids=["cpu", "mps", "gpu", "too wide", "too wide and float64"],
 )
-def test_what_the_kernels_do_not_take_goes_to_pytorch_or_is_refused(request_: Request, reason: str) -> None:
-    assert choose("auto", request_) == "torch"
-    with pytest.raises(InputError, match=re.escape(f"backend 'triton' cannot run this: {reason}")):
-        choose("triton", request_)
+def test_auto_and_its_explanation(request_: Request, chosen: str, reason: str) -> None:
+    explanation = table().explain(request_)
+    assert (explanation.chosen, explanation.reason) == (chosen, reason)
+    assert table().choose(request_) == table().choose(request_, "auto") == chosen
+    assert table()[chosen].run == chosen
+    assert list(explanation.refusals) == ["plain", "kernel", "loop"]
+    assert explanation.refusals["loop"] is None
 
 
-def test_without_triton_pytorch_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "find_spec", lambda name: None)
-    assert choose("auto", Request("cuda", FLOAT32, "width", 4)) == "torch"
-    with pytest.raises(InputError, match="triton is not installed; install it with pip install triton"):
-        choose("triton", Request("cuda", FLOAT32, "width", 4))
+def test_an_override_is_taken_or_refused_with_one_that_can() -> None:
+    assert table().choose(Request("cuda"), "loop") == "loop"
+    with pytest.raises(InputError) as caught:
+        table().choose(Request("cpu"), "kernel")
+    assert str(caught.value) == (
+        "backend 'kernel' cannot run this: the tensors are on cpu; move them to a CUDA device, "
+        "or use backend='plain'"
+    )
+    with pytest.raises(
+        InputError, match=r"^backend 'kernle' is unknown; did you mean 'kernel'\? Known: auto, "
+    ):
+        table().choose(Request("cpu"), "kernle")
 
 
-def test_an_unknown_backend_is_refused() -> None:
-    with pytest.raises(InputError, match="backend"):
-        choose("cuda", Request("cpu", FLOAT32, "width", 4))
+def test_what_auto_takes_is_asked_too_and_the_next_one_named() -> None:
+    narrow = table(at_most(2, "width"))
+    for override in ("auto", "plain"):
+        with pytest.raises(InputError) as caught:
+            narrow.choose(Request("cpu", width=3), override)
+        assert str(caught.value) == (
+            "backend 'plain' cannot run this: width is 3; choose one of 1 to 2, or use backend='loop'"
+        )
 
 
-def test_the_explanation_names_every_op_and_why() -> None:
-    found = explain_around_scan("cuda", torch.float64)
-    assert set(found) == {"gated_norm", "short_convolution"}
-    for explanation in found.values():
-        assert explanation.chosen == "torch"
-        assert explanation.reason.startswith("triton cannot run this: a tensor is torch.float64")
-    on_gpu = explain_around_scan("cuda", torch.bfloat16, features=9000)
-    assert [on_gpu[name].chosen for name in ("gated_norm", "short_convolution")] == ["torch", "triton"]
+def test_nothing_is_named_where_no_backend_can() -> None:
+    only = Backends(
+        {"kernel": Backend("kernel", (on_cuda(),))},
+        on_gpu=Preference("kernel", ""),
+        elsewhere=Preference("kernel", ""),
+    )
+    with pytest.raises(InputError, match=r"on cpu; move them to a CUDA device$"):
+        only.choose(Request("cpu"))
+
+
+def test_packages_that_are_missing_or_broken() -> None:
+    assert "install it with pip install x" in str(package("no_such_package", "pip install x")(None))
+    broken = package("torch", "pip install torch", module="torch.no_such_module")
+    assert "torch cannot be imported (No module named" in str(broken(None))
+    assert "reinstall it with pip install torch" in str(broken(None))
+
+
+def test_tensors_of_several_devices_are_refused() -> None:
+    tensors = {"x": torch.ones(1), "y": torch.ones(1, device="meta")}
+    with pytest.raises(InputError, match=r"^y is on meta and x on cpu; move both to one device$"):
+        common_device(tensors)
+
+
+# What every op of the package promises.
+OPS: dict[str, tuple[Backends[Any, Any], Any]] = {
+    "ssd": (ssd.BACKENDS, lambda device: ssd.Request(device, FLOAT32 * 3, 64, 128)),
+    "gated_norm": (
+        gated_norm.backends.BACKENDS,
+        lambda device: gated_norm.backends.Request(device, FLOAT32, features=1536),
+    ),
+    "short_convolution": (
+        short_convolution.backends.BACKENDS,
+        lambda device: short_convolution.backends.Request(device, FLOAT32, width=4),
+    ),
+    "delta_rule": (delta_rule.backends.BACKENDS, delta_rule.backends.Request),
+    "sequential_solve": (sequential_solve.backends.BACKENDS, sequential_solve.backends.Request),
+}
+every_op = pytest.mark.parametrize(("backends", "request_on"), OPS.values(), ids=OPS)
+WITH_KERNELS = {name: op for name, op in OPS.items() if "triton" in op[0]}
+every_op_with_kernels = pytest.mark.parametrize(
+    ("backends", "request_on"), WITH_KERNELS.values(), ids=WITH_KERNELS
+)
+
+
+def test_the_table_names_every_op() -> None:
+    folder = Path(ops.__file__).parent
+    assert set(OPS) == {path.parent.name for path in folder.glob("*/backends.py")}
+
+
+@every_op
+def test_each_op_runs_anywhere_and_prefers_kernels_on_a_gpu(
+    backends: Backends[Any, Any], request_on: Any
+) -> None:
+    assert backends.choose(request_on("cpu")) == backends.choose(request_on("mps")) == backends.elsewhere.name
+    assert backends.choose(request_on("cuda")) == backends.on_gpu.name
+    assert backends.on_gpu.name == "triton" or "triton" not in backends
+
+
+@every_op_with_kernels
+def test_each_op_without_triton(
+    backends: Backends[Any, Any], request_on: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(needs, "find_spec", lambda name: None)
+    assert backends.choose(request_on("cuda")) == backends.elsewhere.name
+    with pytest.raises(
+        InputError,
+        match=r"^backend 'triton' cannot run this: the package triton is not installed; install it with pip "
+        rf"install triton \(Linux only\), or use backend='{backends.elsewhere.name}'$",
+    ):
+        backends.choose(request_on("cuda"), "triton")

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from implicit.fixed_point import DampedPicard, Stopping
-from implicit.ops.launch import Launch, padded
 from implicit.ops.sequential_solve.self_map import SelfMap
 from implicit.ops.sequential_solve.triton_kernels.kernel import solve_kernel
 from implicit.ops.sequential_solve.walk import Walk
+from implicit.ops.triton_shared.launch import Launch, padded
 
 LARGEST_TILE = 128
 """Most rows and columns of a tile. What a thread then spills is at most 80 bytes on sm_80, 88 on sm_90, 10

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 """Backward kernels: the gradients within the chunks, once the state and its gradient have been carried.
 
 In the notation of `forward`, with u_j = Δ_j x_j, a_k = Δ_k A, h the state that enters the chunk, g the
@@ -22,19 +23,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from implicit.ops.launch import Launch
 from implicit.ops.ssd.triton_kernels.device import (
     decay_between,
     decay_between_transposed,
     decay_over_chunk,
     dot,
-    load_columns,
-    load_rows,
     load_steps,
     log_decay_sums,
-    store_rows,
 )
-from implicit.ops.ssd.triton_kernels.launch import Shape, rows, strided, tiles
+from implicit.ops.ssd.triton_kernels.launch import Shape, tiles
+from implicit.ops.triton_shared.launch import Launch
+from implicit.ops.triton_shared.memory import load_columns, load_rows, store_rows
+from implicit.ops.triton_shared.tiles import rows, strided
 
 ENOUGH_PROGRAMS = 1024
 """Programs that keep a large GPU busy: some 130 multiprocessors with several programs each."""

@@ -1,4 +1,5 @@
-"""What the kernels share: loads that are zero outside the sequence, products, and decays within a chunk.
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
+"""What the kernels of the scan share: products, step sizes, and decays within a chunk.
 
 These functions run inside kernels. A chunk has ``CHUNK`` tokens; those past the end of the sequence load as
 zeros, and a step size of zero neither decays the state nor adds to it.
@@ -7,7 +8,7 @@ zeros, and a step size of zero neither decays the state nor adds to it.
 import triton
 import triton.language as tl
 
-from implicit.ops.launch import INTERPRETED
+from implicit.ops.triton_shared.launch import INTERPRETED
 
 # The interpreter holds bfloat16 as bit patterns and would multiply those as integers. Products of bfloat16
 # are exact in float32, so widening the operands there gives what a tensor core gives.
@@ -24,32 +25,9 @@ def dot(left, right, accumulator):
 
 
 @triton.jit
-def load_rows(start, stride, rows, row_count, columns, WIDTH: tl.constexpr):
-    """Load the tile [rows, columns] of a matrix whose rows are packed and ``stride`` apart; zero outside."""
-    inside = (rows[:, None] < row_count) & (columns[None, :] < WIDTH)
-    return tl.load(start + (rows[:, None] * stride + columns[None, :]), mask=inside, other=0.0)
-
-
-@triton.jit
-def load_columns(start, stride, rows, row_count, columns, WIDTH: tl.constexpr):
-    """Load the transposed tile [columns, rows] of the same matrix."""
-    inside = (columns[:, None] < WIDTH) & (rows[None, :] < row_count)
-    return tl.load(start + (rows[None, :] * stride + columns[:, None]), mask=inside, other=0.0)
-
-
-@triton.jit
 def load_steps(start, stride, token, count):
     """Load the step sizes Δ of a chunk in float32; zero past the end of the sequence."""
     return tl.load(start + token * stride, mask=token < count, other=0.0).to(tl.float32)
-
-
-@triton.jit
-def store_rows(start, stride, rows, row_count, columns, WIDTH: tl.constexpr, tile):
-    """Store the tile [rows, columns] in the element type of the pointer; nothing outside."""
-    inside = (rows[:, None] < row_count) & (columns[None, :] < WIDTH)
-    tl.store(
-        start + (rows[:, None] * stride + columns[None, :]), tile.to(start.dtype.element_ty), mask=inside
-    )
 
 
 @triton.jit

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 """Forward kernels: the states that enter the chunks, and the outputs within them.
 
 With e_i the decay from the start of the chunk to token i, t_j from token j to its end, w over the whole chunk
@@ -14,18 +15,17 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from implicit.ops.launch import Launch
 from implicit.ops.ssd.triton_kernels.device import (
     decay_between,
     decay_over_chunk,
     dot,
-    load_columns,
-    load_rows,
     load_steps,
     log_decay_sums,
-    store_rows,
 )
-from implicit.ops.ssd.triton_kernels.launch import Shape, rows, strided, tiles
+from implicit.ops.ssd.triton_kernels.launch import Shape, tiles
+from implicit.ops.triton_shared.launch import Launch
+from implicit.ops.triton_shared.memory import load_columns, load_rows, store_rows
+from implicit.ops.triton_shared.tiles import rows, strided
 
 
 @triton.jit

@@ -6,16 +6,10 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from implicit.ops.launch import padded
+from implicit.ops.triton_shared.launch import padded
 
 CHUNK_SIZE = 64
 """Tokens a chunk. `device.log_decay_sums` is exact up to this size."""
-
-LARGEST = 256
-"""Largest head_size and state_size. Smaller ones need not be powers of two: tiles are padded."""
-
-DTYPES = (torch.float32, torch.bfloat16)
-"""Element types of x, B and C; sums are in float32 with either."""
 
 
 @dataclass(frozen=True)
@@ -117,31 +111,3 @@ def tiles(kernel: str, shape: Shape, dtype: torch.dtype) -> Tiles:
         largest.warps,
         largest.stages,
     )
-
-
-def rows(tensor: Tensor) -> Tensor:
-    """Return a tensor ``[batch, length, ...]`` whose tokens are packed rows; a copy only where they are not.
-
-    The batch and the length may have any stride: a slice of a wider projection is taken as it is.
-
-    Example:
-        >>> wide = torch.zeros(2, 5, 12)
-        >>> x = wide[..., :8].unflatten(-1, (4, 2))
-        >>> rows(x) is x, rows(x.mT) is x.mT
-        (True, False)
-    """
-    packed = tensor[0, 0].is_contiguous()
-    return tensor if packed else tensor.contiguous()
-
-
-def strided(**tensors: Tensor) -> dict[str, Tensor | int]:
-    """Return kernel arguments: each tensor, with its strides over batch and tokens.
-
-    Example:
-        >>> strided(x=torch.zeros(2, 5, 3))
-        {'x': tensor(...), 'x_batch': 15, 'x_token': 3}
-    """
-    arguments: dict[str, Tensor | int] = {}
-    for name, tensor in tensors.items():
-        arguments |= {name: tensor, f"{name}_batch": tensor.stride(0), f"{name}_token": tensor.stride(1)}
-    return arguments

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit.ops.ssd.backends import Request, triton_refusal
+from implicit.ops.backends import first_refusal
+from implicit.ops.ssd.request import TRITON_NEEDS, Request
 from implicit.ops.ssd.triton_kernels.backward import input_gradients, projection_gradients
 from implicit.ops.ssd.triton_kernels.forward import carry, outputs
 
@@ -91,7 +92,7 @@ def ssd_triton(
         >>> y.flatten().tolist(), state.item()
         ([1.0, 3.0, 6.0], 6.0)
     """
-    refusal = triton_refusal(Request.of(x, B, C))
+    refusal = first_refusal(TRITON_NEEDS, Request.of(x, B, C))
     if refusal is not None:
         raise InputError(refusal)
     if initial_state is None:

@@ -169,7 +169,7 @@ def test_second_derivatives_and_transforms_are_those_of_the_definition() -> None
         ({2: torch.ones(5, device="meta")}, "bias is on meta and padded on"),
         (
             {0: torch.ones(1, 9, 5, dtype=torch.float64)},
-            "backend 'triton' cannot run this: a tensor is torch.float64; cast it to",
+            "backend 'triton' cannot run this: the tensors are torch.float64, torch.float32; cast them to",
         ),
         (
             {0: torch.ones(1, 20, 5), 1: torch.ones(5, 9)},

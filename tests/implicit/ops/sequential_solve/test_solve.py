@@ -10,11 +10,10 @@ from implicit.fixed_point import Anderson, DampedPicard, Status, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-from implicit.modes import Recurrence, SequenceSolution
 from implicit.modes.fused import request_of, self_map_of
 from implicit.ops.sequential_solve import sequential_solve
 from implicit.runs.loading import load_run
-from tests.solving import solved
+from tests.solving import Solved, solved
 from theory.transition import State
 
 pytestmark = pytest.mark.usefixtures("poisoned_memory")
@@ -59,7 +58,7 @@ def random_state(model: ImplicitModel, batch: int) -> State:
 def arguments(batch: int = 2, length: int = 3, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
     """Everything that `sequential_solve` takes."""
     model = random_model().to(dtype)
-    cells = model._cells()
+    cells = model.cells
     state = model.init_state(batch)
     with torch.no_grad():
         self_map = self_map_of(cells, [model.mixer_norms[0]], model.latent_norm, residual=False)  # type: ignore[list-item]
@@ -79,7 +78,7 @@ def arguments(batch: int = 2, length: int = 3, dtype: torch.dtype = torch.float3
 @torch.no_grad()
 def solved_by_both(
     model: ImplicitModel, batch: int, length: int, start: torch.Tensor | None = None, **stopping: Any
-) -> tuple[SequenceSolution, SequenceSolution]:
+) -> tuple[Solved, Solved]:
     """The kernel's solution and the loop's, from a random state and start; and that the counts are fair."""
     tokens, state = random_tokens(batch, length), random_state(model, batch)
     if start is None:
@@ -101,7 +100,7 @@ def random_start(batch: int, length: int, model: ImplicitModel) -> torch.Tensor:
     return torch.randn(batch, length, model.config.d_model, generator=generator).to(DEVICE)
 
 
-def assert_equal(found: SequenceSolution, expected: SequenceSolution, tolerance: float) -> None:
+def assert_equal(found: Solved, expected: Solved, tolerance: float) -> None:
     assert found.status.tolist() == expected.status.tolist()
     assert found.iterations.tolist() == expected.iterations.tolist()
     pairs = {
@@ -355,13 +354,15 @@ def test_what_is_asked_of_the_kernel(
     solver: DampedPicard | Anderson, gradient: GradientRule, iteration: str
 ) -> None:
     model = random_model()
-    recurrence: Recurrence = model._recurrence(random_tokens(1, 1), None)
+    recurrence = model._recurrence(random_tokens(1, 1), model.init_state(1))
     start = torch.zeros(1, 1, 8, device=DEVICE)
-    cell = model._cells()[0]
-    request = request_of(cell, model.parameters(), recurrence, solver, gradient, start)
+    asked = (model.cells, list(model.parameters()), recurrence, solver, gradient, start)
+    request = request_of(*asked)
     assert (request.iteration, request.differentiated) == (iteration, True)
     with torch.no_grad():
-        assert not request_of(cell, model.parameters(), recurrence, solver, gradient, start).differentiated
+        assert not request_of(
+            model.cells, model.parameters(), recurrence, solver, gradient, start
+        ).differentiated
     with pytest.raises(InputError, match="backend 'triton' cannot run this"):
         solved(model, random_tokens(1, 1), "sequential", solver=solver, gradient=gradient)
 

@@ -1,4 +1,4 @@
-"""Ops made by `fused`: by hand for training, by the definition for every other derivative."""
+"""Ops made by `op_with_passes`: by hand for training, by the definition for every other derivative."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 
-from implicit.ops.fused import Arguments, fused, is_transformed
+from implicit.ops.hand_written_passes import Arguments, is_transformed, op_with_passes
 
 CALLS: list[str] = []
 
@@ -33,7 +33,7 @@ def backward(inputs: Arguments, gradients: Arguments) -> Arguments:
     return of_x, of_product * x * y.cos(), of_scale
 
 
-OP = fused(definition, forward, backward)
+OP = op_with_passes(definition, forward, backward)
 
 
 def arguments(present: int, *batch: int) -> list[Tensor]:

@@ -116,7 +116,7 @@ def test_weights_may_be_wider_than_the_inputs() -> None:
 
 
 def test_runs_of_several_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    from implicit.ops.triton_kernels import gated_norm as kernels
+    from implicit.ops.gated_norm import triton_kernels as kernels
 
     monkeypatch.setattr(kernels, "RUNS", 2)  # as with more than a thousand tiles
     assert_equal_the_definition(arguments(Case(195, groups=1)), 1, TOLERANCES[torch.float32])
@@ -193,7 +193,7 @@ def test_second_derivatives_and_transforms_are_those_of_the_definition() -> None
         ({4: torch.ones(12, device="meta")}, "weight is on meta and y on"),
         (
             {2: torch.ones(4, dtype=torch.float64)},
-            "backend 'triton' cannot run this: a tensor is torch.float64; cast it to",
+            "backend 'triton' cannot run this: the tensors are torch.float32, torch.float64; cast them to",
         ),
     ],
     ids=["y", "x", "D", "gate", "weight", "device", "dtype"],

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit.ops.ssd import BACKENDS, ssd, ssd_reference
-from implicit.ops.ssd.backends import Request
+from implicit.ops.ssd import BACKENDS, Request, ssd, ssd_reference
 
 pytestmark = pytest.mark.usefixtures("poisoned_memory")
 

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from automata.errors import InputError
 from implicit.cells import Mamba2Cell
-from implicit.ops import explain
-from implicit.ops.ssd import BACKENDS, backends, ssd
-from implicit.ops.ssd.backends import Request
+from implicit.ops import explain, needs
+from implicit.ops.ssd import BACKENDS, Request, ssd
 
 ARGUMENTS: dict[str, Any] = {
     "x": torch.ones(2, 3, 4, 16),
@@ -64,10 +63,10 @@ def test_the_explanation_lists_every_backend_with_its_remedy() -> None:
 
 
 def test_missing_packages_are_told_with_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "find_spec", lambda name: None)
+    monkeypatch.setattr(needs, "find_spec", lambda name: None)
     assert explain("cuda").chosen == "chunked"
-    assert "pip install triton" in str(backends.triton_refusal(request()))
-    assert "pip install 'implicit-ssm[cuda]'" in str(backends.mamba_ssm_refusal(request()))
+    assert "pip install triton" in str(BACKENDS["triton"].refusal(request()))
+    assert "pip install 'implicit-ssm[cuda]'" in str(BACKENDS["mamba_ssm"].refusal(request()))
     with pytest.raises(
         InputError, match="backend 'triton' cannot run this: the package triton is not installed; install"
     ):

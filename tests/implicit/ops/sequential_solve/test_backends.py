@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from automata.errors import InputError
-from implicit.ops import explain_sequential_solve
-from implicit.ops.sequential_solve import SelfMap, backends, choose
+from implicit.ops import explain_sequential_solve, needs
+from implicit.ops.sequential_solve import SelfMap, choose
 from implicit.ops.sequential_solve.backends import Request
 
 WEIGHTS: dict[str, Any] = {
@@ -101,5 +101,5 @@ def test_on_a_gpu_auto_is_the_kernel_where_it_can(changes: dict[str, Any], reaso
 def test_a_missing_package_and_an_unknown_backend_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="tritn"):
         choose("tritn", Request("cuda"))
-    monkeypatch.setattr(backends, "find_spec", lambda name: None)
+    monkeypatch.setattr(needs, "find_spec", lambda name: None)
     assert "pip install triton" in str(explain_sequential_solve("cuda").refusals["triton"])

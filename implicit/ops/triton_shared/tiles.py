@@ -1,4 +1,4 @@
-"""What the launches of these kernels share: tile sizes, and tensors as matrices whose rows are packed."""
+"""What launches are made of: tile sizes, and tensors as kernels read them, tokens in packed rows."""
 
 from dataclasses import dataclass
 
@@ -63,4 +63,34 @@ def strided_rows(**matrices: Tensor) -> dict[str, Tensor | int]:
     arguments: dict[str, Tensor | int] = {}
     for name, tensor in matrices.items():
         arguments |= {name: tensor, f"{name}_token": tensor.stride(0)}
+    return arguments
+
+
+def rows(tensor: Tensor) -> Tensor:
+    """Return a tensor ``[batch, length, ...]`` whose tokens are packed rows; a copy only where they are not.
+
+    The batch and the length may have any stride: a slice of a wider projection is taken as it is.
+
+    Example:
+        >>> import torch
+        >>> wide = torch.zeros(2, 5, 12)
+        >>> x = wide[..., :8].unflatten(-1, (4, 2))
+        >>> rows(x) is x, rows(x.mT) is x.mT
+        (True, False)
+    """
+    packed = tensor[0, 0].is_contiguous()
+    return tensor if packed else tensor.contiguous()
+
+
+def strided(**tensors: Tensor) -> dict[str, Tensor | int]:
+    """Return kernel arguments: each tensor, with its strides over batch and tokens.
+
+    Example:
+        >>> import torch
+        >>> strided(x=torch.zeros(2, 5, 3))
+        {'x': tensor(...), 'x_batch': 15, 'x_token': 3}
+    """
+    arguments: dict[str, Tensor | int] = {}
+    for name, tensor in tensors.items():
+        arguments |= {name: tensor, f"{name}_batch": tensor.stride(0), f"{name}_token": tensor.stride(1)}
     return arguments

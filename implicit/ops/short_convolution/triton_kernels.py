@@ -15,11 +15,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from implicit.ops.launch import Launch
-from implicit.ops.ssd.triton_kernels.device import load_rows, store_rows
-from implicit.ops.ssd.triton_kernels.launch import rows, strided
-from implicit.ops.triton_kernels.activation import silu, silu_derivative
-from implicit.ops.triton_kernels.tiles import Tiles
+from implicit.ops.triton_shared.activation import silu, silu_derivative
+from implicit.ops.triton_shared.launch import Launch
+from implicit.ops.triton_shared.memory import load_rows, store_rows
+from implicit.ops.triton_shared.tiles import Tiles, rows, strided
 
 # Those that spill no registers for four taps (benchmarks/results/triton_compilation.json). Not yet chosen by
 # time on a GPU.

@@ -17,10 +17,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from implicit.ops.launch import Launch
-from implicit.ops.ssd.triton_kernels.device import load_rows, store_rows
-from implicit.ops.triton_kernels.activation import silu, silu_derivative
-from implicit.ops.triton_kernels.tiles import Tiles, matrix, strided_rows
+from implicit.ops.triton_shared.activation import silu, silu_derivative
+from implicit.ops.triton_shared.launch import Launch
+from implicit.ops.triton_shared.memory import load_rows, store_rows
+from implicit.ops.triton_shared.tiles import Tiles, matrix, strided_rows
 
 RUNS = 1024
 """Most runs of tokens that the backward pass sums by themselves: a few programs for each multiprocessor."""
@@ -187,7 +187,7 @@ def tiles(features: int, *, entries_a_thread: int = 8) -> Tiles:
 def forward(
     y: Tensor, x: Tensor, D: Tensor, gate: Tensor, weight: Tensor, groups: int, epsilon: float
 ) -> tuple[Launch, Tensor]:
-    """Plan the forward pass; the arguments are those of `implicit.ops.gated_norm.gated_norm`.
+    """Plan the forward pass; the arguments are those of `implicit.ops.gated_norm`.
 
     Returns:
         The launch, and the output, shaped like ``gate``, which it fills.

@@ -1,9 +1,9 @@
 """Ops with a hand-written forward and backward pass beside the definition of what they compute.
 
 PyTorch differentiates a composition one elementary op at a time, and writes and keeps a tensor for each. An
-op made by `fused` runs hand-written code where training spends its time: the forward pass and the first
-derivative. The definition, a plain composition of differentiable ops, serves everything else, that is higher
-derivatives, forward mode and every transform of ``torch.func``: slower, and exact.
+op made by `op_with_passes` runs hand-written code where training spends its time: the forward pass and the
+first derivative. The definition, a plain composition of differentiable ops, serves everything else, that is
+higher derivatives, forward mode and every transform of ``torch.func``: slower, and exact.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ Op = Callable[..., Tensors]
 Backward = Callable[[Arguments, Arguments], Arguments]
 
 
-def fused(definition: Op, forward: Op, backward: Backward) -> Op:
+def op_with_passes(definition: Op, forward: Op, backward: Backward) -> Op:
     """Make an op out of its definition, its forward and its backward pass.
 
     Only the inputs are kept for the backward pass, which computes what else it needs.
@@ -37,7 +37,7 @@ def fused(definition: Op, forward: Op, backward: Backward) -> Op:
     Example:
         A square by hand. Its second derivative comes from the definition.
 
-        >>> square = fused(
+        >>> square = op_with_passes(
         ...     definition=lambda x: (x * x,),
         ...     forward=lambda x: (x.square(),),
         ...     backward=lambda inputs, gradients: (2 * inputs[0] * gradients[0],),
@@ -50,7 +50,7 @@ def fused(definition: Op, forward: Op, backward: Backward) -> Op:
         2.0
     """
 
-    class Fused(torch.autograd.Function):
+    class HandWritten(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *inputs: Tensor | None) -> Tensors:
             ctx.set_materialize_grads(False)
@@ -71,7 +71,7 @@ def fused(definition: Op, forward: Op, backward: Backward) -> Op:
             return definition(*inputs)
         if not torch.is_grad_enabled():
             return forward(*inputs)
-        return Fused.apply(*inputs)
+        return HandWritten.apply(*inputs)
 
     return op
 

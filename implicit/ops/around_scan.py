@@ -1,0 +1,36 @@
+"""What is said of the choice of backends for the ops around the scan of a Mamba-2 cell."""
+
+import torch
+
+from implicit.ops.backends import Explanation, default_device
+from implicit.ops.gated_norm import backends as gated_norm
+from implicit.ops.short_convolution import backends as short_convolution
+
+
+def explain_around_scan(
+    device: str | None = None, dtype: torch.dtype = torch.float32, *, features: int = 1536, width: int = 4
+) -> dict[str, Explanation]:
+    """Say which backend ``"auto"`` takes for each op around the scan, why, and what the other lacks.
+
+    Args:
+        device: type of the device of the tensors; ``"cuda"`` if there is one, else ``"cpu"``, for None.
+        dtype: their element type.
+        features: of a group of the gated norm.
+        width: of the short convolution.
+
+    Returns:
+        The choices by the name of the op; print one to read it.
+
+    Example:
+        >>> print(explain_around_scan("cpu")["gated_norm"])
+        auto chooses torch: the tensors are on cpu, for which its passes are written
+          torch      available
+          triton     ...
+    """
+    device, dtypes = device or default_device(), (dtype,)
+    return {
+        "gated_norm": gated_norm.BACKENDS.explain(gated_norm.Request(device, dtypes, features=features)),
+        "short_convolution": short_convolution.BACKENDS.explain(
+            short_convolution.Request(device, dtypes, width=width)
+        ),
+    }
