@@ -18,7 +18,6 @@ zero tends to these fixed points, and what rounding adds, is not part of it.
 
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -39,12 +38,14 @@ from analysis.certificates.cover.reachable_states import ReachableStates, Tolera
 from analysis.certificates.parts import ARITHMETIC, PRODUCER_PRECISION, Arithmetic
 from analysis.certificates.words.document import Automaton
 from analysis.certificates.words.producer import enclosed_loop, solve_steps
-from analysis.framework.command import Analysis, number, settings_from
+from analysis.framework.analysis import RunAnalysis
 from analysis.framework.figures import COLORS, RED, new_figure, styled
+from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity, json_ready
-from analysis.framework.visited_states import as_implicit, in_double_precision
+from analysis.framework.settings import settings_from
+from analysis.framework.terminal import number
+from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
-from implicit.command_line import run_command
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_mamba2 import ImplicitMamba2
@@ -330,26 +331,18 @@ def _documents(run: Run, found: AllLengthsAnalysis) -> dict[str, Any]:
     return {"certificate.json": found.certificate(run).model_dump(mode="json")} if found.proved else {}
 
 
-ANALYSIS = Analysis(
-    "all_lengths",
-    "Prove in rigorous arithmetic that a small implicit model is right on words of every length.",
-    AllLengthsSettings,
-    analyse,
-    draw,
-    tables,
-    _documents,
+ANALYSIS = RunAnalysis(
+    name="all_lengths",
+    question="Is a small model right on words of every length? A proof, with a certificate.",
+    description="Prove in rigorous arithmetic that a small implicit model is right on words of every length.",
+    settings=AllLengthsSettings,
+    measure=analyse,
+    draw=draw,
+    tables=tables,
+    documents=_documents,
+    needs=FIXED_POINTS,
 )
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code.
-
-    Example:
-        >>> main(["no/such/run"])
-        2
-    """
-    return run_command(ANALYSIS.command, argv)
-
+main = ANALYSIS.main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,7 +11,6 @@ which ``python -m analysis.check_certificate CERTIFICATE RUN`` verifies.
 
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -30,13 +29,15 @@ from analysis.certificates.words.document import (
     WordsCertificate,
 )
 from analysis.certificates.words.producer import prove_levels
-from analysis.framework.command import Analysis, number, settings_from
+from analysis.framework.analysis import RunAnalysis
 from analysis.framework.figures import COLORS, RED, new_figure, styled
+from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity, json_ready
-from analysis.framework.visited_states import as_implicit, in_double_precision
+from analysis.framework.settings import settings_from
+from analysis.framework.terminal import number
+from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
 from automata.machines.mealy import word_in_names
-from implicit.command_line import run_command
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_mamba2 import ImplicitMamba2
 from implicit.runs.environment import describe_environment
@@ -262,28 +263,19 @@ def _documents(run: Run, found: AllWordsAnalysis) -> dict[str, Any]:
     return {"certificate.json": found.certificate(run).model_dump(mode="json")} if found.levels else {}
 
 
-ANALYSIS = Analysis(
-    "all_words",
-    "Prove in rigorous arithmetic that a small implicit model is right on every word up to a length.",
-    AllWordsSettings,
-    analyse,
-    draw,
-    tables,
-    _documents,
+ANALYSIS = RunAnalysis(
+    name="all_words",
+    question="Is a small model right on every word up to a length? A proof, with a certificate.",
+    description="Prove in rigorous arithmetic that a small implicit model is right on every word up to "
+    "a length.",
+    settings=AllWordsSettings,
+    measure=analyse,
+    draw=draw,
+    tables=tables,
+    documents=_documents,
+    needs=FIXED_POINTS,
 )
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code.
-
-    Example:
-        The exit code is 2 for bad input; the sentence that says why goes to standard error.
-
-        >>> main(["no/such/run"])
-        2
-    """
-    return run_command(ANALYSIS.command, argv)
-
+main = ANALYSIS.main
 
 if __name__ == "__main__":
     sys.exit(main())

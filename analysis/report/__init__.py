@@ -3,8 +3,8 @@
 from analysis.report.collection import (
     ReportSettings,
     Task,
-    accuracy_task,
     collect,
+    comparison_tasks,
     finish_tasks,
     main,
     perform_quietly,
@@ -17,8 +17,8 @@ from analysis.report.collection import (
 __all__ = [
     "ReportSettings",
     "Task",
-    "accuracy_task",
     "collect",
+    "comparison_tasks",
     "finish_tasks",
     "main",
     "perform_quietly",

@@ -19,25 +19,29 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 from rich.console import Console
 
-from analysis import convergence, length_generalization
-from analysis.agreement import measurement as agreement
-from analysis.framework.command import add_output_flag
+from analysis.framework.analysis import Analysis, Comparison
 from analysis.framework.output import RunIdentity, check_writable, json_ready, require_different_names
-from analysis.jacobian import measurement as jacobian
+from analysis.framework.report_section import ReportSection
+from analysis.framework.settings import settings_from
+from analysis.framework.terminal import add_output_flag, add_runs_argument
+from analysis.questions import question_named, reported_questions
 from analysis.report.markdown import markdown
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
-from implicit.models.implicit_mamba2 import ImplicitMamba2
 from implicit.runs.environment import describe_environment
-from implicit.runs.files import read_json, write_bytes, write_json
+from implicit.runs.files import write_bytes, write_json
 from implicit.runs.loading import Run, load_run
 
 PROCESSES = 2
 """Tasks at a time, one thread each: the models are too small for more threads to help."""
+RESULTS = "analysis"
+"""The folder below that of the report which holds the results of the analyses."""
 
 
 class ReportSettings(BaseModel):
     """How much is looked at; the defaults take about two minutes of one core for the models of the demo.
+
+    Which of them an analysis follows stands in its `ReportSection`.
 
     Example:
         >>> ReportSettings().lengths
@@ -67,10 +71,10 @@ class ReportSettings(BaseModel):
 
 @dataclass(frozen=True)
 class Task:
-    """One analysis of one run (of all runs for the accuracy by length), to be run in any process.
+    """One analysis of one run, or of all runs together, to be run in any process.
 
     Attributes:
-        analysis: name of the module.
+        analysis: its name.
         runs: the run folders or names.
         folder: where the results go.
         settings: of the report.
@@ -97,39 +101,11 @@ class Task:
             InputError: for a run that cannot be loaded.
             OSError: if the results cannot be written.
         """
-        settings, seed = self.settings, self.settings.seed
         began = time.monotonic()
-        if self.analysis == length_generalization.NAME:
-            found = length_generalization.analyse(
-                [load_run(run) for run in self.runs],
-                lengths=settings.lengths,
-                sequences=settings.sequences,
-                seed=seed,
-            )
-            length_generalization.write(found, self.folder, time.monotonic() - began)
-            return time.monotonic() - began
-        run = load_run(self.runs[0])
-        if self.analysis == jacobian.ANALYSIS.name:
-            states = jacobian.JacobianSettings(
-                states=settings.states, length=settings.states_length, seed=seed
-            )
-            jacobian.ANALYSIS.run(run, states, self.folder)
-        elif self.analysis == convergence.ANALYSIS.name:
-            followed = convergence.ConvergenceSettings(
-                sequences=settings.convergence_sequences,
-                length=settings.mode_length,
-                max_iterations=settings.max_iterations,
-                seed=seed,
-            )
-            convergence.ANALYSIS.run(run, followed, self.folder)
-        else:
-            compared = agreement.AgreementSettings(
-                sequences=settings.agreement_sequences,
-                length=settings.mode_length,
-                max_iterations=settings.max_iterations,
-                seed=seed,
-            )
-            agreement.ANALYSIS.run(run, compared, self.folder)
+        analysis = question_named(self.analysis)
+        chosen = {own: getattr(self.settings, shared) for own, shared in _section(analysis).settings.items()}
+        settings = settings_from(analysis.settings, chosen)
+        analysis.answer([load_run(run) for run in self.runs], settings, [self.folder])
         return time.monotonic() - began
 
 
@@ -145,24 +121,35 @@ def tasks_of(run: Run, folder: Path, settings: ReportSettings) -> list[Task]:
         >>> [task.label for task in tasks_of(run, Path("out"), ReportSettings())]
         ['jacobian of lstm']
     """
-    names = ["jacobian"]
-    if isinstance(run.model, ImplicitMamba2):
-        names = ["agreement", "jacobian", "convergence"]
-    return [
-        Task(name, (str(run.path),), folder / "analysis" / run.path.resolve().name, settings)
-        for name in names
+    asked = [
+        analysis
+        for analysis in reported_questions()
+        if not isinstance(analysis, Comparison) and analysis.needs.met_by(run.model)
     ]
+    asked.sort(key=lambda analysis: -_section(analysis).priority)
+    place = folder / RESULTS / run.path.resolve().name
+    return [Task(analysis.name, (str(run.path),), place, settings) for analysis in asked]
 
 
-def accuracy_task(runs: Sequence[Run], folder: Path, settings: ReportSettings) -> Task:
-    """Return the task that measures accuracy by length of all runs.
+def comparison_tasks(runs: Sequence[Run], folder: Path, settings: ReportSettings) -> list[Task]:
+    """Return the tasks of all runs together; a comparison leaves out the runs that it cannot take.
 
     Example:
-        >>> accuracy_task([], Path("out"), ReportSettings()).folder.name
-        'analysis'
+        >>> from implicit.runs.loading import load_run
+        >>> [task.label for task in comparison_tasks([load_run("parity")], Path("out"), ReportSettings())]
+        ['length_generalization of parity']
     """
-    paths = tuple(str(run.path) for run in runs)
-    return Task(length_generalization.NAME, paths, folder / "analysis", settings)
+    tasks = []
+    for analysis in reported_questions():
+        paths = tuple(str(run.path) for run in runs if analysis.needs.met_by(run.model))
+        if isinstance(analysis, Comparison) and paths:
+            tasks.append(Task(analysis.name, paths, folder / RESULTS, settings))
+    return tasks
+
+
+def _section(analysis: Analysis[Any, Any]) -> ReportSection:
+    assert analysis.section is not None
+    return analysis.section
 
 
 def perform_quietly(task: Task) -> tuple[float, str]:
@@ -243,21 +230,13 @@ def collect(
         command: that makes the report again.
 
     Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as parent:
-        ...     folder = Path(parent)
-        ...     (folder / "analysis").mkdir()
-        ...     write_json(folder / "analysis" / "length_generalization.json", {"result": {}})
-        ...     report = collect([], folder, ReportSettings(), seconds=1.0, parts={}, command="demo")
+        >>> report = collect([], Path("out"), ReportSettings(), seconds=1.0, parts={}, command="demo")
         >>> report["models"], report["command"]
         ({}, 'demo')
     """
-    accuracies = read_json(folder / "analysis" / f"{length_generalization.NAME}.json")["result"]
     models = {}
     for run in runs:
         identity = RunIdentity.of(run)
-        results = folder / "analysis" / identity.name
-        accuracy = accuracies[identity.name]
         entry: dict[str, Any] = {
             "parameters": identity.parameters,
             "model": identity.model,
@@ -267,21 +246,11 @@ def collect(
             "training_seconds": run.metrics[-1].get("seconds") if run.metrics else None,
             "seed": identity.seed,
             "weights_sha256": identity.weights_sha256,
-            "accuracy": accuracy["accuracy"],
-            "accuracy_interval": accuracy["interval"],
-            "chance": accuracy["chance"],
         }
-        found = read_json(results / "jacobian.json")["result"]
-        entry["theorem1"] = found["theorem1"]
-        entry["block_masses"] = found["blocks"] and found["blocks"]["groups"]
-        if isinstance(run.model, ImplicitMamba2):
-            entry["agreement"] = read_json(results / "agreement.json")["result"]
-            entry["state_names"] = run.task.state_names[: run.task.state_count]
-            found = read_json(results / "convergence.json")["result"]
-            entry["convergence"] = {
-                mode: {key: found[mode][key] for key in ("share_converged", "mean_iterations", "by_length")}
-                for mode in found
-            }
+        for analysis in reported_questions():
+            if analysis.needs.met_by(run.model):
+                result = analysis.stored_result(folder / RESULTS, identity.name)
+                entry |= _section(analysis).content(run, result)
         models[identity.name] = entry
     return {
         "seconds": seconds,
@@ -334,13 +303,11 @@ def print_report(report: dict[str, Any], folder: Path, console: Console) -> None
         Report after 1 s: out/report.md
     """
     for name, model in report["models"].items():
-        accuracy = ", ".join(f"{value:.3f} at {length}" for length, value in model["accuracy"].items())
-        console.print(f"[bold]{name}[/]: accuracy {accuracy}", highlight=False)
-        console.print(f"  {model['theorem1']['sentence']}", highlight=False)
-        found = model.get("agreement")
-        if found is not None:
-            style = None if found["is_demanded"] else "bold red"
-            console.print(f"  {found['sentence']}", style=style, highlight=False)
+        sections = [_section(analysis) for analysis in reported_questions()]
+        first, *rest = [line for part in sections if part.applies_to(model) for line in part.lines(model)]
+        console.print(f"[bold]{name}[/]: {first}", highlight=False)
+        for line in rest:
+            console.print(f"  {line}", highlight=False)
     console.print(
         f"Report after {report['seconds']:.0f} s: {folder / 'report.md'}", highlight=False, soft_wrap=True
     )
@@ -348,7 +315,7 @@ def print_report(report: dict[str, Any], folder: Path, console: Console) -> None
 
 def _command(argv: Sequence[str] | None) -> None:
     parser = CommandParser("python -m analysis.report", "Analyse runs and write one report of them all.")
-    parser.add_argument("runs", metavar="RUN", nargs="+", help="run folders, or names of stored runs")
+    add_runs_argument(parser, several=True)
     add_output_flag(parser, "out/report")
     add_config_flags(parser, ReportSettings, title="settings")
     arguments = parser.parse_args(argv)
@@ -359,11 +326,9 @@ def _command(argv: Sequence[str] | None) -> None:
     check_writable(folder)
     console, began = Console(), time.monotonic()
     tasks = [task for run in runs for task in tasks_of(run, folder, settings)]
+    tasks += comparison_tasks(runs, folder, settings)
     with two_processes() as pool:
-        futures = {
-            pool.submit(perform_quietly, task): task.label
-            for task in [*tasks, accuracy_task(runs, folder, settings)]
-        }
+        futures = {pool.submit(perform_quietly, task): task.label for task in tasks}
         parts = finish_tasks(futures, console)
     command = " ".join(["python -m analysis.report", *(argv if argv is not None else sys.argv[1:])])
     report = collect(runs, folder, settings, time.monotonic() - began, parts, command)

@@ -194,6 +194,15 @@ class Certificate(Document):
     pairs: list[Pair | ControlPair]
     summary: dict[str, int]
 
+    def numbers(self) -> dict[str, Any]:
+        """Return how many pairs each statement is proved of."""
+        return dict(self.summary)
+
+    @property
+    def sentence(self) -> str:
+        """What the certificate comes to."""
+        return ", ".join(f"{name} {count}" for name, count in self.summary.items())
+
 
 def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
     """Return how many pairs each statement is proved of.

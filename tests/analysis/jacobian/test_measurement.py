@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from analysis import jacobian
 from analysis.framework.visited_states import in_double_precision, sample_sequences, visited_states
-from analysis.jacobian import measurement as jacobian
 from analysis.jacobian.block_structure import Block, BlockStructure, StateJacobian
 from theory import solve_fixed_point
 
