@@ -79,6 +79,7 @@ def certify(run: Run, settings: CertifySettings | None = None, **chosen: int) ->
         InputError: for a bad setting, or a model without a ball-arithmetic form.
 
     Example:
+        >>> from pathlib import Path
         >>> from automata.tasks.registry import make_task
         >>> from implicit.config.recipes import recipe
         >>> from implicit.runs.loading import initial_model
@@ -223,6 +224,7 @@ def tables(certificate: Certificate) -> list[Table | str]:
     """Return counts, bounds and reasons for the terminal.
 
     Example:
+        >>> from pathlib import Path
         >>> from automata.tasks.registry import make_task
         >>> from implicit.config.recipes import recipe
         >>> from implicit.runs.loading import initial_model

@@ -61,7 +61,7 @@ def content(run: Run, result: Mapping[str, Any]) -> dict[str, Any]:
     Example:
         >>> from implicit.runs.loading import load_run
         >>> content(load_run("parity"), {"tokens": 1.0})
-        {'agreement': {'tokens': 1.0}, 'state_names': ('even', 'odd')}
+        {'agreement': {'tokens': 1.0}, 'state_names': ('0', '1')}
     """
     return {"agreement": result, "state_names": run.task.state_names[: run.task.state_count]}
 

@@ -117,6 +117,7 @@ class LengthAnalysis:
         runs: one entry a run.
 
     Example:
+        >>> from pathlib import Path
         >>> from automata.tasks.registry import make_task
         >>> from implicit.config.recipes import recipe
         >>> from implicit.runs.loading import initial_model

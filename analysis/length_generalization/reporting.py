@@ -79,8 +79,8 @@ def overview(report: Mapping[str, Any]) -> Sequence[str]:
     """Return what the accuracies are, and their figure, as Markdown.
 
     Example:
-        >>> overview({"settings": {"sequences": 256}, "models": {"mine": {"chance": 0.5}}})[0][-24:]
-        'guessing gives 0.5.'
+        >>> overview({"settings": {"sequences": 256}, "models": {"mine": {"chance": 0.5}}})[0]
+        'Accuracy: mean over the last ten tokens of 256 sequences, ...; guessing gives 0.5.'
     """
     chance = next(iter(report["models"].values()))["chance"]
     return [
