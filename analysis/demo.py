@@ -17,7 +17,7 @@ from rich.console import Console
 
 from analysis.framework.output import check_writable
 from analysis.framework.terminal import add_output_flag
-from analysis.report.collection import (
+from analysis.report import (
     ReportSettings,
     collect,
     comparison_tasks,

@@ -17,6 +17,7 @@ from analysis import (
     length_generalization,
 )
 from analysis.framework.analysis import Analysis
+from analysis.framework.report_section import ReportSection
 
 QUESTIONS: tuple[Analysis[Any, Any], ...] = (
     length_generalization.ANALYSIS,
@@ -48,3 +49,14 @@ def reported_questions() -> list[Analysis[Any, Any]]:
         ['length_generalization', 'jacobian', 'agreement', 'convergence']
     """
     return [analysis for analysis in QUESTIONS if analysis.section is not None]
+
+
+def section_of(analysis: Analysis[Any, Any]) -> ReportSection:
+    """Return the section of an analysis that the report has.
+
+    Example:
+        >>> section_of(question_named("jacobian")).key
+        'theorem1'
+    """
+    assert analysis.section is not None, f"{analysis.name} has no section in the report"
+    return analysis.section

@@ -5,7 +5,7 @@ from typing import Any
 
 from analysis.framework.markdown import red, shown, table
 from analysis.framework.report_section import ReportSection
-from analysis.questions import reported_questions
+from analysis.questions import reported_questions, section_of
 
 Report = Mapping[str, Any]
 
@@ -38,7 +38,7 @@ def markdown(report: Report) -> str:
         True
     """
     models: dict[str, Any] = dict(report["models"])
-    parts = [analysis.section for analysis in reported_questions() if analysis.section is not None]
+    parts = [section_of(analysis) for analysis in reported_questions()]
     sections = [
         f"# State tracking on {', '.join(dict.fromkeys(model['task'] for model in models.values()))}",
         "Is the state transition of a trained model non-linear and non-diagonal, as Theorem 1 says of "
