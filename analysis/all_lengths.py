@@ -18,7 +18,7 @@ zero tends to these fixed points, and what rounding adds, is not part of it.
 
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,13 +35,12 @@ from analysis.certificates.cover.document import (
     upper_triangle,
 )
 from analysis.certificates.cover.reachable_states import ReachableStates, Tolerance, reachable_states
-from analysis.certificates.parts import ARITHMETIC, PRODUCER_PRECISION, Arithmetic
-from analysis.certificates.words.document import Automaton
+from analysis.certificates.producing import automaton_of, document_head
 from analysis.certificates.words.producer import enclosed_loop, solve_steps
 from analysis.framework.analysis import RunAnalysis
 from analysis.framework.figures import COLORS, RED, new_figure, styled
 from analysis.framework.needs import FIXED_POINTS, as_implicit
-from analysis.framework.output import RunIdentity, json_ready
+from analysis.framework.output import RunIdentity
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
@@ -49,7 +48,6 @@ from automata.errors import InputError
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_mamba2 import ImplicitMamba2
-from implicit.runs.environment import describe_environment
 from implicit.runs.loading import Run
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.covers.contracting_metrics import contracting_metrics, step_jacobians
@@ -159,13 +157,8 @@ class AllLengthsAnalysis:
         certificate = CoverCertificate(
             format=COVER_FORMAT,
             statements=COVER_STATEMENTS,
-            run=asdict(self.run),
-            config=json_ready(run.config.as_json()),
-            automaton=Automaton(initial_state=run.task.initial_state, table=run.task.table.tolist()),
-            settings=self.settings.model_dump(),
-            arithmetic=Arithmetic(producer=ARITHMETIC, precision=PRODUCER_PRECISION),
-            environment=json_ready({**describe_environment(), "numpy": np.__version__}),
-            seconds=self.seconds,
+            **document_head(run, self.settings, self.seconds),
+            automaton=automaton_of(run),
             labels=labels.tolist(),
             targets=cover.targets.tolist(),
             centres=cover.centres,
@@ -174,9 +167,8 @@ class AllLengthsAnalysis:
             latents=cover.latents,
             latent_radii=self.found.bounds.latent_radius,
             margin=float(self.found.bounds.margin.min()) * STATED_SHARE,
-            sha256="",
         )
-        return certificate.model_copy(update={"sha256": certificate.seal()})
+        return certificate.sealed()
 
 
 def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any) -> AllLengthsAnalysis:

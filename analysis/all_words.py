@@ -11,7 +11,7 @@ which ``python -m analysis.check_certificate CERTIFICATE RUN`` verifies.
 
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 from rich.table import Table
 
-from analysis.certificates.parts import ARITHMETIC, PRODUCER_PRECISION, Arithmetic
+from analysis.certificates.producing import automaton_of, document_head
 from analysis.certificates.words.document import (
     WORDS_FORMAT,
     WORDS_STATEMENTS,
-    Automaton,
     WordLevel,
     WordsCertificate,
 )
@@ -32,7 +31,7 @@ from analysis.certificates.words.producer import prove_levels
 from analysis.framework.analysis import RunAnalysis
 from analysis.framework.figures import COLORS, RED, new_figure, styled
 from analysis.framework.needs import FIXED_POINTS, as_implicit
-from analysis.framework.output import RunIdentity, json_ready
+from analysis.framework.output import RunIdentity
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
@@ -40,7 +39,6 @@ from automata.errors import InputError
 from automata.machines.mealy import word_in_names
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_mamba2 import ImplicitMamba2
-from implicit.runs.environment import describe_environment
 from implicit.runs.loading import Run
 
 Array = NDArray[np.float64]
@@ -145,20 +143,14 @@ class AllWordsAnalysis:
         certificate = WordsCertificate(
             format=WORDS_FORMAT,
             statements=WORDS_STATEMENTS,
-            run=asdict(self.run),
-            config=json_ready(run.config.as_json()),
-            automaton=Automaton(initial_state=run.task.initial_state, table=run.task.table.tolist()),
-            settings=self.settings.model_dump(),
-            arithmetic=Arithmetic(producer=ARITHMETIC, precision=PRODUCER_PRECISION),
-            environment=json_ready({**describe_environment(), "numpy": np.__version__}),
-            seconds=self.seconds,
+            **document_head(run, self.settings, self.seconds),
+            automaton=automaton_of(run),
             levels=list(self.levels),
             length=self.proved_length,
             words=int(self.words[: self.proved_length].sum()),
             margin=float(self.margin[: self.proved_length].min()),
-            sha256="",
         )
-        return certificate.model_copy(update={"sha256": certificate.seal()})
+        return certificate.sealed()
 
 
 def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -> AllWordsAnalysis:

@@ -9,14 +9,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import numpy as np
 from pydantic import Field, PositiveInt
 from rich.table import Table
 from tqdm import tqdm
 
-from analysis.certificates.parts import ARITHMETIC, PRODUCER_PRECISION, Arithmetic, seal
+from analysis.certificates.producing import document_head
 from analysis.certificates.theorem1.control import certify_control
 from analysis.certificates.theorem1.document import (
     FORMAT,
@@ -40,7 +39,6 @@ from analysis.certificates.theorem1.sites import (
 )
 from analysis.framework.analysis import RunAnalysis
 from analysis.framework.needs import BALL_ARITHMETIC
-from analysis.framework.output import RunIdentity, json_ready
 from analysis.framework.settings import SampleSettings, settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import (
@@ -51,7 +49,6 @@ from analysis.framework.visited_states import (
     visited_states,
 )
 from implicit.models.implicit_mamba2 import ImplicitMamba2
-from implicit.runs.environment import describe_environment
 from implicit.runs.loading import Run
 from theory.rigorous.balls.ball import round_up
 
@@ -102,17 +99,11 @@ def certify(run: Run, settings: CertifySettings | None = None, **chosen: int) ->
     certificate = Certificate(
         format=FORMAT,
         statements=STATEMENTS,
-        run=asdict(RunIdentity.of(run)),
-        config=json_ready(run.config.as_json()),
-        settings=settings.model_dump(),
-        arithmetic=Arithmetic(producer=ARITHMETIC, precision=PRODUCER_PRECISION),
-        environment=json_ready({**describe_environment(), "numpy": np.__version__}),
-        seconds=time.monotonic() - began,
+        **document_head(run, settings, time.monotonic() - began),
         pairs=pairs,
         summary=summarise(pairs),
-        sha256="",
     )
-    return certificate.model_copy(update={"sha256": seal(certificate.model_dump(mode="json"))})
+    return certificate.sealed()
 
 
 def certify_pairs(model: ImplicitMamba2, visited: Sequence[VisitedState]) -> list[Pair]:

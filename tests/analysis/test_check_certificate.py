@@ -21,7 +21,7 @@ from analysis.certificates.arb import model as arb_model
 from analysis.certificates.cover import checker as cover_checker
 from analysis.certificates.parts import RefusedError, seal
 from analysis.certificates.theorem1 import checker
-from analysis.certificates.theorem1.document import parse_certificate
+from analysis.certificates.theorem1.document import Certificate
 from analysis.certificates.words import checker as words_checker
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
@@ -281,7 +281,7 @@ FALSE: list[tuple[Callable[[Content], None], str]] = [
 
 def _refusal(content: Content, run: Run) -> str:
     with pytest.raises(RefusedError) as refusal:
-        check_certificate.check_certificate(parse_certificate(content), run, CheckSettings(processes=1))
+        check_certificate.check_certificate(Certificate.parse(content), run, CheckSettings(processes=1))
     return refusal.value.line
 
 
@@ -296,7 +296,7 @@ def test_a_false_line_is_named_even_under_a_new_seal(
 
 
 def test_the_untouched_certificate_holds(content: Content, run: Run) -> None:
-    check_certificate.check_certificate(parse_certificate(content), run, CheckSettings(processes=1))
+    check_certificate.check_certificate(Certificate.parse(content), run, CheckSettings(processes=1))
 
 
 def test_a_change_that_leaves_all_lines_true_breaks_the_seal(content: Content, run: Run) -> None:
@@ -308,7 +308,7 @@ def test_a_change_that_leaves_all_lines_true_breaks_the_seal(content: Content, r
 
 
 def test_the_control_is_checked_too(control: Content, explicit: Run) -> None:
-    check_certificate.check_certificate(parse_certificate(control), explicit, CheckSettings(processes=1))
+    check_certificate.check_certificate(Certificate.parse(control), explicit, CheckSettings(processes=1))
     changed = copy.deepcopy(control)
     lower, upper = map(float.fromhex, changed["pairs"][1]["decay"][0][0])
     changed["pairs"][1]["decay"][0][0] = [(2 * upper - lower).hex(), (3 * upper).hex()]
@@ -330,7 +330,7 @@ def test_an_implicit_model_cannot_pass_for_an_explicit_one(content: Content, run
     assert _refusal(changed, run) == "config.model"
     # and if the head were believed, by the pairs themselves
     weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
-    pair = parse_certificate(changed).pairs[0]
+    pair = Certificate.parse(changed).pairs[0]
     with pytest.raises(RefusedError, match="explicit model"):
         checker.Checker(weights, run.config.as_json()["sizes"], 128).check_pair(pair, [], "pairs[0]")
 

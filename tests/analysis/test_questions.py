@@ -55,7 +55,7 @@ COMMON: dict[str, Any] = {
 }
 
 
-def of_a_run(kind: type[RunAnalysis[Any, Any]] = RunAnalysis, **more: Any) -> RunAnalysis[Any, Any]:
+def of_a_run(kind: Any = RunAnalysis, **more: Any) -> RunAnalysis[Any, Any]:
     return kind(**{**COMMON, "measure": lambda _run, settings: Count(settings), **more})
 
 
@@ -142,7 +142,7 @@ def test_a_new_row_is_all_that_the_report_needs(
     make_run: Any, tmp_path: Path, monkeypatch: Any, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     only_lstm = Need(lambda model: model.name == "lstm", "which is no lstm", "give an lstm")
-    more = {"section": SECTION, "needs": only_lstm}
+    more: dict[str, Any] = {"section": SECTION, "needs": only_lstm}
     added = of_a_run(**more) if kind == "run" else of_runs(**more)
     monkeypatch.setattr(questions, "QUESTIONS", (added,))
     runs, folder = [make_run("lstm"), make_run("mamba2")], tmp_path / "report"
