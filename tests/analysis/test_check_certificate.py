@@ -14,10 +14,11 @@ import pytest
 import torch
 
 from analysis import check_certificate
-from analysis.certificates import checking
+from analysis.certificates import answers, checking
 from analysis.certificates.arb import linear as arb_linear
 from analysis.certificates.arb import mamba2 as arb_mamba2
 from analysis.certificates.arb import model as arb_model
+from analysis.certificates.arb import newton as arb_newton
 from analysis.certificates.cover import checker as cover_checker
 from analysis.certificates.parts import RefusedError, seal
 from analysis.certificates.theorem1 import checker
@@ -391,13 +392,17 @@ def test_bad_input(
     assert sentence in error
 
 
-@pytest.mark.parametrize(
-    "module", [checker, checking, cover_checker, words_checker, arb_linear, arb_mamba2, arb_model]
-)
+CHECKING = [
+    *(checker, checking, cover_checker, words_checker, answers),
+    *(arb_linear, arb_mamba2, arb_model, arb_newton),
+]
+
+
+@pytest.mark.parametrize("module", CHECKING, ids=lambda module: module.__name__.split(".", 2)[2])
 def test_the_checker_imports_nothing_that_the_producer_computes_with(module: Any) -> None:
     tree = ast.parse(Path(module.__file__).read_text())
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
     ours = {name for name in imported if name.split(".")[0] in ("analysis", "implicit", "theory", "automata")}
-    shared = {"theorem1.document", "cover.document", "words.document", "parts"}
-    own = {"arb.linear", "arb.mamba2", "arb.model", "checking"}
+    shared = {"answers", "theorem1.document", "cover.document", "words.document", "parts"}
+    own = {"arb.linear", "arb.mamba2", "arb.model", "arb.newton", "checking"}
     assert ours <= {f"analysis.certificates.{name}" for name in shared | own}
