@@ -72,14 +72,14 @@ class AllLengthsSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     distance: PositiveFloat = Field(default=1e-4, description="of states that are first taken for one")
-    rate: PositiveFloat = Field(default=0.86, lt=1, description="contraction a token, to find metrics for")
+    rate: PositiveFloat = Field(default=0.86, lt=1, description="contraction per token, to find metrics for")
     gain: PositiveFloat = Field(default=0.93, lt=1, description="a set is as large as keeps gains below this")
     fraction: PositiveFloat = Field(
         default=0.045, lt=1, description="share of that size within which states are taken for one"
     )
     sets: PositiveInt = Field(default=30_000, description="the most sets")
     rtol: PositiveFloat = Field(default=1e-13, description="tolerance of the approximate fixed points")
-    max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations a token")
+    max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations per token")
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +290,9 @@ def draw(analysis: AllLengthsAnalysis) -> Figure:
         gain.hist(analysis.found.bounds.gain, bins=50, color=COLORS[0])
         gain.axvline(1, color=RED, label="no contraction")
         gain.legend()
-        gain.set(title="gain of the steps, in their metrics", xlabel="gain a token", ylabel="number of steps")
+        gain.set(
+            title="gain of the steps, in their metrics", xlabel="gain per token", ylabel="number of steps"
+        )
         radius.hist(np.log10(analysis.found.cover.radii), bins=50, color=COLORS[2])
         radius.set(
             title="radius of the sets, in their metrics",

@@ -58,12 +58,12 @@ class AllWordsSettings(BaseModel):
     rtol: PositiveFloat = Field(
         default=1e-13, description="relative tolerance of the approximate fixed points"
     )
-    max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations a token")
+    max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations per token")
 
 
 @dataclass(frozen=True, eq=False)
 class AllWordsAnalysis:
-    """What `analyse` returns; one row a length, from 1.
+    """What `analyse` returns; one row per length, from 1.
 
     Attributes:
         run: which run.
@@ -76,7 +76,7 @@ class AllWordsAnalysis:
         gain: the largest proved norm of a word's last Jacobian ds'/ds.
         counterexample: a shortest word whose answer is not proved right, token numbers; None if all are.
         token_names: of the task.
-        levels: the claims of the certificate, a level a length up to the proved one.
+        levels: the claims of the certificate, a level per length up to the proved one.
         seconds: how long it took.
 
     Example:

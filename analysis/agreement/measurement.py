@@ -43,7 +43,7 @@ class AgreementSettings(SampleSettings):
     """
 
     sequences: PositiveInt = Field(default=32, description="sequences of the task that are compared")
-    length: PositiveInt = Field(default=256, description="tokens a sequence")
+    length: PositiveInt = Field(default=256, description="tokens per sequence")
     rtol: PositiveFloat = Field(
         default=1e-4, description="first relative tolerance; the second is a hundredth"
     )

@@ -50,7 +50,7 @@ class RecordingPicard:
 
     Attributes:
         picard: the iteration.
-        runs: one list a solve, with ``[batch, tokens]`` residuals for every step.
+        runs: one list per solve, with ``[batch, tokens]`` residuals for every step.
 
     Example:
         >>> from implicit.fixed_point import FixedPointProblem, solve

@@ -41,7 +41,7 @@ class ExtractionSettings(BaseModel):
 
     sequences: PositiveInt = Field(default=128, description="sequences whose states are looked at")
     length: PositiveInt | None = Field(
-        default=None, description="tokens a sequence; the training length if none"
+        default=None, description="tokens per sequence; the training length if none"
     )
     votes: PositiveInt = Field(default=4, description="the least votes for a transition")
     inconsistent: float = Field(
@@ -62,7 +62,7 @@ class ExtractionSettings(BaseModel):
         description="share of tokens of that length at which automaton and model must agree",
     )
     rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance of the fixed points")
-    max_iterations: PositiveInt = Field(default=200, description="the most self-iterations a token")
+    max_iterations: PositiveInt = Field(default=200, description="the most self-iterations per token")
     seed: NonNegativeInt = Field(default=0, description="seed of the sequences and of the fresh words")
 
 

@@ -45,7 +45,7 @@ class LengthSettings(BaseModel):
         description="of implicit models: sequential (several times faster at length 256) or simultaneous",
     )
     rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance of the fixed points")
-    max_iterations: PositiveInt = Field(default=200, description="the most self-iterations a token")
+    max_iterations: PositiveInt = Field(default=200, description="the most self-iterations per token")
     confidence: float = Field(default=0.95, gt=0, lt=1, description="level of the confidence intervals")
     seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
 
@@ -53,7 +53,7 @@ class LengthSettings(BaseModel):
 def wilson_interval(mean: float, count: int, confidence: float = 0.95) -> tuple[float, float]:
     """Return a confidence interval for the mean of independent values in [0, 1].
 
-    The values are one a sequence: the share of its last ten tokens that are right. Their errors come
+    There is one value per sequence: the share of its last ten tokens that are right. Their errors come
     together, so that the sequences are the independent units. A variable in [0, 1] with mean p has variance
     at most p (1 − p), that of a coin; the interval for a coin is therefore wide enough. It does not shrink
     to a point at 100%.
@@ -114,7 +114,7 @@ class LengthAnalysis:
 
     Attributes:
         settings: what was chosen.
-        runs: one entry a run.
+        runs: one entry per run.
 
     Example:
         >>> from pathlib import Path

@@ -100,12 +100,12 @@ class ArbModel:
     def evaluate(
         self, token: int, z: Vector, state: State, sources: Sequence[int] | None
     ) -> tuple[Vector, Rows, list[Coefficients]]:
-        """Return Φ, its derivatives along z and one entry of h a layer, and the coefficients of every layer.
+        """Return Φ, its derivatives along z and one entry of h per layer, and every layer's coefficients.
 
         Args:
             token: the token.
             z: the latent; empty for an explicit model.
-            state: ``conv.<layer>`` and ``ssm.<layer>``, a row a channel each.
+            state: ``conv.<layer>`` and ``ssm.<layer>``, a row per channel each.
             sources: per layer the entry of h; None for no derivatives at all.
         """
         columns = 0 if sources is None else self.size + len(self.layers)
@@ -135,8 +135,8 @@ class ArbModel:
         Args:
             token: the token.
             z: the latent.
-            state: ``conv.0`` and ``ssm.0``, a row a channel each.
-            directions: a row an entry of the state, the window first; a column a direction.
+            state: ``conv.0`` and ``ssm.0``, a row per channel each.
+            directions: a row per entry of the state, the window first; a column per direction.
 
         Returns:
             The derivatives have a column for every entry of z, then one for every direction.

@@ -78,7 +78,7 @@ class Checker:
 
     def _check_implicit(self, pair: Pair, others: list[Pair], line: str) -> None:
         if len(pair.places) != len(self.model.layers):
-            raise RefusedError(f"{line}.places", "does not hold one entry a layer")
+            raise RefusedError(f"{line}.places", "does not hold one entry per layer")
         for layer, place in enumerate(pair.places):
             if max(place) >= np.prod(self.shapes[f"ssm.{layer}"]):
                 raise RefusedError(f"{line}.places[{layer}]", "lies outside of the matrix")
@@ -135,7 +135,7 @@ class Checker:
             if not (norm < 1 and row_sum(product) <= norm):
                 raise RefusedError(f"{line}.contraction.norm", "is not a bound below 1 of the powers")
         if len(claim.entries) != len(pair.places):
-            raise RefusedError(f"{line}.entries", "does not hold one interval a layer")
+            raise RefusedError(f"{line}.entries", "does not hold one interval per layer")
         for layer, ((row, column), interval) in enumerate(zip(pair.places, claim.entries, strict=True)):
             source = arb_mat(size, 1, [rates[size + layer] for rates in slopes])
             solved = inverse * source
@@ -163,7 +163,7 @@ class Checker:
         if pair.decay is None:
             return
         if self.model.implicit or len(pair.decay) != len(self.model.layers):
-            raise RefusedError(f"{line}.decay", "does not hold one list a layer of an explicit model")
+            raise RefusedError(f"{line}.decay", "does not hold one list per layer of an explicit model")
         for layer, intervals in enumerate(pair.decay):
             state = self._state(pair.state, 0.0)
             state[f"ssm.{layer}"] = [[arb.nan()] * len(row) for row in state[f"ssm.{layer}"]]

@@ -37,7 +37,7 @@ WORDS_STATEMENTS = {
 
 
 class WordLevel(Part):
-    """What is proved of all words of one length, a row a word: see `WORDS_STATEMENTS`.
+    """What is proved of all words of one length, a row per word: see `WORDS_STATEMENTS`.
 
     Example:
         >>> one = np.ones(2)
