@@ -26,7 +26,7 @@ demo: $(READY) ## Train three models on parity, verify Theorem 1 on their weight
 test: $(READY) ## Run the whole test suite, doctests and the notebook included
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-lint: $(READY) ## Formatting, lint, types and the import floors: what pre-commit runs
+lint: $(READY) ## Formatting, lint, types and the import contracts: what pre-commit runs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

@@ -18,8 +18,7 @@ zero tends to these fixed points, and what rounding adds, is not part of it.
 
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,19 +35,19 @@ from analysis.certificates.cover.document import (
     upper_triangle,
 )
 from analysis.certificates.cover.reachable_states import ReachableStates, Tolerance, reachable_states
-from analysis.certificates.parts import ARITHMETIC, PRODUCER_PRECISION, Arithmetic
-from analysis.certificates.words.document import Automaton
+from analysis.certificates.producing import automaton_of, document_head
 from analysis.certificates.words.producer import enclosed_loop, solve_steps
-from analysis.framework.command import Analysis, number, settings_from
+from analysis.framework.analysis import RunAnalysis
 from analysis.framework.figures import COLORS, RED, new_figure, styled
-from analysis.framework.output import RunIdentity, json_ready
-from analysis.framework.visited_states import as_implicit, in_double_precision
+from analysis.framework.needs import FIXED_POINTS, as_implicit
+from analysis.framework.output import RunIdentity
+from analysis.framework.settings import settings_from
+from analysis.framework.terminal import number
+from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
-from implicit.command_line import run_command
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_mamba2 import ImplicitMamba2
-from implicit.runs.environment import describe_environment
 from implicit.runs.loading import Run
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.covers.contracting_metrics import contracting_metrics, step_jacobians
@@ -73,14 +72,14 @@ class AllLengthsSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     distance: PositiveFloat = Field(default=1e-4, description="of states that are first taken for one")
-    rate: PositiveFloat = Field(default=0.86, lt=1, description="contraction a token, to find metrics for")
+    rate: PositiveFloat = Field(default=0.86, lt=1, description="contraction per token, to find metrics for")
     gain: PositiveFloat = Field(default=0.93, lt=1, description="a set is as large as keeps gains below this")
     fraction: PositiveFloat = Field(
         default=0.045, lt=1, description="share of that size within which states are taken for one"
     )
     sets: PositiveInt = Field(default=30_000, description="the most sets")
     rtol: PositiveFloat = Field(default=1e-13, description="tolerance of the approximate fixed points")
-    max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations a token")
+    max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations per token")
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,13 +157,8 @@ class AllLengthsAnalysis:
         certificate = CoverCertificate(
             format=COVER_FORMAT,
             statements=COVER_STATEMENTS,
-            run=asdict(self.run),
-            config=json_ready(run.config.as_json()),
-            automaton=Automaton(initial_state=run.task.initial_state, table=run.task.table.tolist()),
-            settings=self.settings.model_dump(),
-            arithmetic=Arithmetic(producer=ARITHMETIC, precision=PRODUCER_PRECISION),
-            environment=json_ready({**describe_environment(), "numpy": np.__version__}),
-            seconds=self.seconds,
+            **document_head(run, self.settings, self.seconds),
+            automaton=automaton_of(run),
             labels=labels.tolist(),
             targets=cover.targets.tolist(),
             centres=cover.centres,
@@ -173,9 +167,8 @@ class AllLengthsAnalysis:
             latents=cover.latents,
             latent_radii=self.found.bounds.latent_radius,
             margin=float(self.found.bounds.margin.min()) * STATED_SHARE,
-            sha256="",
         )
-        return certificate.model_copy(update={"sha256": certificate.seal()})
+        return certificate.sealed()
 
 
 def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any) -> AllLengthsAnalysis:
@@ -297,7 +290,9 @@ def draw(analysis: AllLengthsAnalysis) -> Figure:
         gain.hist(analysis.found.bounds.gain, bins=50, color=COLORS[0])
         gain.axvline(1, color=RED, label="no contraction")
         gain.legend()
-        gain.set(title="gain of the steps, in their metrics", xlabel="gain a token", ylabel="number of steps")
+        gain.set(
+            title="gain of the steps, in their metrics", xlabel="gain per token", ylabel="number of steps"
+        )
         radius.hist(np.log10(analysis.found.cover.radii), bins=50, color=COLORS[2])
         radius.set(
             title="radius of the sets, in their metrics",
@@ -330,26 +325,18 @@ def _documents(run: Run, found: AllLengthsAnalysis) -> dict[str, Any]:
     return {"certificate.json": found.certificate(run).model_dump(mode="json")} if found.proved else {}
 
 
-ANALYSIS = Analysis(
-    "all_lengths",
-    "Prove in rigorous arithmetic that a small implicit model is right on words of every length.",
-    AllLengthsSettings,
-    analyse,
-    draw,
-    tables,
-    _documents,
+ANALYSIS = RunAnalysis(
+    name="all_lengths",
+    question="Is a small model right on words of every length? A proof, with a certificate.",
+    description="Prove in rigorous arithmetic that a small implicit model is right on words of every length.",
+    settings=AllLengthsSettings,
+    measure=analyse,
+    draw=draw,
+    tables=tables,
+    documents=_documents,
+    needs=FIXED_POINTS,
 )
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code.
-
-    Example:
-        >>> main(["no/such/run"])
-        2
-    """
-    return run_command(ANALYSIS.command, argv)
-
+main = ANALYSIS.main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,8 +11,7 @@ which ``python -m analysis.check_certificate CERTIFICATE RUN`` verifies.
 
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,25 +20,25 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 from rich.table import Table
 
-from analysis.certificates.parts import ARITHMETIC, PRODUCER_PRECISION, Arithmetic
+from analysis.certificates.producing import automaton_of, document_head
 from analysis.certificates.words.document import (
     WORDS_FORMAT,
     WORDS_STATEMENTS,
-    Automaton,
     WordLevel,
     WordsCertificate,
 )
 from analysis.certificates.words.producer import prove_levels
-from analysis.framework.command import Analysis, number, settings_from
+from analysis.framework.analysis import RunAnalysis
 from analysis.framework.figures import COLORS, RED, new_figure, styled
-from analysis.framework.output import RunIdentity, json_ready
-from analysis.framework.visited_states import as_implicit, in_double_precision
+from analysis.framework.needs import FIXED_POINTS, as_implicit
+from analysis.framework.output import RunIdentity
+from analysis.framework.settings import settings_from
+from analysis.framework.terminal import number
+from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
 from automata.machines.mealy import word_in_names
-from implicit.command_line import run_command
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_mamba2 import ImplicitMamba2
-from implicit.runs.environment import describe_environment
 from implicit.runs.loading import Run
 
 Array = NDArray[np.float64]
@@ -59,12 +58,12 @@ class AllWordsSettings(BaseModel):
     rtol: PositiveFloat = Field(
         default=1e-13, description="relative tolerance of the approximate fixed points"
     )
-    max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations a token")
+    max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations per token")
 
 
 @dataclass(frozen=True, eq=False)
 class AllWordsAnalysis:
-    """What `analyse` returns; one row a length, from 1.
+    """What `analyse` returns; one row per length, from 1.
 
     Attributes:
         run: which run.
@@ -77,7 +76,7 @@ class AllWordsAnalysis:
         gain: the largest proved norm of a word's last Jacobian ds'/ds.
         counterexample: a shortest word whose answer is not proved right, token numbers; None if all are.
         token_names: of the task.
-        levels: the claims of the certificate, a level a length up to the proved one.
+        levels: the claims of the certificate, a level per length up to the proved one.
         seconds: how long it took.
 
     Example:
@@ -144,20 +143,14 @@ class AllWordsAnalysis:
         certificate = WordsCertificate(
             format=WORDS_FORMAT,
             statements=WORDS_STATEMENTS,
-            run=asdict(self.run),
-            config=json_ready(run.config.as_json()),
-            automaton=Automaton(initial_state=run.task.initial_state, table=run.task.table.tolist()),
-            settings=self.settings.model_dump(),
-            arithmetic=Arithmetic(producer=ARITHMETIC, precision=PRODUCER_PRECISION),
-            environment=json_ready({**describe_environment(), "numpy": np.__version__}),
-            seconds=self.seconds,
+            **document_head(run, self.settings, self.seconds),
+            automaton=automaton_of(run),
             levels=list(self.levels),
             length=self.proved_length,
             words=int(self.words[: self.proved_length].sum()),
             margin=float(self.margin[: self.proved_length].min()),
-            sha256="",
         )
-        return certificate.model_copy(update={"sha256": certificate.seal()})
+        return certificate.sealed()
 
 
 def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -> AllWordsAnalysis:
@@ -262,28 +255,19 @@ def _documents(run: Run, found: AllWordsAnalysis) -> dict[str, Any]:
     return {"certificate.json": found.certificate(run).model_dump(mode="json")} if found.levels else {}
 
 
-ANALYSIS = Analysis(
-    "all_words",
-    "Prove in rigorous arithmetic that a small implicit model is right on every word up to a length.",
-    AllWordsSettings,
-    analyse,
-    draw,
-    tables,
-    _documents,
+ANALYSIS = RunAnalysis(
+    name="all_words",
+    question="Is a small model right on every word up to a length? A proof, with a certificate.",
+    description="Prove in rigorous arithmetic that a small implicit model is right on every word up to "
+    "a length.",
+    settings=AllWordsSettings,
+    measure=analyse,
+    draw=draw,
+    tables=tables,
+    documents=_documents,
+    needs=FIXED_POINTS,
 )
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code.
-
-    Example:
-        The exit code is 2 for bad input; the sentence that says why goes to standard error.
-
-        >>> main(["no/such/run"])
-        2
-    """
-    return run_command(ANALYSIS.command, argv)
-
+main = ANALYSIS.main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -9,16 +9,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 from pydantic import Field, PositiveInt
-from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
-from analysis.certificates.parts import ARITHMETIC, PRODUCER_PRECISION, Arithmetic, seal
+from analysis.certificates.producing import document_head
 from analysis.certificates.theorem1.control import certify_control
 from analysis.certificates.theorem1.document import (
     FORMAT,
@@ -40,22 +37,19 @@ from analysis.certificates.theorem1.sites import (
     visited_sites,
     working_latents,
 )
-from analysis.framework.command import SampleSettings, add_output_flag, number, settings_from
-from analysis.framework.output import RunIdentity, check_writable, default_folder, json_ready
+from analysis.framework.analysis import RunAnalysis
+from analysis.framework.needs import BALL_ARITHMETIC
+from analysis.framework.settings import SampleSettings, settings_from
+from analysis.framework.terminal import number
 from analysis.framework.visited_states import (
     VisitedState,
+    implicit_form,
     in_double_precision,
     sample_sequences,
     visited_states,
 )
-from automata.errors import InputError
-from implicit.checked_config import validated
-from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
-from implicit.models.baselines import Mamba2
 from implicit.models.implicit_mamba2 import ImplicitMamba2
-from implicit.runs.environment import describe_environment
-from implicit.runs.files import write_json
-from implicit.runs.loading import Run, load_run
+from implicit.runs.loading import Run
 from theory.rigorous.balls.ball import round_up
 
 
@@ -82,6 +76,7 @@ def certify(run: Run, settings: CertifySettings | None = None, **chosen: int) ->
         InputError: for a bad setting, or a model without a ball-arithmetic form.
 
     Example:
+        >>> from pathlib import Path
         >>> from automata.tasks.registry import make_task
         >>> from implicit.config.recipes import recipe
         >>> from implicit.runs.loading import initial_model
@@ -92,32 +87,23 @@ def certify(run: Run, settings: CertifySettings | None = None, **chosen: int) ->
     """
     settings = settings or settings_from(CertifySettings, chosen)
     began = time.monotonic()
-    if not isinstance(run.model, ImplicitMamba2 | Mamba2):
-        raise InputError(
-            f"run {run.path.name} is a {run.config.model}, of which there is no ball-arithmetic form; "
-            "give the run of an implicit-mamba2 or a mamba2"
-        )
+    BALL_ARITHMETIC.require(run)
     tokens, _ = sample_sequences(run.task, settings.sequences, settings.length, settings.seed)
     visited = visited_states(in_double_precision(run.model), tokens, settings.states)
     pairs: list[Pair] | list[ControlPair]
-    if isinstance(run.model, ImplicitMamba2):
-        pairs = certify_pairs(run.model, visited)
-    else:
+    implicit = implicit_form(run.model)
+    if implicit is None:
         pairs = certify_control(run.model, visited)
+    else:
+        pairs = certify_pairs(implicit, visited)
     certificate = Certificate(
         format=FORMAT,
         statements=STATEMENTS,
-        run=asdict(RunIdentity.of(run)),
-        config=json_ready(run.config.as_json()),
-        settings=settings.model_dump(),
-        arithmetic=Arithmetic(producer=ARITHMETIC, precision=PRODUCER_PRECISION),
-        environment=json_ready({**describe_environment(), "numpy": np.__version__}),
-        seconds=time.monotonic() - began,
+        **document_head(run, settings, time.monotonic() - began),
         pairs=pairs,
         summary=summarise(pairs),
-        sha256="",
     )
-    return certificate.model_copy(update={"sha256": seal(certificate.model_dump(mode="json"))})
+    return certificate.sealed()
 
 
 def certify_pairs(model: ImplicitMamba2, visited: Sequence[VisitedState]) -> list[Pair]:
@@ -229,6 +215,7 @@ def tables(certificate: Certificate) -> list[Table | str]:
     """Return counts, bounds and reasons for the terminal.
 
     Example:
+        >>> from pathlib import Path
         >>> from automata.tasks.registry import make_task
         >>> from implicit.config.recipes import recipe
         >>> from implicit.runs.loading import initial_model
@@ -271,34 +258,19 @@ def _bounds(pairs: Sequence[Pair]) -> dict[str, tuple[str, list[float]]]:
     }
 
 
-def _command(argv: Sequence[str] | None) -> None:
-    parser = CommandParser("python -m analysis.certify", "Prove Theorem 1 of a model at visited states.")
-    parser.add_argument("run", metavar="RUN", help="run folder, or the name of a stored run")
-    add_output_flag(parser, "RUN/analysis/certify, or out/<name>/certify for a stored run")
-    add_config_flags(parser, CertifySettings, title="settings")
-    arguments = parser.parse_args(argv)
-    settings = validated(CertifySettings, given_fields(arguments, CertifySettings))
-    run = load_run(arguments.run)
-    folder = Path(arguments.out) if arguments.out is not None else default_folder(run, "certify")
-    check_writable(folder)
-    certificate = certify(run, settings)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "certificate.json", certificate.model_dump(mode="json"))
-    console = Console()
-    for part in tables(certificate):
-        console.print(part)
-    console.print(f"Written: {folder / 'certificate.json'}", soft_wrap=True, highlight=False)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code.
-
-    Example:
-        >>> main(["no/such/run"])
-        2
-    """
-    return run_command(_command, argv)
-
+ANALYSIS = RunAnalysis(
+    name="certify",
+    question="What of Theorem 1 can be proved at visited states? A certificate.",
+    description="Prove Theorem 1 of a model at visited states.",
+    settings=CertifySettings,
+    measure=certify,
+    draw=None,
+    tables=tables,
+    documents=lambda _run, certificate: {"certificate.json": certificate.model_dump(mode="json")},
+    file="certificate.json",
+    needs=BALL_ARITHMETIC,
+)
+main = ANALYSIS.main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,7 +1,7 @@
 """Verify a certificate: ``python -m analysis.check_certificate CERTIFICATE RUN``.
 
-It may be one of visited states (``analysis.certify``) of all words up to a length
-(``analysis.all_words``), or of words of every length (``analysis.all_lengths``).
+It may be one of visited states (``analysis.certify``), of all words up to a length (``analysis.all_words``),
+or of words of every length (``analysis.all_lengths``).
 Exit code 0 only if every claim of the certificate is proved again from the run's weights; 1 with the first
 line that fails otherwise; 2 for bad input.
 """
@@ -16,17 +16,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from analysis.certificates.cover.checker import check_cover
-from analysis.certificates.cover.document import COVER_FORMAT, CoverCertificate, parse_cover_certificate
+from analysis.certificates.cover.document import COVER_FORMAT, CoverCertificate
 from analysis.certificates.parts import RefusedError, read_json
+from analysis.certificates.producing import automaton_of
 from analysis.certificates.theorem1.checker import check
-from analysis.certificates.theorem1.document import Certificate, parse_certificate
+from analysis.certificates.theorem1.document import Certificate
 from analysis.certificates.words.checker import check_words
-from analysis.certificates.words.document import (
-    WORDS_FORMAT,
-    Automaton,
-    WordsCertificate,
-    parse_words_certificate,
-)
+from analysis.certificates.words.document import WORDS_FORMAT, WordsCertificate
 from analysis.framework.visited_states import choose_positions, sample_sequences
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
@@ -35,6 +31,9 @@ from implicit.command_line import CommandParser, add_config_flags, given_fields,
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, load_run
 
+AnyCertificate = Certificate | WordsCertificate | CoverCertificate
+KINDS: dict[str, type[AnyCertificate]] = {WORDS_FORMAT: WordsCertificate, COVER_FORMAT: CoverCertificate}
+"""What is not of one of these formats is read as a certificate of Theorem 1, or refused as one."""
 REFUSED = 1
 LIMITS = {"sequences": (1, 10**4), "length": (1, 10**4), "seed": (0, 2**63 - 1), "states": (1, 10**6)}
 """What the settings of a certificate may be, so that a silly one is refused and not tried."""
@@ -55,7 +54,7 @@ class CheckSettings(BaseModel):
 
 
 def check_certificate(
-    certificate: Certificate | WordsCertificate | CoverCertificate,
+    certificate: AnyCertificate,
     run: Run,
     settings: CheckSettings | None = None,
 ) -> None:
@@ -70,8 +69,8 @@ def check_certificate(
         RefusedError: naming the first line that fails.
 
     Example:
-        >>> from analysis.certificates.theorem1.document import parse_certificate
-        >>> check_certificate(parse_certificate({}), load_run("parity"))
+        >>> from analysis.certificates.theorem1.document import Certificate
+        >>> check_certificate(Certificate.parse({}), load_run("parity"))
         Traceback (most recent call last):
         analysis.certificates.parts.RefusedError: format: field required
     """
@@ -79,25 +78,14 @@ def check_certificate(
     weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
     sha256 = hashlib.sha256(RunFolder(run.path).weights_file.read_bytes()).hexdigest()
     config = run.config.as_json()
-    bits, processes = settings.precision, settings.processes
-    if isinstance(certificate, WordsCertificate | CoverCertificate):
-        task = Automaton(initial_state=run.task.initial_state, table=run.task.table.tolist())
-        head: dict[str, Any] = {"sha256": sha256, "config": config, "automaton": task}
-        if isinstance(certificate, CoverCertificate):
-            check_cover(certificate, weights, **head, bits=bits, processes=processes)
-        else:
-            check_words(certificate, weights, **head, bits=bits, processes=processes)
-        return
-    visited = visited_pairs(run.task, certificate.settings)
-    check(
-        certificate,
-        weights,
-        sha256=sha256,
-        config=config,
-        visited=visited,
-        bits=bits,
-        processes=processes,
-    )
+    how: dict[str, Any] = {"sha256": sha256, "config": config}
+    how |= {"bits": settings.precision, "processes": settings.processes}
+    if isinstance(certificate, CoverCertificate):
+        check_cover(certificate, weights, automaton=automaton_of(run), **how)
+    elif isinstance(certificate, WordsCertificate):
+        check_words(certificate, weights, automaton=automaton_of(run), **how)
+    else:
+        check(certificate, weights, visited=visited_pairs(run.task, certificate.settings), **how)
 
 
 def visited_pairs(task: WordProblem, settings: Mapping[str, int]) -> list[tuple[int, int, int]]:
@@ -138,18 +126,9 @@ def _command(argv: Sequence[str] | None) -> None:
     content = read_json(Path(arguments.certificate))
     if run.config.model not in ("implicit-mamba2", "mamba2"):
         raise InputError(f"run {run.path.name} is a {run.config.model}; give the run of the certificate")
-    certificate: Certificate | WordsCertificate | CoverCertificate
-    if content.get("format") == WORDS_FORMAT:
-        certificate = parse_words_certificate(content)
-        held = certificate.sentence
-    elif content.get("format") == COVER_FORMAT:
-        certificate = parse_cover_certificate(content)
-        held = certificate.sentence
-    else:
-        certificate = parse_certificate(content)
-        held = ", ".join(f"{name} {count}" for name, count in certificate.summary.items())
+    certificate = KINDS.get(str(content.get("format")), Certificate).parse(content)
     check_certificate(certificate, run, settings)
-    print(f"The certificate holds ({held}); checked in {time.monotonic() - began:.0f} s.")
+    print(f"The certificate holds ({certificate.sentence}); checked in {time.monotonic() - began:.0f} s.")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,12 +15,12 @@ import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
 from rich.console import Console
 
-from analysis.framework.command import add_output_flag
 from analysis.framework.output import check_writable
-from analysis.report.collection import (
+from analysis.framework.terminal import add_output_flag
+from analysis.report import (
     ReportSettings,
-    accuracy_task,
     collect,
+    comparison_tasks,
     finish_tasks,
     perform_quietly,
     print_report,
@@ -120,7 +120,7 @@ def _run_demo(folder: Path, settings: DemoSettings, command: str, console: Conso
             console.print(f"  {seconds:6.1f} s  {part}", highlight=False)
         runs = [load_run(folder / "runs" / model) for model in (IMPLICIT, *CONTROLS)]
         first, *rest = runs
-        tasks = [*tasks_of(first, folder, settings), accuracy_task(runs, folder, settings)]
+        tasks = [*tasks_of(first, folder, settings), *comparison_tasks(runs, folder, settings)]
         tasks += [task for run in rest for task in tasks_of(run, folder, settings)]
         console.print("Analysing, two tasks at a time", highlight=False)
         parts |= finish_tasks({pool.submit(perform_quietly, task): task.label for task in tasks}, console)

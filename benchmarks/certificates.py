@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from analysis.certificates.parts import RefusedError
-from analysis.certificates.theorem1.document import Certificate, Pair, parse_certificate
+from analysis.certificates.theorem1.document import Certificate, Pair
 from analysis.certify import CertifySettings, certify
 from analysis.check_certificate import CheckSettings, check_certificate
 from automata.tasks.registry import make_task
@@ -50,7 +50,7 @@ def case(folder: Path, sizes: dict[str, int], seed: int, settings: CertifySettin
     """The certificate of one untrained model: checked, then made and checked again against the clock."""
     run = untrained_run(folder, sizes, seed)
     certificate = certify(run, settings)
-    read = parse_certificate(certificate.model_dump(mode="json"))
+    read = Certificate.parse(certificate.model_dump(mode="json"))
 
     def check() -> None:
         try:

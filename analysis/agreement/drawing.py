@@ -1,18 +1,14 @@
 """The figure of `analysis.agreement`: distances, shares by position, and the fixed points of examples."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.agreement.measurement import AgreementAnalysis
 from analysis.framework.figures import COLORS, GREY, RED, new_figure, styled
 
-if TYPE_CHECKING:
-    from analysis.agreement.measurement import AgreementAnalysis
 
-
-def draw(found: "AgreementAnalysis") -> Figure:
+def draw(found: AgreementAnalysis) -> Figure:
     """Draw distances, shares by position, and the fixed points of the example tokens.
 
     Example:
@@ -40,7 +36,7 @@ def draw(found: "AgreementAnalysis") -> Figure:
         return figure
 
 
-def _draw_distances(axes: Axes, found: "AgreementAnalysis") -> None:
+def _draw_distances(axes: Axes, found: AgreementAnalysis) -> None:
     smallest = np.finfo(np.float64).eps
     for mask, label, color in (
         (found.agrees, "same fixed point", COLORS[0]),
@@ -68,7 +64,7 @@ def _draw_distances(axes: Axes, found: "AgreementAnalysis") -> None:
     axes.legend(loc="upper left")
 
 
-def _draw_positions(axes: Axes, found: "AgreementAnalysis") -> None:
+def _draw_positions(axes: Axes, found: AgreementAnalysis) -> None:
     x = np.arange(1, found.settings.length + 1)
     axes.stackplot(
         x,
@@ -88,7 +84,7 @@ def _draw_positions(axes: Axes, found: "AgreementAnalysis") -> None:
     axes.legend(loc="lower left")
 
 
-def _draw_fixed_points(axes: Axes, found: "AgreementAnalysis") -> None:
+def _draw_fixed_points(axes: Axes, found: AgreementAnalysis) -> None:
     axes.axhline(1, color=GREY, linewidth=0.8)
     seen = set()
     for place, search in enumerate(found.searches, start=1):

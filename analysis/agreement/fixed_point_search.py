@@ -189,10 +189,10 @@ def states_before(
         model: an implicit model.
         tokens: ``[sequences, length]``.
         latents: ``[sequences, length, d_model]``, the fixed points of the sequential mode.
-        positions: one a sequence, from 0.
+        positions: one per sequence, from 0.
 
     Returns:
-        One state a sequence, without a batch axis.
+        One state per sequence, without a batch axis.
 
     Example:
         >>> from implicit.models.implicit_mamba2 import ImplicitMamba2Config

@@ -7,7 +7,6 @@ far apart two approximations of one fixed point can be.
 """
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +14,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
-from rich.table import Table
 from torch import Tensor
 
-from analysis.agreement.drawing import draw as draw
 from analysis.agreement.fixed_point_search import TokenFixedPoints, search_fixed_points, states_before
-from analysis.framework.command import Analysis, SampleSettings, number, settings_from
+from analysis.framework.needs import as_implicit
 from analysis.framework.output import RunIdentity
-from analysis.framework.visited_states import as_implicit, in_double_precision, sample_sequences
-from implicit.command_line import run_command
+from analysis.framework.settings import SampleSettings, settings_from
+from analysis.framework.visited_states import in_double_precision, sample_sequences
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_mamba2 import ImplicitMamba2, Mode, SequenceSolution
 from implicit.runs.loading import Run
@@ -46,7 +43,7 @@ class AgreementSettings(SampleSettings):
     """
 
     sequences: PositiveInt = Field(default=32, description="sequences of the task that are compared")
-    length: PositiveInt = Field(default=256, description="tokens a sequence")
+    length: PositiveInt = Field(default=256, description="tokens per sequence")
     rtol: PositiveFloat = Field(
         default=1e-4, description="first relative tolerance; the second is a hundredth"
     )
@@ -158,8 +155,6 @@ def analyse(run: Run, settings: AgreementSettings | None = None, **chosen: Any) 
         >>> found = analyse(load_run("parity"), sequences=2, length=8, examples=0)
         >>> found.shares, found.is_demanded
         ({'agree': 1.0, 'differ': 0.0, 'unconverged': 0.0}, True)
-        >>> [column.header for column in tables(found)[0].columns]
-        ['share of', 'tokens', 'sequences']
     """
     settings = settings or settings_from(AgreementSettings, chosen)
     model = in_double_precision(as_implicit(run))
@@ -272,66 +267,3 @@ def _examples(found: AgreementAnalysis) -> list[tuple[int, int, str]]:
         row, column = divmod(int(place), found.converged.shape[1])
         chosen.setdefault((row, column), "sample")
     return [(row, column, reason) for (row, column), reason in chosen.items()]
-
-
-def tables(found: AgreementAnalysis) -> list[Table | str]:
-    """Return the shares, and in red what falls short of the demand, for the terminal.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity"), sequences=1, length=4, examples=0)
-        >>> tables(found)[0].row_count
-        4
-    """
-    numbers = found.numbers()
-    table = Table(title=found.run.title, title_justify="left")
-    table.add_column("share of")
-    table.add_column("tokens", justify="right")
-    table.add_column("sequences", justify="right")
-    table.add_row("same fixed point", f"{numbers['tokens']:.3%}", f"{numbers['sequences']:.3%}")
-    table.add_row(
-        "different fixed points", f"{found.shares['differ']:.3%}", f"{found.differs.any(axis=1).mean():.3%}"
-    )
-    table.add_row(
-        "not converged", f"{found.shares['unconverged']:.3%}", f"{(~found.converged).any(axis=1).mean():.3%}"
-    )
-    table.add_row("same answer", f"{numbers['decoded_tokens']:.3%}", f"{numbers['decoded_sequences']:.3%}")
-    distances = (
-        f"relative distance of the same fixed points at most {number(numbers['largest_distance_of_same'])}, "
-        f"of different ones at least {number(numbers['smallest_distance_of_different'])}; tolerance "
-        f"{number(numbers['tolerance']['median'])} in the median"
-    )
-    several = sum(len(search.fixed_points) > 1 for search in found.searches)
-    lines: list[Table | str] = [table, distances]
-    if found.searches:
-        lines.append(f"{several} of {len(found.searches)} example tokens have more than one fixed point")
-    if not found.is_demanded:
-        lines.append(f"[bold red]Less than {DEMANDED:.1%} of the tokens agree: {found.sentence}[/]")
-        lines += [
-            f"[red]  {search.line(found.state_names)}[/]"
-            for search in found.searches
-            if search.reason != "sample"
-        ]
-    return lines
-
-
-ANALYSIS = Analysis(
-    "agreement",
-    "Compare the fixed points that simultaneous and sequential evaluation reach, and search for others.",
-    AgreementSettings,
-    analyse,
-    draw,
-    tables,
-)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code.
-
-    Example:
-        The exit code is 2 for bad input; the sentence that says why goes to standard error.
-
-        >>> main(["no/such/run"])
-        2
-    """
-    return run_command(ANALYSIS.command, argv)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from analysis.certificates.answers import AnswersDocument, Automaton
 from analysis.certificates.parts import PRODUCER_PRECISION, Document, RefusedError
 
 Weights = Mapping[str, NDArray[np.floating[Any]]]
@@ -54,6 +55,41 @@ def check_run(
         raise RefusedError("arithmetic.precision", f"is not {PRODUCER_PRECISION}, that of the format")
     if bits <= PRODUCER_PRECISION:
         raise RefusedError("arithmetic.precision", f"is not below that of the check, {bits}")
+
+
+def check_answers(
+    certificate: AnswersDocument, weights: Weights, *, sizes: Mapping[str, Any], automaton: Automaton
+) -> int:
+    """Verify that a certificate of right answers is about the run's task, and that its model has one layer.
+
+    Args:
+        certificate: of all words or of every length.
+        weights: the state dict of the run.
+        sizes: ``sizes`` of its configuration.
+        automaton: of its task.
+
+    Returns:
+        How many numbers a state of the model has.
+
+    Raises:
+        RefusedError: naming the first line that fails.
+
+    Example:
+        >>> from analysis.all_words import analyse
+        >>> from implicit.runs.loading import load_run
+        >>> run = load_run("parity-small")
+        >>> flips_never = Automaton(initial_state=0, table=[[0, 0], [1, 1]])
+        >>> check_answers(analyse(run, length=1).certificate(run), {}, sizes={}, automaton=flips_never)
+        Traceback (most recent call last):
+        analysis.certificates.parts.RefusedError: automaton: is not that of the run's task
+    """
+    if certificate.automaton != automaton:
+        raise RefusedError("automaton", "is not that of the run's task")
+    if "latent_norm.weight" not in weights or sizes["layers"] != 1:
+        raise RefusedError("config.sizes", "are not those of an implicit model of one layer")
+    channels, _, taps = weights["mixers.0.conv1d.weight"].shape
+    inner = weights["mixers.0.out_proj.weight"].shape[1]
+    return int(channels * (taps - 1) + inner * int(sizes["d_state"]))
 
 
 def check_seal(certificate: Document) -> None:

@@ -9,7 +9,7 @@ import binascii
 import hashlib
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,6 +114,20 @@ class Document(Part):
     def seal(self) -> str:
         """Return the SHA-256 of everything but itself: it shows damage, not intent."""
         return seal(self.model_dump(mode="json"))
+
+    def sealed(self) -> Self:
+        """Return the document with its seal."""
+        return self.model_copy(update={"sha256": self.seal()})
+
+    @classmethod
+    def parse(cls, content: Any) -> Self:
+        """Return the document that JSON holds.
+
+        Raises:
+            RefusedError: naming the first line that does not have its form.
+        """
+        document: Self = read_part(cls, content, "")
+        return document
 
 
 def seal(content: dict[str, Any]) -> str:

@@ -1,13 +1,17 @@
 """Which automaton did a model learn? ``python -m analysis.extraction RUN``."""
 
-from analysis.extraction.measurement import (
-    ANALYSIS,
-    Difference,
-    ExtractionAnalysis,
-    ExtractionSettings,
-    analyse,
-    main,
-    tables,
-)
+from analysis.extraction.command import ANALYSIS, main
+from analysis.extraction.drawing import draw
+from analysis.extraction.measurement import Difference, ExtractionAnalysis, ExtractionSettings, analyse
+from analysis.extraction.reporting import tables
 
-__all__ = ["ANALYSIS", "Difference", "ExtractionAnalysis", "ExtractionSettings", "analyse", "main", "tables"]
+__all__ = [
+    "ANALYSIS",
+    "Difference",
+    "ExtractionAnalysis",
+    "ExtractionSettings",
+    "analyse",
+    "draw",
+    "main",
+    "tables",
+]

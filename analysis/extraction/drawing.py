@@ -1,26 +1,23 @@
 """The figure of `analysis.extraction`: the automaton, the states behind it, and how long it holds."""
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.extraction.measurement import ExtractionAnalysis
 from analysis.framework.figures import COLORS, GREY, RED, new_figure, styled
 from automata.drawing import draw_dfa
 from automata.machines.dfa import DFA
 from automata.machines.mealy import MealyMachine
 
-if TYPE_CHECKING:
-    from analysis.extraction.measurement import ExtractionAnalysis
-
 LARGEST_SHOWN = 24
 """An automaton of more states is given in the JSON only."""
 
 
-def draw(found: "ExtractionAnalysis") -> Figure:
+def draw(found: ExtractionAnalysis) -> Figure:
     """Draw the automaton, if small, the visited states coloured by class, and the fidelity by position.
 
     Example:
@@ -52,7 +49,7 @@ def drawn_dfa(machine: MealyMachine) -> DFA:
     return DFA.from_table(machine.table, machine.initial, states=[str(q) for q in range(machine.state_count)])
 
 
-def _draw_automaton(axes: Axes, found: "ExtractionAnalysis") -> None:
+def _draw_automaton(axes: Axes, found: ExtractionAnalysis) -> None:
     machine = found.extraction.machine
     if machine is None or machine.state_count > LARGEST_SHOWN:
         size = "too many" if machine is None else str(machine.state_count)
@@ -79,7 +76,7 @@ def _draw_automaton(axes: Axes, found: "ExtractionAnalysis") -> None:
     axes.set_title("extracted automaton")
 
 
-def _draw_states(axes: Axes, found: "ExtractionAnalysis") -> None:
+def _draw_states(axes: Axes, found: ExtractionAnalysis) -> None:
     """Project the visited states to their first two principal components."""
     vectors, classes = found.extraction.vectors, found.extraction.visited_class
     centred = vectors - vectors.mean(dim=0)
@@ -106,7 +103,7 @@ def _draw_states(axes: Axes, found: "ExtractionAnalysis") -> None:
     )
 
 
-def _draw_positions(axes: Axes, found: "ExtractionAnalysis") -> None:
+def _draw_positions(axes: Axes, found: ExtractionAnalysis) -> None:
     x = np.arange(1, found.agrees.shape[1] + 1)
     axes.plot(x, found.correct.mean(axis=0), color=COLORS[1], linewidth=3, label="model right (accuracy)")
     axes.plot(x, found.agrees.mean(axis=0), color=COLORS[0], label="model as its automaton (fidelity)")

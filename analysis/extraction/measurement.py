@@ -5,35 +5,29 @@ word tells them apart, or a shortest one does, and then the model itself is aske
 automaton describes the model is measured on fresh words: the share of tokens at which both answer alike.
 """
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
-from rich.table import Table
 
 from analysis.extraction.behaviour import IntArray, Reader
-from analysis.extraction.drawing import draw as draw
 from analysis.extraction.state_merging import Effort, Extraction, extract_machine
-from analysis.framework.command import Analysis, add_output_flag, print_tables, settings_from
-from analysis.framework.output import RunIdentity, check_writable, default_folder, require_different_names
+from analysis.framework.output import RunIdentity
+from analysis.framework.settings import settings_from
 from analysis.framework.visited_states import sample_sequences
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, word_in_names
 from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.word_problem import WordProblem
-from implicit.checked_config import validated
-from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
 from implicit.fixed_point import Stopping
-from implicit.runs.loading import Run, load_run
+from implicit.runs.loading import Run
 from implicit.training.streams import Stream, draw_batch
 
 Verdict = Literal["equivalent", "differs", "inconclusive"]
-NAME, SHOWN_TOKENS = "extraction", 40
+SHOWN_TOKENS = 40
 
 
 class ExtractionSettings(BaseModel):
@@ -48,7 +42,7 @@ class ExtractionSettings(BaseModel):
 
     sequences: PositiveInt = Field(default=128, description="sequences whose states are looked at")
     length: PositiveInt | None = Field(
-        default=None, description="tokens a sequence; the training length if none"
+        default=None, description="tokens per sequence; the training length if none"
     )
     votes: PositiveInt = Field(default=4, description="the least votes for a transition")
     inconsistent: float = Field(
@@ -69,7 +63,7 @@ class ExtractionSettings(BaseModel):
         description="share of tokens of that length at which automaton and model must agree",
     )
     rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance of the fixed points")
-    max_iterations: PositiveInt = Field(default=200, description="the most self-iterations a token")
+    max_iterations: PositiveInt = Field(default=200, description="the most self-iterations per token")
     seed: NonNegativeInt = Field(default=0, description="seed of the sequences and of the fresh words")
 
 
@@ -319,78 +313,3 @@ def _difference(reader: Reader, machine: MealyMachine, task: WordProblem) -> Dif
         return None
     last = [int(replies[0, -1]) for replies in (machine.read([word]), exact.read([word]))]
     return Difference(word, int(reader.answers(torch.tensor([word]))[0, -1]), *last)
-
-
-def tables(*found: ExtractionAnalysis) -> list[Table | str]:
-    """Return a line for every run and the findings, for the terminal.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity"), sequences=8, length=8, fresh_words=4, times=1)
-        >>> table = tables(found)[0]
-        >>> [list(column.cells)[0] for column in table.columns]
-        ['parity', '2', '0.00%', '100.00%', '100.00%', '–', 'equivalent']
-    """
-    table = Table(title="automata behind the models", title_justify="left")
-    table.add_column("run", overflow="fold")
-    for heading in ("states", "against", "fidelity", "longest", "departs"):
-        table.add_column(heading, justify="right")
-    table.add_column("verdict", no_wrap=True)
-    for result in found:
-        machine, departs = result.extraction.machine, result.departs_after
-        table.add_row(
-            result.run.name,
-            "–" if machine is None else str(machine.state_count),
-            f"{result.extraction.inconsistent:.2%}",
-            f"{result.fidelity(result.length):.2%}",
-            f"{result.fidelity(result.agrees.shape[1]):.2%}",
-            "–" if departs is None else str(departs),
-            result.verdict,
-        )
-    meaning = (
-        "against: votes against the majority; fidelity: tokens of fresh words at which model and automaton "
-        "agree, of the length of the sequences and of the longest; departs: tokens after which they do less "
-        "than demanded"
-    )
-    return [table, meaning, *(f"{result.run.name}: {result.sentence}" for result in found)]
-
-
-ANALYSIS = Analysis(
-    NAME,
-    "Extract the automaton behind a model and compare it with that of its task.",
-    ExtractionSettings,
-    analyse,
-    draw,
-    tables,
-)
-
-
-def _command(argv: Sequence[str] | None) -> None:
-    parser = CommandParser(f"python -m analysis.{NAME}", ANALYSIS.description)
-    parser.add_argument("runs", metavar="RUN", nargs="+", help="run folders, or names of stored runs")
-    add_output_flag(parser, f"RUN/analysis/{NAME}; with several runs every one has its folder below --out")
-    add_config_flags(parser, ExtractionSettings, title="settings")
-    arguments = parser.parse_args(argv)
-    settings = validated(ExtractionSettings, given_fields(arguments, ExtractionSettings))
-    runs = [load_run(run) for run in arguments.runs]
-    require_different_names(runs)
-    folders = [default_folder(run, NAME) for run in runs]
-    if arguments.out is not None:
-        names = [run.path.resolve().name for run in runs]
-        folders = [Path(arguments.out) / (name if len(runs) > 1 else "") for name in names]
-    for folder in folders:
-        check_writable(folder)
-    found = [ANALYSIS.run(run, settings, folder)[0] for run, folder in zip(runs, folders, strict=True)]
-    print_tables(tables(*found), folders[-1] / f"{NAME}.json")
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code.
-
-    Example:
-        The exit code is 2 for bad input; the sentence that says why goes to standard error.
-
-        >>> main(["no/such/run"])
-        2
-    """
-    return run_command(_command, argv)

@@ -29,7 +29,7 @@ class RunIdentity:
         task: name of the task.
         model: name of the model.
         parameters: number of trained numbers.
-        training_length: tokens a sequence in training.
+        training_length: tokens per sequence in training.
         seed: of the training run.
         weights_sha256: hash of the weights, that of ``model.safetensors`` in the run folder.
 

@@ -9,12 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_mamba2 import ImplicitMamba2
 from implicit.models.interface import SequenceModel
-from implicit.runs.loading import Run
 from implicit.training.streams import Stream, draw_batch
 from theory import State
 
@@ -61,28 +59,18 @@ def in_double_precision(model: SequenceModel) -> SequenceModel:
     return copy.deepcopy(model).double().eval()
 
 
-def as_implicit(run: Run) -> ImplicitMamba2:
-    """Return the model of a run as one with fixed points.
+def implicit_form(model: SequenceModel) -> ImplicitMamba2 | None:
+    """Return the model itself where it seeks fixed points, None where it does not.
 
-    Raises:
-        InputError: if it has none.
+    The only place of the framework that asks which class a model is.
 
     Example:
-        >>> from pathlib import Path
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import initial_model
-        >>> from automata.tasks.registry import make_task
-        >>> config, task = recipe("parity", "lstm"), make_task("parity")
-        >>> as_implicit(Run(Path("runs/lstm"), config, initial_model(config, task), task, []))
-        Traceback (most recent call last):
-        automata.errors.InputError: run lstm is a lstm, which has no fixed points; give the run of ...
+        >>> from implicit.models.baselines import LSTM
+        >>> from implicit.models.baselines.lstm import LSTMConfig
+        >>> implicit_form(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))) is None
+        True
     """
-    if not isinstance(run.model, ImplicitMamba2):
-        raise InputError(
-            f"run {run.path.name} is a {run.config.model}, which has no fixed points; "
-            "give the run of an implicit model"
-        )
-    return run.model
+    return model if isinstance(model, ImplicitMamba2) else None
 
 
 def sample_sequences(task: WordProblem, sequences: int, length: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -137,11 +125,12 @@ def visited_states(model: SequenceModel, tokens: Tensor, count: int) -> tuple[Vi
 
 
 def _read(model: SequenceModel, state: State, token: Tensor) -> State:
-    if isinstance(model, ImplicitMamba2):
-        # A token without a fixed point leads somewhere all the same; what is said of that state is theory's.
-        stopping = Stopping(rtol=TIGHT_RTOL, max_iterations=model.config.max_iterations)
-        return model.solve(token[:, None], mode="sequential", state=state, stopping=stopping).state
-    return model.step(state, token)[0]
+    implicit = implicit_form(model)
+    if implicit is None:
+        return model.step(state, token)[0]
+    # A token without a fixed point leads somewhere all the same; what is said of that state is theory's.
+    stopping = Stopping(rtol=TIGHT_RTOL, max_iterations=implicit.config.max_iterations)
+    return implicit.solve(token[:, None], mode="sequential", state=state, stopping=stopping).state
 
 
 def choose_positions(tokens: Tensor, count: int) -> list[tuple[int, int]]:

@@ -189,7 +189,7 @@ class BlockStructure:
 
 
 def _blocks(state: State, names: Sequence[str], states: Sequence[str]) -> tuple[Block, ...]:
-    """A block a head where an SSM state ``[heads, head_size, d_state]`` has them, else one an entry."""
+    """A block per head where an SSM state ``[heads, head_size, d_state]`` has them, else one per entry."""
     blocks: list[Block] = []
     start = 0
     many_layers = len(states) > 1

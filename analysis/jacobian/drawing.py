@@ -1,7 +1,5 @@
 """The figure of `analysis.jacobian`: one matrix, its blocks, its spectrum, and every measured state."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
@@ -11,10 +9,8 @@ from torch import Tensor
 
 from analysis.framework.figures import COLORS, GREY, new_figure, styled
 from analysis.jacobian.block_structure import BlockStructure, StateJacobian
+from analysis.jacobian.measurement import JacobianAnalysis, Spectrum
 from theory.fixed_point import ERROR_MARGIN
-
-if TYPE_CHECKING:
-    from analysis.jacobian.measurement import JacobianAnalysis, Spectrum
 
 PIXELS = 256
 """Cells along a side of the heat map; a larger matrix is averaged down to them."""
@@ -22,7 +18,7 @@ DECADES = 6
 """Range of the colours: below the largest entry by more than this is drawn as the smallest."""
 
 
-def draw(found: "JacobianAnalysis") -> Figure:
+def draw(found: JacobianAnalysis) -> Figure:
     """Draw what `analysis.jacobian.measurement.analyse` returned.
 
     Example:
@@ -86,12 +82,11 @@ def draw_matrix(axes: Axes, jacobian: StateJacobian, title: str) -> None:
     axes.grid(visible=False)
 
 
-def draw_spectra(axes: Axes, spectra: "dict[str, Spectrum]") -> None:
+def draw_spectra(axes: Axes, spectra: dict[str, Spectrum]) -> None:
     """Draw the eigenvalues of several states in the complex plane with the unit circle.
 
     Example:
         >>> import torch
-        >>> from analysis.jacobian.measurement import Spectrum
         >>> with styled():
         ...     axes = new_figure(3, 3, "").subplots()
         ...     draw_spectra(axes, {"token 0": Spectrum.of(torch.eye(2))})
@@ -151,7 +146,7 @@ def _draw_masses(axes: Axes, blocks: BlockStructure) -> None:
     axes.grid(visible=False)
 
 
-def _draw_states(axes: Axes, found: "JacobianAnalysis") -> None:
+def _draw_states(axes: Axes, found: JacobianAnalysis) -> None:
     """Off-diagonal mass and nonlinearity of every state beside what they have to exceed."""
     layers = [layer for check in found.report.checks for layer in check.layers]
     if not layers:

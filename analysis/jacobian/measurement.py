@@ -15,16 +15,13 @@ import scipy.sparse.linalg
 import torch
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
-from rich.table import Table
 from torch import Tensor
 from tqdm import tqdm
 
-from analysis.framework.command import Analysis, SampleSettings, number, settings_from
 from analysis.framework.output import RunIdentity
+from analysis.framework.settings import SampleSettings, settings_from
 from analysis.framework.visited_states import in_double_precision, sample_sequences, visited_states
 from analysis.jacobian.block_structure import BlockStructure, StateJacobian
-from analysis.jacobian.drawing import draw as draw
-from implicit.command_line import run_command
 from implicit.runs.loading import Run
 from theory import (
     State,
@@ -168,8 +165,6 @@ class JacobianAnalysis:
         }
 
 
-SPREAD = ("min", "median", "max")
-
 VERDICT_WORDS = {
     Verdict.HOLDS: "hold",
     Verdict.FAILS: "fail",
@@ -260,83 +255,3 @@ def _state_numbers(check: StateCheck) -> dict[str, Any]:
         "conditions": [condition.as_dict() for condition in check.conditions],
         "layers": [dataclasses.asdict(layer) for layer in check.layers],
     }
-
-
-def tables(found: JacobianAnalysis) -> list[Table | str]:
-    """Return the verdict with its reasons, the conditions and the conclusions, for the terminal.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import Run, initial_model
-        >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
-        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
-        >>> tables(analyse(run, states=4, length=8))[2]
-        '  4 × holds: the transition is non-diagonal and non-linear, but not by a fixed point ...'
-    """
-    summary = found.theorem1()
-    table = Table(title=found.run.title, title_justify="left")
-    table.add_column("quantity")
-    table.add_column("verdict")
-    for column in ("min", "median", "max"):
-        table.add_column(column, justify="right")
-    coupling = [check.conditions[3].value for check in found.report.checks if check.layers]
-    spreads = {
-        **summary,
-        "coupling": dict(zip(SPREAD, np.quantile(coupling, (0, 0.5, 1)), strict=True)) if coupling else {},
-    }
-    layers = [layer for check in found.with_fixed_point.checks for layer in check.layers]
-    rows = {
-        "residual": ("C1 residual", summary["conditions"]["C1"]),
-        "smallest_singular_value": ("C2 smallest singular value", summary["conditions"]["C2"]),
-        "spectral_radius": ("C3 spectral radius", summary["conditions"]["C3"]),
-        "coupling": ("C4 coupling", summary["conditions"]["C4"]),
-        "off_diagonal_mass": (
-            "off-diagonal mass",
-            f"non-diagonal: {combine([layer.non_diagonal for layer in layers])}",
-        ),
-        "nonlinearity": ("nonlinearity", f"non-linear: {combine([layer.non_linear for layer in layers])}"),
-    }
-    for quantity, (label, verdict) in rows.items():
-        table.add_row(label, str(verdict), *(number(spreads[quantity].get(part)) for part in SPREAD))
-    reasons = [f"  {count} × {reason}" for reason, count in summary["reasons"].items()]
-    lines: list[Table | str] = [table, found.sentence, *reasons]
-    if found.blocks is not None:
-        lines.append(_block_table(found.blocks))
-    return lines
-
-
-def _block_table(blocks: BlockStructure) -> Table:
-    table = Table(
-        title=f"Blocks of ds'/ds: ‖block‖ / ‖J‖, root mean square over {blocks.states} states",
-        title_justify="left",
-    )
-    table.add_column("part")
-    table.add_column("mass", justify="right")
-    for name, mass in blocks.groups.items():
-        if "window" not in name or blocks.has_windows:
-            table.add_row(name, number(mass))
-    return table
-
-
-ANALYSIS = Analysis(
-    "jacobian",
-    "Check Theorem 1 at the states that a trained model visits: conditions, verdict, blocks, spectrum.",
-    JacobianSettings,
-    analyse,
-    draw,
-    tables,
-)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code.
-
-    Example:
-        The exit code is 2 for bad input; the sentence that says why goes to standard error.
-
-        >>> main(["no/such/run"])
-        2
-    """
-    return run_command(ANALYSIS.command, argv)

@@ -1,26 +1,26 @@
 """All analyses of one run or several, in one report: ``python -m analysis.report RUN``."""
 
-from analysis.report.collection import (
-    ReportSettings,
+from analysis.report.collection import collect, print_report, write_report
+from analysis.report.command import main
+from analysis.report.markdown import markdown
+from analysis.report.settings import ReportSettings
+from analysis.report.tasks import (
     Task,
-    accuracy_task,
-    collect,
+    comparison_tasks,
     finish_tasks,
-    main,
     perform_quietly,
-    print_report,
     tasks_of,
     two_processes,
-    write_report,
 )
 
 __all__ = [
     "ReportSettings",
     "Task",
-    "accuracy_task",
     "collect",
+    "comparison_tasks",
     "finish_tasks",
     "main",
+    "markdown",
     "perform_quietly",
     "print_report",
     "tasks_of",

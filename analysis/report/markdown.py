@@ -1,21 +1,15 @@
 """``report.md``: what ``report.json`` says, for people."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from analysis.framework.markdown import red, shown, table
+from analysis.framework.report_section import ReportSection
+from analysis.questions import reported_questions, section_of
 
 Report = Mapping[str, Any]
 
-WHAT_IS_VERIFIED = """\
-- **Theorem 1** is checked at each listed state by floating-point measurement (float64), not by proof: every
-  threshold is ten times an error that was measured by an independent computation (finite differences of the
-  actual transition, the fixed point solved anew). It says nothing about states that were not visited.
-- States without a fixed point are counted as inconclusive. The verdict for a run is that over all visited
-  states with a fixed point.
-- **Accuracy** is the mean over the last ten tokens of fresh random sequences; the intervals are Wilson's,
-  with sequences as the independent units. Nothing follows for longer sequences than those measured.
-- **Agreement** of the two modes is measured on the given sequences. The search for other fixed points starts
-  from a few random latents: a fixed point that repels the iteration or whose basin was not hit is not found.
-- Each figure is of one training run. How other seeds fare is not part of this report."""
+ONE_TRAINING_RUN = "- Each figure is of one training run. How other seeds fare is not part of this report."
 
 
 def markdown(report: Report) -> str:
@@ -44,27 +38,24 @@ def markdown(report: Report) -> str:
         True
     """
     models: dict[str, Any] = dict(report["models"])
-    first = next(iter(models.values()))
-    lengths = list(first["accuracy"])
+    parts = [section_of(analysis) for analysis in reported_questions()]
     sections = [
         f"# State tracking on {', '.join(dict.fromkeys(model['task'] for model in models.values()))}",
         "Is the state transition of a trained model non-linear and non-diagonal, as Theorem 1 says of "
         "implicit state-space models, and does the model generalise to longer sequences? Runs analysed: "
         f"{len(models)}, on sequences of a stream that no training draws from.",
-        *_agreement_warnings(models),
-        "## In short",
-        _table(
-            ["run", "parameters", *(f"accuracy at {length}" for length in lengths), "Theorem 1"],
-            [
-                [name, str(model["parameters"]), *_accuracies(model), model["theorem1"]["verdict"]]
-                for name, model in models.items()
-            ],
+        *(
+            red(sentence)
+            for name, model in models.items()
+            for part in parts
+            if part.applies_to(model)
+            for sentence in part.warnings(name, model)
         ),
-        f"Accuracy: mean over the last ten tokens of {report['settings']['sequences']} sequences, with 95% "
-        f"intervals; guessing gives {first['chance']:.3g}.",
-        "![Accuracy against length](analysis/length_generalization.png)",
+        "## In short",
+        _in_short(models, parts),
+        *(paragraph for part in parts for paragraph in part.overview(report)),
         "## What was trained",
-        _table(
+        table(
             ["run", "model", "task", "length", "steps", "seconds", "seed", "SHA-256 of the weights"],
             [
                 [
@@ -72,8 +63,8 @@ def markdown(report: Report) -> str:
                     model["model"],
                     model["task"],
                     str(model["training_length"]),
-                    _shown(model["training_steps"]),
-                    _shown(model["training_seconds"]),
+                    shown(model["training_steps"]),
+                    shown(model["training_seconds"]),
                     str(model["seed"]),
                     f"`{model['weights_sha256'][:16]}…`",
                 ]
@@ -82,110 +73,38 @@ def markdown(report: Report) -> str:
         ),
     ]
     for name, model in models.items():
-        sections += [f"## {name}", *_theorem1(name, model)]
-        if "agreement" in model:
-            sections += [*_agreement(name, model), *_convergence(name, model)]
+        sections.append(f"## {name}")
+        for part in parts:
+            if part.applies_to(model):
+                sections += part.paragraphs(name, model)
     sections += [
         "## What is verified and what is not",
-        WHAT_IS_VERIFIED,
+        "\n".join([*(part.limits for part in parts if part.limits), ONE_TRAINING_RUN]),
         "## How to reproduce",
         *_reproduce(report),
     ]
     return "\n\n".join(sections) + "\n"
 
 
-def _theorem1(name: str, model: Mapping[str, Any]) -> list[str]:
-    found = model["theorem1"]
-    quantities = {
-        "residual": "C1: residual ‖Φ(z\\*) − z\\*‖",
-        "smallest_singular_value": "C2: smallest singular value of I − ∂zΦ",
-        "spectral_radius": "C3: spectral radius of the damped iteration",
-        "off_diagonal_mass": "off-diagonal mass of J = ∂h'/∂h, relative to ‖J‖",
-        "nonlinearity": "nonlinearity: change of J between two states, relative to ‖J‖",
-    }
-    lines = [
-        f"**{found['sentence']}.**",
-        "\n".join(f"- {count} states: {reason}" for reason, count in found["reasons"].items()),
-        _table(
-            ["measured", "min", "median", "max"],
-            [
-                [label, *(_shown(found[quantity][part]) for part in ("min", "median", "max"))]
-                for quantity, label in quantities.items()
-            ],
-        ),
-    ]
-    if model["block_masses"]:
-        masses = ", ".join(f"{part} {_shown(mass)}" for part, mass in model["block_masses"].items())
-        lines.append(f"Frobenius mass of the parts of ds'/ds, relative to the whole: {masses}.")
-    return [*lines, f"![Jacobian of {name}](analysis/{name}/jacobian.png)"]
-
-
-def _agreement(name: str, model: Mapping[str, Any]) -> list[str]:
-    found = model["agreement"]
-    sentence = found["sentence"][0].upper() + found["sentence"][1:]
-    several = [search for search in found["fixed_points"] if len(search["fixed_points"]) > 1]
-    lines = [
-        "### Do the two modes agree?",
-        _red(sentence) if not found["is_demanded"] else f"{sentence}.",
-        f"Of {len(found['fixed_points'])} tokens at which other fixed points were searched, "
-        f"{len(several)} have more than one.",
-    ]
-    shown = several if found["is_demanded"] else found["fixed_points"]
-    if shown:
-        lines.append(_table(*_fixed_points(shown, model["state_names"])))
-    return [*lines, f"![Agreement of the modes of {name}](analysis/{name}/agreement.png)"]
-
-
-def _fixed_points(
-    searches: Iterable[Mapping[str, Any]], names: list[str]
-) -> tuple[list[str], list[list[str]]]:
-    header = [
-        "sequence",
-        "position",
-        "why",
-        "right answer",
-        "fixed point decodes",
-        "starts",
-        "reached by",
-        "spectral radius",
-    ]
-    rows = []
-    for search in searches:
-        where = [str(search["sequence"]), str(search["position"]), search["reason"], names[search["label"]]]
-        rows += [
-            [
-                *where,
-                names[point["answer"]],
-                str(point["starts"]),
-                ", ".join(point["reached_by"]) or "random starts or zero only",
-                f"{point['spectral_radius']:.3f}",
-            ]
-            for point in search["fixed_points"]
-        ]
-        if search["unconverged"]:
-            rows.append([*where, "did not converge", str(search["unconverged"]), "–", "–"])
-    return header, rows
-
-
-def _agreement_warnings(models: Mapping[str, Any]) -> list[str]:
-    return [
-        _red(f"{name}: less than {model['agreement']['demanded']:.1%} of the tokens agree between the modes")
+def _in_short(models: Mapping[str, Any], parts: Sequence[ReportSection]) -> str:
+    """A row for every run, with the columns that the sections give."""
+    cells = {
+        name: {
+            heading: cell
+            for part in parts
+            if part.applies_to(model)
+            for heading, cell in part.columns(model).items()
+        }
         for name, model in models.items()
-        if "agreement" in model and not model["agreement"]["is_demanded"]
-    ]
-
-
-def _convergence(name: str, model: Mapping[str, Any]) -> list[str]:
-    lines = [
-        f"{mode}: {found['share_converged']:.2%} of tokens converged, "
-        f"{found['mean_iterations']:.1f} self-iterations a token"
-        for mode, found in model["convergence"].items()
-    ]
-    return [
-        "### How the fixed points are found",
-        "\n".join(f"- {line}" for line in lines),
-        f"![Convergence of {name}](analysis/{name}/convergence.png)",
-    ]
+    }
+    headings = list(dict.fromkeys(heading for row in cells.values() for heading in row))
+    return table(
+        ["run", "parameters", *headings],
+        [
+            [name, str(models[name]["parameters"]), *(row.get(heading, "–") for heading in headings)]
+            for name, row in cells.items()
+        ],
+    )
 
 
 def _reproduce(report: Report) -> list[str]:
@@ -198,30 +117,8 @@ def _reproduce(report: Report) -> list[str]:
         f"Environment: {environment}.",
         "All numbers are in `report.json` and in the JSON beside each figure, which is also there as PDF.",
         *(
-            [_table(["part", "seconds"], [[part, f"{taken:.1f}"] for part, taken in report["parts"].items()])]
+            [table(["part", "seconds"], [[part, f"{taken:.1f}"] for part, taken in report["parts"].items()])]
             if report["parts"]
             else []
         ),
     ]
-
-
-def _accuracies(model: Mapping[str, Any]) -> list[str]:
-    cells = []
-    for length, accuracy in model["accuracy"].items():
-        low, high = model["accuracy_interval"][length]
-        cells.append(f"{accuracy:.3f} ({low:.3f}–{high:.3f})")
-    return cells
-
-
-def _red(sentence: str) -> str:
-    # Some viewers drop the colour: the mark stays.
-    return f'<span style="color:#c00000">🔴 **{sentence}.**</span>'
-
-
-def _table(header: list[str], rows: Iterable[list[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-
-
-def _shown(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)

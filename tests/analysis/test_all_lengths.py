@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from analysis import all_lengths
+from analysis.certificates.answers import Automaton
 from analysis.certificates.arb.linear import precision
 from analysis.certificates.arb.mamba2 import exact_vector
 from analysis.certificates.arb.model import ArbModel
 from analysis.certificates.cover.checker import check_cover
-from analysis.certificates.cover.document import parse_cover_certificate
+from analysis.certificates.cover.document import CoverCertificate
 from analysis.certificates.parts import RefusedError, seal
-from analysis.certificates.words.document import Automaton
 from analysis.certificates.words.producer import solve_steps
 from analysis.framework.output import RunIdentity
 from automata.errors import InputError
@@ -104,7 +104,7 @@ def content(forgetful: Run) -> Content:
 
 def _check(content: Content, run: Run) -> None:
     check_cover(
-        parse_cover_certificate(content),
+        CoverCertificate.parse(content),
         {name: tensor.float().numpy() for name, tensor in run.model.state_dict().items()},
         sha256=RunIdentity.of(run).weights_sha256,
         config=run.config.as_json(),

@@ -77,7 +77,11 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("main", MAINS, ids=lambda main: main.__module__.split(".")[-1])
+@pytest.mark.parametrize(
+    "main",
+    MAINS,
+    ids=["jacobian", "convergence", "agreement", "length_generalization", "extraction", "report"],
+)
 @pytest.mark.parametrize(
     ("spoil", "flags", "sentence"), CASES, ids=lambda case: str(getattr(case, "__name__", case))
 )

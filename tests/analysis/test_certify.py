@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from analysis import certify, check_certificate
-from analysis.certificates.theorem1.document import Certificate, ControlPair, Pair, parse_certificate
+from analysis.certificates.theorem1.document import Certificate, ControlPair, Pair
 from analysis.check_certificate import CheckSettings
 from analysis.framework.visited_states import in_double_precision
 from implicit.runs.loading import Run, load_run
@@ -108,7 +108,7 @@ def test_the_command_writes_what_the_checker_accepts(
     path = run.path / "analysis" / "certify" / "certificate.json"
     assert str(path) in capsys.readouterr().out
     content = json.loads(path.read_text())
-    again = parse_certificate(content)
+    again = Certificate.parse(content)
     assert again.model_dump(mode="json") == content
     assert again.settings["seed"] == 3
     assert again.sha256 == again.seal()

@@ -14,14 +14,15 @@ import pytest
 import torch
 
 from analysis import check_certificate
-from analysis.certificates import checking
+from analysis.certificates import answers, checking
 from analysis.certificates.arb import linear as arb_linear
 from analysis.certificates.arb import mamba2 as arb_mamba2
 from analysis.certificates.arb import model as arb_model
+from analysis.certificates.arb import newton as arb_newton
 from analysis.certificates.cover import checker as cover_checker
 from analysis.certificates.parts import RefusedError, seal
 from analysis.certificates.theorem1 import checker
-from analysis.certificates.theorem1.document import parse_certificate
+from analysis.certificates.theorem1.document import Certificate
 from analysis.certificates.words import checker as words_checker
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
@@ -281,7 +282,7 @@ FALSE: list[tuple[Callable[[Content], None], str]] = [
 
 def _refusal(content: Content, run: Run) -> str:
     with pytest.raises(RefusedError) as refusal:
-        check_certificate.check_certificate(parse_certificate(content), run, CheckSettings(processes=1))
+        check_certificate.check_certificate(Certificate.parse(content), run, CheckSettings(processes=1))
     return refusal.value.line
 
 
@@ -296,7 +297,7 @@ def test_a_false_line_is_named_even_under_a_new_seal(
 
 
 def test_the_untouched_certificate_holds(content: Content, run: Run) -> None:
-    check_certificate.check_certificate(parse_certificate(content), run, CheckSettings(processes=1))
+    check_certificate.check_certificate(Certificate.parse(content), run, CheckSettings(processes=1))
 
 
 def test_a_change_that_leaves_all_lines_true_breaks_the_seal(content: Content, run: Run) -> None:
@@ -308,7 +309,7 @@ def test_a_change_that_leaves_all_lines_true_breaks_the_seal(content: Content, r
 
 
 def test_the_control_is_checked_too(control: Content, explicit: Run) -> None:
-    check_certificate.check_certificate(parse_certificate(control), explicit, CheckSettings(processes=1))
+    check_certificate.check_certificate(Certificate.parse(control), explicit, CheckSettings(processes=1))
     changed = copy.deepcopy(control)
     lower, upper = map(float.fromhex, changed["pairs"][1]["decay"][0][0])
     changed["pairs"][1]["decay"][0][0] = [(2 * upper - lower).hex(), (3 * upper).hex()]
@@ -330,7 +331,7 @@ def test_an_implicit_model_cannot_pass_for_an_explicit_one(content: Content, run
     assert _refusal(changed, run) == "config.model"
     # and if the head were believed, by the pairs themselves
     weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
-    pair = parse_certificate(changed).pairs[0]
+    pair = Certificate.parse(changed).pairs[0]
     with pytest.raises(RefusedError, match="explicit model"):
         checker.Checker(weights, run.config.as_json()["sizes"], 128).check_pair(pair, [], "pairs[0]")
 
@@ -391,13 +392,17 @@ def test_bad_input(
     assert sentence in error
 
 
-@pytest.mark.parametrize(
-    "module", [checker, checking, cover_checker, words_checker, arb_linear, arb_mamba2, arb_model]
-)
+CHECKING = [
+    *(checker, checking, cover_checker, words_checker, answers),
+    *(arb_linear, arb_mamba2, arb_model, arb_newton),
+]
+
+
+@pytest.mark.parametrize("module", CHECKING, ids=lambda module: module.__name__.split(".", 2)[2])
 def test_the_checker_imports_nothing_that_the_producer_computes_with(module: Any) -> None:
     tree = ast.parse(Path(module.__file__).read_text())
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
     ours = {name for name in imported if name.split(".")[0] in ("analysis", "implicit", "theory", "automata")}
-    shared = {"theorem1.document", "cover.document", "words.document", "parts"}
-    own = {"arb.linear", "arb.mamba2", "arb.model", "checking"}
+    shared = {"answers", "theorem1.document", "cover.document", "words.document", "parts"}
+    own = {"arb.linear", "arb.mamba2", "arb.model", "arb.newton", "checking"}
     assert ours <= {f"analysis.certificates.{name}" for name in shared | own}

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from analysis import demo
-from analysis.report import collection as report
+from analysis import demo, report
 from implicit.runs.loading import load_run
 from implicit.train import train
 

@@ -117,13 +117,13 @@ class Coefficients:
     """What h'_cn = decay_c h_cn + inputs_c B_n is made of, with derivatives, and C, x, gate for the output.
 
     Attributes:
-        decay: one a channel, with the derivatives along z and along h of earlier layers; likewise the others.
-        inputs: Δ x, one a channel.
+        decay: one per channel, with the derivatives along z and along h of earlier layers; so for the others.
+        inputs: Δ x, one per channel.
         B: of each group.
         C: of each group.
         x: the convolved channels.
         gate: before its SiLU.
-        decays: one a head.
+        decays: one per head.
         entering: what the next window takes in, one a convolved channel.
         entering_slopes: its derivatives.
 
@@ -186,7 +186,7 @@ class ArbLayer:
             stream: what the layer reads.
             slopes: its derivatives.
             injection: of the token.
-            window: a row a channel.
+            window: a row per channel.
             window_slopes: derivatives of the window's entries, ``[channels][d_conv − 1][columns]``; zero if
                 None.
         """
@@ -248,7 +248,7 @@ class ArbLayer:
 
         Args:
             found: the coefficients.
-            h: a row a channel, ``[d_inner][d_state]``.
+            h: a row per channel, ``[d_inner][d_state]``.
             place: the entry of h whose derivative is asked for, and the column it goes to; None for none.
             h_slopes: derivatives of all entries of h instead, ``[d_inner][d_state][columns]``.
         """
@@ -297,7 +297,7 @@ class ArbLayer:
         return apply(self.out_proj, normalised), times(self.out_proj, dnormalised)
 
     def following(self, found: Coefficients, window: Rows, h: Rows) -> tuple[Rows, Rows]:
-        """Return the next window and h', a row a channel each."""
+        """Return the next window and h', a row per channel each."""
         d_state, per_group = self.shared // self.groups, self.d_inner // self.groups
         shifted = [[*row, new][1:] for row, new in zip(window, found.entering, strict=True)]
         after = []
@@ -310,7 +310,7 @@ class ArbLayer:
     def following_slopes(
         self, found: Coefficients, h: Rows, window_slopes: list[Rows], h_slopes: list[Rows]
     ) -> Rows:
-        """Return the derivatives of the next window and of h', a row an entry, the window first."""
+        """Return the derivatives of the next window and of h', a row per entry, the window first."""
         rows: Rows = []
         for own, new in zip(window_slopes, found.entering_slopes, strict=True):
             rows += [*own, new][1:]

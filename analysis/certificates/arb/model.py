@@ -29,12 +29,18 @@ class ArbModel:
         weights: the state dict as arrays.
         sizes: ``sizes`` of its configuration.
 
+    Attributes:
+        shapes: per name of the state how many channels and how many entries of each: the window first.
+        head: the matrix that decodes a latent.
+
     Example:
         >>> from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> weights = {name: value.numpy() for name, value in ImplicitMamba2(config).state_dict().items()}
         >>> model = ArbModel(weights, config.model_dump())
-        >>> state = {"conv.0": [[arb(0)] * 3] * 12, "ssm.0": [[arb(0)] * 2] * 8}
+        >>> model.shapes
+        {'conv.0': (12, 3), 'ssm.0': (8, 2)}
+        >>> state = model.state([arb(0)] * (12 * 3 + 8 * 2))
         >>> image, _, _ = model.evaluate(1, [arb(0)] * 4, state, None)
         >>> len(image), image[0].is_finite()
         (4, True)
@@ -52,6 +58,12 @@ class ArbModel:
             own = {name[len(prefix) :]: value for name, value in weights.items() if name.startswith(prefix)}
             before = weights[f"mixer_norms.{layer}.weight"]
             self.layers.append(ArbLayer({**own, "norm_before": before}, int(sizes["groups"])))
+        self.shapes = {}
+        for index, arb_layer in enumerate(self.layers):
+            self.shapes[f"conv.{index}"] = (len(arb_layer.taps), len(arb_layer.taps[0]) - 1)
+            self.shapes[f"ssm.{index}"] = (arb_layer.d_inner, arb_layer.shared // arb_layer.groups)
+        self.head = exact_matrix(weights["head.weight"])
+        self._head_bias = exact_vector(weights["head.bias"])
         self.embedding = weights["embedding.weight"]
         self._injections: list[list[Vector | None]] = [[None] * count for _ in self.embedding]
         if self.implicit:
@@ -62,15 +74,38 @@ class ArbModel:
                 u, _ = rms_norm(*self._embedded(token, 0), norm)
                 self._injections[token] = [apply(matrix, u) for matrix in matrices]
 
+    def state(self, numbers: Vector) -> dict[str, Rows]:
+        """Return the state whose entries are the numbers, in the order of `shapes`, row by row."""
+        found, taken = {}, 0
+        for name, (rows, columns) in self.shapes.items():
+            starts = [taken + row * columns for row in range(rows)]  # a window of no token has no columns
+            found[name] = [numbers[start : start + columns] for start in starts]
+            taken += rows * columns
+        assert taken == len(numbers)
+        return found
+
+    def following(self, found: Sequence[Coefficients], state: State) -> dict[str, Rows]:
+        """Return the next state, from the coefficients of every layer."""
+        after: dict[str, Rows] = {}
+        for index, layer in enumerate(self.layers):
+            names = f"conv.{index}", f"ssm.{index}"
+            parts = layer.following(found[index], *(state[name] for name in names))
+            after |= dict(zip(names, parts, strict=True))
+        return after
+
+    def logits(self, latent: Vector) -> Vector:
+        """Return what a latent is decoded to."""
+        return [a + b for a, b in zip(apply(self.head, latent), self._head_bias, strict=True)]
+
     def evaluate(
         self, token: int, z: Vector, state: State, sources: Sequence[int] | None
     ) -> tuple[Vector, Rows, list[Coefficients]]:
-        """Return Φ, its derivatives along z and one entry of h a layer, and the coefficients of every layer.
+        """Return Φ, its derivatives along z and one entry of h per layer, and every layer's coefficients.
 
         Args:
             token: the token.
             z: the latent; empty for an explicit model.
-            state: ``conv.<layer>`` and ``ssm.<layer>``, a row a channel each.
+            state: ``conv.<layer>`` and ``ssm.<layer>``, a row per channel each.
             sources: per layer the entry of h; None for no derivatives at all.
         """
         columns = 0 if sources is None else self.size + len(self.layers)
@@ -100,8 +135,8 @@ class ArbModel:
         Args:
             token: the token.
             z: the latent.
-            state: ``conv.0`` and ``ssm.0``, a row a channel each.
-            directions: a row an entry of the state, the window first; a column a direction.
+            state: ``conv.0`` and ``ssm.0``, a row per channel each.
+            directions: a row per entry of the state, the window first; a column per direction.
 
         Returns:
             The derivatives have a column for every entry of z, then one for every direction.
@@ -129,3 +164,14 @@ class ArbModel:
     def _embedded(self, token: int, columns: int) -> tuple[Vector, Rows]:
         stream = exact_vector(self.embedding[token])
         return stream, [[arb(0)] * columns for _ in stream]
+
+
+def entries_of(state: State) -> Vector:
+    """Return the entries of a state in the order in which `ArbModel.state` takes them.
+
+    Example:
+        >>> entries = entries_of({"conv.0": [[arb(1)], [arb(2)]], "ssm.0": [[arb(3), arb(4)]]})
+        >>> [float(entry) for entry in entries]
+        [1.0, 2.0, 3.0, 4.0]
+    """
+    return [entry for part in state.values() for row in part for entry in row]

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat
 
-from analysis.certificates.arb.linear import identity, max_upper, precision, row_sum
-from analysis.certificates.arb.mamba2 import Rows, Vector, apply, exact_matrix, exact_vector
-from analysis.certificates.arb.model import ArbModel
-from analysis.certificates.checking import Weights, check_each, check_run, check_seal
+from analysis.certificates.answers import Automaton
+from analysis.certificates.arb.linear import max_upper, precision, row_sum
+from analysis.certificates.arb.mamba2 import Vector, apply, exact_matrix, exact_vector
+from analysis.certificates.arb.model import ArbModel, entries_of
+from analysis.certificates.arb.newton import contracting_newton_map
+from analysis.certificates.checking import Weights, check_answers, check_each, check_run, check_seal
 from analysis.certificates.cover.document import COVER_STATEMENTS, CoverCertificate
 from analysis.certificates.parts import RefusedError
-from analysis.certificates.words.document import Automaton
 
 SQUARINGS = 8
 SETS_AT_ONCE = 16
@@ -49,7 +50,6 @@ class CoverChecker:
         self.latent_radii = certificate.latent_radii.reshape(count, tokens)
         with precision(bits):
             self.model = ArbModel(weights, sizes)
-            self._head = exact_matrix(weights["head.weight"]), exact_vector(weights["head.bias"])
 
     def check_set(self, index: int) -> None:
         """Check the set and what every token makes of it.
@@ -86,16 +86,13 @@ class CoverChecker:
             raise RefusedError(f"latent_radii{place}", "is negative")
         latent = exact_vector(self.latents[index, token])
         box = [number + arb(0, radius) for number in latent]
-        _, rates, following = model.evaluate_along(token, box, self._state(region), directions)
-        system = identity(size) - arb_mat([row[:size] for row in rates])
-        try:
-            inverse = system.mid().inv().mid()
-        except ZeroDivisionError:
-            raise RefusedError(f"latent_radii{place}", "the derivative over it cannot be inverted") from None
-        kappa = row_sum(identity(size) - inverse * system)
-        if not kappa < 1:
-            raise RefusedError(f"latent_radii{place}", "the Newton map does not contract over it")
-        image, _, _ = model.evaluate(token, latent, self._state(centre), None)
+        _, rates, following = model.evaluate_along(token, box, model.state(region), directions)
+        newton = contracting_newton_map(
+            arb_mat([row[:size] for row in rates]),
+            lambda reason: RefusedError(f"latent_radii{place}", reason),
+        )
+        inverse, kappa = newton.inverse, newton.kappa
+        image, _, _ = model.evaluate(token, latent, model.state(centre), None)
         step = apply(inverse, [a - b for a, b in zip(image, latent, strict=True)])
         moved = inverse * arb_mat([row[size:] for row in rates])
         central = max_upper([abs(entry) for entry in step])
@@ -108,18 +105,15 @@ class CoverChecker:
         near = [a + b + arb(0, (share * central).upper()) for a, b in zip(latent, step, strict=True)]
         jacobian = arb_mat([row[size:] for row in following])
         jacobian += arb_mat([row[:size] for row in following]) * response
-        _, _, (found,) = model.evaluate(token, near, self._state(centre), None)
-        state = self._state(centre)
-        window, h = model.layers[0].following(found, state["conv.0"], state["ssm.0"])
-        landing = [entry for part in (window, h) for row in part for entry in row]
+        _, _, found = model.evaluate(token, near, model.state(centre), None)
+        landing = entries_of(model.following(found, model.state(centre)))
         metric = self._metric(target)
         away = [a - b for a, b in zip(landing, exact_vector(self.centres[target]), strict=True)]
         reach = _length(apply(metric, away)) + spectral_bound(metric * jacobian)
         if not reach <= float(claims.radii[target]):
             raise RefusedError(f"targets{place}", "the set is not proved to be mapped into it")
-        weight, bias = self._head
-        logits = [a + b for a, b in zip(apply(weight, near), bias, strict=True)]
-        slopes = (weight * response).tolist()
+        logits = model.logits(near)
+        slopes = (model.head * response).tolist()
         for other in range(len(logits)):
             spread = _length([a - b for a, b in zip(slopes[label], slopes[other], strict=True)])
             if other != label and not logits[label] - logits[other] - spread >= claims.margin:
@@ -129,14 +123,6 @@ class CoverChecker:
         rows = np.zeros((self.size, self.size))
         rows[np.triu_indices(self.size)] = self.triangles[index]
         return exact_matrix(rows)
-
-    def _state(self, numbers: Vector) -> dict[str, Rows]:
-        layer = self.model.layers[0]
-        taps, width = len(layer.taps[0]) - 1, layer.shared // layer.groups
-        middle = len(layer.taps) * taps
-        window = [numbers[row * taps : (row + 1) * taps] for row in range(len(layer.taps))]
-        h = [numbers[middle + row * width : middle + (row + 1) * width] for row in range(layer.d_inner)]
-        return {"conv.0": window, "ssm.0": h}
 
 
 def spectral_bound(matrix: arb_mat) -> arb:
@@ -183,9 +169,8 @@ def check_cover(
         `analysis.check_certificate` calls it.
     """
     check_run(certificate, COVER_STATEMENTS, sha256=sha256, config=config, bits=bits)
-    if certificate.automaton != automaton:
-        raise RefusedError("automaton", "is not that of the run's task")
-    _check_sizes(certificate, weights, config["sizes"])
+    state_size = check_answers(certificate, weights, sizes=config["sizes"], automaton=automaton)
+    _check_sizes(certificate, state_size, int(config["sizes"]["d_model"]))
     arguments = (certificate, dict(weights), config["sizes"], bits)
     jobs = [(number,) for number in range(len(certificate.labels))]
     check_each(
@@ -200,13 +185,8 @@ def check_cover(
     check_seal(certificate)
 
 
-def _check_sizes(certificate: CoverCertificate, weights: Weights, sizes: Mapping[str, Any]) -> None:
-    if "latent_norm.weight" not in weights or sizes["layers"] != 1:
-        raise RefusedError("config.sizes", "are not those of an implicit model of one layer")
+def _check_sizes(certificate: CoverCertificate, state: int, latent: int) -> None:
     sets, (labels, tokens) = len(certificate.labels), np.shape(certificate.automaton.table)
-    channels, _, taps = weights["mixers.0.conv1d.weight"].shape
-    inner = weights["mixers.0.out_proj.weight"].shape[1]
-    state = channels * (taps - 1) + inner * int(sizes["d_state"])
     if not sets or certificate.labels[0] != certificate.automaton.initial_state:
         raise RefusedError("labels", "do not begin with the initial state of the automaton")
     if max(certificate.labels) >= labels:
@@ -217,7 +197,7 @@ def _check_sizes(certificate: CoverCertificate, weights: Weights, sizes: Mapping
         "centres": state,
         "metrics": state * (state + 1) // 2,
         "radii": 1,
-        "latents": tokens * int(sizes["d_model"]),
+        "latents": tokens * latent,
         "latent_radii": tokens,
     }
     for name, size in numbers.items():

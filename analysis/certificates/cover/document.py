@@ -1,13 +1,13 @@
 """The certificate of words of every length as a JSON document: a cover, and what it says of itself."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt
 
-from analysis.certificates.parts import Document, Number, Numbers, read_part
-from analysis.certificates.words.document import Automaton
+from analysis.certificates.answers import AnswersDocument
+from analysis.certificates.parts import Number, Numbers
 
 COVER_FORMAT = "implicit-ssm certificate of every length, version 1"
 
@@ -37,7 +37,7 @@ COVER_STATEMENTS = {
 }
 
 
-class CoverCertificate(Document):
+class CoverCertificate(AnswersDocument):
     """The whole document.
 
     Example:
@@ -46,7 +46,6 @@ class CoverCertificate(Document):
     """
 
     format: Literal["implicit-ssm certificate of every length, version 1"]
-    automaton: Automaton
     labels: list[NonNegativeInt]
     targets: list[list[NonNegativeInt]]
     centres: Numbers
@@ -63,21 +62,6 @@ class CoverCertificate(Document):
             f"the answers to all words of every length are right, by {len(self.labels)} sets of states, "
             f"with a margin of at least {self.margin:.3g}"
         )
-
-
-def parse_cover_certificate(content: dict[str, Any]) -> CoverCertificate:
-    """Return the certificate that a JSON object holds.
-
-    Raises:
-        RefusedError: naming the first line that does not have its form.
-
-    Example:
-        >>> parse_cover_certificate({"format": COVER_FORMAT})
-        Traceback (most recent call last):
-        analysis.certificates.parts.RefusedError: statements: field required
-    """
-    certificate: CoverCertificate = read_part(CoverCertificate, content, "")
-    return certificate
 
 
 def upper_triangle(matrices: NDArray[np.float64]) -> NDArray[np.float64]:

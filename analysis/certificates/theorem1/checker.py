@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from analysis.certificates.arb.linear import identity, is_positive_definite, precision, row_sum
 from analysis.certificates.arb.mamba2 import Rows, exact_vector
 from analysis.certificates.arb.model import ArbModel
+from analysis.certificates.arb.newton import contracting_newton_map
 from analysis.certificates.checking import Weights, check_each, check_run, check_seal
 from analysis.certificates.parts import Interval, RefusedError
 from analysis.certificates.theorem1.document import (
@@ -49,10 +50,7 @@ class Checker:
         self.bits = bits
         with precision(bits):
             self.model = ArbModel(weights, sizes)
-        self.shapes = {}
-        for index, layer in enumerate(self.model.layers):
-            self.shapes[f"conv.{index}"] = (len(layer.taps), len(layer.taps[0]) - 1)
-            self.shapes[f"ssm.{index}"] = (layer.d_inner, layer.shared // layer.groups)
+        self.shapes = self.model.shapes
 
     def check_pair(self, pair: Pair | ControlPair, others: list[Pair], line: str) -> None:
         """Check one pair.
@@ -80,7 +78,7 @@ class Checker:
 
     def _check_implicit(self, pair: Pair, others: list[Pair], line: str) -> None:
         if len(pair.places) != len(self.model.layers):
-            raise RefusedError(f"{line}.places", "does not hold one entry a layer")
+            raise RefusedError(f"{line}.places", "does not hold one entry per layer")
         for layer, place in enumerate(pair.places):
             if max(place) >= np.prod(self.shapes[f"ssm.{layer}"]):
                 raise RefusedError(f"{line}.places[{layer}]", "lies outside of the matrix")
@@ -112,15 +110,8 @@ class Checker:
         region = [arb(float(number), claim.radius) for number in claim.latent]
         _, slopes, found = self.model.evaluate(pair.token, region, state, [c for _, c in pair.places])
         A = arb_mat([row[:size] for row in slopes])
-        system = identity(size) - A
-        try:
-            inverse = system.mid().inv().mid()
-        except ZeroDivisionError:
-            raise RefusedError(f"{line}.radius", "the derivative over it cannot be inverted") from None
-        defect = identity(size) - inverse * system
-        kappa = row_sum(defect)
-        if not kappa < 1:
-            raise RefusedError(f"{line}.radius", "the Newton map does not contract over it")
+        newton = contracting_newton_map(A, lambda reason: RefusedError(f"{line}.radius", reason))
+        inverse, defect, kappa = newton.inverse, newton.defect, newton.kappa
         image, _, _ = self.model.evaluate(pair.token, centre, state, None)
         residual = arb_mat(size, 1, [a - b for a, b in zip(image, centre, strict=True)])
         if not row_sum(inverse * residual) + kappa * claim.error <= claim.error:
@@ -144,7 +135,7 @@ class Checker:
             if not (norm < 1 and row_sum(product) <= norm):
                 raise RefusedError(f"{line}.contraction.norm", "is not a bound below 1 of the powers")
         if len(claim.entries) != len(pair.places):
-            raise RefusedError(f"{line}.entries", "does not hold one interval a layer")
+            raise RefusedError(f"{line}.entries", "does not hold one interval per layer")
         for layer, ((row, column), interval) in enumerate(zip(pair.places, claim.entries, strict=True)):
             source = arb_mat(size, 1, [rates[size + layer] for rates in slopes])
             solved = inverse * source
@@ -172,7 +163,7 @@ class Checker:
         if pair.decay is None:
             return
         if self.model.implicit or len(pair.decay) != len(self.model.layers):
-            raise RefusedError(f"{line}.decay", "does not hold one list a layer of an explicit model")
+            raise RefusedError(f"{line}.decay", "does not hold one list per layer of an explicit model")
         for layer, intervals in enumerate(pair.decay):
             state = self._state(pair.state, 0.0)
             state[f"ssm.{layer}"] = [[arb.nan()] * len(row) for row in state[f"ssm.{layer}"]]
@@ -185,13 +176,13 @@ class Checker:
                 raise RefusedError(f"{line}.decay[{layer}]", "does not hold all that the decay may be")
 
     def _state(self, state: Mapping[str, NDArray[np.float64]], radius: float) -> dict[str, Rows]:
-        result = {}
-        for name, (rows, columns) in self.shapes.items():
-            entries = exact_vector(state[name])
+        entries = []
+        for name in self.shapes:
             if name.startswith("ssm") and radius:
-                entries = [arb(float(number), radius) for number in state[name]]
-            result[name] = [entries[row * columns : (row + 1) * columns] for row in range(rows)]
-        return result
+                entries += [arb(float(number), radius) for number in state[name]]
+            else:
+                entries += exact_vector(state[name])
+        return self.model.state(entries)
 
 
 def check(

@@ -9,13 +9,13 @@ from analysis.certificates.parts import Interval
 from analysis.certificates.theorem1.document import ControlPair
 from analysis.framework.visited_states import VisitedState
 from implicit.enclosed.mamba2 import EnclosedMamba2
-from implicit.models.baselines import Mamba2
+from implicit.models.interface import SequenceModel
 from theory.rigorous.balls.ball import Ball
 from theory.rigorous.balls.dual import Dual
 from theory.rigorous.enclosure import independent_of_state
 
 
-def certify_control(model: Mamba2, visited: Sequence[VisitedState]) -> list[ControlPair]:
+def certify_control(model: SequenceModel, visited: Sequence[VisitedState]) -> list[ControlPair]:
     """Prove at visited pairs that h' = decay ⊙ h + drive, with both the same for every real h.
 
     The block of each layer in turn is the ball of all real numbers; the windows and the blocks of the other
@@ -27,7 +27,7 @@ def certify_control(model: Mamba2, visited: Sequence[VisitedState]) -> list[Cont
 
     Example:
         >>> from analysis.framework.visited_states import in_double_precision, visited_states
-        >>> from implicit.models.baselines.mamba2 import Mamba2Config
+        >>> from implicit.models.baselines.mamba2 import Mamba2, Mamba2Config
         >>> model = Mamba2(Mamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2))
         >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
         >>> [len(pair.decay[0]) for pair in certify_control(model, visited)]

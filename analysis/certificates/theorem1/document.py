@@ -194,6 +194,40 @@ class Certificate(Document):
     pairs: list[Pair | ControlPair]
     summary: dict[str, int]
 
+    @classmethod
+    def parse(cls, content: Any) -> "Certificate":
+        """Return the certificate that JSON holds; every pair is read as what the run's model makes it.
+
+        Raises:
+            RefusedError: naming the first line that does not have its form.
+
+        Example:
+            >>> Certificate.parse([])
+            Traceback (most recent call last):
+            analysis.certificates.parts.RefusedError: file: is not a JSON object
+        """
+        if not isinstance(content, dict):
+            raise RefusedError("file", "is not a JSON object")
+        kind = ControlPair if _is_control(content) else Pair
+        try:
+            pairs = [
+                read_part(kind, pair, f"pairs[{number}]")
+                for number, pair in enumerate(content.get("pairs") or [])
+            ]
+        except TypeError as fault:
+            raise RefusedError("pairs", f"is not a list ({fault})") from None
+        certificate: Certificate = read_part(cls, {**content, "pairs": pairs}, "")
+        return certificate
+
+    def numbers(self) -> dict[str, Any]:
+        """Return how many pairs each statement is proved of."""
+        return dict(self.summary)
+
+    @property
+    def sentence(self) -> str:
+        """What the certificate comes to."""
+        return ", ".join(f"{name} {count}" for name, count in self.summary.items())
+
 
 def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
     """Return how many pairs each statement is proved of.
@@ -218,30 +252,6 @@ def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
         "non_linear": sum(pair.non_linear for pair in implicit),
         "range": sum(pair.range is not None for pair in implicit),
     }
-
-
-def parse_certificate(content: Any) -> Certificate:
-    """Return the certificate that JSON holds.
-
-    Raises:
-        RefusedError: naming the first line that does not have its form.
-
-    Example:
-        >>> parse_certificate([])
-        Traceback (most recent call last):
-        analysis.certificates.parts.RefusedError: file: is not a JSON object
-    """
-    if not isinstance(content, dict):
-        raise RefusedError("file", "is not a JSON object")
-    kind = ControlPair if _is_control(content) else Pair
-    try:
-        pairs = [
-            read_part(kind, pair, f"pairs[{number}]")
-            for number, pair in enumerate(content.get("pairs") or [])
-        ]
-        return read_part(Certificate, {**content, "pairs": pairs}, "")
-    except TypeError as fault:
-        raise RefusedError("pairs", f"is not a list ({fault})") from None
 
 
 def _is_control(content: dict[str, Any]) -> bool:

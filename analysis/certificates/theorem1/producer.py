@@ -24,7 +24,7 @@ def prove_points(sites: Sites) -> list[Claim | None]:
     """Prove what can be proved at single states: with the largest radius that proves it all, or some of it.
 
     Returns:
-        One claim a position, None where there is none.
+        One claim per position, None where there is none.
 
     Example:
         >>> import torch
@@ -58,7 +58,7 @@ def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
     box the ball of latents is as small as the box allows, so that derivatives are enclosed sharply.
 
     Returns:
-        One claim a position, None where there is none, and the radii of the boxes.
+        One claim per position, None where there is none, and the radii of the boxes.
 
     Example:
         >>> import torch
@@ -99,7 +99,7 @@ def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claim | None]:
         state_radii: of the boxes that are claimed, ``[T]``.
 
     Returns:
-        One claim a position, None where existence is not proved.
+        One claim per position, None where existence is not proved.
 
     Example:
         No ball of radius 1 holds a region where the Newton map is known to contract.

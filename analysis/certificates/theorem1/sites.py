@@ -139,7 +139,7 @@ def companions(sites: Sites, attempt: int) -> Companions:
         attempt: from 0; the distance falls by half of the candidates from one to the next.
 
     Example:
-        With one pair a token, its companion can only be itself.
+        With one pair per token, its companion can only be itself.
 
         >>> from analysis.framework.visited_states import visited_states
         >>> from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
@@ -208,5 +208,5 @@ def _tensors(state: dict[str, Array]) -> dict[str, Tensor]:
 
 
 def _column(radius: Array, dimensions: int) -> Array:
-    """A radius a position in the shape of an entry of the state."""
+    """A radius per position, in the shape of an entry of the state."""
     return radius.reshape(-1, *(1,) * (dimensions - 1))

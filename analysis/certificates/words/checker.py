@@ -16,14 +16,15 @@ from typing import Any
 
 from flint import arb, arb_mat
 
-from analysis.certificates.arb.linear import identity, max_upper, precision, row_sum
-from analysis.certificates.arb.mamba2 import Rows, Vector, apply, exact_matrix, exact_vector
-from analysis.certificates.arb.model import ArbModel
-from analysis.certificates.checking import Weights, check_each, check_run, check_seal
+from analysis.certificates.answers import Automaton
+from analysis.certificates.arb.linear import max_upper, precision
+from analysis.certificates.arb.mamba2 import Rows, Vector, apply, exact_vector
+from analysis.certificates.arb.model import ArbModel, entries_of
+from analysis.certificates.arb.newton import contracting_newton_map
+from analysis.certificates.checking import Weights, check_answers, check_each, check_run, check_seal
 from analysis.certificates.parts import RefusedError
 from analysis.certificates.words.document import (
     WORDS_STATEMENTS,
-    Automaton,
     WordLevel,
     WordsCertificate,
     words_in_order,
@@ -35,7 +36,7 @@ SPLIT_LENGTH = 4
 """Words of this length are handed out to processes, each with all that begin with it."""
 
 Word = tuple[int, ...]
-ArbState = tuple[Rows, Rows]
+ArbState = dict[str, Rows]
 
 
 class WordsChecker:
@@ -58,7 +59,6 @@ class WordsChecker:
         self.tokens = len(self.automaton.table[0])
         with precision(bits):
             self.model = ArbModel(weights, sizes)
-            self._head = exact_matrix(weights["head.weight"]), exact_vector(weights["head.bias"])
 
     def check_from(self, prefix: Word) -> None:
         """Check the beginnings of a word, the word, and all words of the certificate that begin with it.
@@ -66,13 +66,9 @@ class WordsChecker:
         Raises:
             RefusedError: naming the first line that fails, depth first.
         """
-        layer = self.model.layers[0]
         with precision(self.bits):
-            zero: ArbState = (
-                [[arb(0)] * (len(taps) - 1) for taps in layer.taps],
-                [[arb(0)] * (layer.shared // layer.groups) for _ in range(layer.d_inner)],
-            )
-            self._follow((), zero, prefix)
+            size = sum(rows * columns for rows, columns in self.model.shapes.values())
+            self._follow((), self.model.state([arb(0)] * size), prefix)
 
     def _follow(self, word: Word, state: ArbState, prefix: Word) -> None:
         if len(word) == len(self.levels):
@@ -88,18 +84,17 @@ class WordsChecker:
         for token in word:
             row = row * self.tokens + token
         latent = self._fixed_point(level, row, word, before)
-        _, _, (found,) = self.model.evaluate(word[-1], latent, _named(before), None)
-        after = self.model.layers[0].following(found, *before)
+        _, _, found = self.model.evaluate(word[-1], latent, before, None)
+        after = self.model.following(found, before)
 
-        numbers = [entry for part in after for entries in part for entry in entries]
+        numbers = entries_of(after)
         centre = exact_vector(level.states.reshape(-1, len(numbers))[row])
         squares = sum(((a - b) ** 2 for a, b in zip(numbers, centre, strict=True)), arb(0))
         radius = float(level.state_radii[row])
         if not (radius >= 0 and squares <= arb(radius) ** 2):
             raise _refusal("state_radii", row, word, "is less than the distance of the state")
 
-        weight, bias = self._head
-        logits = [a + b for a, b in zip(apply(weight, latent), bias, strict=True)]
+        logits = self.model.logits(latent)
         answer, margin = self.automaton.after(word), float(level.margins[row])
         if not margin > 0:
             raise _refusal("margins", row, word, "is not positive")
@@ -115,18 +110,15 @@ class WordsChecker:
         if not radius >= 0:
             raise _refusal("latent_radii", row, word, "is negative")
         region = [arb(float(number), radius) for number in numbers]
-        _, slopes, _ = self.model.evaluate(word[-1], region, _named(state), [0])
-        system = identity(size) - arb_mat([rates[:size] for rates in slopes])
-        try:
-            inverse = system.mid().inv().mid()
-        except ZeroDivisionError:
-            raise _refusal("latent_radii", row, word, "the derivative over it cannot be inverted") from None
-        kappa = row_sum(identity(size) - inverse * system)
-        if not kappa < 1:
-            raise _refusal("latent_radii", row, word, "the Newton map does not contract over it")
+        _, slopes, _ = self.model.evaluate(word[-1], region, state, [0])
+        newton = contracting_newton_map(
+            arb_mat([rates[:size] for rates in slopes]),
+            lambda reason: _refusal("latent_radii", row, word, reason),
+        )
+        inverse, kappa = newton.inverse, newton.kappa
         here = exact_vector(numbers)
         for attempt in range(1 + SHARPENINGS):
-            image, _, _ = self.model.evaluate(word[-1], here, _named(state), None)
+            image, _, _ = self.model.evaluate(word[-1], here, state, None)
             step = apply(inverse, [a - b for a, b in zip(image, here, strict=True)])
             distance = max_upper([abs(entry) for entry in step]) / (1 - kappa)
             if attempt == 0 and not distance <= radius:
@@ -178,9 +170,8 @@ def check_words(
         ... )
     """
     check_run(certificate, WORDS_STATEMENTS, sha256=sha256, config=config, bits=bits)
-    if certificate.automaton != automaton:
-        raise RefusedError("automaton", "is not that of the run's task")
-    _check_sizes(certificate, weights, config["sizes"])
+    state_size = check_answers(certificate, weights, sizes=config["sizes"], automaton=automaton)
+    _check_sizes(certificate, state_size, int(config["sizes"]["d_model"]))
     split = min(SPLIT_LENGTH, certificate.length) if processes > 1 else 1
     jobs = [(tuple(word),) for word in words_in_order(len(automaton.table[0]), split).tolist()]
     arguments = (certificate, dict(weights), config["sizes"], bits)
@@ -188,15 +179,9 @@ def check_words(
     check_seal(certificate)
 
 
-def _check_sizes(certificate: WordsCertificate, weights: Weights, sizes: Mapping[str, Any]) -> None:
+def _check_sizes(certificate: WordsCertificate, state: int, latent: int) -> None:
     """Whether arrays hold what they should, and the counts are those of the arrays."""
-    if "latent_norm.weight" not in weights or sizes["layers"] != 1:
-        raise RefusedError("config.sizes", "are not those of an implicit model of one layer")
-    latent, tokens = int(sizes["d_model"]), len(certificate.automaton.table[0])
-    mixer = "mixers.0."
-    channels, _, taps = weights[f"{mixer}conv1d.weight"].shape
-    inner = weights[f"{mixer}out_proj.weight"].shape[1]
-    state = channels * (taps - 1) + inner * int(sizes["d_state"])
+    tokens = len(certificate.automaton.table[0])
     numbers = {"latents": latent, "latent_radii": 1, "states": state, "state_radii": 1, "margins": 1}
     for number, level in enumerate(certificate.levels):
         words = tokens ** (number + 1)
@@ -217,7 +202,3 @@ def _refusal(name: str, row: int, word: Word, reason: str) -> RefusedError:
     return RefusedError(
         f"levels[{len(word) - 1}].{name}[{row}]", f"{reason} (word {' '.join(map(str, word))})"
     )
-
-
-def _named(state: ArbState) -> dict[str, Rows]:
-    return {"conv.0": state[0], "ssm.0": state[1]}

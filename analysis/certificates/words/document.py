@@ -1,13 +1,13 @@
 """The certificate of all words up to a length as a JSON document: what it holds, and what it says."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import PositiveInt
 
-from analysis.certificates.parts import Document, Number, Numbers, Part, read_part
+from analysis.certificates.answers import AnswersDocument
+from analysis.certificates.parts import Number, Numbers, Part
 
 WORDS_FORMAT = "implicit-ssm certificate of all words, version 1"
 
@@ -36,27 +36,8 @@ WORDS_STATEMENTS = {
 }
 
 
-class Automaton(Part):
-    """The task: ``table[state][token]`` is the next state, and the answer to the token.
-
-    Example:
-        >>> Automaton(initial_state=0, table=[[0, 1], [1, 0]]).after((1, 1, 0, 1))
-        1
-    """
-
-    initial_state: NonNegativeInt
-    table: list[list[NonNegativeInt]]
-
-    def after(self, word: Sequence[int]) -> int:
-        """Return the state after a word."""
-        state = self.initial_state
-        for token in word:
-            state = self.table[state][token]
-        return state
-
-
 class WordLevel(Part):
-    """What is proved of all words of one length, a row a word: see `WORDS_STATEMENTS`.
+    """What is proved of all words of one length, a row per word: see `WORDS_STATEMENTS`.
 
     Example:
         >>> one = np.ones(2)
@@ -72,7 +53,7 @@ class WordLevel(Part):
     margins: Numbers
 
 
-class WordsCertificate(Document):
+class WordsCertificate(AnswersDocument):
     """The whole document.
 
     Example:
@@ -81,7 +62,6 @@ class WordsCertificate(Document):
     """
 
     format: Literal["implicit-ssm certificate of all words, version 1"]
-    automaton: Automaton
     levels: list[WordLevel]
     length: PositiveInt
     words: PositiveInt
@@ -94,21 +74,6 @@ class WordsCertificate(Document):
             f"the answers to all {self.words} words of up to {self.length} tokens are right, "
             f"with a margin of at least {self.margin:.3g}"
         )
-
-
-def parse_words_certificate(content: dict[str, Any]) -> WordsCertificate:
-    """Return the certificate that a JSON object holds.
-
-    Raises:
-        RefusedError: naming the first line that does not have its form.
-
-    Example:
-        >>> parse_words_certificate({"format": WORDS_FORMAT})
-        Traceback (most recent call last):
-        analysis.certificates.parts.RefusedError: statements: field required
-    """
-    certificate: WordsCertificate = read_part(WordsCertificate, content, "")
-    return certificate
 
 
 def words_in_order(tokens: int, length: int) -> NDArray[np.int64]:

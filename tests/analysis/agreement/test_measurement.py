@@ -5,7 +5,7 @@ import numpy as np
 import torch
 from scipy.optimize import brentq
 
-from analysis.agreement import measurement as agreement
+from analysis import agreement
 from analysis.agreement.fixed_point_search import search_fixed_points
 from analysis.framework.visited_states import in_double_precision, sample_sequences
 from implicit.models.implicit_model import ImplicitModel

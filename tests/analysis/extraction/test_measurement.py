@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from analysis.extraction import measurement as extraction
+from analysis import extraction
 from analysis.extraction.behaviour import Reader
 from analysis.extraction.machine_model import MachineModel
 from analysis.extraction.state_merging import Effort, extract_machine

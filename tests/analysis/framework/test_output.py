@@ -8,11 +8,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from analysis import convergence, length_generalization
-from analysis.agreement import measurement as agreement
+from analysis import agreement, convergence, jacobian, length_generalization
 from analysis.framework.figures import new_figure, save_figure, styled
 from analysis.framework.output import RunIdentity, default_folder, json_ready, weights_sha256
-from analysis.jacobian import measurement as jacobian
 from implicit.runs.loading import STORED_RUNS, Run
 
 SMALL = ["--sequences", "3", "--length", "6"]

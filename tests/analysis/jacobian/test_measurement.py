@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from analysis import jacobian
 from analysis.framework.visited_states import in_double_precision, sample_sequences, visited_states
-from analysis.jacobian import measurement as jacobian
+from analysis.jacobian import measurement
 from analysis.jacobian.block_structure import Block, BlockStructure, StateJacobian
 from theory import solve_fixed_point
 
@@ -103,8 +104,8 @@ def test_an_explicit_model_has_no_mass_off_the_diagonal_of_its_heads(make_run: A
 
 
 def test_leading_eigenvalues_of_a_large_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jacobian, "DENSE_SPECTRUM_LIMIT", 10)
-    monkeypatch.setattr(jacobian, "LEADING_EIGENVALUES", 3)
+    monkeypatch.setattr(measurement, "DENSE_SPECTRUM_LIMIT", 10)
+    monkeypatch.setattr(measurement, "LEADING_EIGENVALUES", 3)
     found = jacobian.Spectrum.of(torch.diag(torch.arange(1.0, 21.0, dtype=torch.float64)))
     assert not found.complete
     # Arnoldi iteration runs to machine precision by default

@@ -13,12 +13,13 @@ import pytest
 import torch
 
 from analysis import all_words, check_certificate
+from analysis.certificates.answers import Automaton
 from analysis.certificates.arb.linear import precision
 from analysis.certificates.arb.mamba2 import exact_vector
 from analysis.certificates.arb.model import ArbModel
 from analysis.certificates.parts import RefusedError, seal
 from analysis.certificates.words.checker import WordsChecker, check_words
-from analysis.certificates.words.document import Automaton, parse_words_certificate, words_in_order
+from analysis.certificates.words.document import WordsCertificate, words_in_order
 from analysis.check_certificate import CheckSettings
 from automata.errors import InputError
 from implicit.cells import Mamba2Cell
@@ -192,7 +193,7 @@ FALSE: list[tuple[Callable[[Content], None], str]] = [
 
 def _check(content: Content, run: Run, processes: int = 1) -> None:
     settings = CheckSettings(processes=processes)
-    check_certificate.check_certificate(parse_words_certificate(content), run, settings)
+    check_certificate.check_certificate(WordsCertificate.parse(content), run, settings)
 
 
 @pytest.mark.parametrize(("tamper", "line"), FALSE, ids=lambda case: getattr(case, "__name__", None))
@@ -223,7 +224,7 @@ def test_a_wrong_answer_cannot_be_certified(content: Content, run: Run) -> None:
     changed["sha256"] = seal(changed)
     with pytest.raises(RefusedError, match=r"levels\[0\]\.margins\[0\]: is larger than"):
         check_words(
-            parse_words_certificate(changed),
+            WordsCertificate.parse(changed),
             {name: tensor.numpy() for name, tensor in run.model.state_dict().items()},
             sha256=changed["run"]["weights_sha256"],
             config=run.config.as_json(),

@@ -6,24 +6,19 @@ stops by itself, so the first L tokens of a sequence are found exactly as if it 
 """
 
 import math
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import Field, PositiveFloat, PositiveInt
-from rich.table import Table
 from torch import Tensor
 
-from analysis.framework.command import Analysis, SampleSettings, number, settings_from
-from analysis.framework.figures import COLORS, GREY, mark_quantiles, new_figure, powers_of_two, styled
+from analysis.framework.needs import as_implicit
 from analysis.framework.output import RunIdentity
-from analysis.framework.visited_states import as_implicit, in_double_precision, sample_sequences
-from implicit.command_line import run_command
+from analysis.framework.settings import SampleSettings, settings_from
+from analysis.framework.visited_states import in_double_precision, sample_sequences
 from implicit.fixed_point import DampedPicard, Stopping
 from implicit.models.implicit_mamba2 import ImplicitMamba2, Mode
 from implicit.runs.loading import Run
@@ -42,7 +37,9 @@ class ConvergenceSettings(SampleSettings):
     """
 
     sequences: PositiveInt = Field(default=8, description="sequences of the task that are looked at")
-    length: PositiveInt = Field(default=256, description="tokens a sequence; shorter ones are their prefixes")
+    length: PositiveInt = Field(
+        default=256, description="tokens per sequence; shorter ones are their prefixes"
+    )
     rtol: PositiveFloat = Field(default=1e-6, description="relative tolerance to iterate to, in float64")
     max_iterations: PositiveInt = Field(default=1000, description="the most self-iterations")
 
@@ -53,7 +50,7 @@ class RecordingPicard:
 
     Attributes:
         picard: the iteration.
-        runs: one list a solve, with ``[batch, tokens]`` residuals for every step.
+        runs: one list per solve, with ``[batch, tokens]`` residuals for every step.
 
     Example:
         >>> from implicit.fixed_point import FixedPointProblem, solve
@@ -199,10 +196,6 @@ def analyse(run: Run, settings: ConvergenceSettings | None = None, **chosen: Any
         >>> found = analyse(load_run("parity"), sequences=1, length=4)
         >>> {mode: result.share_converged for mode, result in found.modes.items()}
         {'simultaneous': 1.0, 'sequential': 1.0}
-        >>> [axes.get_xlabel() for axes in draw(found).axes]
-        ['self-iteration', 'position of the token', 'length (tokens)']
-        >>> tables(found)[0].columns[1].header
-        'length'
     """
     settings = settings or settings_from(ConvergenceSettings, chosen)
     model = in_double_precision(as_implicit(run))
@@ -246,110 +239,3 @@ def follow(model: ImplicitMamba2, tokens: Tensor, mode: Mode, stopping: Stopping
     return ModeConvergence(
         solution.iterations.numpy(), solution.converged.numpy(), final.numpy(), history.flatten(0, 1).numpy()
     )
-
-
-def draw(found: ConvergenceAnalysis) -> Figure:
-    """Draw residuals, iterations by position, and what a sequence costs.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity"), sequences=1, length=4)
-        >>> draw(found).axes[2].get_xlabel()
-        'length (tokens)'
-    """
-    settings = found.settings
-    with styled():
-        figure = new_figure(
-            11,
-            3.6,
-            f"{found.run.title}: search for the fixed points of {settings.sequences} sequences of "
-            f"{settings.length} tokens, float64",
-        )
-        residual, position, cost = figure.subplots(1, 3)
-        for mode, color, marker in zip(found.modes, COLORS, "os", strict=False):
-            result = found.modes[mode]
-            label = f"{mode}: {result.share_converged:.1%} converged"
-            mark_quantiles(residual, np.arange(1.0, result.history.shape[1] + 1), result.history, color, mode)
-            mark_quantiles(
-                position, np.arange(1.0, settings.length + 1), result.iterations.astype(float), color, label
-            )
-            evaluations = [
-                result.evaluations(length, shared=mode == "simultaneous") for length in found.lengths
-            ]
-            cost.plot(found.lengths, evaluations, marker + "-", color=color, label=mode)
-        residual.axhline(settings.rtol, color=GREY, linewidth=0.8, linestyle="--", label="tolerance")
-        residual.set(
-            title="over tokens: median, middle 50% and 98%",
-            xlabel="self-iteration",
-            ylabel="relative residual ‖Φ(z) − z‖ / ‖z‖",
-            yscale="log",
-        )
-        position.set(
-            title="iterations until the tolerance",
-            xlabel="position of the token",
-            ylabel="self-iterations",
-            ylim=(0, None),
-        )
-        cost.set(
-            title="cost of a sequence",
-            xlabel="length (tokens)",
-            ylabel="token evaluations of Φ",
-            yscale="log",
-        )
-        powers_of_two(cost, found.lengths)
-        for axes in (residual, position, cost):
-            axes.legend(loc="upper right" if axes is residual else "upper left")
-        return figure
-
-
-def tables(found: ConvergenceAnalysis) -> list[Table | str]:
-    """Return a table with a line for every mode and length, for the terminal.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity"), sequences=1, length=4)
-        >>> [table.columns[0].header for table in tables(found)]
-        ['mode']
-    """
-    table = Table(
-        title=f"{found.run.title}; relative tolerance {found.settings.rtol:g}", title_justify="left"
-    )
-    table.add_column("mode")
-    for column in ("length", "converged", "iterations", "token evaluations"):
-        table.add_column(column, justify="right")
-    for mode, result in found.modes.items():
-        for length in found.lengths:
-            table.add_row(
-                mode,
-                str(length),
-                f"{result.converged[:, :length].mean():.2%}",
-                f"{np.median(result.until(length)):.0f} (at most {result.until(length).max()})",
-                number(result.evaluations(length, shared=mode == "simultaneous"), 6),
-            )
-    return [table]
-
-
-ANALYSIS = Analysis(
-    "convergence",
-    "Follow the fixed-point iteration of a trained implicit model: residuals, iterations, cost.",
-    ConvergenceSettings,
-    analyse,
-    draw,
-    tables,
-)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code.
-
-    Example:
-        The exit code is 2 for bad input; the sentence that says why goes to standard error.
-
-        >>> main(["no/such/run"])
-        2
-    """
-    return run_command(ANALYSIS.command, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,262 @@
+"""A question about trained models, from whose description the command, the files and the report are made."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from analysis.framework.needs import ANY_MODEL, Need
+from analysis.framework.output import (
+    RunIdentity,
+    check_writable,
+    default_folder,
+    require_different_names,
+    write_analysis,
+)
+from analysis.framework.report_section import ReportSection
+from analysis.framework.settings import Settings
+from analysis.framework.terminal import add_output_flag, add_runs_argument, print_tables
+from implicit.checked_config import validated
+from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
+from implicit.runs.files import read_json, write_json
+from implicit.runs.loading import Run, load_run
+
+
+class Result(Protocol):
+    """What an analysis returns.
+
+    Example:
+        >>> class Nothing:
+        ...     def numbers(self) -> dict[str, Any]:
+        ...         return {}
+        >>> result: Result = Nothing()  # accepted by the type checker
+    """
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything that was computed, for JSON."""
+        ...
+
+
+Outcome = TypeVar("Outcome", bound=Result)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis(ABC, Generic[Settings, Outcome]):
+    """What questions about one run and about several have in common.
+
+    Attributes:
+        name: of the module and of the files.
+        question: one sentence, as ``python -m analysis`` lists it.
+        description: the first line of the help.
+        settings: its fields become flags.
+        draw: makes the figure of an answer; None if it has none, and then no ``<name>.json`` either.
+        file: what the command names as written; ``<name>.json`` if None.
+        tables: makes tables and lines for the terminal, from one answer or several.
+        needs: what the models must have.
+        section: its part in the report; None if it has none.
+
+    Example:
+        >>> from analysis.jacobian import ANALYSIS
+        >>> ANALYSIS.name, ANALYSIS.settings.__name__
+        ('jacobian', 'JacobianSettings')
+    """
+
+    takes_several: ClassVar[bool] = False
+    where: ClassVar[str]
+    """Where the results of the command go, for the help."""
+
+    name: str
+    question: str
+    description: str
+    settings: type[Settings]
+    draw: Callable[[Outcome], Figure] | None
+    tables: Callable[..., Sequence[Table | str]]
+    needs: Need = ANY_MODEL
+    section: ReportSection | None = None
+    file: str | None = None
+
+    @abstractmethod
+    def folders(self, runs: Sequence[Run], out: Path | None) -> list[Path]:
+        """Return the folders of the results, all of them different; ``out`` is what ``--out`` gives."""
+
+    @abstractmethod
+    def answer(self, runs: Sequence[Run], settings: Settings, folders: Sequence[Path]) -> list[Outcome]:
+        """Analyse runs and write numbers and figures.
+
+        Args:
+            runs: that meet the needs.
+            settings: what to look at.
+            folders: one for each result, as `folders` returns them.
+
+        Raises:
+            InputError: for a run that cannot be analysed.
+            OSError: if the results cannot be written.
+        """
+
+    @abstractmethod
+    def stored_result(self, folder: Path, run: str) -> Mapping[str, Any]:
+        """Return the numbers of a run from a folder of results as the report lays it out.
+
+        Args:
+            folder: that holds a comparison's files, and a folder for each run.
+            run: its name.
+        """
+
+    def _write(
+        self,
+        folder: Path,
+        runs: RunIdentity | tuple[RunIdentity, ...],
+        settings: Settings,
+        outcome: Outcome,
+        began: float,
+    ) -> None:
+        """Write the numbers of an answer beside its figure."""
+        if self.draw is None:
+            folder.mkdir(parents=True, exist_ok=True)
+            return
+        figure = self.draw(outcome)
+        write_analysis(
+            folder,
+            self.name,
+            runs=runs,
+            settings=settings.model_dump(),
+            result=outcome.numbers(),
+            seconds=time.monotonic() - began,
+            figure=figure,
+        )
+
+    def command(self, argv: Sequence[str] | None) -> None:
+        """Run as a command: ``python -m analysis.<name> RUN [--out FOLDER] [flags of the settings]``.
+
+        Raises:
+            InputError: for bad arguments or a run that cannot be analysed.
+            OSError: if the results cannot be written.
+        """
+        parser = CommandParser(f"python -m analysis.{self.name}", self.description)
+        add_runs_argument(parser, several=self.takes_several)
+        add_output_flag(parser, self.where.format(name=self.name))
+        add_config_flags(parser, self.settings, title="settings")
+        arguments = parser.parse_args(argv)
+        settings = validated(self.settings, given_fields(arguments, self.settings))
+        runs = [load_run(run) for run in arguments.runs]
+        require_different_names(runs)
+        for run in runs:
+            self.needs.require(run)
+        folders = self.folders(runs, None if arguments.out is None else Path(arguments.out))
+        for folder in folders:
+            check_writable(folder)
+        outcomes = self.answer(runs, settings, folders)
+        written = [folder / (self.file or f"{self.name}.json") for folder in folders]
+        print_tables(self.tables(*outcomes), written, with_figure=self.draw is not None)
+
+    def main(self, argv: Sequence[str] | None = None) -> int:
+        """Run the command and return its exit code.
+
+        Example:
+            The exit code is 2 for bad input; the sentence that says why goes to standard error.
+
+            >>> from analysis.jacobian import ANALYSIS
+            >>> ANALYSIS.main(["no/such/run"])
+            2
+        """
+        return run_command(self.command, argv)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunAnalysis(Analysis[Settings, Outcome]):
+    """A question about a run by itself.
+
+    Attributes:
+        measure: answers the question of a run.
+        documents: makes further files of JSON from a run and an answer, by file name.
+
+    Example:
+        >>> from analysis.convergence import ANALYSIS
+        >>> ANALYSIS.takes_several
+        False
+    """
+
+    where: ClassVar[str] = "RUN/analysis/{name}, or out/<name>/{name} for a stored run"
+
+    measure: Callable[[Run, Settings], Outcome]
+    documents: Callable[[Run, Outcome], Mapping[str, Any]] = lambda _run, _outcome: {}
+
+    def folders(self, runs: Sequence[Run], out: Path | None) -> list[Path]:
+        """Return a folder for each run: ``out`` if there is one run, else one below it by the run's name."""
+        if out is None:
+            return [default_folder(run, self.name) for run in runs]
+        return [out] if len(runs) == 1 else [out / run.path.resolve().name for run in runs]
+
+    def answer(self, runs: Sequence[Run], settings: Settings, folders: Sequence[Path]) -> list[Outcome]:
+        """Analyse each run by itself."""
+        return [self._answer_one(run, settings, folder) for run, folder in zip(runs, folders, strict=True)]
+
+    def _answer_one(self, run: Run, settings: Settings, folder: Path) -> Outcome:
+        began = time.monotonic()
+        outcome = self.measure(run, settings)
+        self._write(folder, RunIdentity.of(run), settings, outcome, began)
+        for name, content in self.documents(run, outcome).items():
+            write_json(folder / name, content)
+        return outcome
+
+    def stored_result(self, folder: Path, run: str) -> Mapping[str, Any]:
+        """Return the numbers in the run's own folder."""
+        result: Mapping[str, Any] = read_json(folder / run / f"{self.name}.json")["result"]
+        return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class EachRunAnalysis(RunAnalysis[Settings, Outcome]):
+    """A question about a run by itself whose command takes several runs and shows them in one table.
+
+    Example:
+        >>> from analysis.extraction import ANALYSIS
+        >>> ANALYSIS.takes_several
+        True
+    """
+
+    takes_several: ClassVar[bool] = True
+    where: ClassVar[str] = "RUN/analysis/{name}; with several runs every one has its folder below --out"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(Analysis[Settings, Outcome]):
+    """A question about several runs together; its numbers are by the name of the run.
+
+    Attributes:
+        compare: answers the question of runs with different names.
+
+    Example:
+        >>> from analysis.length_generalization import ANALYSIS
+        >>> ANALYSIS.takes_several
+        True
+    """
+
+    takes_several: ClassVar[bool] = True
+    where: ClassVar[str] = "RUN/analysis/{name} for one run, out/{name} for several"
+
+    compare: Callable[[Sequence[Run], Settings], Outcome]
+
+    def folders(self, runs: Sequence[Run], out: Path | None) -> list[Path]:
+        """Return the one folder of the results."""
+        if out is not None:
+            return [out]
+        return [default_folder(runs[0], self.name) if len(runs) == 1 else Path("out") / self.name]
+
+    def answer(self, runs: Sequence[Run], settings: Settings, folders: Sequence[Path]) -> list[Outcome]:
+        """Compare the runs."""
+        began = time.monotonic()
+        outcome = self.compare(runs, settings)
+        identities = tuple(RunIdentity.of(run) for run in runs)
+        self._write(folders[0], identities, settings, outcome, began)
+        return [outcome]
+
+    def stored_result(self, folder: Path, run: str) -> Mapping[str, Any]:
+        """Return the numbers of the run in the file of all."""
+        result: Mapping[str, Any] = read_json(folder / f"{self.name}.json")["result"][run]
+        return result

@@ -1,0 +1,104 @@
+"""What a question needs of a model: without it commands refuse a run, and reports leave the question out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from analysis.framework.visited_states import implicit_form
+from automata.errors import InputError
+from implicit.models.baselines import Mamba2
+from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.interface import SequenceModel
+from implicit.runs.loading import Run
+
+
+@dataclass(frozen=True)
+class Need:
+    """Something that a model must have for a question to make sense.
+
+    Attributes:
+        met_by: whether a model has it.
+        lack: what is said of a model without it, after "is a <model>, ".
+        remedy: what to give instead.
+
+    Example:
+        >>> ANY_MODEL.met_by is not FIXED_POINTS.met_by
+        True
+    """
+
+    met_by: Callable[[SequenceModel], bool]
+    lack: str
+    remedy: str
+
+    def require(self, run: Run) -> None:
+        """Refuse a run whose model lacks it.
+
+        Raises:
+            InputError: naming the run, its model and the remedy.
+
+        Example:
+            >>> from pathlib import Path
+            >>> from automata.tasks.registry import make_task
+            >>> from implicit.config.recipes import recipe
+            >>> from implicit.runs.loading import initial_model
+            >>> config, task = recipe("parity", "lstm"), make_task("parity")
+            >>> FIXED_POINTS.require(Run(Path("runs/a"), config, initial_model(config, task), task, []))
+            Traceback (most recent call last):
+            automata.errors.InputError: run a is a lstm, which has no fixed points; give the run of ...
+        """
+        if not self.met_by(run.model):
+            raise InputError(f"run {run.path.name} is a {run.config.model}, {self.lack}; {self.remedy}")
+
+
+def seeks_fixed_points(model: SequenceModel) -> bool:
+    """Return whether a model seeks fixed points.
+
+    Example:
+        >>> from implicit.models.baselines import LSTM
+        >>> from implicit.models.baselines.lstm import LSTMConfig
+        >>> seeks_fixed_points(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
+        False
+    """
+    return implicit_form(model) is not None
+
+
+def has_ball_arithmetic_form(model: SequenceModel) -> bool:
+    """Return whether a model can be evaluated on balls, so that statements about it can be proved.
+
+    Example:
+        >>> from implicit.models.baselines import LSTM
+        >>> from implicit.models.baselines.lstm import LSTMConfig
+        >>> has_ball_arithmetic_form(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
+        False
+    """
+    return isinstance(model, ImplicitMamba2 | Mamba2)
+
+
+ANY_MODEL = Need(lambda _model: True, "", "")
+FIXED_POINTS = Need(seeks_fixed_points, "which has no fixed points", "give the run of an implicit model")
+BALL_ARITHMETIC = Need(
+    has_ball_arithmetic_form,
+    "of which there is no ball-arithmetic form",
+    "give the run of an implicit-mamba2 or a mamba2",
+)
+
+
+def as_implicit(run: Run) -> ImplicitMamba2:
+    """Return the model of a run as one with fixed points.
+
+    Raises:
+        InputError: if it has none.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import initial_model
+        >>> from automata.tasks.registry import make_task
+        >>> config, task = recipe("parity", "lstm"), make_task("parity")
+        >>> as_implicit(Run(Path("runs/lstm"), config, initial_model(config, task), task, []))
+        Traceback (most recent call last):
+        automata.errors.InputError: run lstm is a lstm, which has no fixed points; give the run of ...
+    """
+    FIXED_POINTS.require(run)
+    model = implicit_form(run.model)
+    assert model is not None
+    return model

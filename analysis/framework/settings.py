@@ -1,0 +1,39 @@
+"""Settings of analyses: which sequences are looked at, and settings from keyword arguments."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+
+from implicit.checked_config import validated
+
+Settings = TypeVar("Settings", bound=BaseModel)
+
+
+class SampleSettings(BaseModel):
+    """What most analyses choose: which sequences of the task they look at.
+
+    Example:
+        >>> SampleSettings(length=128)
+        SampleSettings(sequences=16, length=128, seed=0)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    sequences: PositiveInt = Field(default=16, description="sequences of the task that are looked at")
+    length: PositiveInt = Field(default=64, description="tokens per sequence")
+    seed: NonNegativeInt = Field(default=0, description="seed of the sequences and of all random starts")
+
+
+def settings_from(settings: type[Settings], values: Mapping[str, Any]) -> Settings:
+    """Return settings made from keyword arguments, for calls from notebooks.
+
+    Raises:
+        InputError: for the first fault, naming the setting, its value and the remedy.
+
+    Example:
+        >>> settings_from(SampleSettings, {"length": 0})
+        Traceback (most recent call last):
+        automata.errors.InputError: length is 0; it should be greater than 0
+    """
+    return validated(settings, values, field="setting")

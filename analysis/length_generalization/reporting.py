@@ -1,0 +1,111 @@
+"""What `analysis.length_generalization` says in the terminal and in the report."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from analysis.framework.report_section import Entry, ReportSection
+from analysis.length_generalization.measurement import LengthAnalysis
+from implicit.runs.loading import Run
+from implicit.training.evaluation import REPORTED_TOKENS
+
+
+def tables(found: LengthAnalysis) -> list[Table | str]:
+    """Return a table with a line for every run, for the terminal.
+
+    Example:
+        >>> import numpy as np
+        >>> from analysis.framework.output import RunIdentity
+        >>> from analysis.length_generalization.measurement import LengthSettings, RunAccuracy
+        >>> identity = RunIdentity("mine", "parity", "lstm", 178, 32, 0, "0" * 64)
+        >>> accuracy = RunAccuracy(identity, np.ones((8, 16), bool), None, 0.5)
+        >>> found = LengthAnalysis(LengthSettings(lengths=(16,), sequences=8), (accuracy,))
+        >>> table = tables(found)[0]
+        >>> [list(column.cells) for column in table.columns]
+        [['mine'], ['1.000 (0.676–1.000)']]
+    """
+    table = Table(
+        title=f"accuracy over the last {REPORTED_TOKENS} tokens, {found.settings.sequences} sequences, with "
+        f"{found.settings.confidence:.0%} intervals",
+        title_justify="left",
+    )
+    table.add_column("run")
+    for length in found.settings.lengths:
+        table.add_column(str(length), justify="right")
+    for result in found.runs:
+        cells = []
+        for length in found.settings.lengths:
+            low, high = result.interval(length, found.settings.confidence)
+            cells.append(f"{result.accuracy(length):.3f} ({low:.3f}–{high:.3f})")
+        table.add_row(result.run.name, *cells)
+    lines: list[Table | str] = [table]
+    for result in found.runs:
+        share = (result.share_converged or {}).get(max(found.settings.lengths), 1.0)
+        if share < 1:
+            lines.append(f"{result.run.name}: {1 - share:.2%} of tokens have no converged fixed point")
+    return lines
+
+
+def content(_run: Run, result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what ``report.json`` holds of the numbers of a run.
+
+    Example:
+        >>> content(None, {"accuracy": {"32": 1.0}, "interval": {"32": [0.9, 1.0]}, "chance": 0.5})
+        {'accuracy': {'32': 1.0}, 'accuracy_interval': {'32': [0.9, 1.0]}, 'chance': 0.5}
+    """
+    return {
+        "accuracy": result["accuracy"],
+        "accuracy_interval": result["interval"],
+        "chance": result["chance"],
+    }
+
+
+def columns(entry: Entry) -> dict[str, str]:
+    """Return the cells of the table "In short": the accuracy at each length with its interval.
+
+    Example:
+        >>> columns({"accuracy": {"32": 0.5}, "accuracy_interval": {"32": [0.4, 0.6]}})
+        {'accuracy at 32': '0.500 (0.400–0.600)'}
+    """
+    cells = {}
+    for length, accuracy in entry["accuracy"].items():
+        low, high = entry["accuracy_interval"][length]
+        cells[f"accuracy at {length}"] = f"{accuracy:.3f} ({low:.3f}–{high:.3f})"
+    return cells
+
+
+def overview(report: Mapping[str, Any]) -> Sequence[str]:
+    """Return what the accuracies are, and their figure, as Markdown.
+
+    Example:
+        >>> overview({"settings": {"sequences": 256}, "models": {"mine": {"chance": 0.5}}})[0]
+        'Accuracy: mean over the last ten tokens of 256 sequences, ...; guessing gives 0.5.'
+    """
+    chance = next(iter(report["models"].values()))["chance"]
+    return [
+        f"Accuracy: mean over the last ten tokens of {report['settings']['sequences']} sequences, with 95% "
+        f"intervals; guessing gives {chance:.3g}.",
+        "![Accuracy against length](analysis/length_generalization.png)",
+    ]
+
+
+def _lines(entry: Entry) -> Sequence[str]:
+    return [
+        "accuracy " + ", ".join(f"{value:.3f} at {length}" for length, value in entry["accuracy"].items())
+    ]
+
+
+LIMITS = """\
+- **Accuracy** is the mean over the last ten tokens of fresh random sequences; the intervals are Wilson's,
+  with sequences as the independent units. Nothing follows for longer sequences than those measured."""
+
+SECTION = ReportSection(
+    key="accuracy",
+    content=content,
+    settings={"lengths": "lengths", "sequences": "sequences", "seed": "seed"},
+    columns=columns,
+    overview=overview,
+    lines=_lines,
+    limits=LIMITS,
+)

@@ -1,0 +1,62 @@
+"""All questions about trained models: the one table that commands are listed and reports are made from.
+
+A new question is its own file or package with an `Analysis`, a row here, and its tests. The order is that of
+the report's sections.
+"""
+
+from typing import Any
+
+from analysis import (
+    agreement,
+    all_lengths,
+    all_words,
+    certify,
+    convergence,
+    extraction,
+    jacobian,
+    length_generalization,
+)
+from analysis.framework.analysis import Analysis
+from analysis.framework.report_section import ReportSection
+
+QUESTIONS: tuple[Analysis[Any, Any], ...] = (
+    length_generalization.ANALYSIS,
+    jacobian.ANALYSIS,
+    agreement.ANALYSIS,
+    convergence.ANALYSIS,
+    extraction.ANALYSIS,
+    certify.ANALYSIS,
+    all_words.ANALYSIS,
+    all_lengths.ANALYSIS,
+)
+
+
+def question_named(name: str) -> Analysis[Any, Any]:
+    """Return the analysis of a name.
+
+    Example:
+        >>> question_named("jacobian").settings.__name__
+        'JacobianSettings'
+    """
+    return next(analysis for analysis in QUESTIONS if analysis.name == name)
+
+
+def reported_questions() -> list[Analysis[Any, Any]]:
+    """Return those that have a section in the report, in its order.
+
+    Example:
+        >>> [analysis.name for analysis in reported_questions()]
+        ['length_generalization', 'jacobian', 'agreement', 'convergence']
+    """
+    return [analysis for analysis in QUESTIONS if analysis.section is not None]
+
+
+def section_of(analysis: Analysis[Any, Any]) -> ReportSection:
+    """Return the section of an analysis that the report has.
+
+    Example:
+        >>> section_of(question_named("jacobian")).key
+        'theorem1'
+    """
+    assert analysis.section is not None, f"{analysis.name} has no section in the report"
+    return analysis.section

@@ -1,0 +1,52 @@
+"""The command ``python -m analysis.report``."""
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from analysis.framework.output import check_writable, require_different_names
+from analysis.framework.terminal import add_output_flag, add_runs_argument
+from analysis.report.collection import collect, print_report, write_report
+from analysis.report.settings import ReportSettings
+from analysis.report.tasks import comparison_tasks, finish_tasks, perform_quietly, tasks_of, two_processes
+from implicit.checked_config import validated
+from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
+from implicit.runs.loading import load_run
+
+
+def _command(argv: Sequence[str] | None) -> None:
+    parser = CommandParser("python -m analysis.report", "Analyse runs and write one report of them all.")
+    add_runs_argument(parser, several=True)
+    add_output_flag(parser, "out/report")
+    add_config_flags(parser, ReportSettings, title="settings")
+    arguments = parser.parse_args(argv)
+    settings = validated(ReportSettings, given_fields(arguments, ReportSettings))
+    folder = Path(arguments.out if arguments.out is not None else "out/report")
+    runs = [load_run(run) for run in arguments.runs]
+    require_different_names(runs)
+    check_writable(folder)
+    console, began = Console(), time.monotonic()
+    tasks = [task for run in runs for task in tasks_of(run, folder, settings)]
+    tasks += comparison_tasks(runs, folder, settings)
+    with two_processes() as pool:
+        futures = {pool.submit(perform_quietly, task): task.label for task in tasks}
+        parts = finish_tasks(futures, console)
+    command = " ".join(["python -m analysis.report", *(argv if argv is not None else sys.argv[1:])])
+    report = collect(runs, folder, settings, time.monotonic() - began, parts, command)
+    write_report(report, folder)
+    print_report(report, folder, console)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code.
+
+    Example:
+        The exit code is 2 for bad input; the sentence that says why goes to standard error.
+
+        >>> main(["no/such/run"])
+        2
+    """
+    return run_command(_command, argv)

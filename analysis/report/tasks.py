@@ -1,0 +1,162 @@
+"""The analyses of a report as tasks, which run in two processes and leave their results in a folder."""
+
+import contextlib
+import io
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from analysis.framework.analysis import Comparison
+from analysis.framework.settings import settings_from
+from analysis.questions import question_named, reported_questions, section_of
+from analysis.report.settings import ReportSettings
+from implicit.runs.loading import Run, load_run
+
+PROCESSES = 2
+"""Tasks at a time, one thread each: the models are too small for more threads to help."""
+RESULTS = "analysis"
+"""The folder below that of the report which holds the results of the analyses."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One analysis of one run, or of all runs together, to be run in any process.
+
+    Attributes:
+        analysis: its name.
+        runs: the run folders or names.
+        folder: where the results go.
+        settings: of the report.
+
+    Example:
+        >>> Task("jacobian", ("runs/parity",), Path("out/analysis/parity"), ReportSettings()).label
+        'jacobian of parity'
+    """
+
+    analysis: str
+    runs: tuple[str, ...]
+    folder: Path
+    settings: ReportSettings
+
+    @property
+    def label(self) -> str:
+        """The task in words."""
+        return f"{self.analysis} of {', '.join(Path(run).name for run in self.runs)}"
+
+    def perform(self) -> float:
+        """Run the analysis, write its results, and return the seconds that it took.
+
+        Raises:
+            InputError: for a run that cannot be loaded.
+            OSError: if the results cannot be written.
+        """
+        began = time.monotonic()
+        analysis = question_named(self.analysis)
+        followed = section_of(analysis).settings
+        chosen = {own: getattr(self.settings, shared) for own, shared in followed.items()}
+        settings = settings_from(analysis.settings, chosen)
+        analysis.answer([load_run(run) for run in self.runs], settings, [self.folder])
+        return time.monotonic() - began
+
+
+def tasks_of(run: Run, folder: Path, settings: ReportSettings) -> list[Task]:
+    """Return the tasks of one run, the longest first.
+
+    Example:
+        >>> from automata.tasks.registry import make_task
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import initial_model
+        >>> config, task = recipe("parity", "lstm"), make_task("parity")
+        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> [task.label for task in tasks_of(run, Path("out"), ReportSettings())]
+        ['jacobian of lstm']
+    """
+    asked = [
+        analysis
+        for analysis in reported_questions()
+        if not isinstance(analysis, Comparison) and analysis.needs.met_by(run.model)
+    ]
+    asked.sort(key=lambda analysis: -section_of(analysis).priority)
+    place = folder / RESULTS / run.path.resolve().name
+    return [Task(analysis.name, (str(run.path),), place, settings) for analysis in asked]
+
+
+def comparison_tasks(runs: Sequence[Run], folder: Path, settings: ReportSettings) -> list[Task]:
+    """Return the tasks of all runs together; a comparison leaves out the runs that it cannot take.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> [task.label for task in comparison_tasks([load_run("parity")], Path("out"), ReportSettings())]
+        ['length_generalization of parity']
+    """
+    tasks = []
+    for analysis in reported_questions():
+        paths = tuple(str(run.path) for run in runs if analysis.needs.met_by(run.model))
+        if isinstance(analysis, Comparison) and paths:
+            tasks.append(Task(analysis.name, paths, folder / RESULTS, settings))
+    return tasks
+
+
+def perform_quietly(task: Task) -> tuple[float, str]:
+    """Run a task without its progress bars, which would mix with those of another process.
+
+    Returns:
+        The seconds, and anything else that was written to standard error.
+
+    Example:
+        >>> class Nothing(Task):
+        ...     def __init__(self) -> None: ...
+        ...     def perform(self) -> float:
+        ...         return 0.5
+        >>> perform_quietly(Nothing())
+        (0.5, '')
+    """
+    with contextlib.redirect_stderr(io.StringIO()) as errors:
+        seconds = task.perform()
+    return seconds, errors.getvalue()
+
+
+@contextlib.contextmanager
+def two_processes() -> Iterator[Executor]:
+    """Offer processes that run tasks with one thread each; on an error they drop what is waiting.
+
+    Example:
+        >>> with two_processes() as pool:
+        ...     pool.submit(abs, -2).result()
+        2
+    """
+    pool = ProcessPoolExecutor(
+        PROCESSES, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
+    )
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def finish_tasks(futures: dict[Future[tuple[float, str]], str], console: Console) -> dict[str, float]:
+    """Wait for tasks, say when each is done, and return their seconds by label.
+
+    Example:
+        >>> done: Future[tuple[float, str]] = Future()
+        >>> done.set_result((1.5, ""))
+        >>> finish_tasks({done: "training"}, Console())
+             1.5 s  training
+        {'training': 1.5}
+    """
+    seconds = {}
+    for future in as_completed(futures):
+        taken, errors = future.result()
+        seconds[futures[future]] = taken
+        console.print(f"  {taken:6.1f} s  {futures[future]}", highlight=False)
+        if errors.strip():
+            console.print(errors.strip(), style="yellow", markup=False)
+    return seconds

@@ -1,0 +1,98 @@
+"""What the checkers share: sizes of states, the order of their entries, the Newton map over a box."""
+
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from flint import arb, arb_mat
+
+from analysis import all_words
+from analysis.certificates.answers import Automaton
+from analysis.certificates.arb.linear import precision
+from analysis.certificates.arb.model import ArbModel, entries_of
+from analysis.certificates.arb.newton import contracting_newton_map
+from analysis.certificates.checking import check_answers
+from analysis.certificates.parts import RefusedError
+from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.runs.loading import load_run
+
+PARITY = Automaton(initial_state=0, table=[[0, 1], [1, 0]])
+SHAPES: list[dict[str, int]] = [{}, {"d_conv": 1}, {"groups": 2, "expand": 4}, {"d_state": 5, "layers": 2}]
+
+
+def model_of(sizes: dict[str, int]) -> ImplicitMamba2:
+    torch.manual_seed(0)
+    whole = {"vocabulary_size": 2, "output_size": 2, "d_model": 4, "head_size": 4, "d_state": 2, **sizes}
+    return ImplicitMamba2(ImplicitMamba2Config(**cast(Any, whole)))
+
+
+def weights_of(model: ImplicitMamba2) -> dict[str, Any]:
+    return {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+
+
+def refusal(reason: str) -> RefusedError:
+    return RefusedError("radius", reason)
+
+
+@pytest.mark.parametrize("sizes", SHAPES, ids=str)
+def test_states_have_the_entries_of_the_model_in_its_order(sizes: dict[str, int]) -> None:
+    model = model_of(sizes)
+    ours = ArbModel(weights_of(model), model.config.model_dump())
+    state = model.init_state(1)
+    for name, entry in state.items():
+        assert np.prod(ours.shapes[name]) == entry.numel()
+    assert set(ours.shapes) == set(state)
+    count = sum(entry.numel() for entry in state.values())
+    numbers = [arb(index) for index in range(count)]
+    assert [float(entry) for entry in entries_of(ours.state(numbers))] == list(range(count))
+    with pytest.raises(AssertionError):
+        ours.state([*numbers, arb(0)])
+
+
+def test_the_size_of_a_state_and_the_layers_are_checked() -> None:
+    run = load_run("parity-small")
+    certificate = all_words.analyse(run, length=1).certificate(run)
+    for sizes in SHAPES[:3]:
+        model = model_of(sizes)
+        count = sum(entry.numel() for entry in model.init_state(1).values())
+        config = model.config.model_dump()
+        assert check_answers(certificate, weights_of(model), sizes=config, automaton=PARITY) == count
+    two = model_of({"layers": 2})
+    explicit = {name: value for name, value in weights_of(model).items() if name != "latent_norm.weight"}
+    for weights, sizes in ((weights_of(two), two.config.model_dump()), (explicit, config)):
+        with pytest.raises(RefusedError, match=r"config\.sizes: are not those of an implicit model of one"):
+            check_answers(certificate, weights, sizes=sizes, automaton=PARITY)
+
+
+def test_the_newton_map_bounds_every_matrix_of_its_ball() -> None:
+    rng = np.random.default_rng(0)
+    for size, radius in ((1, 0.2), (3, 0.05), (6, 0.01)):
+        middle = rng.normal(size=(size, size)) / size / 2
+        with precision(128):
+            ball = arb_mat([[arb(float(entry), radius) for entry in row] for row in middle])
+            found = contracting_newton_map(ball, refusal)
+        inverse = np.array([[float(entry) for entry in row] for row in found.inverse.tolist()])
+        identity = np.eye(size)
+        # P is the inverse of the midpoint, to float64 rounding of a well-conditioned matrix
+        np.testing.assert_allclose(inverse @ (identity - middle), identity, atol=1e-13)
+        for sign in (*rng.choice((-1.0, 1.0), size=(20, size, size)), np.ones((size, size))):
+            defect = identity - inverse @ (identity - (middle + radius * sign))
+            # 1e-13: float64 rounding of the products on this side
+            entries = zip(found.defect.entries(), defect.ravel(), strict=True)
+            assert all(abs(float(ours.mid()) - exact) <= float(ours.rad()) + 1e-13 for ours, exact in entries)
+            assert np.abs(defect).sum(axis=1).max() <= float(found.kappa) + 1e-13
+        # reached where all entries move outward together: ‖ |P| ‖_∞ times the radius of a row
+        worst = radius * size * np.abs(inverse).sum(axis=1).max()
+        assert float(found.kappa) == pytest.approx(worst, rel=1e-6)
+
+
+def test_a_map_that_may_not_contract_is_refused() -> None:
+    # 1 − A in [0.5 − r, 0.5 + r] with P = 2: the defect is at most 2 r, below 1 for r < 1/2 only
+    contracting_newton_map(arb_mat([[arb(0.5, 0.49)]]), refusal)
+    with pytest.raises(RefusedError, match="radius: the Newton map does not contract over it"):
+        contracting_newton_map(arb_mat([[arb(0.5, 0.5)]]), refusal)
+    with pytest.raises(RefusedError, match="radius: the derivative over it cannot be inverted"):
+        contracting_newton_map(arb_mat([[1]]), refusal)
+    with pytest.raises(RefusedError, match="radius: "):
+        contracting_newton_map(arb_mat([[arb.nan()]]), refusal)

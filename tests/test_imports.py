@@ -1,0 +1,45 @@
+"""Imports point downward and go in no circle: the contracts of pyproject.toml, and single modules.
+
+The contracts are import-linter's; theirs about circles compares siblings at every depth. What it cannot see
+is a module that imports its own package while the package's ``__init__`` imports it.
+"""
+
+import grimp
+import networkx
+import pytest
+from importlinter.cli import lint_imports
+
+PACKAGES = ("automata", "theory", "implicit", "analysis", "paper_figures", "benchmarks")
+
+
+def circles(imports: "networkx.DiGraph[str]") -> list[list[str]]:
+    """Return the modules that import each other, directly or through others."""
+    return [sorted(group) for group in networkx.strongly_connected_components(imports) if len(group) > 1]
+
+
+@pytest.fixture(scope="module")
+def imports() -> "networkx.DiGraph[str]":
+    # Imports for the type checker only are a dependency of the reader too: they count.
+    graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=False, cache_dir=None)
+    return networkx.DiGraph(
+        [
+            (module, found)
+            for module in graph.modules
+            for found in graph.find_modules_directly_imported_by(module)
+        ]
+    )
+
+
+def test_the_contracts_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint_imports(no_cache=True) == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_imports_itself_through_others(package: str, imports: "networkx.DiGraph[str]") -> None:
+    inside = [module for module in imports if module.split(".")[0] == package]
+    assert inside, f"{package} was not read"
+    assert circles(imports.subgraph(inside)) == []
+
+
+def test_a_circle_would_be_found() -> None:
+    assert circles(networkx.DiGraph([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])) == [["a", "b", "c"]]
