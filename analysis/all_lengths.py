@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from implicit.models.interface import FixedPointModel
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
@@ -47,7 +48,6 @@ from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import ImplicitMamba2
 from implicit.runs.loading import Run
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.covers.contracting_metrics import contracting_metrics, step_jacobians

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from implicit.models.interface import FixedPointModel
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
@@ -38,7 +39,6 @@ from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
 from automata.machines.mealy import word_in_names
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import ImplicitMamba2
 from implicit.runs.loading import Run
 
 Array = NDArray[np.float64]

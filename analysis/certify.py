@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
+from implicit.models.interface import FixedPointModel
 from pydantic import Field, PositiveInt
 from rich.table import Table
 from tqdm import tqdm
@@ -48,7 +49,6 @@ from analysis.framework.visited_states import (
     sample_sequences,
     visited_states,
 )
-from implicit.models.implicit_mamba2 import ImplicitMamba2
 from implicit.runs.loading import Run
 from theory.rigorous.balls.ball import round_up
 
@@ -106,7 +106,7 @@ def certify(run: Run, settings: CertifySettings | None = None, **chosen: int) ->
     return certificate.sealed()
 
 
-def certify_pairs(model: ImplicitMamba2, visited: Sequence[VisitedState]) -> list[Pair]:
+def certify_pairs(model: FixedPointModel, visited: Sequence[VisitedState]) -> list[Pair]:
     """Prove A1 to A5 at visited pairs, as far as they can be.
 
     Args:
@@ -115,7 +115,7 @@ def certify_pairs(model: ImplicitMamba2, visited: Sequence[VisitedState]) -> lis
 
     Example:
         >>> import torch
-        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2Config
+        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> _ = torch.manual_seed(0)
         >>> model = ImplicitMamba2(config)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from benchmarks.frame import Benchmark, Case, Contender, IncorrectError
 from benchmarks.solvers import WATCHED_LENGTHS, watched
+from implicit.modes import Solve
 from implicit import load_run
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
@@ -47,7 +48,7 @@ def cases() -> Iterator[Case]:
 
 @torch.no_grad()
 def solve(model: ImplicitModel, tokens: Tensor, mode: Mode) -> SequenceSolution:
-    return model.solve(tokens, mode, stopping=STOPPING)
+    return model.fixed_points(tokens, solve=Solve(mode, stopping=STOPPING))
 
 
 def evaluations(solution: SequenceSolution, mode: Mode) -> int:

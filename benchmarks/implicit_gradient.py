@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
+from implicit.modes import Solve
 from implicit import load_run
 from implicit.fixed_point import DampedPicard, Solution, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom
@@ -51,7 +52,7 @@ def cases() -> Iterator[Case]:
         tokens, labels = draw_batch(run.task, sequences, length, 0, Stream.TEST, length)[:2]
         with torch.no_grad():
             stopping = Stopping(rtol=1e-6, max_iterations=4000)
-            solution = model.solve(tokens, Windowed(block=None), stopping=stopping)
+            solution = model.fixed_points(tokens, solve=Solve(Windowed(block=None), stopping=stopping))
         works = {
             rule_name: partial(gradient, model, tokens, labels, solution, rule)
             for rule_name, rule in RULES.items()

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from analysis.framework.visited_states import in_double_precision
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
+from implicit.modes import Solve
 from implicit import load_run
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
@@ -54,7 +55,7 @@ class VisitedSequence:
     @classmethod
     @torch.no_grad()
     def of(cls, model: ImplicitModel, tokens: Tensor) -> "VisitedSequence":
-        latents = model.solve(tokens[None], stopping=STOPPING).latents[0]
+        latents = model.fixed_points(tokens[None], solve=Solve("simultaneous", stopping=STOPPING)).latents[0]
         start = {name: entry[0] for name, entry in model.init_state(1).items()}
         return cls(model, tokens, model.transitions(tokens).states_along(start, latents))
 
@@ -62,7 +63,7 @@ class VisitedSequence:
     def solve(self, positions: slice = slice(None)) -> SequenceSolution:
         """The fixed points at some positions, each given its state: a batch of sequences of one token."""
         states = {name: entry[positions] for name, entry in self.states.items()}
-        return self.model.solve(self.tokens[positions, None], "sequential", state=states, stopping=STOPPING)
+        return self.model.fixed_points(self.tokens[positions, None], states, Solve("sequential", stopping=STOPPING))
 
     @cached_property
     def iterations(self) -> list[int]:

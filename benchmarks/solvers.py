@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
+from implicit.modes import Solve
 from implicit import load_run
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
@@ -65,7 +66,7 @@ def cases() -> Iterator[Case]:
 
 @torch.no_grad()
 def solve(model: ImplicitModel, tokens: Tensor, mode: Mode, stopping: Stopping) -> SequenceSolution:
-    return model.solve(tokens, mode, stopping=stopping)
+    return model.fixed_points(tokens, solve=Solve(mode, stopping=stopping))
 
 
 def watched(model: ImplicitModel, tokens: Tensor, mode: Mode) -> Callable[[], object] | None:

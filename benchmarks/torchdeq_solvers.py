@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
+from implicit.modes import Solve
 from implicit import load_run
 from implicit.fixed_point import Anderson, FixedPointProblem, Solver, Stopping, solve
 from implicit.models.implicit_model import ImplicitModel
@@ -48,7 +49,7 @@ class Setting:
     @classmethod
     @torch.no_grad()
     def of(cls, model: ImplicitModel, tokens: Tensor) -> "Setting":
-        sequential = model.solve(tokens, "sequential", stopping=STOPPING)
+        sequential = model.fixed_points(tokens, solve=Solve("sequential", stopping=STOPPING))
         sequential.require_converged()
         start = torch.zeros_like(sequential.value)
         return cls(model.problem(tokens), start, model.head, sequential.logits.argmax(-1))

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from implicit.modes import Solve
+from implicit.models.interface import FixedPointModel
 from torch import Tensor
 
 from analysis.framework.visited_states import TIGHT_RTOL
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import ImplicitMamba2
 from theory import State, Transition, latent_jacobian
 from theory.fixed_point import ERROR_MARGIN
 from theory.theorem1.conditions import damped_slope, spectral_radius
@@ -93,7 +94,7 @@ class TokenFixedPoints:
 
 @torch.no_grad()
 def search_fixed_points(
-    model: ImplicitMamba2,
+    model: FixedPointModel,
     token: int,
     state: State,
     starts: Tensor,
@@ -119,7 +120,7 @@ def search_fixed_points(
 
     Example:
         >>> from analysis.framework.visited_states import in_double_precision
-        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2Config
+        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> _ = torch.manual_seed(0)
         >>> sizes = {"vocabulary_size": 2, "output_size": 2, "d_model": 4, "head_size": 4, "d_state": 2}
         >>> model = in_double_precision(ImplicitMamba2(ImplicitMamba2Config(**sizes)))
@@ -133,7 +134,7 @@ def search_fixed_points(
     batched = {name: entry[None].expand(count, *entry.shape) for name, entry in state.items()}
     tokens = torch.full((count, 1), token)
     stopping = Stopping(rtol=TIGHT_RTOL, max_iterations=max_iterations)
-    solution = model.solve(tokens, "sequential", state=batched, stopping=stopping, start=starts[:, None])
+    solution = model.fixed_points(tokens, batched, Solve("sequential", stopping=stopping, start=starts[:, None]))
     converged = solution.converged[:, 0]
     transition = model.transition(token)
     clusters: list[_Cluster] = []
@@ -181,7 +182,7 @@ class _Cluster:
 
 
 def states_before(
-    model: ImplicitMamba2, tokens: Tensor, latents: Tensor, positions: Sequence[int]
+    model: FixedPointModel, tokens: Tensor, latents: Tensor, positions: Sequence[int]
 ) -> list[State]:
     """Return for each sequence the state before its token at a position, given the latents of the tokens.
 
@@ -195,7 +196,7 @@ def states_before(
         One state per sequence, without a batch axis.
 
     Example:
-        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2Config
+        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> _ = torch.manual_seed(0)
         >>> sizes = {"vocabulary_size": 2, "output_size": 2, "d_model": 4, "head_size": 4, "d_state": 2}
         >>> model = ImplicitMamba2(ImplicitMamba2Config(**sizes))
@@ -211,7 +212,5 @@ def states_before(
             for sequence in (number for number, wanted in enumerate(positions) if wanted == position):
                 states[sequence] = {name: entry[sequence].clone() for name, entry in state.items()}
             here = slice(position, position + 1)
-            state = model.solve(
-                tokens[:, here], "sequential", state=state, stopping=as_given, start=latents[:, here]
-            ).state
+            state = model.run(tokens[:, here], state, Solve("sequential", stopping=as_given, start=latents[:, here])).state
     return [states[sequence] for sequence in range(len(positions))]

@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from implicit.modes import Solve
+from implicit.models.interface import FixedPointModel
+from implicit.modes import Mode, SequenceSolution
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
@@ -22,7 +25,6 @@ from analysis.framework.output import RunIdentity
 from analysis.framework.settings import SampleSettings, settings_from
 from analysis.framework.visited_states import in_double_precision, sample_sequences
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import ImplicitMamba2, Mode, SequenceSolution
 from implicit.runs.loading import Run
 from theory.fixed_point import ERROR_MARGIN
 
@@ -195,12 +197,12 @@ class _SolvedTwice:
 
 @torch.no_grad()
 def _solve_twice(
-    model: ImplicitMamba2, tokens: Tensor, mode: Mode, settings: AgreementSettings
+    model: FixedPointModel, tokens: Tensor, mode: Mode, settings: AgreementSettings
 ) -> _SolvedTwice:
     limit = settings.max_iterations
-    first = model.solve(tokens, mode, stopping=Stopping(rtol=settings.rtol, max_iterations=limit))
+    first = model.fixed_points(tokens, solve=Solve(mode, stopping=Stopping(rtol=settings.rtol, max_iterations=limit)))
     tighter = Stopping(rtol=settings.rtol / TIGHTENING, max_iterations=limit)
-    second = model.solve(tokens, mode, stopping=tighter, start=first.latents)
+    second = model.fixed_points(tokens, solve=Solve(mode, stopping=tighter, start=first.latents))
     moved = (second.latents - first.latents).norm(dim=-1) / second.latents.norm(dim=-1)
     # The error of a token comes from its own residual and from those before it, through the state.
     before, after = (solution.relative_residual.cummax(dim=1).values for solution in (first, second))
@@ -219,7 +221,7 @@ def _amplification(converged: Tensor, *measured: Tensor) -> Tensor:
 
 def _search(
     found: AgreementAnalysis,
-    model: ImplicitMamba2,
+    model: FixedPointModel,
     tokens: Tensor,
     labels: Tensor,
     simultaneous: Tensor,

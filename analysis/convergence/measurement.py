@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from implicit.modes import Solve
+from implicit.models.interface import FixedPointModel
+from implicit.modes import Mode
 from numpy.typing import NDArray
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
@@ -20,7 +23,6 @@ from analysis.framework.output import RunIdentity
 from analysis.framework.settings import SampleSettings, settings_from
 from analysis.framework.visited_states import in_double_precision, sample_sequences
 from implicit.fixed_point import DampedPicard, Stopping
-from implicit.models.implicit_mamba2 import ImplicitMamba2, Mode
 from implicit.runs.loading import Run
 
 MODES: tuple[Mode, Mode] = ("simultaneous", "sequential")
@@ -208,7 +210,7 @@ def analyse(run: Run, settings: ConvergenceSettings | None = None, **chosen: Any
 
 
 @torch.no_grad()
-def follow(model: ImplicitMamba2, tokens: Tensor, mode: Mode, stopping: Stopping) -> ModeConvergence:
+def follow(model: FixedPointModel, tokens: Tensor, mode: Mode, stopping: Stopping) -> ModeConvergence:
     """Solve in one mode and keep the residuals on the way.
 
     Args:
@@ -225,7 +227,7 @@ def follow(model: ImplicitMamba2, tokens: Tensor, mode: Mode, stopping: Stopping
         ((1, 3), 1.0)
     """
     solver = RecordingPicard(model.solver)
-    solution = model.solve(tokens, mode, solver=solver, stopping=stopping)
+    solution = model.fixed_points(tokens, solve=Solve(mode, solver=solver, stopping=stopping))
     final = solution.relative_residual
     steps = max(len(run) for run in solver.runs)
     # A simultaneous solve is one record of all tokens, a sequential one a record for every token.

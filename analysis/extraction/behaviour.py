@@ -14,8 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from implicit.modes import Solve
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.interface import FixedPointModel
 from implicit.models.interface import SequenceModel
 from theory import State
 
@@ -33,8 +34,8 @@ class Reader:
         batch_size: states that are advanced together; implicit models wait for the slowest of them.
 
     Example:
-        >>> from implicit.models.baselines import LSTM
-        >>> from implicit.models.baselines.lstm import LSTMConfig
+        >>> from implicit.models.lstm import LSTM
+        >>> from implicit.models.lstm import LSTMConfig
         >>> reader = Reader(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
         >>> states, answers = reader.walk(torch.tensor([[0, 1, 1], [1, 0, 1]]))
         >>> len(states), answers.shape, reader.counts["tokens"]
@@ -86,7 +87,7 @@ class Reader:
     def _step(self, state: State, tokens: Tensor) -> tuple[State, Tensor]:
         if not isinstance(self.model, ImplicitMamba2):
             return self.model.step(state, tokens)
-        solution = self.model.solve(tokens[:, None], "sequential", state=state, stopping=self.stopping)
+        solution = self.model.fixed_points(tokens[:, None], state, Solve("sequential", stopping=self.stopping))
         self.counts["unconverged"] += int((~solution.converged).sum())
         return solution.state, solution.logits[:, 0]
 

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from implicit.models.mamba2 import Mamba2
+from implicit.models.interface import FixedPointModel
+
 from analysis.framework.visited_states import implicit_form
 from automata.errors import InputError
-from implicit.models.baselines import Mamba2
-from implicit.models.implicit_mamba2 import ImplicitMamba2
 from implicit.models.interface import SequenceModel
 from implicit.runs.loading import Run
 
@@ -53,8 +54,8 @@ def seeks_fixed_points(model: SequenceModel) -> bool:
     """Return whether a model seeks fixed points.
 
     Example:
-        >>> from implicit.models.baselines import LSTM
-        >>> from implicit.models.baselines.lstm import LSTMConfig
+        >>> from implicit.models.lstm import LSTM
+        >>> from implicit.models.lstm import LSTMConfig
         >>> seeks_fixed_points(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
         False
     """
@@ -65,8 +66,8 @@ def has_ball_arithmetic_form(model: SequenceModel) -> bool:
     """Return whether a model can be evaluated on balls, so that statements about it can be proved.
 
     Example:
-        >>> from implicit.models.baselines import LSTM
-        >>> from implicit.models.baselines.lstm import LSTMConfig
+        >>> from implicit.models.lstm import LSTM
+        >>> from implicit.models.lstm import LSTMConfig
         >>> has_ball_arithmetic_form(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
         False
     """
@@ -82,7 +83,7 @@ BALL_ARITHMETIC = Need(
 )
 
 
-def as_implicit(run: Run) -> ImplicitMamba2:
+def as_implicit(run: Run) -> FixedPointModel:
     """Return the model of a run as one with fixed points.
 
     Raises:

@@ -71,8 +71,8 @@ def weights_sha256(model: SequenceModel) -> str:
 
     Example:
         >>> import torch
-        >>> from implicit.models.baselines import LSTM
-        >>> from implicit.models.baselines.lstm import LSTMConfig
+        >>> from implicit.models.lstm import LSTM
+        >>> from implicit.models.lstm import LSTMConfig
         >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
         >>> before = weights_sha256(model)
         >>> with torch.no_grad():

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from implicit.models.interface import FixedPointModel
 from torch import Tensor
 
 from automata.tasks.word_problem import WordProblem
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import ImplicitMamba2
 from implicit.models.interface import SequenceModel
 from implicit.training.streams import Stream, draw_batch
 from theory import State
@@ -50,8 +50,8 @@ def in_double_precision(model: SequenceModel) -> SequenceModel:
     """Return a copy of the model with float64 weights, in evaluation mode.
 
     Example:
-        >>> from implicit.models.baselines import LSTM
-        >>> from implicit.models.baselines.lstm import LSTMConfig
+        >>> from implicit.models.lstm import LSTM
+        >>> from implicit.models.lstm import LSTMConfig
         >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
         >>> in_double_precision(model).head.weight.dtype, model.head.weight.dtype
         (torch.float64, torch.float32)
@@ -59,14 +59,14 @@ def in_double_precision(model: SequenceModel) -> SequenceModel:
     return copy.deepcopy(model).double().eval()
 
 
-def implicit_form(model: SequenceModel) -> ImplicitMamba2 | None:
+def implicit_form(model: SequenceModel) -> FixedPointModel | None:
     """Return the model itself where it seeks fixed points, None where it does not.
 
     The only place of the framework that asks which class a model is.
 
     Example:
-        >>> from implicit.models.baselines import LSTM
-        >>> from implicit.models.baselines.lstm import LSTMConfig
+        >>> from implicit.models.lstm import LSTM
+        >>> from implicit.models.lstm import LSTMConfig
         >>> implicit_form(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))) is None
         True
     """
@@ -98,8 +98,8 @@ def visited_states(model: SequenceModel, tokens: Tensor, count: int) -> tuple[Vi
         count: how many states; fewer come back if fewer different ones were visited.
 
     Example:
-        >>> from implicit.models.baselines import LSTM
-        >>> from implicit.models.baselines.lstm import LSTMConfig
+        >>> from implicit.models.lstm import LSTM
+        >>> from implicit.models.lstm import LSTMConfig
         >>> model = in_double_precision(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
         >>> tokens = torch.tensor([[0, 1, 1, 0], [1, 0, 1, 1]])
         >>> [(visited.position, visited.token) for visited in visited_states(model, tokens, 4)]

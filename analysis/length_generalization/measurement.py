@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import scipy.stats
 import torch
+from implicit.modes import Solve
+from implicit.models.interface import FixedPointModel
+from implicit.modes import Mode
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 from tqdm import tqdm
@@ -19,7 +22,6 @@ from tqdm import tqdm
 from analysis.framework.output import RunIdentity, require_different_names
 from analysis.framework.settings import settings_from
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import ImplicitMamba2, Mode
 from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS
 from implicit.training.streams import Stream, draw_batch
@@ -186,7 +188,7 @@ def _measure(run: Run, settings: LengthSettings) -> RunAccuracy:
         size = min(settings.batch_size, settings.sequences - first)
         tokens, labels = draw_batch(run.task, size, longest, settings.seed, Stream.TEST, longest, index)
         if isinstance(run.model, ImplicitMamba2):
-            solution = run.model.solve(tokens, settings.mode, stopping=stopping)
+            solution = run.model.run(tokens, solve=Solve(settings.mode, stopping=stopping))
             converged.append(solution.converged.numpy())
             logits = solution.logits
         else:

@@ -336,6 +336,14 @@ class FixedPointModel(SequenceModel):
         warn_unless_converged(output)
         return output.logits
 
+    def fixed_points(
+        self, tokens: Tensor, state: State | None = None, solve: Solve | None = None
+    ) -> SequenceSolution:
+        """Return the solution of `run`, which takes the same arguments."""
+        solution = self.run(tokens, state, solve).solution
+        assert solution is not None  # a model with fixed points always has one
+        return solution
+
     @abstractmethod
     def problem(self, tokens: Tensor, state: State | None = None) -> FixedPointProblem:
         """Return the fixed-point problem of the simultaneous mode: Φ of all tokens together.

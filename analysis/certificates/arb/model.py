@@ -34,7 +34,7 @@ class ArbModel:
         head: the matrix that decodes a latent.
 
     Example:
-        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> weights = {name: value.numpy() for name, value in ImplicitMamba2(config).state_dict().items()}
         >>> model = ArbModel(weights, config.model_dump())

@@ -39,7 +39,7 @@ class Checker:
         bits: the precision.
 
     Example:
-        >>> from implicit.models.baselines.mamba2 import Mamba2, Mamba2Config
+        >>> from implicit.models.mamba2 import Mamba2, Mamba2Config
         >>> config = Mamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> weights = {name: value.numpy() for name, value in Mamba2(config).state_dict().items()}
         >>> Checker(weights, config.model_dump(), bits=128).shapes

@@ -27,7 +27,7 @@ def certify_control(model: SequenceModel, visited: Sequence[VisitedState]) -> li
 
     Example:
         >>> from analysis.framework.visited_states import in_double_precision, visited_states
-        >>> from implicit.models.baselines.mamba2 import Mamba2, Mamba2Config
+        >>> from implicit.models.mamba2 import Mamba2, Mamba2Config
         >>> model = Mamba2(Mamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2))
         >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
         >>> [len(pair.decay[0]) for pair in certify_control(model, visited)]

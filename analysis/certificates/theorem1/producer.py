@@ -31,7 +31,7 @@ def prove_points(sites: Sites) -> list[Claim | None]:
         >>> from analysis.certificates.theorem1.sites import visited_sites
         >>> from analysis.framework.visited_states import in_double_precision
         >>> from analysis.framework.visited_states import visited_states
-        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> _ = torch.manual_seed(0)
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> model = ImplicitMamba2(config)
@@ -65,7 +65,7 @@ def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
         >>> from analysis.certificates.theorem1.sites import visited_sites
         >>> from analysis.framework.visited_states import in_double_precision
         >>> from analysis.framework.visited_states import visited_states
-        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> _ = torch.manual_seed(0)
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> model = ImplicitMamba2(config)
@@ -108,7 +108,7 @@ def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claim | None]:
         >>> from analysis.certificates.theorem1.sites import visited_sites
         >>> from analysis.framework.visited_states import in_double_precision
         >>> from analysis.framework.visited_states import visited_states
-        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> _ = torch.manual_seed(0)
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> model = ImplicitMamba2(config)

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from implicit.modes import Solve
+from implicit.models.interface import FixedPointModel
 from numpy.typing import NDArray
 from torch import Tensor
 
 from analysis.framework.visited_states import TIGHT_RTOL, VisitedState, in_double_precision
 from implicit.enclosed.mamba2 import EnclosedMamba2
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import ImplicitMamba2
 from implicit.models.interface import SequenceModel
 from theory.jacobian.coupling_entries import coupling_entries
 from theory.rigorous.balls.ball import Array, Ball
@@ -35,7 +36,7 @@ class Sites:
         places: per layer the entry of ∂h'/∂h.
 
     Example:
-        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2Config
+        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> model = ImplicitMamba2(config)
         >>> state = {name: entry.numpy() for name, entry in model.init_state(1).items()}
@@ -97,7 +98,7 @@ class Companions:
     sites: Sites
 
 
-def visited_sites(model: ImplicitMamba2, visited: Sequence[VisitedState]) -> Sites:
+def visited_sites(model: FixedPointModel, visited: Sequence[VisitedState]) -> Sites:
     """Return the visited pairs with their fixed points and a large coupling entry of each.
 
     Args:
@@ -106,7 +107,7 @@ def visited_sites(model: ImplicitMamba2, visited: Sequence[VisitedState]) -> Sit
 
     Example:
         >>> from analysis.framework.visited_states import visited_states
-        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> _ = torch.manual_seed(0)
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> model = ImplicitMamba2(config)
@@ -142,7 +143,7 @@ def companions(sites: Sites, attempt: int) -> Companions:
         With one pair per token, its companion can only be itself.
 
         >>> from analysis.framework.visited_states import visited_states
-        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> _ = torch.manual_seed(0)
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> model = ImplicitMamba2(config)
@@ -166,12 +167,12 @@ def companions(sites: Sites, attempt: int) -> Companions:
 
 
 @torch.no_grad()
-def working_latents(model: ImplicitMamba2, sites: Sites) -> Array:
+def working_latents(model: FixedPointModel, sites: Sites) -> Array:
     """Return the latents that the model finds as it is used: its own precision, tolerance and limit.
 
     Example:
         >>> from analysis.framework.visited_states import visited_states
-        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> _ = torch.manual_seed(0)
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> model = ImplicitMamba2(config)
@@ -183,7 +184,7 @@ def working_latents(model: ImplicitMamba2, sites: Sites) -> Array:
     dtype = model.embedding.weight.dtype
     state = {name: torch.from_numpy(entry).to(dtype) for name, entry in sites.state.items()}
     tokens = torch.from_numpy(sites.tokens)[:, None]
-    return model.solve(tokens, mode="sequential", state=state).latents[:, 0].double().numpy()
+    return model.fixed_points(tokens, state, Solve("sequential")).latents[:, 0].double().numpy()
 
 
 @torch.no_grad()

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from analysis.certificates.words.document import WordLevel
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
+from implicit.modes import Solve
 from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.interface import FixedPointModel
 from theory.rigorous.covers.invariant_cover import Cover, StepBounds, enclose_steps
 
 LARGEST_STATE = 200
@@ -65,7 +66,7 @@ class ProvedLevel:
 
 
 def prove_levels(
-    model: ImplicitMamba2, task: WordProblem, length: int, stopping: Stopping
+    model: FixedPointModel, task: WordProblem, length: int, stopping: Stopping
 ) -> Iterator[ProvedLevel]:
     """Follow all words, one length after the other, as long as some are proved right.
 
@@ -105,7 +106,7 @@ def prove_levels(
         labels, words = answers[proved], level.words[proved]
 
 
-def enclosed_loop(model: ImplicitMamba2) -> EnclosedClosedLoop:
+def enclosed_loop(model: FixedPointModel) -> EnclosedClosedLoop:
     """Return the model on balls, if all derivatives by its state can be held at many positions.
 
     Raises:
@@ -127,7 +128,7 @@ def enclosed_loop(model: ImplicitMamba2) -> EnclosedClosedLoop:
 
 @torch.no_grad()
 def solve_steps(
-    model: ImplicitMamba2, states: Array, tokens: NDArray[np.int64], stopping: Stopping
+    model: FixedPointModel, states: Array, tokens: NDArray[np.int64], stopping: Stopping
 ) -> tuple[Array, Array]:
     """Return the next states and the latents in floating point: centres, of which nothing is assumed.
 
@@ -144,12 +145,7 @@ def solve_steps(
         >>> after.shape, latents.shape
         ((2, 18), (2, 8))
     """
-    solution = model.solve(
-        torch.as_tensor(tokens)[:, None],
-        "sequential",
-        state=unflatten_state(model, torch.as_tensor(states)),
-        stopping=stopping,
-    )
+    solution = model.fixed_points(torch.as_tensor(tokens)[:, None], unflatten_state(model, torch.as_tensor(states)), Solve("sequential", stopping=stopping))
     return flatten_state(solution.state).numpy(), solution.latents[:, 0].numpy()
 
 
