@@ -13,16 +13,20 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from pydantic.fields import FieldInfo
 from rich.console import Console
 from rich.table import Table
 
 from automata.errors import InputError
+from automata.tasks.interface import Specification
 from automata.tasks.registry import TASKS
+from automata.tasks.specification import task_from
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
 from implicit.config.flat import flat_fields, groups
 from implicit.config.recipes import recipe
+from implicit.config.references import task_specification
 from implicit.config.run import TrainConfig
-from implicit.models.registry import MODEL_DESCRIPTIONS, size_fields
+from implicit.models.registry import MODEL_DESCRIPTIONS, model_class, size_fields, size_names
 from implicit.runs.files import read_json
 from implicit.runs.folder import RunFolder
 from implicit.training.train import ShortCurriculumWarning, train
@@ -42,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         Traceback (most recent call last):
         automata.errors.InputError: task 'partiy' is unknown; did you mean 'parity'? Known: ...
     """
-    arguments = _parser().parse_args(argv)
+    arguments = _parser(_sizes_of_named_model(argv)).parse_args(argv)
     if arguments.list:
         _print_names()
         return
@@ -53,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for group in _FIELDS.values():
         fields.update(given_fields(arguments, group))
     fields.update(_given_task(arguments.regex, arguments.task_file))
-    sizes = given_fields(arguments, size_fields())
+    sizes = given_fields(arguments, {**size_fields(), **_sizes_of_named_model(argv)})
     config = _resumed_config(folder, fields, sizes) if arguments.resume else _new_config(fields, sizes)
     was_finished = folder.begun and folder.finished
     with _short_curriculum_in_one_line():
@@ -93,7 +97,18 @@ def _short_curriculum_in_one_line() -> Iterator[None]:
         yield
 
 
-def _parser() -> CommandParser:
+def _sizes_of_named_model(argv: Sequence[str] | None) -> dict[str, FieldInfo]:
+    """The sizes that a model of the user's own has and no other: they get flags, too."""
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    finder.add_argument("--model", nargs="?")
+    name = finder.parse_known_args(argv)[0].model or ""
+    if ":" not in name:
+        return {}
+    fields, known = model_class(name).config_class.model_fields, size_fields()
+    return {size: fields[size] for size in size_names(name) if size not in known}
+
+
+def _parser(own_sizes: Mapping[str, FieldInfo]) -> CommandParser:
     parser = CommandParser(
         prog="python -m implicit.train",
         usage="python -m implicit.train --task NAME --model NAME --out FOLDER [flags] | --list | --help",
@@ -120,7 +135,7 @@ def _parser() -> CommandParser:
     )
     for group, fields in _FIELDS.items():
         add_config_flags(parser, fields, title=group or "run", exclude=["task", "sizes"])
-    add_config_flags(parser, size_fields(), title="sizes of the model")
+    add_config_flags(parser, {**size_fields(), **own_sizes}, title="sizes of the model")
     return parser
 
 
@@ -129,8 +144,19 @@ def _given_task(regex: str | None, task_file: str | None) -> dict[str, Any]:
     if regex is not None:
         return {"task": {"regex": regex}}
     if task_file is not None:
-        return {"task": read_json(Path(task_file))}
+        return {"task": _read_task(Path(task_file))}
     return {}
+
+
+def _read_task(file: Path) -> Specification:
+    """The specification in a file; a fault of it names the file."""
+    specification = read_json(file)
+    try:
+        specification = task_specification(specification)
+        task_from(specification)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+    return specification
 
 
 def _new_config(fields: Mapping[str, Any], sizes: Mapping[str, Any]) -> TrainConfig:

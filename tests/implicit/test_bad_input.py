@@ -82,12 +82,71 @@ def fill_disk(folder: Path) -> None:
 
 NEW = "--task parity --model lstm --out new"
 
+NEW_MODEL = "--model lstm --out new"
+
 COMMANDS: dict[str, tuple[Prepare, str, str]] = {
     "unknown task": (nothing, f"{NEW} --task partiy", "task 'partiy' is unknown; did you mean 'parity'?"),
     "task in another case": (nothing, f"{NEW} --task s5", "task 's5' is unknown; did you mean 'S5'?"),
     "unknown model": (nothing, f"{NEW} --model mamba3", "model 'mamba3' is unknown; did you mean 'mamba2'?"),
     "unknown flag": (nothing, f"{NEW} --stepz 3", "flag --stepz is unknown; the nearest is --steps"),
     "abbreviated flag": (nothing, f"{NEW} --learning 1", "flag --learning is unknown"),
+    "task of a module that is not there": (
+        nothing,
+        f"{NEW} --task no_such_module:task",
+        "'no_such_module:task', which cannot be imported",
+    ),
+    "task that is not in its module": (
+        nothing,
+        f"{NEW} --task automata.tasks:no_such_task",
+        "'automata.tasks:no_such_task', which cannot be imported",
+    ),
+    "model of a module that is not there": (
+        nothing,
+        f"{NEW} --model no_such_module:Model",
+        "model is 'no_such_module:Model', which cannot be imported",
+    ),
+    "model that is not in its module": (
+        nothing,
+        f"{NEW} --model implicit:NoSuchModel",
+        "model is 'implicit:NoSuchModel', which cannot be imported",
+    ),
+    "two tasks": (
+        nothing,
+        f"{NEW} --regex a*",
+        "argument --regex: not allowed with argument --task; --help shows all flags",
+    ),
+    "task and task file": (
+        nothing,
+        f"{NEW} --task-file task.json",
+        "argument --task-file: not allowed with argument --task; --help shows all flags",
+    ),
+    "regular expression with an open bracket": (nothing, f"{NEW_MODEL} --regex (ab", "(ab"),
+    "task file that is not there": (nothing, f"{NEW_MODEL} --task-file task.json", "task.json is missing"),
+    "task file that is not JSON": (
+        write("task.json", b"{"),
+        f"{NEW_MODEL} --task-file task.json",
+        "task.json is not valid JSON",
+    ),
+    "task file that is a list": (
+        write("task.json", b"[1]"),
+        f"{NEW_MODEL} --task-file task.json",
+        "task.json: task is [1]; give a name, module:name, a specification",
+    ),
+    "task file that is no automaton": (
+        write("task.json", b'{"states": "many"}'),
+        f"{NEW_MODEL} --task-file task.json",
+        "task.json: ",
+    ),
+    "task file with an unknown name": (
+        write("task.json", b'"partiy"'),
+        f"{NEW_MODEL} --task-file task.json",
+        "task.json: task 'partiy' is unknown; did you mean 'parity'?",
+    ),
+    "fraction of a task without a name": (
+        nothing,
+        f"{NEW_MODEL} --regex a* --hard-fraction 0.5",
+        "hard_fraction is 0.5; leave it out, for only tasks with a name take it here",
+    ),
     "flag without a value": (nothing, f"{NEW} --steps", "argument --steps: expected one argument"),
     "stray argument": (nothing, f"{NEW} parity", "argument 'parity' is one too many"),
     "no task": (nothing, "--model lstm --out new", "task is missing; give one with --task"),
