@@ -95,9 +95,9 @@ class ReplLanguage(Task):
         >>> task = ReplLanguage(variables=3, reveal_every=1, swaps=1, predict="reveals")
         >>> batch = task.batch(1, 40, np.random.default_rng(1))
         >>> task.tokenizer.decode(batch.tokens[0]).splitlines()[3:]
-        ['>>> a, b = b, a', ">>> print('a', a)", 'a 2']
+        ['>>> a, b = b, a', ">>> print('c', c)", 'c 3']
         >>> batch.lengths.tolist(), [task.token_names[token] for token in batch.targets[batch.counted]]
-        ([33], ['2'])
+        ([34], ['3'])
     """
 
     def __init__(
@@ -124,7 +124,8 @@ class ReplLanguage(Task):
         self.name = name
         asked = "every next token" if predict == "all" else "the printed values"
         self.description = description or (
-            f"{asked} of Python sessions that swap {variables} variables, one printed every {reveal_every} swaps"
+            f"{asked} of Python sessions: {variables} variables are swapped, one is printed every "
+            f"{reveal_every} swaps"
         )
 
     def __repr__(self) -> str:
