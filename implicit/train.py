@@ -18,16 +18,12 @@ from rich.console import Console
 from rich.table import Table
 
 from automata.errors import InputError
-from automata.tasks.interface import Specification
 from automata.tasks.registry import TASKS
-from automata.tasks.specification import task_from
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
 from implicit.config.flat import flat_fields, groups
 from implicit.config.recipes import recipe
-from implicit.config.references import task_specification
 from implicit.config.run import TrainConfig
 from implicit.models.registry import MODEL_DESCRIPTIONS, model_class, size_fields, size_names
-from implicit.runs.files import read_json
 from implicit.runs.folder import RunFolder
 from implicit.training.train import ShortCurriculumWarning, train
 
@@ -144,19 +140,8 @@ def _given_task(regex: str | None, task_file: str | None) -> dict[str, Any]:
     if regex is not None:
         return {"task": {"regex": regex}}
     if task_file is not None:
-        return {"task": _read_task(Path(task_file))}
+        return {"task": {"file": task_file}}
     return {}
-
-
-def _read_task(file: Path) -> Specification:
-    """The specification in a file; a fault of it names the file."""
-    specification = read_json(file)
-    try:
-        specification = task_specification(specification)
-        task_from(specification)
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from None
-    return specification
 
 
 def _new_config(fields: Mapping[str, Any], sizes: Mapping[str, Any]) -> TrainConfig:

@@ -7,13 +7,12 @@ model. They ignore the settings of the fixed point.
 from typing import Any
 
 from automata.errors import unknown_name
+from automata.tasks.specification import TaskSource
 from implicit.config.flat import flat_places, groups, nest
 from implicit.config.references import (
     AnyModel,
-    AnyTask,
     model_name,
     task_specification,
-    without_fraction,
 )
 from implicit.config.run import TrainConfig
 from implicit.models.registry import Sizes, size_fields, size_names
@@ -80,11 +79,11 @@ RECIPE_SIZES: dict[str, Sizes] = {
 }
 
 
-def recipe(task: AnyTask, model: AnyModel, **overrides: Any) -> TrainConfig:
+def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
     """Return the configuration for a task and a model.
 
     Args:
-        task: name of the task, or one of your own: ``module:name``, a specification, or the `Task` itself;
+        task: name of the task, or one of your own: ``module:name``, a specification, or the object itself;
             it takes the settings that learn parity.
         model: name of the model, or one of your own: ``module:name`` or the class itself.
         overrides: fields of `TrainConfig` (those of its groups by their flat names) or sizes of the model;
@@ -101,7 +100,7 @@ def recipe(task: AnyTask, model: AnyModel, **overrides: Any) -> TrainConfig:
         Traceback (most recent call last):
         automata.errors.InputError: field 'stepz' is unknown; did you mean 'steps'? Known: ...
     """
-    specification, _ = without_fraction(task_specification(task))
+    specification, _ = task_specification(task)
     known = specification if isinstance(specification, str) else ""
     model = model_name(model)
     sizes = {

@@ -1,54 +1,46 @@
 """Tasks and models as a configuration holds them: JSON that rebuilds them, and never the objects."""
 
-from collections.abc import Mapping
-
-from automata.errors import InputError
-from automata.tasks.interface import Specification, Task
+from automata.errors import InputError, unknown_name
+from automata.tasks.interface import Specification
+from automata.tasks.registry import task_names
+from automata.tasks.specification import TaskSource, specification_from_text, task_from
 from implicit.models.interface import SequenceModel
 from implicit.models.registry import MODELS
-
-AnyTask = Specification | Task
-"""A name, ``module:name``, a specification, or the task itself."""
 
 AnyModel = str | type[SequenceModel]
 """A name, ``module:name``, or the class itself."""
 
 
-def task_specification(task: AnyTask) -> Specification:
-    """Return what rebuilds a task.
+def task_specification(task: TaskSource) -> tuple[Specification, float | None]:
+    """Return what rebuilds a task, and its hard fraction if it says one.
 
     Args:
-        task: the name of a task, ``module:name`` of one of your own, a specification, or a `Task`.
+        task: the name of a task, ``module:name`` of one of your own, or anything else that
+            `automata.tasks.specification.task_from` takes.
 
     Raises:
-        InputError: for a task that nothing rebuilds, and for what is no task.
+        InputError: for a task that is not there or that nothing rebuilds, and for what is no task.
 
     Example:
         >>> from automata.tasks.registry import make_task
-        >>> task_specification("parity"), task_specification("my_tasks:repetition")
-        ('parity', {'object': 'my_tasks:repetition'})
-        >>> task_specification(make_task("S5", hard_fraction=0.5))
-        {'name': 'S5', 'hard_fraction': 0.5}
+        >>> task_specification("parity"), task_specification(make_task("S5", hard_fraction=0.5))
+        (('parity', None), ('S5', 0.5))
+        >>> task_specification("automata:parity_dfa")
+        ({'object': 'automata:parity_dfa'}, None)
     """
-    if isinstance(task, Task):
-        return task.specification()
     if isinstance(task, str):
-        return {"object": task} if ":" in task else task
-    if isinstance(task, Mapping):
-        return dict(task)
-    raise InputError(f"task is {task!r}; give a name, module:name, a specification (a JSON object) or a Task")
-
-
-def without_fraction(task: Specification) -> tuple[Specification, float | None]:
-    """Split the specification of a named task into its name and its hard fraction.
-
-    Example:
-        >>> without_fraction({"name": "S5", "hard_fraction": 0.5}), without_fraction({"object": "a:b"})
-        (('S5', 0.5), ({'object': 'a:b'}, None))
-    """
-    if isinstance(task, dict) and "name" in task and set(task) <= {"name", "hard_fraction"}:
-        return task["name"], task.get("hard_fraction")
-    return task, None
+        task = specification_from_text(task)
+    if isinstance(task, str):
+        if ":" not in task:
+            if task not in task_names():
+                raise unknown_name("task", task, task_names())
+            return task, None
+        task = {"object": task}
+    specification = task_from(task).specification()
+    if isinstance(specification, str):
+        return specification, None
+    fraction = specification.pop("hard_fraction", None)
+    return specification["name"] if set(specification) == {"name"} else specification, fraction
 
 
 def model_name(model: AnyModel) -> str:

@@ -15,14 +15,14 @@ from pydantic import (
 )
 
 from automata.errors import InputError
-from automata.tasks.interface import Specification, Task
+from automata.tasks.interface import Task
 from automata.tasks.specification import task_from
 from implicit.checked_config import validated
 from implicit.config.curriculum import Curriculum
 from implicit.config.evaluation import EvaluationConfig
 from implicit.config.flat import flat_places, flatten, nest
 from implicit.config.optimizer import OptimizerConfig
-from implicit.config.references import model_name, task_specification, without_fraction
+from implicit.config.references import model_name, task_specification
 from implicit.models.registry import Sizes, complete_sizes, model_class
 
 FORMAT_VERSION = 2
@@ -106,13 +106,6 @@ class TrainConfig(BaseModel):
             del before["sizes"]
         return type(self).of(**{**before, **values})
 
-    @field_validator("task", mode="before")
-    @classmethod
-    def _rebuilt_task(cls, task: Any) -> Specification:
-        specification = task_specification(task)
-        task_from(specification)
-        return specification
-
     @field_validator("model", mode="before")
     @classmethod
     def _known_model(cls, model: Any) -> str:
@@ -123,10 +116,10 @@ class TrainConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _fraction_of_its_own(cls, values: Any) -> Any:
-        """A named task stands as its name, and its hard fraction beside it."""
+        """A task stands as what rebuilds it, and its hard fraction beside it."""
         if not isinstance(values, Mapping) or "task" not in values:
             return values
-        task, fraction = without_fraction(task_specification(values["task"]))
+        task, fraction = task_specification(values["task"])
         beside = values.get("hard_fraction")
         if fraction is None:
             return {**values, "task": task}
@@ -149,10 +142,6 @@ class TrainConfig(BaseModel):
             raise InputError(f"start_length is {start}; give at most the training length, {self.length}")
         if warmup > self.steps:
             raise InputError(f"warmup_steps is {warmup}; give at most steps, {self.steps}")
-        if self.hard_fraction is not None and not isinstance(self.task, str):
-            raise InputError(
-                f"hard_fraction is {self.hard_fraction}; leave it out, for only tasks with a name take it here"
-            )
         return self
 
     def build_task(self) -> Task:
@@ -166,9 +155,7 @@ class TrainConfig(BaseModel):
             >>> TrainConfig.of(task="S3", model="lstm", hard_fraction=0.5).build_task()
             <WordProblem S3: 6 tokens, 6 states>
         """
-        if self.hard_fraction is None:
-            return task_from(self.task)
-        return task_from({"name": self.task, "hard_fraction": self.hard_fraction})
+        return task_from(self.task, self.hard_fraction)
 
     def learning_rate_at(self, step: int) -> float:
         """Return the learning rate of a step.

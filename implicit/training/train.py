@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from automata.errors import InputError
-from implicit.config.references import AnyModel, AnyTask
+from automata.tasks.specification import TaskSource
+from implicit.config.references import AnyModel
 from implicit.config.run import TrainConfig
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
@@ -30,7 +31,7 @@ def train(
     tensorboard: bool = False,
     device: str = "cpu",
     *,
-    task: AnyTask | None = None,
+    task: TaskSource | None = None,
     model: AnyModel | None = None,
 ) -> Run:
     """Train a model, or go on where an interrupted run of the same configuration stopped.
@@ -42,7 +43,7 @@ def train(
         tensorboard: whether to write event files to ``out/tensorboard``.
         device: where to train, such as ``"cpu"`` or ``"cuda"``; the weights are the same only to rounding.
         task: what to train on in place of the configuration's task: a name, ``module:name``, a specification,
-            or a `Task`. The folder holds what rebuilds it; what is of your own code has to be importable.
+            or the object. The folder holds what rebuilds it; what is of your own code has to be importable.
         model: what to train in place of the configuration's model, with its own default sizes: a name,
             ``module:name``, or a subclass of `SequenceModel` at the top level of a module.
 
