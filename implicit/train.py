@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TextIO
 
 from pydantic.fields import FieldInfo
 from rich.console import Console
@@ -83,13 +83,20 @@ def _short_curriculum_in_one_line() -> Iterator[None]:
         warnings.simplefilter("always", ShortCurriculumWarning)
         show = warnings.showwarning
 
-        def show_one_line(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        def show_in_one_line(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
             if issubclass(category, ShortCurriculumWarning):
-                print(f"warning: {message}", file=sys.stderr)
+                print(f"warning: {message}", file=file or sys.stderr)
             else:
-                show(message, category, *place)
+                show(message, category, filename, lineno, file, line)
 
-        warnings.showwarning = show_one_line
+        warnings.showwarning = show_in_one_line
         yield
 
 

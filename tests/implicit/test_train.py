@@ -144,25 +144,8 @@ def test_train_is_a_function_in_whatever_order_it_is_imported(program: str, tmp_
 def test_short_curriculum_is_told_at_the_start_and_at_the_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    argv = [
-        *[
-            "--task",
-            "S3",
-            "--model",
-            "lstm",
-            "--d-model",
-            "4",
-            "--batch-size",
-            "2",
-            "--evaluation-sequences",
-            "2",
-            "--quiet",
-        ]
-    ]
-    argv += [
-        *["--steps", "9", "--warmup-steps", "1", "--length-growth-every", "4", "--out"],
-        str(tmp_path / "run"),
-    ]
+    flags = "--steps 9 --warmup-steps 1 --length-growth-every 4 --batch-size 2 --evaluation-sequences 2"
+    argv = ["--task", "S3", "--model", "lstm", "--quiet", "--out", str(tmp_path / "run"), *flags.split()]
     told = "the curriculum ends at length 12 of 32; raise steps to at least 29, "
     assert run_command(main, argv) == 0
     captured = capsys.readouterr()

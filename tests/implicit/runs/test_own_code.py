@@ -1,4 +1,4 @@
-"""A user's own tasks and models: trained by name, from a file and as objects, and loaded by other processes."""
+"""A user's own tasks and models: by name, from a file, as objects; loaded again by other processes."""
 
 import json
 import os
