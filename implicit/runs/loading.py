@@ -51,6 +51,8 @@ class Run:
 def load_run(path_or_name: str | os.PathLike[str]) -> Run:
     """Load a finished run.
 
+    Nothing is unpickled. Where the run's task or model is code of your own, its module is imported.
+
     Args:
         path_or_name: a run folder, or, where no such folder exists, the name of a run stored in the package.
 

@@ -163,6 +163,7 @@ def test_first_format_is_read() -> None:
         ),
     )
     assert TrainConfig.from_json(config.as_json()) == config
+    assert config.as_json(1) == FIRST_FORMAT
 
 
 @pytest.mark.parametrize("run", sorted(STORED_RUNS.iterdir()), ids=lambda path: path.name)
