@@ -85,9 +85,10 @@ def _beside(config_class: type[BaseModel], place: tuple[str, ...]) -> list[str]:
     """The fields known where an unknown one stands."""
     for part in place[:-1]:
         field = config_class.model_fields.get(part)
-        if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)):
+        inner = None if field is None else field.annotation
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
             return []
-        config_class = field.annotation
+        config_class = inner
     return [".".join([*place[:-1], name]) for name in config_class.model_fields]
 
 

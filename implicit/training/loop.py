@@ -70,8 +70,10 @@ def take_steps(
     done, carried = Progress(), None
     if folder.checkpoint_file.is_file():
         done, carried = load_checkpoint(folder.checkpoint_file, model, optimizer)
+    drawn_from = task.part("validation")
     baselines = {
-        length: task.majority_baseline(length, last=REPORTED_TOKENS) for length in config.validation_lengths()
+        length: drawn_from.majority_baseline(length, last=REPORTED_TOKENS)
+        for length in config.validation_lengths()
     }
     # What was measured after the checkpoint is measured again.
     metrics = [entry for entry in folder.read_metrics() if entry["step"] <= done.step]

@@ -113,32 +113,25 @@ def test_package_is_light_and_its_names_resolve() -> None:
 @pytest.mark.parametrize(
     "program",
     [
-        "import implicit; train = implicit.train",
-        "from implicit.train import train",
-        "import implicit.train; train = implicit.train",
-        "from implicit.train import main; import implicit; train = implicit.train",
-        "import implicit; first = implicit.train; from implicit.train import train; train = implicit.train",
+        "import implicit; first = implicit.train; from implicit.train import main, train as second",
+        "from implicit.train import main, train as first; import implicit; second = implicit.train",
     ],
 )
-def test_train_is_a_function_in_whatever_order_it_is_imported(program: str, tmp_path: Path) -> None:
+def test_train_can_be_called_in_whatever_order_it_is_imported(program: str, tmp_path: Path) -> None:
     """The package's name is the function until the command's module is imported, then that module."""
-    train_two_steps = (
-        f"train(implicit.recipe('parity', 'lstm', {SETTINGS}), {str(tmp_path / 'run')!r}, False)"
-    )
+    calls = f"""
+config = implicit.recipe("parity", "lstm", {SETTINGS})
+for number, train in enumerate((first, second, implicit.train)):
+    print(train(config, {str(tmp_path)!r} + f"/{{number}}", progress=False).metrics[-1]["step"])
+"""
     finished = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "error",
-            "-c",
-            f"{program}; import implicit; print({train_two_steps}.config.steps)",
-        ],
+        [sys.executable, "-W", "error", "-c", program + calls],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (finished.stdout, finished.stderr) == ("2\n", "")
+    assert (finished.stdout, finished.stderr) == ("2\n2\n2\n", "")
 
 
 def test_short_curriculum_is_told_at_the_start_and_at_the_end(
