@@ -78,7 +78,7 @@ def check_certificate(
     settings = settings or CheckSettings()
     weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
     sha256 = hashlib.sha256(RunFolder(run.path).weights_file.read_bytes()).hexdigest()
-    config = run.config.as_json(certificate.config.get("format_version", 1))
+    config = run.config.as_json()
     bits, processes = settings.precision, settings.processes
     if isinstance(certificate, WordsCertificate | CoverCertificate):
         task = Automaton(initial_state=run.task.initial_state, table=run.task.table.tolist())

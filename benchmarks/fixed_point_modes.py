@@ -8,9 +8,10 @@ from torch import Tensor
 
 from benchmarks.frame import Benchmark, Case, Contender, IncorrectError
 from benchmarks.solvers import WATCHED_LENGTHS, watched
-from implicit import ImplicitMamba2, load_run
+from implicit import load_run
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import Mode, SequenceSolution
+from implicit.models.implicit_model import ImplicitModel
+from implicit.modes import Mode, SequenceSolution
 from implicit.training.streams import Stream, draw_batch
 
 RUN = "parity"
@@ -23,9 +24,9 @@ STOPPING = Stopping(rtol=1e-3, max_iterations=1000)
 def cases() -> Iterator[Case]:
     run = load_run(RUN)
     model = run.model
-    assert isinstance(model, ImplicitMamba2)
+    assert isinstance(model, ImplicitModel)
     for length in LENGTHS:
-        tokens, labels = draw_batch(run.task, SEQUENCES, length, 0, Stream.TEST, length)
+        tokens, labels = draw_batch(run.task, SEQUENCES, length, 0, Stream.TEST, length)[:2]
         solutions = {mode: solve(model, tokens, mode) for mode in MODES}
         yield Case(
             parameters={"run": RUN, "sequences": SEQUENCES, "length": length, "rtol": STOPPING.rtol},
@@ -45,7 +46,7 @@ def cases() -> Iterator[Case]:
 
 
 @torch.no_grad()
-def solve(model: ImplicitMamba2, tokens: Tensor, mode: Mode) -> SequenceSolution:
+def solve(model: ImplicitModel, tokens: Tensor, mode: Mode) -> SequenceSolution:
     return model.solve(tokens, mode, stopping=STOPPING)
 
 

@@ -30,7 +30,9 @@ from automata.errors import InputError
 from benchmarks.gpu import environment
 from implicit.command_line import CommandParser, run_command
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config, SequenceSolution
+from implicit.models.implicit_model import ImplicitModel
+from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.modes import SequenceSolution
 
 VOCABULARY = 7
 # Largest difference of latents and states over the largest entry, after ten iterations of the same count.
@@ -68,7 +70,7 @@ FULL = Sizes()
 INTERPRETED = Sizes(batches=(2,), length=2, d_model=12, d_state=5, head_size=8, iterations=3, rtol=1e-2)
 
 
-def random_model(sizes: Sizes, dtype: torch.dtype, device: str) -> ImplicitMamba2:
+def random_model(sizes: Sizes, dtype: torch.dtype, device: str) -> ImplicitModel:
     """A model whose iteration contracts, so that a count of iterations means something."""
     torch.manual_seed(0)
     config = ImplicitMamba2Config(
@@ -88,7 +90,7 @@ def random_model(sizes: Sizes, dtype: torch.dtype, device: str) -> ImplicitMamba
     return model.to(device, dtype)
 
 
-def in_float64(model: ImplicitMamba2) -> ImplicitMamba2:
+def in_float64(model: ImplicitModel) -> ImplicitModel:
     assert isinstance(model.config, ImplicitMamba2Config)
     exact = ImplicitMamba2(model.config)
     exact.load_state_dict(model.state_dict())

@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
-from implicit import ImplicitMamba2, load_run
+from implicit import load_run
 from implicit.fixed_point import Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
+from implicit.models.implicit_model import ImplicitModel
 from implicit.training.streams import Stream, draw_batch
 
 RUN, SEQUENCES, LENGTH = "parity", 8, 32
@@ -31,8 +32,8 @@ TOLERANCE = 1e-4
 def cases() -> Iterator[Case]:
     run = load_run(RUN)
     model = run.model
-    assert isinstance(model, ImplicitMamba2)
-    tokens, labels = draw_batch(run.task, SEQUENCES, LENGTH, 0, Stream.TEST, LENGTH)
+    assert isinstance(model, ImplicitModel)
+    tokens, labels = draw_batch(run.task, SEQUENCES, LENGTH, 0, Stream.TEST, LENGTH)[:2]
     double = copy.deepcopy(model).double()
     start = fixed_points(double, tokens)
     exact = gradient(double, tokens, labels, start, Implicit(stopping=Stopping(rtol=1e-11)), 1)
@@ -62,7 +63,7 @@ def cases() -> Iterator[Case]:
 
 
 @torch.no_grad()
-def fixed_points(model: ImplicitMamba2, tokens: Tensor) -> Tensor:
+def fixed_points(model: ImplicitModel, tokens: Tensor) -> Tensor:
     """The latents at rounding level."""
     solution = model.solve(tokens, stopping=Stopping(rtol=1e-12, max_iterations=2000))
     solution.require_converged()
@@ -70,7 +71,7 @@ def fixed_points(model: ImplicitMamba2, tokens: Tensor) -> Tensor:
 
 
 def gradient(
-    model: ImplicitMamba2,
+    model: ImplicitModel,
     tokens: Tensor,
     labels: Tensor,
     start: Tensor,

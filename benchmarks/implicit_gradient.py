@@ -12,10 +12,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
-from implicit import ImplicitMamba2, load_run
+from implicit import load_run
 from implicit.fixed_point import DampedPicard, Solution, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom
 from implicit.gradients.factored import FactoredImplicit
+from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Windowed
 from implicit.training.streams import Stream, draw_batch
 
@@ -46,8 +47,8 @@ def cases() -> Iterator[Case]:
     for name, sequences, length, turns in SIZES:
         run = load_run(name)
         model = run.model
-        assert isinstance(model, ImplicitMamba2)
-        tokens, labels = draw_batch(run.task, sequences, length, 0, Stream.TEST, length)
+        assert isinstance(model, ImplicitModel)
+        tokens, labels = draw_batch(run.task, sequences, length, 0, Stream.TEST, length)[:2]
         with torch.no_grad():
             stopping = Stopping(rtol=1e-6, max_iterations=4000)
             solution = model.solve(tokens, Windowed(block=None), stopping=stopping)
@@ -74,7 +75,7 @@ def cases() -> Iterator[Case]:
 
 
 def gradient(
-    model: ImplicitMamba2, tokens: Tensor, labels: Tensor, solution: Solution, rule: GradientRule
+    model: ImplicitModel, tokens: Tensor, labels: Tensor, solution: Solution, rule: GradientRule
 ) -> Tensor:
     """The gradient of the cross-entropy in all parameters, as one vector."""
     found = rule.attach(model.problem(tokens), model.solver, model.stopping, solution)

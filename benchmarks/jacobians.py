@@ -14,9 +14,10 @@ from torch import Tensor
 
 from analysis.framework.visited_states import in_double_precision
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
-from implicit import ImplicitMamba2, load_run
+from implicit import load_run
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import SequenceSolution
+from implicit.models.implicit_model import ImplicitModel
+from implicit.modes import SequenceSolution
 from implicit.training.streams import Stream, draw_batch
 from theory import (
     BatchedJacobian,
@@ -46,13 +47,13 @@ class VisitedSequence:
         states: ``[length, …]`` each.
     """
 
-    model: ImplicitMamba2
+    model: ImplicitModel
     tokens: Tensor
     states: State
 
     @classmethod
     @torch.no_grad()
-    def of(cls, model: ImplicitMamba2, tokens: Tensor) -> "VisitedSequence":
+    def of(cls, model: ImplicitModel, tokens: Tensor) -> "VisitedSequence":
         latents = model.solve(tokens[None], stopping=STOPPING).latents[0]
         start = {name: entry[0] for name, entry in model.init_state(1).items()}
         return cls(model, tokens, model.transitions(tokens).states_along(start, latents))
@@ -112,7 +113,7 @@ def cases() -> Iterator[Case]:
     run = load_run(RUN)
     # Weights that want gradients would make jacrev keep the whole graph of its own backward pass.
     model = in_double_precision(run.model).requires_grad_(False)
-    assert isinstance(model, ImplicitMamba2)
+    assert isinstance(model, ImplicitModel)
     sequence = VisitedSequence.of(model, draw_batch(run.task, 1, LENGTH, 0, Stream.TEST, LENGTH)[0][0])
     single, reverse = spread(SINGLE_TOKENS), spread(JACREV_TOKENS)
     rank, size = model.config.d_model, sequence.states["ssm.0"][0].numel()

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
-from implicit import ImplicitMamba2, load_run
+from implicit import load_run
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import Mode, SequenceSolution
+from implicit.models.implicit_model import ImplicitModel
+from implicit.modes import Mode, SequenceSolution
 from implicit.training.streams import Stream, draw_batch
 
 MODES: tuple[Mode, ...] = ("simultaneous", "sequential", "windowed")
@@ -41,8 +42,8 @@ def cases() -> Iterator[Case]:
     for name, sequences, length, rtol, turns in SIZES:
         run = load_run(name)
         model = run.model
-        assert isinstance(model, ImplicitMamba2)
-        tokens, _ = draw_batch(run.task, sequences, length, 0, Stream.TEST, length)
+        assert isinstance(model, ImplicitModel)
+        tokens, _ = draw_batch(run.task, sequences, length, 0, Stream.TEST, length)[:2]
         stopping = Stopping(rtol=rtol, max_iterations=4000)
         solutions = {mode: solve(model, tokens, mode, stopping) for mode in MODES}
         yield Case(
@@ -63,11 +64,11 @@ def cases() -> Iterator[Case]:
 
 
 @torch.no_grad()
-def solve(model: ImplicitMamba2, tokens: Tensor, mode: Mode, stopping: Stopping) -> SequenceSolution:
+def solve(model: ImplicitModel, tokens: Tensor, mode: Mode, stopping: Stopping) -> SequenceSolution:
     return model.solve(tokens, mode, stopping=stopping)
 
 
-def watched(model: ImplicitMamba2, tokens: Tensor, mode: Mode) -> Callable[[], object] | None:
+def watched(model: ImplicitModel, tokens: Tensor, mode: Mode) -> Callable[[], object] | None:
     """A few iterations, which hold as much as thousands where every iteration is like the one before it."""
     if mode == "windowed":
         return None

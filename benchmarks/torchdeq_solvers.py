@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
-from implicit import ImplicitMamba2, load_run
+from implicit import load_run
 from implicit.fixed_point import Anderson, FixedPointProblem, Solver, Stopping, solve
+from implicit.models.implicit_model import ImplicitModel
 from implicit.training.streams import Stream, draw_batch
 
 RUN, SEQUENCES = "parity", 8
@@ -46,7 +47,7 @@ class Setting:
 
     @classmethod
     @torch.no_grad()
-    def of(cls, model: ImplicitMamba2, tokens: Tensor) -> "Setting":
+    def of(cls, model: ImplicitModel, tokens: Tensor) -> "Setting":
         sequential = model.solve(tokens, "sequential", stopping=STOPPING)
         sequential.require_converged()
         start = torch.zeros_like(sequential.value)
@@ -111,7 +112,7 @@ class Setting:
 def cases() -> Iterator[Case]:
     run = load_run(RUN)
     model = run.model
-    assert isinstance(model, ImplicitMamba2)
+    assert isinstance(model, ImplicitModel)
     for length in LENGTHS:
         setting = Setting.of(model, draw_batch(run.task, SEQUENCES, length, 0, Stream.TEST, length)[0])
         damping = {"tau": model.config.damping}

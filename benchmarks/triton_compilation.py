@@ -176,8 +176,8 @@ def solve_launch(sizes: tuple[int, ...], dtype: torch.dtype, target: str) -> Lau
         state = cells[0].init_state(batch)
         injections = torch.empty(layers, batch, length, cells[0].d_in_proj, dtype=dtype)
         start = torch.empty(batch, length, d_model, dtype=dtype)
-        windows = torch.empty(layers, *state.window.shape, dtype=dtype)
-        states = torch.empty(layers, *state.ssm.shape)
+        windows = torch.empty(layers, *state["conv"].shape, dtype=dtype)
+        states = torch.empty(layers, *state["ssm"].shape)
     launch, _ = walk(self_map, injections, start, windows, states, DampedPicard(), Stopping())
     return replace(launch, tiles=tiles(self_map, TARGETS[target].warp_size))
 

@@ -23,7 +23,7 @@ from implicit.command_line import CommandParser, add_config_flags, given_fields,
 from implicit.config.flat import flat_fields, groups
 from implicit.config.recipes import recipe
 from implicit.config.run import TrainConfig
-from implicit.models.registry import MODEL_DESCRIPTIONS, model_class, size_fields, size_names
+from implicit.models.registry import MODELS, model_class, size_fields, size_names
 from implicit.runs.folder import RunFolder
 from implicit.training.train import ShortCurriculumWarning, train
 
@@ -176,7 +176,7 @@ def _resumed_config(folder: RunFolder, fields: Mapping[str, Any], sizes: Mapping
 def _print_names() -> None:
     for title, descriptions in (
         ("task", {entry.name: entry.description for entry in TASKS.values()}),
-        ("model", MODEL_DESCRIPTIONS),
+        ("model", {model.name: model.description for model in MODELS.values()}),
     ):
         table = Table(title, "what it stands for", box=None, padding=(0, 2, 0, 0))
         for name, description in descriptions.items():

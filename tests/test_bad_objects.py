@@ -21,8 +21,9 @@ from automata import (
 )
 from implicit import load_run
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.implicit_model import ImplicitModel
 from implicit.ops.ssd import ssd
+from tests.solving import solved
 
 Refuses = Callable[[Callable[..., None], list[str]], str]
 
@@ -33,8 +34,8 @@ def _automaton(columns: list[list[float]]) -> ProbabilisticAutomaton:
 
 def _solve(tokens: list[list[int]], mode: str = "simultaneous") -> object:
     model = load_run("parity").model
-    assert isinstance(model, ImplicitMamba2)
-    return model.solve(torch.tensor(tokens, dtype=torch.long), mode=mode)  # type: ignore[arg-type]
+    assert isinstance(model, ImplicitModel)
+    return solved(model, torch.tensor(tokens, dtype=torch.long), mode=mode)  # type: ignore[arg-type]
 
 
 def _scan(heads: int, groups: int, length: int = 3) -> object:

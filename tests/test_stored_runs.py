@@ -11,9 +11,10 @@ from analysis.framework.visited_states import (
 )
 from implicit.config.recipes import recipe
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.implicit_model import ImplicitModel
 from implicit.runs.loading import Run, load_run
 from implicit.train import train
+from tests.solving import solved
 from theory import State
 from theory.testing import assert_contractive, assert_fixed_point, assert_modes_agree, assert_theorem1
 
@@ -77,10 +78,10 @@ def test_theorem1_holds_on_a_freshly_trained_run(fresh: Run) -> None:
 )
 def test_stored_runs_solve_their_task(name: str, length: int, least: float) -> None:
     run = load_run(name)
-    assert isinstance(run.model, ImplicitMamba2)
+    assert isinstance(run.model, ImplicitModel)
     tokens, labels = sample_sequences(run.task, 32, length, SEED)
     with torch.no_grad():
-        solution = run.model.solve(tokens, mode="sequential")
+        solution = solved(run.model, tokens, mode="sequential")
     assert solution.share_converged == 1
     assert (solution.logits.argmax(dim=-1) == labels)[:, -10:].double().mean() >= least
 
@@ -88,7 +89,7 @@ def test_stored_runs_solve_their_task(name: str, length: int, least: float) -> N
 @pytest.mark.parametrize("name", STORED)
 def test_modes_agree_on_stored_runs(name: str) -> None:
     run = load_run(name)
-    assert isinstance(run.model, ImplicitMamba2)
+    assert isinstance(run.model, ImplicitModel)
     tokens, _ = sample_sequences(run.task, 4, 32, SEED)
     # Both modes stop at a relative residual of 1e-5. An error in a latent is passed on to later tokens, so
     # the distance between the modes may be larger than that; 1e-2 is far below the distance of two fixed

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from implicit.cells import Mamba2Cell
 from implicit.fixed_point import Stopping
-from implicit.models.baselines.mamba2 import Mamba2, Mamba2Config
-from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import SequenceModel
+from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config, Mamba2, Mamba2Config
+from tests.solving import solved
 from theory import State, Status, check_theorem1
 from theory.testing import assert_theorem1
 from theory.theorem1.conditions import Verdict
@@ -19,7 +20,7 @@ TOKENS = 3
 SIZES = {"vocabulary_size": TOKENS, "output_size": 2, "d_model": 8, "head_size": 4, "d_state": 3, "d_conv": 2}
 
 
-def _implicit(seed: int, **sizes: int) -> ImplicitMamba2:
+def _implicit(seed: int, **sizes: int) -> ImplicitModel:
     torch.manual_seed(seed)
     return ImplicitMamba2(ImplicitMamba2Config(**{**SIZES, **sizes})).double()
 
@@ -35,9 +36,9 @@ def _visited(model: SequenceModel, count: int) -> list[State]:
     tokens = torch.randint(TOKENS, (1, count), generator=torch.Generator().manual_seed(1))
     state, visited = model.init_state(1), []
     for token in tokens[0]:
-        if isinstance(model, ImplicitMamba2):
+        if isinstance(model, ImplicitModel):
             few = Stopping(rtol=1e-8, max_iterations=60)  # a visited state need not be that of a fixed point
-            state = model.solve(token.view(1, 1), mode="sequential", state=state, stopping=few).state
+            state = solved(model, token.view(1, 1), mode="sequential", state=state, stopping=few).state
         else:
             state, _ = model.step(state, token[None])
         visited.append({name: part[0] for name, part in state.items()})
@@ -73,7 +74,7 @@ def test_explicit_model_fails(layers: int, seed: int) -> None:
 
 
 @torch.no_grad()
-def _silence(model: ImplicitMamba2, part: slice, injected: bool) -> None:
+def _silence(model: ImplicitModel, part: slice, injected: bool) -> None:
     """Let a part of the input projection ignore the latent, and the token too unless it is injected."""
     cell, injection = model.mixers[0], model.injections[0]
     assert isinstance(cell, Mamba2Cell)

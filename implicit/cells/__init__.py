@@ -1,6 +1,24 @@
 """Recurrent cells, each in two forms: over a whole sequence, and one token with a carried state."""
 
-from implicit.cells.mamba2 import CellState, Mamba2Cell
+from implicit.cells.attention import AttentionCell
+from implicit.cells.deltanet import DeltaNetCell
+from implicit.cells.gated_deltanet import GatedDeltaNetCell
+from implicit.cells.gated_deltaproduct import GatedDeltaProductCell
+from implicit.cells.interface import Cell, CellSizes, keep_where
+from implicit.cells.mamba2 import Mamba2Cell
+from implicit.cells.mlp import SwiGLU
 from implicit.cells.norm import GatedRMSNorm, RMSNorm
 
-__all__ = ["CellState", "GatedRMSNorm", "Mamba2Cell", "RMSNorm"]
+__all__ = [
+    "AttentionCell",
+    "Cell",
+    "CellSizes",
+    "DeltaNetCell",
+    "GatedDeltaNetCell",
+    "GatedDeltaProductCell",
+    "GatedRMSNorm",
+    "Mamba2Cell",
+    "RMSNorm",
+    "SwiGLU",
+    "keep_where",
+]

@@ -101,7 +101,7 @@ class Cell(nn.Module, ABC):
     ) -> State:
         """Return the state before every token and after the last, each part ``[batch, length + 1, …]``.
 
-        Written here as the scan of `step`; a cell with a faster form overrides it. Takes what `forward` takes.
+        Here the scan of `step`; a cell with a faster form overrides it. It takes what `forward` takes.
         """
         visited = [state]
         for t in range(inputs.shape[1]):

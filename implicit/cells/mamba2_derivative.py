@@ -16,12 +16,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from implicit.cells.mamba2 import CellState, Mamba2Cell
+from implicit.cells.mamba2_parameters import Mamba2Parameters
 from implicit.ops.linear import linear
+from theory.transition import State
 
 
 def output_with_derivative(
-    cell: Mamba2Cell, inputs: Tensor, state: CellState, injection: Tensor
+    cell: Mamba2Parameters, inputs: Tensor, state: State, injection: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Return the output and its derivative in the input, the state before each token held fixed.
 
@@ -29,13 +30,14 @@ def output_with_derivative(
         cell: whose `step` is differentiated.
         inputs: ``[tokens, d_model]``.
         state: before each of the tokens, ``[tokens, …]``.
-        injection: ``[tokens, d_in_proj]``.
+        injection: ``[tokens, d_in_proj]``; nothing if None.
 
     Returns:
         ``[tokens, d_model]`` and ``[tokens, d_model, d_model]``, rows for outputs. The largest tensor on the
         way has tokens · d_inner · d_model numbers.
 
     Example:
+        >>> from implicit.cells import Mamba2Cell
         >>> cell = Mamba2Cell(d_model=8, head_size=4, d_state=2)
         >>> u, state, injection = torch.ones(1, 8), cell.init_state(1), torch.zeros(1, cell.d_in_proj)
         >>> output, derivative = output_with_derivative(cell, u, state, injection)
@@ -46,11 +48,12 @@ def output_with_derivative(
     heads, head_size, groups, d_state = cell.heads, cell.head_size, cell.groups, cell.d_state
     parts = [cell.d_inner, groups * d_state, groups * d_state]
     W_gate, W_x, W_B, W_C, W_dt = cell.in_proj.weight.split([cell.d_inner, *parts, heads])
-    projected = linear(inputs, cell.in_proj.weight) + injection
+    projected = linear(inputs, cell.in_proj.weight)
+    projected = projected if injection is None else projected + injection
     gate, channels, dt = projected.split([cell.d_inner, cell.conv_channels, heads], dim=-1)
 
     taps = cell.conv1d.weight[:, 0]
-    convolved = (state.window * taps[:, :-1]).sum(-1) + channels * taps[:, -1] + cell.conv1d.bias
+    convolved = (state["conv"] * taps[:, :-1]).sum(-1) + channels * taps[:, -1] + cell.conv1d.bias
     x, B, C = functional.silu(convolved).split(parts, dim=-1)
     x_slope, B_slope, C_slope = (_silu_slope(convolved) * taps[:, -1]).split(parts, dim=-1)
     dt = dt + cell.dt_bias
@@ -63,7 +66,7 @@ def output_with_derivative(
     B, C = (part.unflatten(-1, (groups, d_state)) for part in (B, C))
     CB = (C * B).sum(-1).repeat_interleave(heads // groups, dim=-1)[..., None]
     by_group = (
-        state.ssm.to(x.dtype).unflatten(1, (groups, -1)).flatten(2, 3)
+        state["ssm"].to(x.dtype).unflatten(1, (groups, -1)).flatten(2, 3)
     )  # [tokens, groups, rows, d_state]
     carried = decay * (by_group @ C[..., None]).flatten(1).unflatten(-1, (heads, head_size))  # a h₀ C
     dt_factor = ((A[:, None] * carried + x * CB) * dt_slope[..., None]).flatten(-2)

@@ -215,20 +215,14 @@ class TrainConfig(BaseModel):
         """
         return flatten(type(self), self.model_dump())
 
-    def as_json(self, format_version: object = FORMAT_VERSION) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return the format version and the fields as JSON values.
-
-        Args:
-            format_version: 1 for the first format, which older certificates repeat; else the present one.
 
         Example:
             >>> list(TrainConfig.of(task="parity", model="lstm").as_json())[:3]
             ['format_version', 'task', 'model']
         """
-        values = self.model_dump(mode="json")
-        if format_version == 1:
-            return flatten(type(self), values)
-        return {"format_version": FORMAT_VERSION, **values}
+        return {"format_version": FORMAT_VERSION, **self.model_dump(mode="json")}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "TrainConfig":

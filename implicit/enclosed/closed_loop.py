@@ -1,4 +1,4 @@
-"""One token's step of an `ImplicitMamba2` on balls, with latent and whole state as variables.
+"""One token’s step of an implicit Mamba-2 model on balls, with latent and whole state as variables.
 
 `implicit.enclosed.mamba2` differentiates along one direction of h a layer, at a fixed window, which large
 models need. For statements about sets of states all derivatives by the state are wanted, the window's among
@@ -17,14 +17,14 @@ from torch import Tensor, nn
 from automata.errors import InputError
 from implicit.cells import Mamba2Cell, RMSNorm
 from implicit.enclosed.mamba2 import EnclosedCell, exact, rms_norm
-from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.implicit_model import ImplicitModel
 from theory import State
 from theory.rigorous.balls import Dual
 from theory.rigorous.balls.dual import join
 
 
 class EnclosedClosedLoop:
-    """Φ, G and logits of a one-layer `ImplicitMamba2` at T positions, each with its token.
+    """Φ, G and logits of a one-layer implicit Mamba-2 model at T positions, each with its token.
 
     Args:
         model: the model, in any floating-point type; its weights are taken as exact numbers.
@@ -33,7 +33,7 @@ class EnclosedClosedLoop:
         InputError: for more than one layer.
 
     Example:
-        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2Config
+        >>> from implicit.models.mamba2 import ImplicitMamba2Config
         >>> sizes = {"d_model": 4, "head_size": 4, "d_state": 2, "d_conv": 2}
         >>> model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=2, output_size=2, **sizes)).double()
         >>> from theory.rigorous.balls import Ball
@@ -48,7 +48,7 @@ class EnclosedClosedLoop:
         True
     """
 
-    def __init__(self, model: ImplicitMamba2) -> None:
+    def __init__(self, model: ImplicitModel) -> None:
         if model.config.layers != 1:
             raise InputError(f"the model has {model.config.layers} layers; give one with a single layer")
         (mixer,) = model.mixers
@@ -118,7 +118,7 @@ class EnclosedClosedLoop:
         return latent.mapped(weight).shifted(bias)
 
 
-def unflatten_state(model: ImplicitMamba2, vectors: Tensor) -> State:
+def unflatten_state(model: ImplicitModel, vectors: Tensor) -> State:
     """Undo `flatten_state`.
 
     Example:

@@ -1,4 +1,4 @@
-"""Mamba-2 models on balls: (Φ, G) of `ImplicitMamba2` and `Mamba2` in rigorous arithmetic, with derivatives.
+"""Mamba-2 models on balls: (Φ, G), of an explicit model G alone, in rigorous arithmetic, with derivatives.
 
 The weights are taken as the exact numbers that their floats are, and every operation as one on real numbers;
 what comes out encloses the exact values and derivatives (`theory.rigorous.enclosure`). One token's step of
@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from automata.errors import InputError
-from implicit.cells import Mamba2Cell, RMSNorm
-from implicit.models.baselines.mamba2 import Mamba2
-from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.cells import Mamba2Cell
 from implicit.models.interface import SequenceModel
+from implicit.models.stack import CellStack
 from theory.rigorous.balls import Ball, Dual, exp
 from theory.rigorous.balls.dual import join
 
@@ -165,18 +164,41 @@ class EnclosedCell:
         return Dual(value, tangent)
 
 
+def enclosable(model: SequenceModel) -> CellStack:
+    """Return the model as the stack of Mamba-2 cells that it has to be.
+
+    Raises:
+        InputError: for a model of other cells, or with an MLP.
+
+    Example:
+        >>> from implicit import load_run
+        >>> enclosable(load_run("parity").model).config.layers
+        1
+    """
+    if (
+        not isinstance(model, CellStack)
+        or model.mlps
+        or not all(isinstance(cell, Mamba2Cell) for cell in model.cells)
+    ):
+        raise InputError(
+            f"model is a {model.name}, of which there is no ball-arithmetic form; "
+            "give an implicit-mamba2 or a mamba2"
+        )
+    return model
+
+
 class EnclosedMamba2:
-    """(Φ, G) of an `ImplicitMamba2`, or G of the explicit `Mamba2`, at T positions, on balls.
+    """(Φ, G) of a stack of Mamba-2 cells, or G alone if it is run once, at T positions, on balls.
 
     Args:
         model: the model, in any floating-point type.
         tokens: ``[T]``, int64.
 
     Raises:
-        InputError: for a model of another kind.
+        InputError: for a model of other cells, or with an MLP.
 
     Example:
-        >>> from implicit.models.implicit_mamba2 import ImplicitMamba2Config
+        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> model = ImplicitMamba2(config).double()
         >>> enclosed = EnclosedMamba2(model, torch.tensor([1]))
@@ -191,29 +213,25 @@ class EnclosedMamba2:
     """
 
     def __init__(self, model: SequenceModel, tokens: Tensor) -> None:
-        if not isinstance(model, ImplicitMamba2 | Mamba2):
-            raise InputError(
-                f"model is a {model.name}, of which there is no ball-arithmetic form; "
-                "give an implicit-mamba2 or a mamba2"
-            )
-        self.latent_size = model.config.d_model if isinstance(model, ImplicitMamba2) else 0
-        self.damping = model.config.damping if isinstance(model, ImplicitMamba2) else 1.0
-        self.residual = model.config.residual if isinstance(model, ImplicitMamba2) else True
-        self.cells = [EnclosedCell(cell) for cell in model.mixers if isinstance(cell, Mamba2Cell)]
+        stack = enclosable(model)
+        implicit = stack.implicit
+        self.latent_size = 0 if implicit is None else implicit.latent_size
+        self.damping = 1.0 if implicit is None else implicit.solver.damping
+        self.residual = stack.residual
+        self.cells = [EnclosedCell(cell) for cell in stack.cells if isinstance(cell, Mamba2Cell)]
         self.blocks = tuple(f"ssm.{layer}" for layer in range(len(self.cells)))
-        norms = [norm for norm in model.mixer_norms if isinstance(norm, RMSNorm)]
-        self._norms = [(exact(norm.weight), norm.epsilon) for norm in norms]
-        embedded = Dual.constant(exact(model.embedding.weight[tokens]), 0)
+        self._norms = [(exact(norm.weight), norm.epsilon) for norm in stack.norms]
+        embedded = Dual.constant(exact(stack.embedding.weight[tokens]), 0)
         self._injections: list[Ball | None] = [None] * len(self.cells)
-        if isinstance(model, ImplicitMamba2):
-            norm = model.embedding_norm
+        if stack.embedding_norm is not None and stack.latent_norm is not None:
+            norm = stack.embedding_norm
             normalised = rms_norm(embedded, exact(norm.weight), norm.epsilon)
             self._injections = [
                 normalised.mapped(exact(injection.weight)).value
-                for injection in model.injections
+                for injection in stack.injections
                 if isinstance(injection, nn.Linear)
             ]
-            self._last_norm = (exact(model.latent_norm.weight), model.latent_norm.epsilon)
+            self._last_norm = (exact(stack.latent_norm.weight), stack.latent_norm.epsilon)
         else:
             self._embedded = embedded.value
 

@@ -1,7 +1,7 @@
 """Fixed points: the problem, the solvers, the loop and the result, each an object of its own."""
 
 from implicit.fixed_point.anderson import Anderson
-from implicit.fixed_point.loop import Stopping, solve
+from implicit.fixed_point.loop import Stopping, solve, unroll
 from implicit.fixed_point.picard import DampedPicard
 from implicit.fixed_point.problem import Dependence, FixedPointProblem, Solver
 from implicit.fixed_point.solution import FixedPointError, NotConvergedWarning, Solution
@@ -19,4 +19,5 @@ __all__ = [
     "Status",
     "Stopping",
     "solve",
+    "unroll",
 ]

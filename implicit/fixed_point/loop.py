@@ -162,6 +162,41 @@ def solve(problem: FixedPointProblem, solver: Solver, stopping: Stopping, start:
     return Solution(latent, account.iterations, account.residual, account.status)
 
 
+def unroll(
+    problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor, iterations: int
+) -> Solution:
+    """Iterate a fixed number of times, with gradient through all of them; no token stops early.
+
+    Args:
+        problem: Φ and the dependence among tokens.
+        solver: how the next iterate is made.
+        stopping: whose tolerance decides the status; its limit is not read.
+        start: z₀, ``[batch, tokens, features]``.
+        iterations: evaluations of Φ, at least 1.
+
+    Returns:
+        The last iterate, with the residual and the status of the last one that was evaluated.
+
+    Example:
+        >>> from implicit.fixed_point import DampedPicard
+        >>> problem = FixedPointProblem(lambda z: 0.5 * z + 3)
+        >>> unroll(problem, DampedPicard(1.0), Stopping(), torch.zeros(1, 1, 1), 2).value.item()
+        4.5
+    """
+    latent, memory = start, solver.start(start)
+    everywhere = torch.ones(start.shape[:-1], dtype=torch.bool, device=start.device)
+    for _ in range(iterations):
+        image = problem.function(latent)
+        previous = latent
+        latent, memory = solver.step(latent, image, everywhere, memory)
+    residual = (image - previous).detach().norm(dim=-1)
+    met = stopping.is_met(previous.detach(), residual)
+    reached = with_all_it_depends_on(met, problem.dependence)
+    status = torch.where(reached, int(Status.CONVERGED), int(Status.MAX_ITERATIONS))
+    status = torch.where(residual.isfinite(), status, int(Status.NON_FINITE)).to(torch.int8)
+    return Solution(latent, everywhere * iterations, residual, status)
+
+
 def with_all_it_depends_on(met: Tensor, dependence: Dependence) -> Tensor:
     """Turn "within tolerance" into "converged": all tokens that a token depends on must be within it too.
 

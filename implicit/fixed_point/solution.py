@@ -56,9 +56,15 @@ class Solution:
         return self.status == Status.CONVERGED
 
     @property
+    def counted(self) -> Tensor | None:
+        """Which tokens statistics are taken over, ``[batch, tokens]``, bool; None for all of them."""
+        return None
+
+    @property
     def share_converged(self) -> float:
-        """The share of all tokens that reached their fixed point."""
-        return float(self.converged.double().mean())
+        """The share of the counted tokens that reached their fixed point."""
+        converged = self.converged if self.counted is None else self.converged[self.counted]
+        return float(converged.double().mean())
 
     @property
     def relative_residual(self) -> Tensor:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit.fixed_point import FixedPointProblem, NotConvergedWarning, Solution, Solver, Stopping, solve
-from implicit.gradients.rules import transposed_product, with_adjoint
+from implicit.fixed_point import FixedPointProblem, NotConvergedWarning, Solution, Solver, Stopping
+from implicit.gradients.adjoint import transposed_product, with_adjoint
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,13 @@ class FactoredImplicit:
     Example:
         The gradient of a sum over the latents of a stored run, in one weight of its output projection.
 
-        >>> from implicit import load_run
+        >>> from implicit import Solve, load_run
         >>> from implicit.gradients import Implicit
         >>> model, tokens = load_run("parity").model, torch.ones(1, 5, dtype=torch.long)
         >>> weight = model.mixers[0].out_proj.weight
         >>> def gradient(rule):
-        ...     return torch.autograd.grad(model.solve(tokens, gradient=rule).latents.sum(), weight)[0]
+        ...     solution = model.run(tokens, solve=Solve(gradient=rule)).solution
+        ...     return torch.autograd.grad(solution.latents.sum(), weight)[0]
         >>> exact, iterated = gradient(FactoredImplicit()), gradient(Implicit())
         >>> bool((exact - iterated).norm() < 1e-3 * exact.norm())
         True
@@ -45,19 +46,6 @@ class FactoredImplicit:
     def __post_init__(self) -> None:
         if not self.rtol > 0:
             raise InputError(f"rtol is {self.rtol}; give a number above 0")
-
-    def solve(
-        self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor
-    ) -> Solution:
-        """Solve, then attach the gradient.
-
-        Raises:
-            InputError: for a problem that does not solve its adjoint system; in a backward pass with
-                ``create_graph=True``.
-        """
-        with torch.no_grad():
-            solution = solve(problem, solver, stopping, start)
-        return self.attach(problem, solver, stopping, solution)
 
     def attach(
         self,

@@ -1,15 +1,32 @@
-"""The interface of every recurrent model: a map (state, token) → state, and its parallel form."""
+"""The interface of every recurrent model: a map (state, token) → state, and its whole-sequence form.
 
+| code        | meaning                                                                                  |
+|-------------|------------------------------------------------------------------------------------------|
+| ``tokens``  | what is read, int64 ``[batch, length]``                                                  |
+| ``state``   | named tensors with a leading batch axis; all that the tokens before leave behind         |
+| ``lengths`` | real tokens per sequence, int64 ``[batch]``, or which those are, bool ``[batch, length]`` |
+| ``solve``   | how fixed points are sought (`implicit.modes.Solve`); explicit models ignore it          |
+| ``output``  | logits, the state after the last real token, and the fixed points of an implicit model   |
+"""
+
+import warnings
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from pydantic import BaseModel, ConfigDict, PositiveInt
+from pydantic.fields import FieldInfo
 from torch import Tensor, nn
 
 from automata.errors import InputError
+from implicit.fixed_point import DampedPicard, FixedPointProblem, NotConvergedWarning, Stopping
+from implicit.modes import SequenceSolution, Solve
 from theory.transition import State, Transition
 from theory.transition_batch import TransitionBatch
+
+ALPHABETS = ("vocabulary_size", "output_size")
+"""The fields of a model's configuration that follow from the task."""
 
 
 class ModelConfig(BaseModel):
@@ -25,43 +42,114 @@ class ModelConfig(BaseModel):
     vocabulary_size: PositiveInt
     output_size: PositiveInt
 
+    @classmethod
+    def size_fields(cls) -> dict[str, FieldInfo]:
+        """Return the sizes, by name: all fields but the alphabets, which follow from the task.
+
+        Example:
+            >>> ModelConfig.size_fields()
+            {}
+        """
+        return {name: field for name, field in cls.model_fields.items() if name not in ALPHABETS}
+
+
+@dataclass(frozen=True, eq=False)
+class ModelOutput:
+    """What a model makes of a batch of sequences.
+
+    Attributes:
+        logits: after every token, ``[batch, length, output_size]``; 0 at padding.
+        state: after the last real token of each sequence.
+        solution: the fixed points of an implicit model; None for an explicit one.
+
+    Example:
+        >>> from implicit import load_run
+        >>> output = load_run("parity").model.run(torch.tensor([[0, 1, 1]]))
+        >>> output.logits.argmax(-1), sorted(output.state), output.solution.share_converged
+        (tensor([[0, 1, 0]]), ['conv.0', 'ssm.0'], 1.0)
+    """
+
+    logits: Tensor
+    state: State
+    solution: SequenceSolution | None = None
+
 
 class SequenceModel(nn.Module, ABC):
     """A model that reads tokens and predicts, after each of them, a class.
 
-    ``model(tokens)`` equals the scan of ``model.step`` over the tokens;
-    tests/implicit/models/test_contract.py holds the tests that every model inherits.
+    `run` over a sequence equals the scan of `step` over its tokens, from any state, in one call or cut
+    anywhere, alone or padded to the length of others; tests/implicit/models/test_contract.py holds the tests
+    that every model inherits. What a model can do is a property that it declares: `implicit` and
+    `state_grows`.
 
     Class attributes:
         name: the name that commands know the model by.
+        description: what it is, in one line.
         config_class: the model's own `ModelConfig`.
 
     Example:
-        >>> from implicit.models.baselines.lstm import LSTM, LSTMConfig
+        >>> from implicit.models.lstm import LSTM, LSTMConfig
         >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
         >>> state, logits = model.step(model.init_state(3), torch.tensor([0, 1, 1]))
         >>> logits.shape, model(torch.tensor([[0, 1, 1, 0]])).shape
         (torch.Size([3, 2]), torch.Size([1, 4, 2]))
+        >>> first = model.run(torch.tensor([[0, 1]]))
+        >>> model.run(torch.tensor([[1, 0]]), first.state).logits.shape
+        torch.Size([1, 2, 2])
     """
 
     name: ClassVar[str]
+    description: ClassVar[str] = ""
     config_class: ClassVar[type[ModelConfig]]
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
 
+    @property
+    def implicit(self) -> "FixedPointModel | None":
+        """The model itself where it seeks a fixed point at every token; None for an explicit model."""
+        return None
+
+    @property
+    def state_grows(self) -> bool:
+        """Whether the state grows with every token, as that of attention does."""
+        return False
+
     @abstractmethod
     def init_state(self, batch_size: int) -> State:
         """Return the state before the first token: named tensors with a leading batch axis."""
 
     @abstractmethod
-    def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
-        """Read a token, int64 ``[batch]``; return the next state and logits, ``[batch, output_size]``."""
+    def run(
+        self,
+        tokens: Tensor,
+        state: State | None = None,
+        solve: Solve | None = None,
+        *,
+        lengths: Tensor | None = None,
+    ) -> ModelOutput:
+        """Read whole sequences.
+
+        Args:
+            tokens: int64, ``[batch, length]``; what stands at padding is not read.
+            state: before the first token; the initial one if None.
+            solve: how an implicit model seeks its fixed points; its defaults if None.
+            lengths: real tokens of each sequence, int64 ``[batch]``, or which tokens are real, bool
+                ``[batch, length]`` with padding behind them; all if None.
+
+        Raises:
+            InputError: for tokens that the model cannot read, lengths that do not fit them, or a state that
+                is not one of this model for this batch.
+        """
+
+    def forward(self, tokens: Tensor, state: State | None = None, *, lengths: Tensor | None = None) -> Tensor:
+        """Return the logits of `run`, ``[batch, length, output_size]``."""
+        return self.run(tokens, state, lengths=lengths).logits
 
     @abstractmethod
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Return the logits after every token: ``[batch, length]`` → ``[batch, length, output_size]``."""
+    def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
+        """Read a token, int64 ``[batch]``; return the next state and logits, ``[batch, output_size]``."""
 
     @abstractmethod
     def transitions(self, tokens: Tensor) -> TransitionBatch:
@@ -69,7 +157,28 @@ class SequenceModel(nn.Module, ABC):
 
         Args:
             tokens: int64, of any shape; the positions of the batch are those of ``tokens.flatten()``.
+
+        Raises:
+            InputError: for a token outside the vocabulary, or a model whose state grows.
         """
+
+    @torch.no_grad()
+    def states(self, tokens: Tensor, state: State | None = None) -> State:
+        """Return the state before every token and after the last, each part ``[batch, length + 1, …]``.
+
+        Args:
+            tokens: int64, ``[batch, length]``.
+            state: before the first token; the initial one if None.
+
+        Raises:
+            InputError: for tokens or a state that do not fit, or a model whose state grows.
+        """
+        self.check_tokens(tokens)
+        self.require_constant_state()
+        visited = [self.init_state(len(tokens)) if state is None else state]
+        for token in tokens.unbind(1):
+            visited.append(self.step(visited[-1], token)[0])
+        return {name: torch.stack([entry[name] for entry in visited], dim=1) for name in visited[0]}
 
     def transition(self, token: int) -> Transition:
         """Return (Φ, G) at a token for the checks of theory/, over the model's own parameters and dtype."""
@@ -104,3 +213,159 @@ class SequenceModel(nn.Module, ABC):
                 f"token {wrong} is outside the vocabulary; "
                 f"give tokens from 0 to {self.config.vocabulary_size - 1}"
             )
+
+    def require_constant_state(self) -> None:
+        """Refuse what needs a state of constant size, for a model whose state grows.
+
+        Raises:
+            InputError: if the state grows.
+        """
+        if self.state_grows:
+            raise InputError(
+                f"model is {self.name}, whose state grows with every token; "
+                "give a model whose state has a constant size"
+            )
+
+    def mask_of(self, tokens: Tensor, lengths: Tensor | None) -> Tensor | None:
+        """Return which tokens are real, bool ``[batch, length]``, or None if all are.
+
+        Raises:
+            InputError: for lengths of another shape, outside 1 … length, or a mask with a gap.
+        """
+        if lengths is None:
+            return None
+        batch, length = tokens.shape
+        if lengths.dtype == torch.bool:
+            if lengths.shape != tokens.shape:
+                raise InputError(
+                    f"lengths is a mask of shape {tuple(lengths.shape)}; "
+                    f"give that of tokens, {(batch, length)}"
+                )
+            counts = lengths.sum(dim=1)
+            if not bool((lengths.cummin(dim=1).values == lengths).all()):
+                raise InputError(
+                    "lengths is a mask with padding before a real token; put padding behind the sequences"
+                )
+        else:
+            counts = lengths
+            if lengths.shape != (batch,) or lengths.is_floating_point():
+                raise InputError(
+                    f"lengths has shape {tuple(lengths.shape)} and dtype {lengths.dtype}; "
+                    f"give int64 of shape {(batch,)}"
+                )
+        if not bool(((counts >= 1) & (counts <= length)).all()):
+            wrong = counts[(counts < 1) | (counts > length)][0].item()
+            raise InputError(f"lengths holds {wrong}; give numbers in 1 … {length}")
+        if bool((counts == length).all()):
+            return None
+        return torch.arange(length, device=tokens.device) < counts[:, None].to(tokens.device)
+
+    def begin(
+        self, tokens: Tensor, state: State | None, lengths: Tensor | None
+    ) -> tuple[Tensor, State, Tensor | None]:
+        """Check what `run` is given: return tokens with 0 at padding, the state, and the mask."""
+        if lengths is None:
+            mask = None
+        else:
+            if tokens.ndim != 2:
+                self.check_tokens(tokens)
+            mask = self.mask_of(tokens, lengths)
+            tokens = tokens if mask is None else tokens.masked_fill(~mask, 0)
+        self.check_tokens(tokens)
+        if state is None:
+            return tokens, self.init_state(len(tokens)), mask
+        self.check_state(state, len(tokens))
+        return tokens, state, mask
+
+    def check_state(self, state: State, batch_size: int) -> None:
+        """Refuse a state that is not one of this model for this batch.
+
+        Raises:
+            InputError: naming the part that is missing, unknown, or of another shape.
+        """
+        expected = self.init_state(batch_size)
+        for name in (*expected, *state):
+            if name not in state or name not in expected:
+                raise InputError(
+                    f"state has the parts {', '.join(sorted(state))}; "
+                    f"a state of {self.name} has {', '.join(sorted(expected))}"
+                )
+        for name, part in state.items():
+            shape = expected[name].shape
+            fits = len(part) == batch_size and (self.state_grows or part.shape == shape)
+            if not fits:
+                raise InputError(
+                    f"state holds {name} of shape {tuple(part.shape)}; "
+                    f"{self.name} needs {tuple(shape)} for {batch_size} sequences"
+                )
+
+
+class FixedPointModel(SequenceModel):
+    """A model that seeks a fixed point at every token: what the analysis of fixed points asks of it.
+
+    Attributes:
+        latent_size: features of the latent.
+
+    Example:
+        >>> from implicit import load_run
+        >>> model = load_run("parity").model.implicit
+        >>> isinstance(model, FixedPointModel), model.latent_size
+        (True, 32)
+    """
+
+    latent_size: int
+
+    @property
+    def implicit(self) -> "FixedPointModel":
+        """The model itself."""
+        return self
+
+    @property
+    @abstractmethod
+    def solver(self) -> DampedPicard:
+        """The solver of the configuration."""
+
+    @property
+    @abstractmethod
+    def stopping(self) -> Stopping:
+        """The tolerance and the limit of the configuration."""
+
+    def forward(self, tokens: Tensor, state: State | None = None, *, lengths: Tensor | None = None) -> Tensor:
+        """Return the logits of `run`; a `NotConvergedWarning` tells if some token has no fixed point."""
+        output = self.run(tokens, state, lengths=lengths)
+        warn_unless_converged(output)
+        return output.logits
+
+    @abstractmethod
+    def problem(self, tokens: Tensor, state: State | None = None) -> FixedPointProblem:
+        """Return the fixed-point problem of the simultaneous mode: Φ of all tokens together.
+
+        Args:
+            tokens: ``[batch, length]``, int64.
+            state: the state before the first token; the initial state if None.
+        """
+
+    @abstractmethod
+    def states_at(self, tokens: Tensor, latents: Tensor, state: State | None = None) -> State:
+        """Return the state before every token and after the last, ``[batch, length + 1, …]``, from latents.
+
+        Args:
+            tokens: ``[batch, length]``, int64.
+            latents: of these tokens, ``[batch, length, features]``.
+            state: the state before the first token; the initial state if None.
+        """
+
+
+def warn_unless_converged(output: ModelOutput) -> None:
+    """Warn of outputs that were computed from latents which are not fixed points.
+
+    Example:
+        >>> warn_unless_converged(ModelOutput(torch.zeros(1, 1, 2), {}))  # no fixed points, no warning
+    """
+    if output.solution is not None and not bool(output.solution.converged.all()):
+        warnings.warn(
+            f"outputs of tokens without a fixed point (mode {output.solution.mode}): "
+            f"{output.solution.message()}",
+            NotConvergedWarning,
+            stacklevel=4,
+        )

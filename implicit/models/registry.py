@@ -1,5 +1,6 @@
 """The models that commands and run folders know by name."""
 
+import importlib
 from collections.abc import Mapping
 from copy import copy
 from typing import Any
@@ -7,56 +8,57 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from automata.errors import InputError, unknown_name
-from automata.tasks.word_problem import WordProblem
+from automata.tasks.interface import Task
 from implicit.checked_config import validated
-from implicit.models.baselines import LSTM, Mamba2
-from implicit.models.implicit_mamba2 import ImplicitMamba2
-from implicit.models.interface import ModelConfig, SequenceModel
+from implicit.models.interface import ALPHABETS, ModelConfig, SequenceModel
+from implicit.models.lstm import LSTM
+from implicit.models.mamba2 import ImplicitMamba2, Mamba2
 
 Sizes = dict[str, Any]
 """The fields of a model's configuration without its alphabets, which follow from the task."""
 
 MODELS: dict[str, type[SequenceModel]] = {model.name: model for model in (ImplicitMamba2, Mamba2, LSTM)}
-
-MODEL_DESCRIPTIONS = {
-    "implicit-mamba2": "Mamba-2 layers iterated to a fixed point at every token",
-    "mamba2": "the explicit control: the same layers, run once",
-    "lstm": "the non-linear recurrent control",
-}
-
-SIZE_DESCRIPTIONS = {
-    "d_model": "features of the latent, of the residual stream, or of the LSTM's state",
-    "layers": "number of layers; in an implicit model all of them lie inside the fixed point",
-    "expand": "inner width as a multiple of d_model",
-    "d_state": "SSM state size per channel",
-    "head_size": "channels a head; divides expand * d_model",
-    "d_conv": "width of the short convolution; 1 for none",
-    "groups": "groups of heads that share B and C",
-    "residual": "whether the self-map adds its input before the norm, as in the paper",
-    "damping": "damping of the fixed-point iteration, above 0 and at most 1",
-    "rtol": "relative tolerance of the fixed point outside of training",
-    "max_iterations": "the most self-iterations outside of training",
-}
-
-_ALPHABETS = frozenset(ModelConfig.model_fields)
+"""A row for each model; what is said of it stands on the class."""
 
 
 def model_class(name: str) -> type[SequenceModel]:
     """Return the class of a model.
 
+    Args:
+        name: one of `MODELS`, or ``module:name`` of a `SequenceModel` of one's own that can be imported.
+
     Raises:
-        InputError: for an unknown name, with the nearest known one.
+        InputError: for an unknown name, with the nearest known one; for a module or a name in it that cannot
+            be imported, or that is not a `SequenceModel`.
 
     Example:
-        >>> model_class("lstm").__name__
-        'LSTM'
+        >>> model_class("lstm").__name__, model_class("implicit.models.lstm:LSTM").__name__
+        ('LSTM', 'LSTM')
         >>> model_class("mamba3")
         Traceback (most recent call last):
         automata.errors.InputError: model 'mamba3' is unknown; did you mean 'mamba2'? Known: ...
     """
+    if ":" in name:
+        return _imported(name)
     if name not in MODELS:
         raise unknown_name("model", name, MODELS)
     return MODELS[name]
+
+
+def _imported(name: str) -> type[SequenceModel]:
+    """The model class that ``module:name`` stands for."""
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise InputError(
+            f"model is {name!r}, which cannot be imported ({reason}); "
+            "give module:name, and install the module or put its folder on PYTHONPATH"
+        ) from None
+    if not (isinstance(found, type) and issubclass(found, SequenceModel)):
+        raise InputError(f"model is {name!r}, which is not a SequenceModel; give a subclass of it")
+    return found
 
 
 def size_names(name: str) -> tuple[str, ...]:
@@ -66,7 +68,7 @@ def size_names(name: str) -> tuple[str, ...]:
         >>> size_names("lstm")
         ('d_model', 'layers')
     """
-    return tuple(field for field in model_class(name).config_class.model_fields if field not in _ALPHABETS)
+    return tuple(model_class(name).config_class.size_fields())
 
 
 def complete_sizes(name: str, sizes: Mapping[str, Any]) -> Sizes:
@@ -80,38 +82,38 @@ def complete_sizes(name: str, sizes: Mapping[str, Any]) -> Sizes:
         {'d_model': 16, 'layers': 1}
     """
     config = _model_config(name, sizes, vocabulary_size=1, output_size=1)
-    return config.model_dump(exclude=set(_ALPHABETS))
+    return config.model_dump(exclude=set(ALPHABETS))
 
 
-def build_model(name: str, sizes: Mapping[str, Any], task: WordProblem) -> SequenceModel:
-    """Build a model for a task: its tokens are the input alphabet, its states the output classes.
+def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceModel:
+    """Build a model for a task: its tokens are the input alphabet, its targets the output classes.
 
     The initial weights come from torch's global generator.
 
     Args:
-        name: one of `MODELS`.
+        name: as `model_class` takes it.
         sizes: fields of the model's configuration; those left out take their defaults.
-        task: the word problem.
+        task: the task.
 
     Raises:
         InputError: for an unknown model, unknown or bad sizes, or sizes that do not divide.
 
     Example:
-        >>> from automata.tasks.registry import make_task
-        >>> build_model("lstm", {"d_model": 4}, make_task("parity")).config
-        LSTMConfig(vocabulary_size=2, output_size=2, d_model=4, layers=1)
+        >>> from automata.tasks import make_task
+        >>> build_model("lstm", {"d_model": 4}, make_task("parity")).config.d_model
+        4
         >>> build_model("mamba2", {"d_model": 10}, make_task("parity"))
         Traceback (most recent call last):
         automata.errors.InputError: head_size is 16; it must divide expand * d_model = 20
     """
-    config = _model_config(name, sizes, vocabulary_size=task.vocabulary_size, output_size=task.state_count)
-    return MODELS[name](config)
+    config = _model_config(name, sizes, vocabulary_size=task.vocabulary_size, output_size=task.output_size)
+    return model_class(name)(config)
 
 
 def _model_config(name: str, sizes: Mapping[str, Any], vocabulary_size: int, output_size: int) -> ModelConfig:
     known = size_names(name)
     for field in sizes:
-        if field in _ALPHABETS:
+        if field in ALPHABETS:
             raise InputError(f"{field} is {sizes[field]}; leave it out, for it follows from the task")
     alphabets = {"vocabulary_size": vocabulary_size, "output_size": output_size}
     return validated(
@@ -126,9 +128,12 @@ def size_fields() -> dict[str, FieldInfo]:
         >>> size_fields()["d_conv"].description
         'width of the short convolution; 1 for none (implicit-mamba2, mamba2)'
     """
+    owners: dict[str, list[str]] = {}
     fields: dict[str, FieldInfo] = {}
-    for name, description in SIZE_DESCRIPTIONS.items():
-        owners = [model for model in MODELS if name in size_names(model)]
-        fields[name] = copy(MODELS[owners[0]].config_class.model_fields[name])
-        fields[name].description = f"{description} ({', '.join(owners)})"
+    for model in MODELS.values():
+        for name, field in model.config_class.size_fields().items():
+            owners.setdefault(name, []).append(model.name)
+            fields.setdefault(name, copy(field))
+    for name, field in fields.items():
+        field.description = f"{field.description} ({', '.join(owners[name])})"
     return fields

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from implicit.cells import Mamba2Cell, RMSNorm
+from implicit.cells import Cell, Mamba2Cell, RMSNorm
 from implicit.fixed_point import DampedPicard, Solution, Solver, Stopping
 from implicit.gradients import GradientRule, Unrolled
 from implicit.modes.recurrence import ModeResult, Recurrence
@@ -14,8 +14,18 @@ from implicit.ops.sequential_solve import SelfMap, sequential_solve
 from implicit.ops.sequential_solve.backends import Request
 
 
+def has_fused_self_map(cells: Sequence[Cell]) -> bool:
+    """Return whether the kernel has a form for these cells.
+
+    Example:
+        >>> has_fused_self_map([Mamba2Cell(8, head_size=4)])
+        True
+    """
+    return all(isinstance(cell, Mamba2Cell) for cell in cells)
+
+
 def self_map_of(
-    cells: Sequence[Mamba2Cell], norms: Sequence[RMSNorm], latent_norm: RMSNorm, *, residual: bool
+    cells: Sequence[Cell], norms: Sequence[RMSNorm], latent_norm: RMSNorm, *, residual: bool
 ) -> SelfMap:
     """Gather the weights of Φ: views of the parameters for one layer, copies for more.
 
@@ -30,25 +40,26 @@ def self_map_of(
         >>> self_map.heads, self_map.d_state
         (4, 128)
     """
+    layers = _mamba2(cells)
     return SelfMap(
         mixer_norm=_stacked([norm.weight for norm in norms]),
-        in_proj=_stacked([cell.in_proj.weight for cell in cells]),
-        conv_weight=_stacked([cell.conv1d.weight[:, 0] for cell in cells]),
-        conv_bias=_stacked([cell.conv_bias for cell in cells]),
-        dt_bias=_stacked([cell.dt_bias for cell in cells]),
-        A_log=_stacked([cell.A_log for cell in cells]),
-        D=_stacked([cell.D for cell in cells]),
-        gate_norm=_stacked([cell.norm.weight for cell in cells]),
-        out_proj=_stacked([cell.out_proj.weight for cell in cells]),
+        in_proj=_stacked([cell.in_proj.weight for cell in layers]),
+        conv_weight=_stacked([cell.conv1d.weight[:, 0] for cell in layers]),
+        conv_bias=_stacked([cell.conv_bias for cell in layers]),
+        dt_bias=_stacked([cell.dt_bias for cell in layers]),
+        A_log=_stacked([cell.A_log for cell in layers]),
+        D=_stacked([cell.D for cell in layers]),
+        gate_norm=_stacked([cell.norm.weight for cell in layers]),
+        out_proj=_stacked([cell.out_proj.weight for cell in layers]),
         latent_norm=latent_norm.weight,
-        groups=cells[0].groups,
+        groups=layers[0].groups,
         residual=residual,
         epsilon=latent_norm.epsilon,
     )
 
 
 def request_of(
-    cell: Mamba2Cell,
+    cells: Sequence[Cell],
     weights: Iterable[Tensor],
     recurrence: Recurrence,
     solver: Solver,
@@ -58,7 +69,7 @@ def request_of(
     """Return what decides whether the kernel can run a solve.
 
     Args:
-        cell: any of the layers.
+        cells: the layers.
         weights: all that Φ reads; they, the inputs and the start tell whether a gradient is wanted.
         recurrence: of the solve.
         solver: of the solve.
@@ -70,11 +81,12 @@ def request_of(
         >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
         >>> recurrence = Recurrence([torch.zeros(1, 1, cell.d_in_proj)], {}, None, None, None)
         >>> arguments = recurrence, DampedPicard(), Phantom(), torch.zeros(1, 1, 8)
-        >>> request_of(cell, cell.parameters(), *arguments).differentiated
+        >>> request_of([cell], cell.parameters(), *arguments).differentiated
         True
     """
     tensors = [*weights, *recurrence.inputs, *recurrence.state.values(), start]
     wanted = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    cell = _mamba2(cells)[0]
     weight = cell.out_proj.weight
     return Request(
         weight.device.type,
@@ -105,8 +117,7 @@ def solve_sequentially_fused(
 
     Example:
         >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
-        >>> window, ssm = cell.init_state(1)
-        >>> state = {"conv.0": window, "ssm.0": ssm}
+        >>> state = {f"{name}.0": part for name, part in cell.init_state(1).items()}
         >>> recurrence = Recurrence([torch.zeros(1, 2, cell.d_in_proj)], state, None, None, None)
         >>> self_map = self_map_of([cell], [RMSNorm(8)], RMSNorm(8), residual=True)
         >>> arguments = self_map, recurrence, DampedPicard(), Stopping(), torch.zeros(1, 2, 8)
@@ -133,3 +144,7 @@ def solve_sequentially_fused(
 def _stacked(tensors: Sequence[Tensor]) -> Tensor:
     """Join tensors along a new first axis, a single one without a copy."""
     return tensors[0][None] if len(tensors) == 1 else torch.stack(list(tensors))
+
+
+def _mamba2(cells: Sequence[Cell]) -> list[Mamba2Cell]:
+    return [cell for cell in cells if isinstance(cell, Mamba2Cell)]

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from implicit.fixed_point import Solution, Solver, Stopping
-from implicit.gradients import GradientRule
+from implicit.gradients import GradientRule, solve_with_gradient
 from implicit.modes.recurrence import ModeResult, Recurrence
 
 
@@ -34,7 +34,7 @@ def solve_simultaneously(
         >>> result.solution.value.flatten().tolist(), result.evaluations.tolist()
         ([0.98..., 1.96...], [[5, 5]])
     """
-    found = gradient.solve(recurrence.problem(), solver, stopping, start)
+    found = solve_with_gradient(recurrence.problem(), solver, stopping, start, gradient)
     after = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1]
     return ModeResult(found, after, (found.iterations.max() + 1).expand_as(found.iterations))
 
@@ -70,7 +70,7 @@ def solve_sequentially(
     for t in range(start.shape[1]):
         inputs = [tensor[:, t] for tensor in recurrence.inputs]
         problem = recurrence.token_problem(inputs, state)
-        solution = gradient.solve(problem, solver, stopping, start[:, t : t + 1])
+        solution = solve_with_gradient(problem, solver, stopping, start[:, t : t + 1], gradient)
         state = recurrence.advance(solution.value[:, 0], inputs, state)[1]
         solutions.append(solution.after(reached))
         reached = solutions[-1].converged

@@ -47,14 +47,14 @@ class Windowed:
         InputError: for a value outside of its range.
 
     Example:
-        >>> from implicit import load_run
+        >>> from implicit import Solve, load_run
         >>> model, tokens = load_run("parity").model, torch.ones(1, 64, dtype=torch.long)
         >>> with torch.no_grad():
-        ...     plain = model.solve(tokens)
-        ...     windowed = model.solve(tokens, mode=Windowed(width=12))
-        >>> windowed.share_converged, bool((windowed.logits.argmax(-1) == plain.logits.argmax(-1)).all())
-        (1.0, True)
-        >>> bool(windowed.evaluations.sum() < plain.evaluations.sum())
+        ...     plain = model.run(tokens, solve=Solve("simultaneous"))
+        ...     windowed = model.run(tokens, solve=Solve(Windowed(width=12)))
+        >>> bool((windowed.logits.argmax(-1) == plain.logits.argmax(-1)).all())
+        True
+        >>> bool(windowed.solution.evaluations.sum() < plain.solution.evaluations.sum())
         True
     """
 

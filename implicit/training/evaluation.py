@@ -8,16 +8,14 @@ import torch
 from numpy.typing import NDArray
 
 from automata.errors import InputError
-from automata.tasks.word_problem import WordProblem
-from implicit.fixed_point import Solution, Stopping
-from implicit.gradients import GradientRule
-from implicit.models.implicit_mamba2 import ImplicitMamba2, Mode
+from automata.tasks.interface import Task
+from implicit.fixed_point import Solution
 from implicit.models.interface import SequenceModel
-from implicit.modes import Windowed
+from implicit.modes import Solve
 from implicit.training.streams import Stream, draw_batch
 
 REPORTED_TOKENS = 10
-"""Reports give the accuracy over the last ten tokens: those that need the longest memory."""
+"""Reports give the accuracy over the last ten answers: those that need the longest memory."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +43,11 @@ class Convergence:
     def of(solutions: Sequence[Solution]) -> "Convergence":
         """Return the means over the tokens of several solutions."""
         return Convergence(
-            share_converged=_mean([solution.converged for solution in solutions]),
-            mean_iterations=_mean([solution.iterations for solution in solutions]),
-            mean_relative_residual=_mean([solution.relative_residual for solution in solutions]),
+            share_converged=_mean([_counted(solution, solution.converged) for solution in solutions]),
+            mean_iterations=_mean([_counted(solution, solution.iterations) for solution in solutions]),
+            mean_relative_residual=_mean(
+                [_counted(solution, solution.relative_residual) for solution in solutions]
+            ),
         )
 
 
@@ -58,6 +58,7 @@ class Evaluation:
     Attributes:
         correct: ``[sequences, length]``, bool.
         convergence: of the fixed points; None for an explicit model.
+        counted: where something is asked, ``[sequences, length]``, bool; None for everywhere.
 
     Example:
         >>> evaluation = Evaluation(np.array([[True] * 12, [False] * 2 + [True] * 10]), None)
@@ -67,26 +68,34 @@ class Evaluation:
 
     correct: NDArray[np.bool_]
     convergence: Convergence | None
+    counted: NDArray[np.bool_] | None = None
 
     @property
     def accuracy(self) -> float:
-        """The figure of reports: mean over the last ten tokens (all of them in a shorter sequence)."""
-        return float(self.correct[:, -REPORTED_TOKENS:].mean())
+        """The figure of reports: mean over the last ten answers of each sequence, all if there are fewer."""
+        if self.counted is None:
+            return float(self.correct[:, -REPORTED_TOKENS:].mean())
+        still_to_come = self.counted[:, ::-1].cumsum(axis=1)[:, ::-1]  # answers from here to the end
+        return float(self.correct[self.counted & (still_to_come <= REPORTED_TOKENS)].mean())
 
     @property
     def token_accuracy(self) -> float:
-        """Mean over all tokens."""
-        return float(self.correct.mean())
+        """Mean over all answers."""
+        return float((self.correct if self.counted is None else self.correct[self.counted]).mean())
 
     @property
     def per_position(self) -> NDArray[np.float64]:
-        """Mean over the sequences, ``[length]``."""
-        return np.asarray(self.correct.mean(axis=0), np.float64)
+        """Mean over the sequences that are asked at a position, ``[length]``; NaN where none is."""
+        if self.counted is None:
+            return np.asarray(self.correct.mean(axis=0), np.float64)
+        asked = self.counted.sum(axis=0)
+        right = (self.correct & self.counted).sum(axis=0)
+        return np.where(asked > 0, right / np.maximum(asked, 1), np.nan)
 
 
 def evaluate(
     model: SequenceModel,
-    task: WordProblem,
+    task: Task,
     length: int,
     *,
     sequences: int = 256,
@@ -94,24 +103,20 @@ def evaluate(
     seed: int = 0,
     stream: Stream = Stream.TEST,
     number: tuple[int, ...] = (),
-    stopping: Stopping | None = None,
-    gradient: GradientRule | None = None,
-    mode: Mode | Windowed = "simultaneous",
+    solve: Solve | None = None,
 ) -> Evaluation:
     """Measure a model on fresh sequences of one length.
 
     Args:
         model: any model; its weights and its training flag stay as they are.
-        task: the word problem.
+        task: the task.
         length: tokens a sequence.
         sequences: how many.
         batch_size: sequences at a time; part of what determines the sequences drawn.
         seed: seed of the stream.
         stream: which data stream; reports take TEST, training VALIDATION.
         number: which part of the stream.
-        stopping: tolerance and limit of an implicit model; its own if None.
-        gradient: the gradient rule, whose solve is used (`Unrolled` fixes the iterations); phantom if None.
-        mode: in which order an implicit model seeks its fixed points.
+        solve: how an implicit model seeks its fixed points; its own defaults if None.
 
     Raises:
         InputError: for a length or a number of sequences below 1.
@@ -129,23 +134,31 @@ def evaluate(
     for field, value in (("length", length), ("sequences", sequences), ("batch_size", batch_size)):
         if value < 1:
             raise InputError(f"{field} is {value}; give at least 1")
-    correct, solutions = [], []
+    correct, counted, solutions = [], [], []
     was_training = model.training
     model.eval()
     with torch.no_grad():
         for index, first in enumerate(range(0, sequences, batch_size)):
             size = min(batch_size, sequences - first)
             drawn = draw_batch(task, size, length, seed, stream, *number, length, index)
-            tokens, labels = (part.to(model.device) for part in drawn)
-            if isinstance(model, ImplicitMamba2):
-                solution = model.solve(tokens, mode, stopping=stopping, gradient=gradient)
-                solutions.append(solution)
-                logits = solution.logits
-            else:
-                logits = model(tokens)
-            correct.append((logits.argmax(dim=-1) == labels).cpu().numpy())
+            batch = drawn.to(model.device)
+            output = model.run(batch.tokens, solve=solve, lengths=batch.lengths)
+            if output.solution is not None:
+                solutions.append(output.solution)
+            correct.append((output.logits.argmax(dim=-1) == batch.targets).cpu().numpy())
+            counted.append(batch.counted.cpu().numpy())
     model.train(was_training)
-    return Evaluation(np.concatenate(correct), Convergence.of(solutions) if solutions else None)
+    asked = np.concatenate(counted)
+    return Evaluation(
+        np.concatenate(correct),
+        Convergence.of(solutions) if solutions else None,
+        None if asked.all() else asked,
+    )
+
+
+def _counted(solution: Solution, values: torch.Tensor) -> torch.Tensor:
+    """The values at the tokens that statistics are taken over."""
+    return values.flatten() if solution.counted is None else values[solution.counted]
 
 
 def _mean(parts: Sequence[torch.Tensor]) -> float:

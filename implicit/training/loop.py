@@ -10,13 +10,13 @@ from torch.optim import AdamW
 from tqdm import tqdm
 
 from automata.errors import InputError
-from automata.tasks.word_problem import WordProblem
+from automata.tasks.interface import Task
 from implicit.config.curriculum import Phase
 from implicit.config.run import TrainConfig
 from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom
-from implicit.models.implicit_mamba2 import ImplicitMamba2
 from implicit.models.interface import SequenceModel
+from implicit.modes import Solve
 from implicit.runs.folder import Metrics, RunFolder
 from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from implicit.training.evaluation import REPORTED_TOKENS, Convergence, Evaluation, evaluate
@@ -28,7 +28,7 @@ from implicit.training.tensorboard import TensorBoard
 
 def take_steps(
     config: TrainConfig,
-    task: WordProblem,
+    task: Task,
     model: SequenceModel,
     folder: RunFolder,
     show_progress: bool = False,
@@ -41,7 +41,7 @@ def take_steps(
 
     Args:
         config: of the run in the folder.
-        task: the word problem.
+        task: the task.
         model: with its initial weights, on the device to train on; holds the trained ones afterwards.
         folder: a run that is begun and not finished.
         show_progress: whether to show a progress bar on standard error, if that is a terminal.
@@ -104,7 +104,7 @@ def take_steps(
 
 def _step(
     config: TrainConfig,
-    task: WordProblem,
+    task: Task,
     model: SequenceModel,
     optimizer: AdamW,
     phase: Phase,
@@ -114,15 +114,15 @@ def _step(
     """Take one training step; its batch depends on the seed, the step, and what is carried from the last."""
     noise = noise_generator(config.seed, step)
     state, start = None, None
-    if carried is not None and isinstance(model, ImplicitMamba2):
-        beginning = torch.full_like(carried.labels, task.initial_state)
+    if carried is not None:
+        beginning = torch.full_like(carried.end, task.start())
         state, start = carried.go_on(
             model.init_state(config.batch_size), beginning, phase.carried_share, noise
         )
         start = start.cpu()
     drawn = draw_batch(task, config.batch_size, phase.length, config.seed, Stream.TRAIN, step, start=start)
-    tokens, labels = (part.to(model.device) for part in drawn)
-    result = objective(model, tokens, labels, phase, noise, state)
+    batch = drawn.to(model.device)
+    result = objective(model, batch, phase, noise, state)
     optimizer.zero_grad()
     result.total.backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.gradient_clip or math.inf)
@@ -134,13 +134,13 @@ def _step(
     for group in optimizer.param_groups:
         group["lr"] = config.learning_rate_at(step)
     optimizer.step()
-    if phase.carried_share == 0 or result.solution is None:
+    if phase.carried_share == 0 or batch.end is None:
         return result, None
-    return result, Carried.of(result.solution.state, labels, result.solution)
+    return result, Carried.of(result.state, batch.end, result.solution)
 
 
 def _validate(
-    config: TrainConfig, task: WordProblem, model: SequenceModel, phase: Phase, step: int
+    config: TrainConfig, task: Task, model: SequenceModel, phase: Phase, step: int
 ) -> dict[int, Evaluation]:
     """Evaluate on fresh sequences of the validation stream, one set for each step and length."""
     rtol, limit = config.evaluation.rtol, config.evaluation.max_iterations
@@ -159,9 +159,11 @@ def _validate(
             seed=config.seed,
             stream=Stream.VALIDATION,
             number=(step,),
-            stopping=stopping,
-            gradient=phase.gradient if as_trained else Phantom(),
-            mode=phase.mode if as_trained else "simultaneous",
+            solve=Solve(
+                phase.mode if as_trained else "simultaneous",
+                stopping=stopping,
+                gradient=phase.gradient if as_trained else Phantom(),
+            ),
         )
         for length in config.validation_lengths()
     }
@@ -175,7 +177,7 @@ def _target_met(
     done: Progress,
 ) -> int:
     """How many evaluations in a row met the target; none does in the bounded phase or at a start length."""
-    early = phase.length < config.length or (isinstance(model, ImplicitMamba2) and phase.name == "bounded")
+    early = phase.length < config.length or (model.implicit is not None and phase.name == "bounded")
     if config.evaluation.target_accuracy is None or early:
         return 0
     worst = min(evaluation.accuracy for evaluation in evaluations.values())
@@ -202,7 +204,7 @@ def _entry(
         "validation": {},
         "seconds": round(done.seconds, 3),
     }
-    if isinstance(model, ImplicitMamba2):
+    if model.implicit is not None:
         entry["phase"] = phase.name
     if result.penalty is not None:
         entry["contraction_penalty"] = result.penalty.item()

@@ -1,4 +1,4 @@
-"""What is minimised: the cross-entropy of the label after every token, and penalties if the phase has any."""
+"""What is minimised: the weighted cross-entropy of the targets, and penalties if the phase has any."""
 
 from dataclasses import dataclass
 
@@ -6,11 +6,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from automata.errors import InputError
 from implicit.config.curriculum import Phase
-from implicit.models.implicit_mamba2 import ImplicitMamba2, SequenceSolution
 from implicit.models.interface import SequenceModel
+from implicit.modes import SequenceSolution, Solve
 from implicit.training.penalties.contraction import contraction_penalty
 from implicit.training.penalties.forgetting import forgetting_penalty
+from implicit.training.streams import TokenBatch
 from theory.transition import State
 
 
@@ -19,19 +21,21 @@ class Objective:
     """The loss of one batch, with what it was computed from.
 
     Attributes:
-        loss: mean cross-entropy over all tokens, in nats, a scalar with gradient.
+        loss: weighted mean of the cross-entropy, in nats, a scalar with gradient.
         penalty: weighted contraction penalty, a scalar with gradient; None where the phase asks for none.
         forgetting: weighted forgetting penalty, likewise.
-        accuracy: share of all tokens whose most probable class is the label.
+        accuracy: share of the counted targets that are the most probable class.
+        state: the model's, after the last token.
         solution: the fixed points of an implicit model; None for an explicit one.
 
     Example:
         >>> from automata.tasks.registry import make_task
         >>> from implicit.config.curriculum import Curriculum
         >>> from implicit.models.registry import build_model
+        >>> from implicit.training.streams import Stream, draw_batch
         >>> model = build_model("lstm", {}, make_task("parity"))
-        >>> tokens = torch.tensor([[0, 1, 1]])
-        >>> result = objective(model, tokens, torch.tensor([[0, 1, 0]]), Curriculum().phase(1, length=3))
+        >>> batch = draw_batch(make_task("parity"), 1, 3, 0, Stream.TRAIN, 1)
+        >>> result = objective(model, batch, Curriculum().phase(1, length=3))
         >>> result.loss.shape, 0 < result.loss.item() < 2, result.solution
         (torch.Size([]), True, None)
     """
@@ -40,6 +44,7 @@ class Objective:
     penalty: Tensor | None
     forgetting: Tensor | None
     accuracy: float
+    state: State
     solution: SequenceSolution | None
 
     @property
@@ -50,8 +55,7 @@ class Objective:
 
 def objective(
     model: SequenceModel,
-    tokens: Tensor,
-    labels: Tensor,
+    batch: TokenBatch,
     phase: Phase,
     noise: torch.Generator | None = None,
     state: State | None = None,
@@ -60,40 +64,63 @@ def objective(
 
     Args:
         model: any model.
-        tokens: ``[batch, length]``, int64.
-        labels: the class after every token, ``[batch, length]``, int64.
+        batch: on the device of the model.
         phase: of the curriculum.
         noise: draws the directions of the penalties.
-        state: an implicit model's state before the first token; the initial one if None.
+        state: the model's state before the first token; the initial one if None.
 
     Example:
         >>> from implicit.config.curriculum import Curriculum
         >>> from implicit.runs.loading import load_run
+        >>> from implicit.training.streams import Stream, draw_batch
         >>> phase = Curriculum(bounded_steps=0, contraction_weight=0.01).phase(1, length=3)
-        >>> tokens, labels = torch.tensor([[0, 1, 1]]), torch.tensor([[0, 1, 0]])
-        >>> found = objective(load_run("parity").model, tokens, labels, phase)
+        >>> run = load_run("parity")
+        >>> found = objective(run.model, draw_batch(run.task, 1, 3, 0, Stream.TRAIN, 1), phase)
         >>> found.accuracy, bool(found.loss < 0.1), found.penalty is None
         (1.0, True, False)
     """
-    solution, penalty, forgetting = None, None, None
-    if isinstance(model, ImplicitMamba2):
-        solution = model.solve(
-            tokens, phase.mode, state=state, gradient=phase.gradient, stopping=phase.stopping
-        )
-        logits = solution.logits
+    penalty, forgetting = None, None
+    solve = Solve(phase.mode, stopping=phase.stopping, gradient=phase.gradient)
+    output = model.run(batch.tokens, state, solve, lengths=batch.lengths)
+    implicit, solution = model.implicit, output.solution
+    if implicit is not None and solution is not None:
         if phase.contraction_weight > 0:
-            problem = model.problem(tokens, state)
+            problem = implicit.problem(batch.tokens, state)
             measured = contraction_penalty(problem, solution.latents.detach(), generator=noise)
             penalty = phase.contraction_weight * measured
         if phase.forgetting_weight > 0:
-            before = model.init_state(len(tokens)) if state is None else state
+            before = model.init_state(len(batch.tokens)) if state is None else state
             left = forgetting_penalty(
-                model, tokens, before, solution, phase.gradient, phase.stopping, generator=noise
+                implicit, batch.tokens, before, solution, phase.gradient, phase.stopping, generator=noise
             )
             forgetting = phase.forgetting_weight * left
-    else:
-        logits = model(tokens)
-    loss = functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+    loss = weighted_cross_entropy(output.logits, batch.targets, batch.weights)
     with torch.no_grad():
-        accuracy = float((logits.argmax(dim=-1) == labels).double().mean())
-    return Objective(loss, penalty, forgetting, accuracy, solution)
+        right = (output.logits.argmax(dim=-1) == batch.targets)[batch.counted]
+        accuracy = float(right.double().mean())
+    return Objective(loss, penalty, forgetting, accuracy, output.state, solution)
+
+
+def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+    """Return Σ w · (−log p(target)) / Σ w over all tokens of a batch, in nats.
+
+    Args:
+        logits: ``[batch, length, classes]``.
+        targets: int64, ``[batch, length]``.
+        weights: ``[batch, length]``, not negative; 0 where nothing is asked.
+
+    Raises:
+        InputError: if nothing is asked.
+
+    Example:
+        >>> logits = torch.tensor([[[0.0, 0.0], [9.0, 0.0]]])
+        >>> weighted_cross_entropy(logits, torch.tensor([[1, 1]]), torch.tensor([[1.0, 0.0]])).item()
+        0.693...
+    """
+    if bool((weights == 1).all()):
+        return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    total = weights.sum()
+    if not bool(total > 0):
+        raise InputError("weights are all 0: nothing is asked in this batch; give a greater length")
+    losses = functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
+    return (losses * weights.flatten()).sum() / total

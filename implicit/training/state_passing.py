@@ -21,9 +21,9 @@ class Carried:
 
     Attributes:
         state: the model's state after the last token, with a leading batch axis, without gradient.
-        labels: the exact state of the automaton there, int64 ``[batch]``.
+        end: where the task's exact object stands there, int64 ``[batch]``.
         reached: which sequences reached the fixed point at every token, bool ``[batch]``; the model's state
-            of the others is not the one that belongs to their tokens.
+            of the others is not the one that belongs to their tokens. All of an explicit model do.
 
     Source:
         Buitrago & Gu 2025, "Understanding and Improving Length Generalization in Recurrent Models",
@@ -33,39 +33,48 @@ class Carried:
         >>> state = {"h": torch.tensor([[1.0], [2.0]])}
         >>> carried = Carried(state, torch.tensor([1, 1]), torch.tensor([True, False]))
         >>> begin = ({"h": torch.zeros(2, 1)}, torch.zeros(2, dtype=torch.long))
-        >>> state, labels = carried.go_on(*begin, share=1.0, noise=torch.Generator().manual_seed(0))
-        >>> state["h"].flatten().tolist(), labels.tolist()
+        >>> state, start = carried.go_on(*begin, share=1.0, noise=torch.Generator().manual_seed(0))
+        >>> state["h"].flatten().tolist(), start.tolist()
         ([1.0, 0.0], [1, 0])
     """
 
     state: State
-    labels: Tensor
+    end: Tensor
     reached: Tensor
 
     @classmethod
-    def of(cls, state: State, labels: Tensor, solution: Solution) -> "Carried":
-        """Return where a step ended: its final state, the labels ``[batch, length]`` and its solution."""
+    def of(cls, state: State, end: Tensor, solution: Solution | None) -> "Carried":
+        """Return where a step ended.
+
+        Args:
+            state: the model's, after the last token.
+            end: the exact object's, ``[batch]``.
+            solution: the fixed points of an implicit model; None for an explicit one.
+        """
         detached = {name: part.detach() for name, part in state.items()}
-        return cls(detached, labels[:, -1], solution.converged.all(dim=1))
+        reached = (
+            torch.ones_like(end, dtype=torch.bool) if solution is None else solution.converged.all(dim=1)
+        )
+        return cls(detached, end, reached)
 
     def go_on(
-        self, state: State, labels: Tensor, share: float, noise: torch.Generator
+        self, state: State, start: Tensor, share: float, noise: torch.Generator
     ) -> tuple[State, Tensor]:
         """Return the starts of the next step: a share of them from here, the others from the beginning.
 
         Args:
             state: the model's state at the beginning of a sequence, for the whole batch.
-            labels: the automaton's, ``[batch]``.
+            start: the exact object's, ``[batch]``.
             share: the probability that a sequence which reached its fixed points is gone on with.
             noise: draws which ones.
         """
-        drawn = torch.rand(len(self.labels), generator=noise) < share
+        drawn = torch.rand(len(self.end), generator=noise) < share
         chosen = drawn.to(self.reached.device) & self.reached
         mixed = {
             name: torch.where(chosen.view(-1, *[1] * (part.ndim - 1)), self.state[name], part)
             for name, part in state.items()
         }
-        return mixed, torch.where(chosen, self.labels, labels)
+        return mixed, torch.where(chosen, self.end, start)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return all of it as named tensors, for a checkpoint.
@@ -73,10 +82,10 @@ class Carried:
         Example:
             >>> carried = Carried({"h": torch.zeros(1, 1)}, torch.zeros(1), torch.ones(1))
             >>> sorted(carried.tensors())
-            ['labels', 'reached', 'state.h']
+            ['end', 'reached', 'state.h']
         """
         states = {f"state.{name}": part for name, part in self.state.items()}
-        return {**states, "labels": self.labels, "reached": self.reached}
+        return {**states, "end": self.end, "reached": self.reached}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> "Carried":
@@ -84,4 +93,4 @@ class Carried:
         states = {
             name.removeprefix("state."): part for name, part in tensors.items() if name.startswith("state.")
         }
-        return cls(states, tensors["labels"], tensors["reached"])
+        return cls(states, tensors["end"], tensors["reached"])

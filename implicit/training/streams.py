@@ -5,12 +5,13 @@ about the position in a stream has to be stored.
 """
 
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from automata.tasks.word_problem import WordProblem
+from automata.tasks.interface import Part, Task
 
 
 class Stream(IntEnum):
@@ -29,6 +30,54 @@ class Stream(IntEnum):
     PERTURBATION = 3
 
 
+_PARTS: dict[Stream, Part] = {
+    Stream.TRAIN: "train",
+    Stream.VALIDATION: "validation",
+    Stream.TEST: "test",
+    Stream.PERTURBATION: "train",
+}
+
+
+class TokenBatch(NamedTuple):
+    """A batch of a task as tensors.
+
+    Attributes:
+        tokens: int64, ``[batch, length]``.
+        targets: the right answer after every token, int64 ``[batch, length]``.
+        weights: of the targets in the loss, float32 ``[batch, length]``; 0 where nothing is asked.
+        lengths: real tokens of each sequence, int64 ``[batch]``; None if all are.
+        end: where the exact object stands after the last token, int64 ``[batch]``; None where sequences of
+            the task cannot go on.
+
+    Example:
+        >>> from automata.tasks import make_task
+        >>> batch = draw_batch(make_task("parity"), 2, 5, 0, Stream.TRAIN, 1)
+        >>> batch.tokens.shape, bool(batch.counted.all()), batch.lengths
+        (torch.Size([2, 5]), True, None)
+    """
+
+    tokens: Tensor
+    targets: Tensor
+    weights: Tensor
+    lengths: Tensor | None = None
+    end: Tensor | None = None
+
+    @property
+    def counted(self) -> Tensor:
+        """Where something is asked, bool ``[batch, length]``."""
+        return self.weights > 0
+
+    def to(self, device: torch.device) -> "TokenBatch":
+        """Return the batch on a device."""
+        return TokenBatch(
+            self.tokens.to(device),
+            self.targets.to(device),
+            self.weights.to(device),
+            None if self.lengths is None else self.lengths.to(device),
+            None if self.end is None else self.end.to(device),
+        )
+
+
 def noise_generator(seed: int, step: int) -> torch.Generator:
     """Return the generator of a training step's noise, seeded from the seed and the step alone.
 
@@ -42,33 +91,33 @@ def noise_generator(seed: int, step: int) -> torch.Generator:
 
 
 def draw_batch(
-    task: WordProblem,
+    task: Task,
     batch_size: int,
     length: int,
     seed: int,
     stream: Stream,
     *number: int,
     start: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
+) -> TokenBatch:
     """Draw one batch.
 
     Args:
-        task: the word problem.
+        task: the task; of one with a store of data the part that the stream stands for is read.
         batch_size: sequences.
         length: tokens a sequence.
         seed: the seed of the run, or of a report.
         stream: what the batch is for.
         number: which batch of the stream; one or several integers from 0.
-        start: the automaton's state before each sequence, ``[batch_size]``; the initial one if None.
+        start: where the exact object stands before each sequence, ``[batch_size]``; at the beginning if None.
 
     Returns:
-        Tokens and the label after every token, int64 ``[batch, length]`` each. The generator is seeded with
+        The batch. The generator is seeded with
         ``numpy.random.SeedSequence(seed, spawn_key=(stream, *number))``.
 
     Example:
         >>> from automata.tasks.registry import make_task
         >>> parity = make_task("parity")
-        >>> tokens, labels = draw_batch(parity, 4, 100, 0, Stream.TRAIN, 7)
+        >>> tokens, labels = draw_batch(parity, 4, 100, 0, Stream.TRAIN, 7)[:2]
         >>> bool((labels == tokens.cumsum(1) % 2).all())
         True
         >>> bool((draw_batch(parity, 4, 100, 0, Stream.TRAIN, 7)[0] == tokens).all())
@@ -77,5 +126,12 @@ def draw_batch(
         False
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(int(stream), *number)))
-    tokens, labels = task.sample(batch_size, length, rng, None if start is None else start.numpy())
-    return torch.as_tensor(np.asarray(tokens, np.int64)), torch.as_tensor(np.asarray(labels, np.int64))
+    part = task.part(_PARTS[stream])
+    batch = part.batch(batch_size, length, rng, None if start is None else start.numpy())
+    return TokenBatch(
+        torch.as_tensor(np.asarray(batch.tokens, np.int64)),
+        torch.as_tensor(np.asarray(batch.targets, np.int64)),
+        torch.as_tensor(np.asarray(batch.weights, np.float32)),
+        None if batch.lengths is None else torch.as_tensor(np.asarray(batch.lengths, np.int64)),
+        None if batch.end is None else torch.as_tensor(np.asarray(batch.end, np.int64)),
+    )

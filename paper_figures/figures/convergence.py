@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from analysis.convergence import MODES, ConvergenceSettings, analyse
 from analysis.framework.figures import COLORS, GREY, powers_of_two
 from analysis.framework.output import json_ready
-from implicit.models.implicit_mamba2 import Mode
+from implicit.modes import Mode
 from paper_figures.figures.figure import PaperFigure, Results, RunRecipe, Runs
 
 SEEDS = (0, 1, 2, 3, 4)

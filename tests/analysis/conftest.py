@@ -10,7 +10,7 @@ from torch import Tensor
 
 from automata.tasks.registry import make_task
 from implicit.config.recipes import recipe
-from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
 from theory import State

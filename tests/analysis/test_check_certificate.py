@@ -299,19 +299,6 @@ def test_the_untouched_certificate_holds(content: Content, run: Run) -> None:
     check_certificate.check_certificate(parse_certificate(content), run, CheckSettings(processes=1))
 
 
-def test_a_certificate_with_the_first_format_of_the_configuration_is_accepted(
-    content: Content, run: Run
-) -> None:
-    """Its fields stood on one level, without a version; the field that differs is named there, too."""
-    older = {**content, "config": run.config.as_json(1)}
-    older["sha256"] = seal(older)
-    parsed = parse_certificate(older)
-    check_certificate.check_certificate(parsed, run, CheckSettings(processes=1))
-    changed = {**older, "config": {**older["config"], "bounded_steps": 1}}
-    changed["sha256"] = seal(changed)
-    assert _refusal(changed, run) == "config.bounded_steps"
-
-
 def test_a_change_that_leaves_all_lines_true_breaks_the_seal(content: Content, run: Run) -> None:
     changed = copy.deepcopy(content)
     lower, upper = map(float.fromhex, _point(changed)["entries"][0])

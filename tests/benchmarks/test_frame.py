@@ -23,9 +23,10 @@ from benchmarks.frame import Benchmark, Case, Contender, IncorrectError, run_cas
 from benchmarks.table import table
 from implicit import ImplicitMamba2, ImplicitMamba2Config
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import SequenceSolution
+from implicit.modes import SequenceSolution
 from implicit.ops.ssd import BACKENDS, ssd_reference
 from implicit.ops.ssd.backends import Backend
+from tests.solving import solved
 
 Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
 
@@ -246,7 +247,7 @@ def test_the_check_of_the_modes_notices_wrong_answers_and_tokens_not_converged()
     fixed_point_modes.check(solutions, answers)
     with pytest.raises(IncorrectError, match=r"simultaneous: only 0.00% of the answers are right"):
         fixed_point_modes.check(solutions, 1 - answers)
-    early = model.solve(tokens, stopping=Stopping(rtol=1e-3, max_iterations=1))
+    early = solved(model, tokens, stopping=Stopping(rtol=1e-3, max_iterations=1))
     with pytest.raises(IncorrectError, match=r"sequential: only 0.00% of the tokens converged"):
         fixed_point_modes.check({**solutions, "sequential": early}, answers)
 

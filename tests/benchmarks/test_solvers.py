@@ -6,9 +6,10 @@ import pytest
 
 from benchmarks import solvers
 from benchmarks.memory import peak_bytes
-from implicit import ImplicitMamba2, load_run
+from implicit import load_run
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import Mode
+from implicit.models.implicit_model import ImplicitModel
+from implicit.modes import Mode
 from implicit.training.streams import Stream, draw_batch
 
 
@@ -16,8 +17,8 @@ from implicit.training.streams import Stream, draw_batch
 def test_two_iterations_hold_as_much_as_many(mode: Mode) -> None:
     run = load_run("parity")
     model = run.model
-    assert isinstance(model, ImplicitMamba2)
-    tokens, _ = draw_batch(run.task, 2, 12, 0, Stream.TEST, 12)
+    assert isinstance(model, ImplicitModel)
+    tokens, _ = draw_batch(run.task, 2, 12, 0, Stream.TEST, 12)[:2]
     whole = partial(solvers.solve, model, tokens, mode, Stopping(rtol=1e-3, max_iterations=1000))
     part = solvers.watched(model, tokens, mode)
     assert part is not None

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from implicit.fixed_point import Stopping
 from implicit.gradients import GradientRule
-from implicit.models.implicit_mamba2 import ImplicitMamba2, SequenceSolution
+from implicit.models.interface import FixedPointModel
+from implicit.modes import SequenceSolution, Solve
 from theory.transition import State
 
 LARGEST_GROWTH = 50.0
@@ -19,7 +20,7 @@ LARGEST_GROWTH = 50.0
 
 
 def forgetting_penalty(
-    model: ImplicitMamba2,
+    model: FixedPointModel,
     tokens: Tensor,
     state: State,
     solution: SequenceSolution,
@@ -55,10 +56,10 @@ def forgetting_penalty(
     Example:
         >>> from implicit.gradients import Phantom
         >>> from implicit.runs.loading import load_run
-        >>> model, tokens = load_run("parity").model, torch.tensor([[0, 1, 1, 0, 1, 0, 1, 1]])
+        >>> model, tokens = load_run("parity").model.implicit, torch.tensor([[0, 1, 1, 0, 1, 0, 1, 1]])
         >>> state, noise = model.init_state(1), torch.Generator().manual_seed(0)
         >>> with torch.no_grad():
-        ...     solution = model.solve(tokens)
+        ...     solution = model.run(tokens).solution
         ...     penalty = forgetting_penalty(
         ...         model, tokens, state, solution, Phantom(), Stopping(rtol=1e-3), generator=noise
         ...     )
@@ -66,7 +67,7 @@ def forgetting_penalty(
         True
     """
     with torch.no_grad():
-        undisturbed = model.states(tokens, solution.latents, state)
+        undisturbed = model.states_at(tokens, solution.latents, state)
         units = {
             name: part[:, -1].square().mean().sqrt().clamp_min(1e-6) for name, part in undisturbed.items()
         }
@@ -75,9 +76,11 @@ def forgetting_penalty(
         + scale * units[name] * torch.randn(part.shape, dtype=part.dtype, generator=generator).to(part.device)
         for name, part in state.items()
     }
-    disturbed = model.solve(tokens, state=start, gradient=gradient, stopping=stopping)
+    solve = Solve("simultaneous", stopping=stopping, gradient=gradient)
+    disturbed = model.run(tokens, start, solve).solution
+    assert disturbed is not None
     left = torch.zeros((), device=tokens.device)
-    for name, part in model.states(tokens, disturbed.latents, start).items():
+    for name, part in model.states_at(tokens, disturbed.latents, start).items():
         left = left + ((part - undisturbed[name]) / units[name]).flatten(2).square().sum(-1)
     shares = left[:, 1:] / left[:, :1]
     return shares.sum(dim=1).clamp(max=LARGEST_GROWTH).mean()

@@ -11,7 +11,7 @@ from transformers import DynamicCache, Mamba2Config
 from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
 
 from automata.errors import InputError
-from implicit.cells import CellState, GatedRMSNorm, Mamba2Cell, RMSNorm
+from implicit.cells import GatedRMSNorm, Mamba2Cell, RMSNorm
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "one-group": {"d_model": 16, "d_state": 5, "d_conv": 4, "expand": 2, "head_size": 8, "groups": 1},
@@ -62,7 +62,7 @@ def test_equals_the_mixer_of_transformers(sizes: dict[str, Any]) -> None:
     mixer, _ = transformers_mixer(sizes)
     mixer.load_state_dict(cell.state_dict())
     inputs = random_inputs(cell)
-    outputs, _ = cell(inputs)
+    outputs, _ = cell(inputs, cell.init_state(2))
     # Rounding of float32, in which the mixer computes whatever its dtype: outputs of order 0.3, 70 terms.
     torch.testing.assert_close(outputs, mixer(inputs), rtol=1e-5, atol=2e-6)
 
@@ -79,7 +79,9 @@ def test_step_equals_the_cached_mixer_of_transformers(name: str) -> None:
         expected = mixer(token[:, None], cache_params=cache)[:, 0]
         output, state = cell.step(token, state)
         torch.testing.assert_close(output, expected, rtol=1e-5, atol=2e-6)  # float32 rounding
-        torch.testing.assert_close(state.ssm, cache.get_recurrent_state(0, state_idx=0), rtol=1e-5, atol=2e-6)
+        torch.testing.assert_close(
+            state["ssm"], cache.get_recurrent_state(0, state_idx=0), rtol=1e-5, atol=2e-6
+        )
 
 
 def silu(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -127,7 +129,7 @@ def test_both_forms_equal_numpy_in_float64(sizes: dict[str, Any], injected: bool
     expected = np.stack(
         [numpy_cell(cell, x, added) for x, added in zip(inputs.numpy(), injection.numpy(), strict=True)]
     )
-    outputs, _ = cell(inputs, injection if injected else None)
+    outputs, _ = cell(inputs, cell.init_state(2), injection if injected else None)
     np.testing.assert_allclose(outputs.numpy(), expected, rtol=1e-10, atol=1e-12)  # float64, sums of 70 terms
     state = cell.init_state(2)
     for t in range(LENGTH):
@@ -140,35 +142,33 @@ def test_both_forms_equal_numpy_in_float64(sizes: dict[str, Any], injected: bool
 def test_the_state_continues_the_sequence_at_every_split(sizes: dict[str, Any]) -> None:
     cell = random_cell(sizes)
     inputs, injection = random_inputs(cell, 9), torch.randn(2, 9, cell.d_in_proj, dtype=torch.float64)
-    whole, final = cell(inputs, injection)
+    whole, final = cell(inputs, cell.init_state(2), injection)
     for split in range(1, 9):
-        before, middle = cell(inputs[:, :split], injection[:, :split])
-        after, last = cell(inputs[:, split:], injection[:, split:], middle)
+        before, middle = cell(inputs[:, :split], cell.init_state(2), injection[:, :split])
+        after, last = cell(inputs[:, split:], middle, injection[:, split:])
         torch.testing.assert_close(torch.cat([before, after], 1), whole, rtol=1e-11, atol=1e-13)  # rounding
-        for part, expected in zip(last, final, strict=True):
-            torch.testing.assert_close(part, expected, rtol=1e-11, atol=1e-13)
+        torch.testing.assert_close(last, final, rtol=1e-11, atol=1e-13)
 
 
 @torch.no_grad()
 def test_sequence_and_step_hand_the_same_state_on() -> None:
     cell = random_cell(CONFIGURATIONS["two-groups"])
     inputs = random_inputs(cell)
-    _, after_sequence = cell(inputs)
+    _, after_sequence = cell(inputs, cell.init_state(2))
     state = cell.init_state(2)
     for token in inputs.unbind(1):
         _, state = cell.step(token, state)
-    for part, expected in zip(after_sequence, state, strict=True):
-        torch.testing.assert_close(part, expected, rtol=1e-11, atol=1e-13)  # float64 rounding
+    torch.testing.assert_close(after_sequence, state, rtol=1e-11, atol=1e-13)  # float64 rounding
 
 
 @torch.no_grad()
 def test_the_window_holds_the_last_inputs_of_the_convolution() -> None:
     cell = random_cell(CONFIGURATIONS["one-group"])
     inputs = random_inputs(cell, length=2)
-    _, state = cell(inputs)
+    _, state = cell(inputs, cell.init_state(2))
     channels = (inputs @ cell.in_proj.weight.T)[..., cell.d_inner : -cell.heads]
-    assert (state.window[..., 0] == 0).all()  # two tokens leave one place of the window of three empty
-    torch.testing.assert_close(state.window[..., 1:], channels.mT, rtol=1e-12, atol=1e-14)
+    assert (state["conv"][..., 0] == 0).all()  # two tokens leave one place of the window of three empty
+    torch.testing.assert_close(state["conv"][..., 1:], channels.mT, rtol=1e-12, atol=1e-14)
 
 
 def test_parameters_have_the_names_and_shapes_of_mamba_ssm() -> None:
@@ -207,14 +207,15 @@ def test_gradients_by_finite_differences() -> None:
     cell = random_cell({"d_model": 2, "d_state": 2, "d_conv": 2, "expand": 2, "head_size": 2, "groups": 2})
     inputs = random_inputs(cell, length=3, batch=1).requires_grad_()
     injection = torch.randn(1, 3, cell.d_in_proj, dtype=torch.float64, requires_grad=True)
-    state = CellState(*(torch.randn_like(part, requires_grad=True) for part in cell.init_state(1)))
+    state = [torch.randn_like(part, requires_grad=True) for part in cell.init_state(1).values()]
 
     def run(
         inputs: Tensor, injection: Tensor, window: Tensor, ssm: Tensor, *parameters: Tensor
     ) -> tuple[Tensor, ...]:
         named = dict(zip(dict(cell.named_parameters()), parameters, strict=True))
-        outputs, after = torch.func.functional_call(cell, named, (inputs, injection, CellState(window, ssm)))
-        return outputs, *after
+        before = {"conv": window, "ssm": ssm}
+        outputs, after = torch.func.functional_call(cell, named, (inputs, before, injection))
+        return outputs, after["conv"], after["ssm"]
 
     # gradcheck's own tolerances: central differences in float64 with a step of 1e-6.
     assert torch.autograd.gradcheck(run, (inputs, injection, *state, *cell.parameters()))
@@ -225,13 +226,13 @@ def test_gradients_by_finite_differences() -> None:
 def test_bfloat16_runs_in_both_forms_and_keeps_the_ssm_state_in_float32(backend: str) -> None:
     cell = random_cell(CONFIGURATIONS["two-groups"])
     inputs = random_inputs(cell).bfloat16()
-    exact, _ = cell(inputs.double())
+    exact, _ = cell(inputs.double(), cell.init_state(2))
     cell = cell.bfloat16()
     cell.backend = backend
-    outputs, state = cell(inputs[:, :-1], None, cell.init_state(2))
+    outputs, state = cell(inputs[:, :-1], cell.init_state(2))
     last, state = cell.step(inputs[:, -1], state)
     assert outputs.dtype == last.dtype == torch.bfloat16
-    assert state.ssm.dtype == torch.float32
+    assert state["ssm"].dtype == torch.float32
     error = (torch.cat([outputs, last[:, None]], 1).double() - exact).abs().max() / exact.abs().max()
     assert error < 0.05  # weights and five intermediate results are rounded to 2^-9 each
 

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from implicit import ImplicitMamba2, ImplicitMamba2Config
-from implicit.cells import CellState, Mamba2Cell, RMSNorm
+from implicit.cells import Mamba2Cell, RMSNorm
 from implicit.cells.mamba2_derivative import output_with_derivative
+from theory.transition import State
 
 TOKENS = 5
 SIZES: dict[str, dict[str, Any]] = {
@@ -26,10 +27,11 @@ def perturb(module: torch.nn.Module) -> None:
             parameter.add_(0.3 * torch.randn_like(parameter))
 
 
-def random_state(cell: Mamba2Cell) -> CellState:
-    return CellState(
-        *(torch.randn(TOKENS, *part.shape[1:], dtype=torch.float64) for part in cell.init_state(1))
-    )
+def random_state(cell: Mamba2Cell) -> State:
+    return {
+        name: torch.randn(TOKENS, *part.shape[1:], dtype=torch.float64)
+        for name, part in cell.init_state(1).items()
+    }
 
 
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)

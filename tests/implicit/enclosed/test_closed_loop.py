@@ -8,7 +8,8 @@ import torch
 
 from automata.errors import InputError
 from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
-from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.implicit_model import ImplicitModel
+from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from theory import Transition
 from theory.rigorous.balls import Ball, Dual
 
@@ -19,13 +20,13 @@ SIZES = [
 ]
 
 
-def model_of(seed: int, **sizes: int) -> ImplicitMamba2:
+def model_of(seed: int, **sizes: int) -> ImplicitModel:
     torch.manual_seed(seed)
     config = {"vocabulary_size": 3, "output_size": 2, **sizes}
     return ImplicitMamba2(ImplicitMamba2Config(**config)).double()
 
 
-def joined_step(model: ImplicitMamba2, transition: Transition, joined: torch.Tensor) -> torch.Tensor:
+def joined_step(model: ImplicitModel, transition: Transition, joined: torch.Tensor) -> torch.Tensor:
     """Φ and G as one function of latent and state side by side."""
     size = model.config.d_model
     state = {name: part[0] for name, part in unflatten_state(model, joined[None, size:]).items()}

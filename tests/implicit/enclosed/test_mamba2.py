@@ -9,10 +9,10 @@ from torch import Tensor
 
 from automata.errors import InputError
 from implicit.enclosed.mamba2 import EnclosedMamba2, exact
-from implicit.models.baselines import LSTM, Mamba2
-from implicit.models.baselines.lstm import LSTMConfig
-from implicit.models.baselines.mamba2 import Mamba2Config
-from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.implicit_model import ImplicitModel
+from implicit.models.lstm import LSTM, LSTMConfig
+from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config, Mamba2, Mamba2Config
+from implicit.models.stack import CellStack
 from theory import State, latent_jacobian, layer_jacobians
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.enclosure import enclose, independent_of_state
@@ -27,7 +27,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def _model(**options: Any) -> ImplicitMamba2:
+def _model(**options: Any) -> ImplicitModel:
     torch.manual_seed(0)
     model = ImplicitMamba2(ImplicitMamba2Config(**{**SIZES, **options}))
     with torch.no_grad():
@@ -36,7 +36,7 @@ def _model(**options: Any) -> ImplicitMamba2:
     return model
 
 
-def _state(model: ImplicitMamba2 | Mamba2, positions: int) -> State:
+def _state(model: CellStack, positions: int) -> State:
     generator = torch.Generator().manual_seed(1)
     return {
         name: torch.randn(entry.shape, generator=generator, dtype=torch.float64)

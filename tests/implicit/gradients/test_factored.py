@@ -11,11 +11,12 @@ from torch import Tensor
 from automata.errors import InputError
 from implicit import ImplicitMamba2, ImplicitMamba2Config, load_run
 from implicit.fixed_point import DampedPicard, FixedPointProblem, NotConvergedWarning, Solution, Stopping
-from implicit.gradients import GradientRule, Implicit, Unrolled
+from implicit.gradients import GradientRule, Implicit, Unrolled, solve_with_gradient
 from implicit.gradients.factored import FactoredImplicit
-from implicit.models.implicit_mamba2 import Mode
-from implicit.modes import ModeResult, Recurrence, solve_sequentially, solve_simultaneously
+from implicit.models.implicit_model import ImplicitModel
+from implicit.modes import Mode, ModeResult, Recurrence, solve_sequentially, solve_simultaneously
 from implicit.modes.recurrence import Inputs
+from tests.solving import solved
 from theory.transition import State
 
 TIGHT = Stopping(rtol=1e-13, max_iterations=3000)
@@ -54,7 +55,7 @@ def recurrent(W: Tensor, U: Tensor, V: Tensor, x: Tensor, h: Tensor) -> Recurren
     return Recurrence([x], {"h": h}, sweep, advance, states)
 
 
-def solved(rule: GradientRule, leaves: list[Tensor]) -> Tensor:
+def value_by(rule: GradientRule, leaves: list[Tensor]) -> Tensor:
     arguments = DampedPicard(1.0), TIGHT, rule, torch.zeros_like(leaves[3])
     return solve_simultaneously(recurrent(*leaves), *arguments).solution.value
 
@@ -64,7 +65,7 @@ def uneven(value: Tensor) -> Tensor:
     return (value * torch.linspace(-1, 2, value.numel(), dtype=value.dtype).view_as(value)).sum()
 
 
-def small_model() -> ImplicitMamba2:
+def small_model() -> ImplicitModel:
     """Two layers, two groups, matrices scaled down so that the fixed point is unique."""
     torch.manual_seed(0)
     config = ImplicitMamba2Config(
@@ -97,7 +98,7 @@ def test_by_finite_differences() -> None:
     # gradcheck's tolerances: central differences with a step of 1e-6 of solutions exact to 1e-13.
     # Fast mode: random directions in and out.
     assert torch.autograd.gradcheck(
-        lambda *leaves: solved(FactoredImplicit(), list(leaves)), parameters(), fast_mode=True
+        lambda *leaves: value_by(FactoredImplicit(), list(leaves)), parameters(), fast_mode=True
     )
 
 
@@ -119,11 +120,11 @@ def test_equals_iterated_and_unrolled(solve: Callable[..., ModeResult]) -> None:
 @pytest.mark.parametrize("mode", ["simultaneous", "sequential", "windowed"])
 def test_all_parameters_of_a_model_get_the_iterated_gradient(mode: Mode) -> None:
     model = load_run("parity").model.double()
-    assert isinstance(model, ImplicitMamba2)
+    assert isinstance(model, ImplicitModel)
     tokens = torch.randint(2, (2, 6), generator=torch.Generator().manual_seed(0))
 
     def gradients(rule: GradientRule) -> tuple[Tensor, ...]:
-        solution = model.solve(tokens, mode, stopping=Stopping(rtol=1e-10), gradient=rule)
+        solution = solved(model, tokens, mode, stopping=Stopping(rtol=1e-10), gradient=rule)
         assert solution.share_converged == 1
         return torch.autograd.grad(uneven(solution.logits), list(model.parameters()))
 
@@ -134,14 +135,14 @@ def test_all_parameters_of_a_model_get_the_iterated_gradient(mode: Mode) -> None
 
 def test_single_precision_of_a_trained_model_is_as_good_as_its_rounding() -> None:
     run = load_run("parity")
-    assert isinstance(run.model, ImplicitMamba2)
+    assert isinstance(run.model, ImplicitModel)
     tokens = torch.randint(2, (4, 24), generator=torch.Generator().manual_seed(0))
     weight = run.model.get_parameter("mixers.0.in_proj.weight")
     results = []
     for dtype in (torch.float32, torch.float64):
         model = run.model.to(dtype)
         rtol = 1e-5 if dtype == torch.float32 else 1e-12
-        solution = model.solve(tokens, stopping=Stopping(rtol, 0.0, 2000), gradient=FactoredImplicit())
+        solution = solved(model, tokens, stopping=Stopping(rtol, 0.0, 2000), gradient=FactoredImplicit())
         (gradient,) = torch.autograd.grad(uneven(solution.latents), weight)
         results.append(gradient.double())
     # The latents differ by their tolerance of 1e-5; the gradient carries that with its second derivatives.
@@ -208,7 +209,7 @@ def test_a_singular_token_is_told() -> None:
 
 def test_gradients_are_causal_and_sequences_do_not_mix() -> None:
     leaves = parameters()
-    value = solved(FactoredImplicit(), leaves)
+    value = value_by(FactoredImplicit(), leaves)
     (gradient,) = torch.autograd.grad(value[0, 2].sum(), leaves[3])
     assert (gradient[:, 3:] == 0).all()
     assert (gradient[1] == 0).all()
@@ -236,17 +237,17 @@ def test_memory_does_not_grow_with_the_iterations() -> None:
 
 def test_without_grad_the_value_is_that_of_the_solve() -> None:
     with torch.no_grad():
-        value = solved(FactoredImplicit(), parameters())
-        assert torch.equal(value, solved(Implicit(), parameters()))
+        value = value_by(FactoredImplicit(), parameters())
+        assert torch.equal(value, value_by(Implicit(), parameters()))
     assert not value.requires_grad
 
 
 def test_refusals() -> None:
     problem = FixedPointProblem(torch.cos)
     with pytest.raises(InputError, match=r"this problem has no factors for it, give Implicit here"):
-        FactoredImplicit().solve(problem, DampedPicard(), TIGHT, torch.zeros(1, 1, 1))
+        solve_with_gradient(problem, DampedPicard(), TIGHT, torch.zeros(1, 1, 1), FactoredImplicit())
     with pytest.raises(InputError, match=r"rtol is 0\.0; give a number above 0"):
         FactoredImplicit(rtol=0.0)
     leaves = parameters()
     with pytest.raises(InputError, match="create_graph is True"):
-        torch.autograd.grad(uneven(solved(FactoredImplicit(), leaves)), leaves, create_graph=True)
+        torch.autograd.grad(uneven(value_by(FactoredImplicit(), leaves)), leaves, create_graph=True)

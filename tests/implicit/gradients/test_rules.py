@@ -21,7 +21,7 @@ from implicit.fixed_point import (
     Stopping,
     solve,
 )
-from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
+from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled, solve_with_gradient
 
 TOKENS, FEATURES = 5, 3
 TIGHT = Stopping(rtol=1e-13, max_iterations=3000)
@@ -62,7 +62,7 @@ def solved(
     solver: Solver = PICARD,
     stopping: Stopping = TIGHT,
 ) -> Tensor:
-    return rule.solve(build(*leaves), solver, stopping, torch.zeros_like(leaves[2])).value
+    return solve_with_gradient(build(*leaves), solver, stopping, torch.zeros_like(leaves[2]), rule).value
 
 
 def gradients(rule: GradientRule, build: Build, **options: Solver | Stopping) -> list[Tensor]:
@@ -137,7 +137,7 @@ def test_phantom_is_the_truncated_neumann_series_and_tends_to_implicit(damping: 
     problem = FixedPointProblem(lambda z: a * z + 1)
     start = torch.zeros(1, 1, 1, dtype=torch.float64)
     for steps in (1, 2, 4, 16, 200):
-        value = Phantom(steps, damping).solve(problem, PICARD, TIGHT, start).value
+        value = solve_with_gradient(problem, PICARD, TIGHT, start, Phantom(steps, damping)).value
         (result,) = torch.autograd.grad(value.sum(), a)
         rate = 1 - damping * 0.4
         expected = 2.5 * damping * (1 - rate**steps) / (1 - rate)
@@ -214,7 +214,9 @@ def test_the_adjoint_of_a_causal_problem_waits_for_the_later_tokens(solver: Solv
     before = torch.diag(torch.full((TOKENS - 1,), 1 / 3, dtype=torch.float64), -1)
     shift = torch.ones(1, TOKENS, 1, dtype=torch.float64, requires_grad=True)
     problem = FixedPointProblem(lambda z: z / 2 + before @ z + shift, Dependence.CAUSAL)
-    value = Implicit().solve(problem, solver, Stopping(rtol=1e-10), torch.zeros_like(shift)).value
+    value = solve_with_gradient(
+        problem, solver, Stopping(rtol=1e-10), torch.zeros_like(shift), Implicit()
+    ).value
     (gradient,) = torch.autograd.grad(value[0, -1].sum(), shift)
     last = TOKENS - 1
     assert gradient[0, 0].item() == pytest.approx((1 / 3) ** last / (1 / 2) ** (last + 1), rel=1e-8)
@@ -253,21 +255,23 @@ def test_a_self_map_that_ignores_its_argument_has_a_gradient() -> None:
     shift = torch.tensor([[[2.0]]], requires_grad=True)
     for rule in (Implicit(), Phantom(60), Unrolled(60)):
         problem = FixedPointProblem(lambda z: shift.expand_as(z))
-        value = rule.solve(problem, DampedPicard(1.0), Stopping(), torch.zeros(1, 1, 1)).value
+        value = solve_with_gradient(problem, DampedPicard(1.0), Stopping(), torch.zeros(1, 1, 1), rule).value
         (gradient,) = torch.autograd.grad(value.sum(), shift)
         assert gradient.item() == pytest.approx(1, abs=1e-6)  # float32
     nothing = FixedPointProblem(torch.ones_like)
-    assert not Implicit().solve(nothing, PICARD, Stopping(), torch.zeros(1, 1, 1)).value.requires_grad
+    assert not solve_with_gradient(
+        nothing, PICARD, Stopping(), torch.zeros(1, 1, 1), Implicit()
+    ).value.requires_grad
 
 
 def test_second_derivatives_of_implicit_are_refused_and_of_unrolled_are_right() -> None:
     a = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
     problem = FixedPointProblem(lambda z: a * z + 1)
     start = torch.zeros(1, 1, 1, dtype=torch.float64)
-    value = Implicit().solve(problem, PICARD, TIGHT, start).value
+    value = solve_with_gradient(problem, PICARD, TIGHT, start, Implicit()).value
     with pytest.raises(InputError, match="create_graph is True; Implicit has first derivatives only"):
         torch.autograd.grad(value.sum(), a, create_graph=True)
-    value = Unrolled(80).solve(problem, DampedPicard(1.0), TIGHT, start).value
+    value = solve_with_gradient(problem, DampedPicard(1.0), TIGHT, start, Unrolled(80)).value
     (first,) = torch.autograd.grad(value.sum(), a, create_graph=True)
     (second,) = torch.autograd.grad(first, a)
     assert second.item() == pytest.approx(2 / 0.5**3, rel=1e-12)  # d²/da² of 1/(1 − a); 0.5^80 is left
@@ -278,7 +282,7 @@ def test_without_grad_the_value_is_that_of_the_solve(rule: GradientRule) -> None
     leaves = parameters()
     start = torch.zeros_like(leaves[2])
     with torch.no_grad():
-        solution = rule.solve(causal_problem(*leaves), PICARD, TIGHT, start)
+        solution = solve_with_gradient(causal_problem(*leaves), PICARD, TIGHT, start, rule)
         plain = solve(causal_problem(*leaves), PICARD, TIGHT, start)
     assert not solution.value.requires_grad
     assert torch.equal(solution.value, plain.value)
@@ -289,7 +293,7 @@ def test_the_account_of_convergence_is_that_of_the_solve(rule: GradientRule) -> 
     leaves = parameters()
     start = torch.zeros_like(leaves[2])
     for stopping in (TIGHT, Stopping(rtol=1e-13, max_iterations=5)):
-        solution = rule.solve(causal_problem(*leaves), PICARD, stopping, start)
+        solution = solve_with_gradient(causal_problem(*leaves), PICARD, stopping, start, rule)
         with torch.no_grad():
             plain = solve(causal_problem(*leaves), PICARD, stopping, start)
         for part in ("iterations", "residual", "status"):
@@ -311,7 +315,7 @@ def test_the_status_of_unrolled_respects_what_a_token_depends_on(
     rates = torch.tensor([0.1, -1.0, 0.1], dtype=torch.float64)[None, :, None]
     problem = FixedPointProblem(lambda z: rates * z + 1, dependence)
     start = torch.zeros(1, 3, 1, dtype=torch.float64)
-    solution = Unrolled(8).solve(problem, DampedPicard(1.0), Stopping(rtol=1e-4), start)
+    solution = solve_with_gradient(problem, DampedPicard(1.0), Stopping(rtol=1e-4), start, Unrolled(8))
     assert solution.converged[0].tolist() == converged
     assert (solution.iterations == 8).all()
 
@@ -319,7 +323,9 @@ def test_the_status_of_unrolled_respects_what_a_token_depends_on(
 def test_the_status_of_unrolled_names_non_finite_tokens() -> None:
     shift = torch.tensor([[[1.0], [torch.nan], [1.0]]])
     problem = FixedPointProblem(lambda z: 0.1 * z + shift)
-    solution = Unrolled(8).solve(problem, DampedPicard(1.0), Stopping(rtol=1e-3), torch.zeros(1, 3, 1))
+    solution = solve_with_gradient(
+        problem, DampedPicard(1.0), Stopping(rtol=1e-3), torch.zeros(1, 3, 1), Unrolled(8)
+    )
     assert solution.status[0].tolist() == [Status.CONVERGED, Status.NON_FINITE, Status.CONVERGED]
 
 
@@ -329,7 +335,7 @@ def test_unrolled_anderson_survives_exact_convergence() -> None:
     problem = FixedPointProblem(lambda z: a * z + 1)
     for begin in (0.0, 2.0):
         start = torch.full((1, 1, 1), begin, dtype=torch.float64)
-        value = Unrolled(30).solve(problem, Anderson(), Stopping(), start).value
+        value = solve_with_gradient(problem, Anderson(), Stopping(), start, Unrolled(30)).value
         assert value.item() == pytest.approx(2, rel=1e-9)
         (gradient,) = torch.autograd.grad(value.sum(), a)
         # Past convergence the weights are not determined; the gradient is that of the last determined step.
@@ -368,7 +374,9 @@ def test_the_graph_of_implicit_is_freed_with_its_value() -> None:
         return image
 
     _, weight, shift = parameters()
-    value = Implicit().solve(FixedPointProblem(function), PICARD, TIGHT, torch.ones_like(shift)).value
+    value = solve_with_gradient(
+        FixedPointProblem(function), PICARD, TIGHT, torch.ones_like(shift), Implicit()
+    ).value
     value.sum().backward()
     del value
     assert all(image() is None for image in images)  # by reference counts alone: no cycle keeps it

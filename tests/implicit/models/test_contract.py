@@ -16,9 +16,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from automata.errors import InputError
-from implicit.models.baselines import LSTM, LSTMConfig, Mamba2, Mamba2Config
-from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import SequenceModel
+from implicit.models.lstm import LSTM, LSTMConfig
+from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config, Mamba2, Mamba2Config
+from tests.solving import solved
 from theory.transition import State
 
 VOCABULARY, CLASSES, BATCH, LENGTH = 5, 3, 3, 6
@@ -106,7 +108,7 @@ def tokens() -> Tensor:
 
 
 def assert_agree(model: SequenceModel, one: Tensor, other: Tensor) -> None:
-    tolerance = SOLVED if isinstance(model, ImplicitMamba2) else EXACT
+    tolerance = SOLVED if isinstance(model, ImplicitModel) else EXACT
     torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
 
 
@@ -149,7 +151,7 @@ def test_float32_agrees_with_float64(build: Callable[[], SequenceModel], tokens:
     logits = single(tokens)
     assert logits.dtype == torch.float32
     # Rounding of 6e-8 through 6 tokens; for the implicit models 5e-6 of the solver over its contraction.
-    bound = 1e-4 if isinstance(single, ImplicitMamba2) else 2e-6
+    bound = 1e-4 if isinstance(single, ImplicitModel) else 2e-6
     torch.testing.assert_close(logits.double(), exact(tokens), rtol=bound, atol=bound)
     state, last = single.step(single.init_state(BATCH), tokens[:, 0])
     assert {tensor.dtype for tensor in (*state.values(), last)} == {torch.float32}
@@ -177,8 +179,9 @@ def test_a_token_changes_no_earlier_logits_and_its_own(
     changed = tokens.clone()
     changed[0, position] = (changed[0, position] + 1) % VOCABULARY
     before, after = model(tokens), model(changed)
-    assert torch.equal(before[0, :position], after[0, :position])
-    assert torch.equal(before[1:], after[1:])
+    # The windows of one sequence decide the shapes of products with the others: rounding.
+    torch.testing.assert_close(before[0, :position], after[0, :position], rtol=1e-11, atol=1e-12)
+    torch.testing.assert_close(before[1:], after[1:], rtol=1e-11, atol=1e-12)
     assert (before[0, position:] - after[0, position:]).abs().amax(-1).min() > 1e-6  # carried to the end
 
 
@@ -205,10 +208,12 @@ def test_the_transition_is_that_of_step(model: SequenceModel, tokens: Tensor) ->
             transition = model.transition(token)
             assert {name for names in transition.layer_states for name in names} <= before.keys()
             latent = torch.zeros(transition.latent_size)
-            if isinstance(model, ImplicitMamba2):
+            if isinstance(model, ImplicitModel):
                 assert transition.damping == model.config.damping
                 batched = {name: tensor[None] for name, tensor in before.items()}
-                latent = model.solve(tokens[k : k + 1, t : t + 1], "sequential", state=batched).latents[0, 0]
+                latent = solved(model, tokens[k : k + 1, t : t + 1], "sequential", state=batched).latents[
+                    0, 0
+                ]
                 residual = (transition.self_map(latent, before) - latent).norm()
                 assert residual <= 1.01 * model.config.rtol * latent.norm()  # 1.01: rounding of the batch
             after = transition.state_update(latent, before)

@@ -5,16 +5,16 @@ import torch
 
 from automata.errors import InputError
 from automata.tasks.registry import make_task
-from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.implicit_model import ImplicitModel
 from implicit.models.registry import (
-    MODEL_DESCRIPTIONS,
     MODELS,
-    SIZE_DESCRIPTIONS,
     build_model,
     complete_sizes,
+    model_class,
     size_fields,
     size_names,
 )
+from tests.solving import solved
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -24,7 +24,7 @@ def test_model_reads_the_tokens_and_predicts_the_states_of_its_task(name: str) -
     assert model.name == name
     tokens = torch.tensor([[0, 1, 2, 3, 4]])
     # Initial weights need not have a fixed point; calling the model would warn of that.
-    logits = model.solve(tokens).logits if isinstance(model, ImplicitMamba2) else model(tokens)
+    logits = solved(model, tokens).logits if isinstance(model, ImplicitModel) else model(tokens)
     assert logits.shape == (1, 5, 120)
     with pytest.raises(InputError, match="token 5 is outside the vocabulary"):
         model(torch.tensor([[5]]))
@@ -40,15 +40,21 @@ def test_completed_sizes_build_the_same_model_as_the_defaults(name: str) -> None
 
 
 def test_everything_is_described() -> None:
-    assert set(MODEL_DESCRIPTIONS) == set(MODELS)
-    assert set(SIZE_DESCRIPTIONS) == {size for name in MODELS for size in size_names(name)}
+    assert all(model.description for model in MODELS.values())
+    for name in MODELS:
+        fields = model_class(name).config_class.size_fields()
+        assert all(field.description for field in fields.values()), name
 
 
 def test_describing_sizes_leaves_the_models_alone() -> None:
+    before = {
+        (model.name, name): field.description
+        for model in MODELS.values()
+        for name, field in model.config_class.size_fields().items()
+    }
     size_fields()
-    for model in MODELS.values():
-        for name in size_names(model.name):
-            assert model.config_class.model_fields[name].description is None
+    for (model, name), description in before.items():
+        assert MODELS[model].config_class.model_fields[name].description == description
 
 
 @pytest.mark.parametrize("alphabet", ["vocabulary_size", "output_size"])

@@ -6,9 +6,10 @@ from torch import Tensor
 
 from automata.errors import InputError
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.interface import SequenceModel
+from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.registry import MODELS
+from tests.solving import solved
 from theory import State, Transition, batched_layer_jacobians, layer_jacobians
 
 TOKENS = torch.tensor([[0, 2, 1], [1, 1, 0]])
@@ -71,7 +72,7 @@ def test_jacobians_along_a_sequence_equal_jacrev_through_the_solver() -> None:
     tokens = TOKENS[0]
     stopping = Stopping(rtol=1e-12, max_iterations=2000)
     with torch.no_grad():
-        solution = model.solve(tokens[None], "sequential", stopping=stopping)
+        solution = solved(model, tokens[None], "sequential", stopping=stopping)
     assert solution.share_converged == 1
     transitions = model.transitions(tokens)
     start = {name: entry[0] for name, entry in model.init_state(1).items()}

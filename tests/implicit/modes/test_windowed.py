@@ -11,8 +11,10 @@ from automata.errors import InputError
 from implicit import ImplicitMamba2, ImplicitMamba2Config, load_run
 from implicit.fixed_point import Anderson, DampedPicard, Status, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
+from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import ModeResult, Recurrence, Windowed, solve_sequentially, solve_windowed
 from implicit.training.streams import Stream, draw_batch
+from tests.solving import solved
 
 Latch = Callable[[Tensor], Recurrence]
 KEEP, SET_UP, SET_DOWN, SPIN = range(4)
@@ -139,18 +141,18 @@ def test_evaluations_of_a_constant_map_are_counted_exactly() -> None:
 
 
 @pytest.fixture(scope="module")
-def parity() -> ImplicitMamba2:
+def parity() -> ImplicitModel:
     model = load_run("parity").model
-    assert isinstance(model, ImplicitMamba2)
+    assert isinstance(model, ImplicitModel)
     return model
 
 
 @torch.no_grad()
-def test_on_a_trained_model_it_is_the_sequential_mode_for_fewer_evaluations(parity: ImplicitMamba2) -> None:
-    tokens, labels = draw_batch(load_run("parity").task, 4, 80, 0, Stream.TEST, 80)
+def test_on_a_trained_model_it_is_the_sequential_mode_for_fewer_evaluations(parity: ImplicitModel) -> None:
+    tokens, labels = draw_batch(load_run("parity").task, 4, 80, 0, Stream.TEST, 80)[:2]
     stopping = Stopping(rtol=1e-3)
     simultaneous, one_by_one, found = (
-        parity.solve(tokens, mode, stopping=stopping) for mode in ("simultaneous", "sequential", "windowed")
+        solved(parity, tokens, mode, stopping=stopping) for mode in ("simultaneous", "sequential", "windowed")
     )
     assert torch.equal(found.status, one_by_one.status)
     assert torch.equal(found.logits.argmax(-1), one_by_one.logits.argmax(-1))
@@ -161,18 +163,18 @@ def test_on_a_trained_model_it_is_the_sequential_mode_for_fewer_evaluations(pari
 
 
 @torch.no_grad()
-def test_it_goes_on_from_a_state(parity: ImplicitMamba2) -> None:
+def test_it_goes_on_from_a_state(parity: ImplicitModel) -> None:
     tokens = torch.randint(2, (2, 40), generator=torch.Generator().manual_seed(1))
-    whole = parity.solve(tokens, "windowed")
-    first = parity.solve(tokens[:, :23], "windowed")
-    second = parity.solve(tokens[:, 23:], "windowed", state=first.state)
+    whole = solved(parity, tokens, "windowed")
+    first = solved(parity, tokens[:, :23], "windowed")
+    second = solved(parity, tokens[:, 23:], "windowed", state=first.state)
     assert second.converged.all()
     joined = torch.cat([first.latents, second.latents], dim=1)
     # rtol 1e-4 of latents with a norm of 6, amplified as above
     torch.testing.assert_close(joined, whole.latents, rtol=0, atol=1e-2)
 
 
-def contracting(layers: int) -> ImplicitMamba2:
+def contracting(layers: int) -> ImplicitModel:
     """Build a float64 model with a unique fixed point: a weak path from the latent through the mixers."""
     torch.manual_seed(0)
     config = ImplicitMamba2Config(
@@ -194,7 +196,7 @@ def test_gradients_are_those_of_the_simultaneous_mode(layers: int, rule: Gradien
     targets = torch.arange(18).remainder(3)
     gradients = {}
     for mode in ("simultaneous", "windowed"):
-        solution = model.solve(tokens, mode, gradient=rule, stopping=Stopping(rtol=1e-11))
+        solution = solved(model, tokens, mode, gradient=rule, stopping=Stopping(rtol=1e-11))
         loss = functional.cross_entropy(solution.logits.flatten(0, 1), targets)
         loss = loss + sum(tensor.square().mean() for tensor in solution.state.values())
         gradients[mode] = torch.autograd.grad(loss, list(model.parameters()))
@@ -203,12 +205,12 @@ def test_gradients_are_those_of_the_simultaneous_mode(layers: int, rule: Gradien
         torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9)
 
 
-def test_what_windows_cannot_use_is_refused(parity: ImplicitMamba2) -> None:
+def test_what_windows_cannot_use_is_refused(parity: ImplicitModel) -> None:
     tokens = torch.ones(1, 4, dtype=torch.long)
     with pytest.raises(InputError, match=r"solver is Anderson\(.*give DampedPicard"):
-        parity.solve(tokens, "windowed", solver=Anderson())
+        solved(parity, tokens, "windowed", solver=Anderson())
     with pytest.raises(InputError, match=r"gradient is Unrolled\(iterations=4\).*give Phantom or Implicit"):
-        parity.solve(tokens, "windowed", gradient=Unrolled(4))
+        solved(parity, tokens, "windowed", gradient=Unrolled(4))
     for name in ("width", "sweeps", "block", "patience", "precision", "agreement"):
         with pytest.raises(InputError, match=f"{name} is 0; give"):
             Windowed(**{name: 0})

@@ -8,11 +8,13 @@ import torch
 from automata.errors import InputError
 from implicit.fixed_point import Anderson, DampedPicard, Status, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
-from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config, SequenceSolution
-from implicit.modes import Recurrence
+from implicit.models.implicit_model import ImplicitModel
+from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.modes import Recurrence, SequenceSolution
 from implicit.modes.fused import request_of, self_map_of
 from implicit.ops.sequential_solve import sequential_solve
 from implicit.runs.loading import load_run
+from tests.solving import solved
 from theory.transition import State
 
 pytestmark = pytest.mark.usefixtures("poisoned_memory")
@@ -21,7 +23,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SMALL = {"d_model": 8, "d_state": 4, "head_size": 4, "residual": False, "rtol": 1e-2, "max_iterations": 12}
 
 
-def random_model(seed: int = 0, **sizes: Any) -> ImplicitMamba2:
+def random_model(seed: int = 0, **sizes: Any) -> ImplicitModel:
     """A model that converges in a few iterations, with no weight of its norms and skips at its initial 1."""
     torch.manual_seed(seed)
     model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=5, output_size=3, **{**SMALL, **sizes}))
@@ -35,7 +37,7 @@ def random_model(seed: int = 0, **sizes: Any) -> ImplicitMamba2:
     return model.to(DEVICE)
 
 
-def in_float64(model: ImplicitMamba2) -> ImplicitMamba2:
+def in_float64(model: ImplicitModel) -> ImplicitModel:
     exact = ImplicitMamba2(model.config)
     exact.load_state_dict(model.state_dict())
     exact.sequential_backend = "loop"
@@ -46,7 +48,7 @@ def random_tokens(batch: int, length: int) -> torch.Tensor:
     return torch.randint(5, (batch, length), generator=torch.Generator().manual_seed(2)).to(DEVICE)
 
 
-def random_state(model: ImplicitMamba2, batch: int) -> State:
+def random_state(model: ImplicitModel, batch: int) -> State:
     generator = torch.Generator().manual_seed(3)
     return {
         name: torch.randn(zero.shape, generator=generator).to(DEVICE, zero.dtype)
@@ -76,25 +78,25 @@ def arguments(batch: int = 2, length: int = 3, dtype: torch.dtype = torch.float3
 
 @torch.no_grad()
 def solved_by_both(
-    model: ImplicitMamba2, batch: int, length: int, start: torch.Tensor | None = None, **stopping: Any
+    model: ImplicitModel, batch: int, length: int, start: torch.Tensor | None = None, **stopping: Any
 ) -> tuple[SequenceSolution, SequenceSolution]:
     """The kernel's solution and the loop's, from a random state and start; and that the counts are fair."""
     tokens, state = random_tokens(batch, length), random_state(model, batch)
     if start is None:
         start = random_start(batch, length, model)
     options = {"rtol": 1e-2, "max_iterations": 12, **stopping}
-    found = model.solve(tokens, "sequential", state=state, start=start, stopping=Stopping(**options))
+    found = solved(model, tokens, "sequential", state=state, start=start, stopping=Stopping(**options))
     exact = in_float64(model)
     given: dict[str, Any] = {"state": {k: v.double() for k, v in state.items()}, "start": start.double()}
-    expected = exact.solve(tokens, "sequential", stopping=Stopping(**options), **given)
+    expected = solved(exact, tokens, "sequential", stopping=Stopping(**options), **given)
     for factor in (0.98, 1.02):  # far more than float32 rounding changes a residual of 1e-2
         near = Stopping(**{**options, "rtol": factor * options["rtol"]})
-        others = exact.solve(tokens, "sequential", stopping=near, **given)
+        others = solved(exact, tokens, "sequential", stopping=near, **given)
         assert torch.equal(others.iterations, expected.iterations), "residuals too near to the tolerance"
     return found, expected
 
 
-def random_start(batch: int, length: int, model: ImplicitMamba2) -> torch.Tensor:
+def random_start(batch: int, length: int, model: ImplicitModel) -> torch.Tensor:
     generator = torch.Generator().manual_seed(4)
     return torch.randn(batch, length, model.config.d_model, generator=generator).to(DEVICE)
 
@@ -149,12 +151,12 @@ def test_matrices_of_several_tiles() -> None:
 @torch.no_grad()
 def test_trained_models_are_solved_as_by_the_loop(name: str) -> None:
     model = load_run(name).model.to(DEVICE)
-    assert isinstance(model, ImplicitMamba2)
+    assert isinstance(model, ImplicitModel)
     model.sequential_backend = "triton"
     tokens = random_tokens(1, 3) % model.config.vocabulary_size
-    found = model.solve(tokens, "sequential", stopping=Stopping(rtol=2e-3))
+    found = solved(model, tokens, "sequential", stopping=Stopping(rtol=2e-3))
     expected, *near = (
-        in_float64(model).solve(tokens, "sequential", stopping=Stopping(rtol=factor * 2e-3))
+        solved(in_float64(model), tokens, "sequential", stopping=Stopping(rtol=factor * 2e-3))
         for factor in (1, 0.98, 1.02)
     )
     assert all(torch.equal(other.iterations, expected.iterations) for other in near)
@@ -172,7 +174,8 @@ def test_atol_counts_too() -> None:
 @torch.no_grad()
 def test_the_limit_ends_a_token_and_takes_convergence_from_those_after_it() -> None:
     model = random_model()
-    fixed_points = in_float64(model).solve(
+    fixed_points = solved(
+        in_float64(model),
         random_tokens(2, 2),
         "sequential",
         state={name: tensor.double() for name, tensor in random_state(model, 2).items()},
@@ -193,10 +196,10 @@ def test_the_limit_ends_a_token_and_takes_convergence_from_those_after_it() -> N
 def test_a_sequence_that_is_not_finite_stops_alone() -> None:
     model = random_model()
     tokens, state = random_tokens(3, 2), random_state(model, 3)
-    expected = model.solve(tokens, "sequential", state=state)
+    expected = solved(model, tokens, "sequential", state=state)
     state["ssm.0"] = state["ssm.0"].clone()
     state["ssm.0"][1, 0, 0, 0] = torch.inf
-    found = model.solve(tokens, "sequential", state=state)
+    found = solved(model, tokens, "sequential", state=state)
     assert found.status[1].tolist() == [Status.NON_FINITE] * 2
     assert found.iterations[1].tolist() == [1, 1]
     assert not found.residual[1].isfinite().any()
@@ -204,7 +207,7 @@ def test_a_sequence_that_is_not_finite_stops_alone() -> None:
     for name in ("latents", "iterations", "residual", "status", "logits"):
         assert torch.equal(getattr(found, name)[[0, 2]], getattr(expected, name)[[0, 2]]), name
     model.sequential_backend = "loop"
-    assert torch.equal(model.solve(tokens, "sequential", state=state).status, found.status)
+    assert torch.equal(solved(model, tokens, "sequential", state=state).status, found.status)
 
 
 @torch.no_grad()
@@ -230,7 +233,7 @@ def test_steps_continue_the_sequence_and_leave_what_they_are_given(layers: int) 
     model = random_model(layers=layers)
     tokens, state = random_tokens(2, 2), random_state(model, 2)
     kept = {name: tensor.clone() for name, tensor in state.items()}
-    whole = model.solve(tokens, "sequential", state=state)
+    whole = solved(model, tokens, "sequential", state=state)
     for name, tensor in kept.items():
         assert torch.equal(state[name], tensor)
     for t in range(2):
@@ -245,11 +248,11 @@ def test_steps_continue_the_sequence_and_leave_what_they_are_given(layers: int) 
 def test_strides_do_not_matter() -> None:
     model = random_model()
     tokens, state = random_tokens(2, 1), random_state(model, 2)
-    expected = model.solve(tokens, "sequential", state=state)
+    expected = solved(model, tokens, "sequential", state=state)
     strided = {"conv.0": state["conv.0"].mT.contiguous().mT, "ssm.0": state["ssm.0"].mT.contiguous().mT}
     start = torch.zeros(8, 1, 2, device=DEVICE).permute(2, 1, 0)
     assert torch.equal(
-        model.solve(tokens, "sequential", state=strided, start=start).latents, expected.latents
+        solved(model, tokens, "sequential", state=strided, start=start).latents, expected.latents
     )
 
 
@@ -257,8 +260,8 @@ def test_bfloat16_weights_with_sums_in_float32() -> None:
     model = random_model().to(torch.bfloat16)
     tokens = random_tokens(2, 2)
     with torch.no_grad():
-        found = model.solve(tokens, "sequential")
-        expected = in_float64(model).solve(tokens, "sequential")
+        found = solved(model, tokens, "sequential")
+        expected = solved(in_float64(model), tokens, "sequential")
     assert found.latents.dtype == torch.bfloat16
     assert found.state["conv.0"].dtype == torch.bfloat16
     assert found.state["ssm.0"].dtype == torch.float32
@@ -334,7 +337,7 @@ def test_on_a_cpu_auto_is_the_loop() -> None:
     model = random_model().cpu()
     model.sequential_backend = "auto"
     with torch.no_grad():
-        solution = model.solve(random_tokens(1, 2).cpu(), "sequential")
+        solution = solved(model, random_tokens(1, 2).cpu(), "sequential")
     assert torch.equal(solution.evaluations, solution.iterations + 1)  # the loop's one more for the state
 
 
@@ -360,15 +363,15 @@ def test_what_is_asked_of_the_kernel(
     with torch.no_grad():
         assert not request_of(cell, model.parameters(), recurrence, solver, gradient, start).differentiated
     with pytest.raises(InputError, match="backend 'triton' cannot run this"):
-        model.solve(random_tokens(1, 1), "sequential", solver=solver, gradient=gradient)
+        solved(model, random_tokens(1, 1), "sequential", solver=solver, gradient=gradient)
 
 
 def test_one_weight_that_is_trained_is_enough_for_a_gradient_to_be_wanted() -> None:
     model = random_model(layers=2)
     model.requires_grad_(False)
-    assert not model.solve(random_tokens(1, 1), "sequential").latents.requires_grad
+    assert not solved(model, random_tokens(1, 1), "sequential").latents.requires_grad
     model.latent_norm.weight.requires_grad_(True)
     with pytest.raises(InputError, match="a gradient is wanted, and the kernel computes none"):
-        model.solve(random_tokens(1, 1), "sequential")
+        solved(model, random_tokens(1, 1), "sequential")
     model.sequential_backend = "loop"
-    assert model.solve(random_tokens(1, 1), "sequential").latents.requires_grad
+    assert solved(model, random_tokens(1, 1), "sequential").latents.requires_grad

@@ -14,18 +14,19 @@ from automata.tasks.registry import make_task
 from implicit.config.recipes import FALLBACK, recipe
 from implicit.config.run import TrainConfig
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import SequenceModel
 from implicit.models.registry import MODELS
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import initial_model, load_run
 from implicit.train import train
+from tests.solving import solved
 
 
 def logits(model: SequenceModel, tokens: torch.Tensor) -> torch.Tensor:
     """The answers of a model; those of an implicit one at its fourth iterate, wherever its fixed point is."""
-    if isinstance(model, ImplicitMamba2):
-        return model.solve(tokens, stopping=Stopping(rtol=0, max_iterations=4)).logits
+    if isinstance(model, ImplicitModel):
+        return solved(model, tokens, stopping=Stopping(rtol=0, max_iterations=4)).logits
     return model(tokens)
 
 

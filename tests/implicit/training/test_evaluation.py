@@ -8,11 +8,13 @@ from torch import Tensor
 from automata.tasks.registry import make_task
 from implicit.fixed_point import Solution, Status, Stopping
 from implicit.gradients import Unrolled
-from implicit.models.implicit_mamba2 import ImplicitMamba2
-from implicit.models.interface import ModelConfig, SequenceModel
+from implicit.models.implicit_model import ImplicitModel
+from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
 from implicit.models.registry import build_model
+from implicit.modes import Solve
 from implicit.training.evaluation import Convergence, evaluate
 from implicit.training.streams import Stream, draw_batch
+from tests.solving import solved
 from theory.transition import State
 from theory.transition_batch import TransitionBatch
 
@@ -27,10 +29,17 @@ class ExactParity(SequenceModel):
         super().__init__(ModelConfig(vocabulary_size=2, output_size=2))
         self.right = right
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def run(
+        self,
+        tokens: Tensor,
+        state: State | None = None,
+        solve: Solve | None = None,
+        *,
+        lengths: Tensor | None = None,
+    ) -> ModelOutput:
         wrong = torch.arange(tokens.shape[1]) >= self.right
         labels = (tokens.cumsum(dim=1) + wrong) % 2
-        return torch.nn.functional.one_hot(labels, 2).float()
+        return ModelOutput(torch.nn.functional.one_hot(labels, 2).float(), {})
 
     def init_state(self, batch_size: int) -> State:
         raise NotImplementedError
@@ -59,15 +68,16 @@ def test_evaluation_of_an_implicit_model_is_that_of_its_own_solve() -> None:
     task = make_task("parity")
     torch.manual_seed(0)
     model = build_model("implicit-mamba2", {"d_model": 8, "head_size": 8}, task)
-    assert isinstance(model, ImplicitMamba2)
+    assert isinstance(model, ImplicitModel)
     stopping = Stopping(rtol=1e-3, max_iterations=30)
+    solve = Solve("simultaneous", stopping=stopping)
     evaluation = evaluate(
-        model, task, length=6, sequences=3, batch_size=2, seed=4, stream=Stream.VALIDATION, stopping=stopping
+        model, task, length=6, sequences=3, batch_size=2, seed=4, stream=Stream.VALIDATION, solve=solve
     )
     solutions, correct = [], []
     for index, size in enumerate((2, 1)):
-        tokens, labels = draw_batch(task, size, 6, 4, Stream.VALIDATION, 6, index)
-        solutions.append(model.solve(tokens, stopping=stopping))
+        tokens, labels = draw_batch(task, size, 6, 4, Stream.VALIDATION, 6, index)[:2]
+        solutions.append(solved(model, tokens, stopping=stopping))
         correct.append((solutions[-1].logits.argmax(-1) == labels).numpy())
     assert np.array_equal(evaluation.correct, np.concatenate(correct))
     iterations = torch.cat([solution.iterations for solution in solutions]).double()
@@ -78,7 +88,7 @@ def test_evaluation_of_an_implicit_model_is_that_of_its_own_solve() -> None:
 def test_unrolled_rule_fixes_the_iterations() -> None:
     task = make_task("parity")
     model = build_model("implicit-mamba2", {"d_model": 8, "head_size": 8}, task)
-    evaluation = evaluate(model, task, length=6, sequences=2, gradient=Unrolled(3))
+    evaluation = evaluate(model, task, length=6, sequences=2, solve=Solve(gradient=Unrolled(3)))
     assert evaluation.convergence is not None
     assert evaluation.convergence.mean_iterations == 3
 

@@ -8,11 +8,12 @@ from automata.tasks.registry import make_task
 from implicit.config.curriculum import Curriculum
 from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom, Unrolled
-from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.implicit_model import ImplicitModel
 from implicit.models.registry import MODELS, build_model
 from implicit.runs.loading import load_run
 from implicit.training.objective import objective
 from implicit.training.streams import Stream, draw_batch
+from tests.solving import solved
 
 CURRICULUM = Curriculum(bounded_steps=1, bounded_iterations=3, free_max_iterations=7, free_rtol=1e-2)
 
@@ -22,35 +23,35 @@ def test_loss_is_the_cross_entropy_of_every_label(name: str) -> None:
     task = make_task("S3")
     torch.manual_seed(0)
     model = build_model(name, {"d_model": 16}, task).double()
-    tokens, labels = draw_batch(task, 4, 6, 0, Stream.TRAIN, 1)
+    batch = draw_batch(task, 4, 6, 0, Stream.TRAIN, 1)
     phase = CURRICULUM.phase(2, length=6)
-    result = objective(model, tokens, labels, phase)
-    if isinstance(model, ImplicitMamba2):
-        logits = model.solve(tokens, gradient=Phantom(4, 0.8), stopping=Stopping(1e-2, 0.0, 7)).logits
+    result = objective(model, batch, phase)
+    if isinstance(model, ImplicitModel):
+        logits = solved(model, batch.tokens, gradient=Phantom(4, 0.8), stopping=Stopping(1e-2, 0.0, 7)).logits
     else:
-        logits = model(tokens)
+        logits = model(batch.tokens)
     numbers = logits.detach().numpy()
-    chosen = np.take_along_axis(numbers, labels.numpy()[..., None], -1)[..., 0]
+    chosen = np.take_along_axis(numbers, batch.targets.numpy()[..., None], -1)[..., 0]
     expected = (np.log(np.exp(numbers).sum(-1)) - chosen).mean()
     assert result.loss.item() == pytest.approx(expected, rel=1e-12)  # float64, sums of some hundred terms
-    assert result.accuracy == float((numbers.argmax(-1) == labels.numpy()).mean())
+    assert result.accuracy == float((numbers.argmax(-1) == batch.targets.numpy()).mean())
 
 
 def test_phases_solve_and_differentiate_as_they_say() -> None:
     task = make_task("parity")
     torch.manual_seed(0)
     model = build_model("implicit-mamba2", {"d_model": 8, "head_size": 8}, task)
-    assert isinstance(model, ImplicitMamba2)
-    tokens, labels = draw_batch(task, 4, 6, 0, Stream.TRAIN, 1)
+    assert isinstance(model, ImplicitModel)
+    batch = draw_batch(task, 4, 6, 0, Stream.TRAIN, 1)
     gradients = []
     for step, rule in ((1, Unrolled(3)), (2, Phantom(4, 0.8))):
         phase = CURRICULUM.phase(step, length=6)
-        result = objective(model, tokens, labels, phase)
+        result = objective(model, batch, phase)
         assert result.solution is not None
         assert int(result.solution.iterations.max()) <= (3 if step == 1 else 7)
         (gradient,) = torch.autograd.grad(result.loss, model.embedding.weight)
-        logits = model.solve(tokens, gradient=rule, stopping=phase.stopping).logits
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        logits = solved(model, batch.tokens, gradient=rule, stopping=phase.stopping).logits
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch.targets.flatten())
         (expected,) = torch.autograd.grad(loss, model.embedding.weight)
         assert torch.equal(gradient, expected)
         gradients.append(gradient)
@@ -59,10 +60,10 @@ def test_phases_solve_and_differentiate_as_they_say() -> None:
 
 def test_windows_of_the_phase_reach_the_solve_and_its_gradient() -> None:
     run = load_run("parity")
-    assert isinstance(run.model, ImplicitMamba2)
-    tokens, labels = draw_batch(run.task, 2, 48, 0, Stream.TRAIN, 1)
+    assert isinstance(run.model, ImplicitModel)
+    batch = draw_batch(run.task, 2, 48, 0, Stream.TRAIN, 1)
     curriculum = Curriculum(bounded_steps=0, free_mode="windowed")
-    result = objective(run.model, tokens, labels, curriculum.phase(1, length=48))
+    result = objective(run.model, batch, curriculum.phase(1, length=48))
     assert result.solution is not None
     assert result.solution.converged.all()
     assert result.solution.evaluations.double().mean() < 24  # the sweeps that training is given

@@ -7,40 +7,42 @@ import torch
 from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.implicit_model import ImplicitModel
+from implicit.models.mamba2 import ImplicitMamba2
 from implicit.runs.loading import load_run
 from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from implicit.training.state_passing import Carried
 from implicit.training.streams import Stream, draw_batch
+from tests.solving import solved
 
 ALL = torch.Generator().manual_seed(0)
 
 
 @pytest.fixture(scope="module")
-def model() -> ImplicitMamba2:
+def model() -> ImplicitModel:
     stored = load_run("parity").model.double()
     assert isinstance(stored, ImplicitMamba2)
     return stored
 
 
-def test_going_on_is_reading_the_whole_sequence(model: ImplicitMamba2) -> None:
-    tokens, labels = draw_batch(make_task("parity"), 4, 24, 0, Stream.TEST, 0)
+def test_going_on_is_reading_the_whole_sequence(model: ImplicitModel) -> None:
+    tokens, labels = draw_batch(make_task("parity"), 4, 24, 0, Stream.TEST, 0)[:2]
     tight = Stopping(rtol=1e-11)  # float64; errors of the first half are passed on to the second
     with torch.no_grad():
-        whole = model.solve(tokens, stopping=tight)
-        first = model.solve(tokens[:, :10], stopping=tight)
-        carried = Carried.of(first.state, labels[:, :10], first)
+        whole = solved(model, tokens, stopping=tight)
+        first = solved(model, tokens[:, :10], stopping=tight)
+        carried = Carried.of(first.state, labels[:, 9], first.solution)
         state, start = carried.go_on(model.init_state(4), torch.zeros(4, dtype=torch.long), 1.0, ALL)
-        second = model.solve(tokens[:, 10:], state=state, stopping=tight)
+        second = solved(model, tokens[:, 10:], state=state, stopping=tight)
     torch.testing.assert_close(second.logits, whole.logits[:, 10:], rtol=1e-8, atol=1e-8)
     assert start.tolist() == labels[:, 9].tolist()
 
 
-def test_sequences_without_fixed_points_begin_anew(model: ImplicitMamba2) -> None:
+def test_sequences_without_fixed_points_begin_anew(model: ImplicitModel) -> None:
     tokens = torch.ones(3, 8, dtype=torch.long)
     with torch.no_grad():
-        solution = model.solve(tokens, stopping=Stopping(rtol=1e-9, max_iterations=2))
-    carried = Carried.of(solution.state, tokens, solution)
+        solution = solved(model, tokens, stopping=Stopping(rtol=1e-9, max_iterations=2))
+    carried = Carried.of(solution.state, tokens[:, -1], solution.solution)
     state, start = carried.go_on(model.init_state(3), torch.zeros(3, dtype=torch.long), 1.0, ALL)
     assert not start.any()
     assert all(not part.any() for part in state.values())
@@ -71,7 +73,7 @@ def test_start_that_is_no_state() -> None:
 
 
 def test_checkpoint_holds_what_is_carried(
-    model: ImplicitMamba2, tmp_path_factory: pytest.TempPathFactory
+    model: ImplicitModel, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("checkpoint") / "state"
     optimizer = torch.optim.AdamW(model.parameters())

@@ -9,7 +9,7 @@ from implicit.training.streams import Stream, draw_batch
 
 def test_labels_are_the_states_of_the_tokens() -> None:
     task = make_task("S3")
-    tokens, labels = draw_batch(task, 16, 20, 0, Stream.TRAIN, 1)
+    tokens, labels = draw_batch(task, 16, 20, 0, Stream.TRAIN, 1)[:2]
     assert tokens.dtype == labels.dtype == torch.int64
     assert np.array_equal(task.states(tokens.numpy()), labels.numpy())
 

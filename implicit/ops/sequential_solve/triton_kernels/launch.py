@@ -86,7 +86,7 @@ def walk(
         >>> launch, found = walk(
         ...     self_map_of([cell], [RMSNorm(8)], RMSNorm(8), residual=True),
         ...     torch.zeros(1, 3, 5, cell.d_in_proj), torch.zeros(3, 5, 8),
-        ...     state.window[None], state.ssm[None], DampedPicard(), Stopping(),
+        ...     state["conv"][None], state["ssm"][None], DampedPicard(), Stopping(),
         ... )
         >>> launch.programs, found.value.shape
         (3, torch.Size([3, 5, 8]))

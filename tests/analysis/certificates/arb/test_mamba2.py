@@ -12,7 +12,7 @@ from analysis.certificates.arb.linear import precision
 from analysis.certificates.arb.mamba2 import exact_vector
 from analysis.certificates.arb.model import ArbModel
 from implicit.enclosed.mamba2 import EnclosedMamba2
-from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from theory import latent_jacobian
 from theory.blocks import BlockMap
 from theory.derivatives import directional

@@ -22,7 +22,7 @@ from analysis.certificates.words.document import Automaton, parse_words_certific
 from analysis.check_certificate import CheckSettings
 from automata.errors import InputError
 from implicit.cells import Mamba2Cell
-from implicit.models.implicit_mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.runs.files import read_tensors, write_tensors
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, load_run

@@ -7,23 +7,23 @@ from torch.func import jacrev
 from automata.tasks.registry import make_task
 from implicit.config.curriculum import Curriculum
 from implicit.fixed_point import FixedPointProblem
-from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.implicit_model import ImplicitModel
 from implicit.models.registry import build_model
 from implicit.training.objective import objective
 from implicit.training.penalties.contraction import contraction_penalty
 from implicit.training.streams import Stream, draw_batch, noise_generator
 
 
-def small_model() -> ImplicitMamba2:
+def small_model() -> ImplicitModel:
     torch.manual_seed(0)
     model = build_model("implicit-mamba2", {"d_model": 8, "head_size": 8, "d_state": 4}, make_task("parity"))
-    assert isinstance(model, ImplicitMamba2)
+    assert isinstance(model, ImplicitModel)
     return model.double()
 
 
 def test_penalty_estimates_the_frobenius_norm_of_the_jacobian_of_all_tokens() -> None:
     model = small_model()
-    tokens, _ = draw_batch(make_task("parity"), 1, 3, 0, Stream.TRAIN, 1)
+    tokens, _ = draw_batch(make_task("parity"), 1, 3, 0, Stream.TRAIN, 1)[:2]
     generator = torch.Generator().manual_seed(1)
     latent = torch.randn(1, 3, 8, dtype=torch.float64, generator=generator)
     with torch.no_grad():
@@ -51,9 +51,10 @@ def test_penalty_is_exact_for_a_rotation() -> None:
 @pytest.mark.parametrize("step", [1, 2])
 def test_penalty_enters_in_the_free_phase_only(step: int) -> None:
     model = small_model()
-    tokens, labels = draw_batch(make_task("parity"), 2, 4, 0, Stream.TRAIN, step)
+    batch = draw_batch(make_task("parity"), 2, 4, 0, Stream.TRAIN, step)
+    tokens = batch.tokens
     phase = Curriculum(bounded_steps=1, contraction_weight=0.25).phase(step, length=4)
-    result = objective(model, tokens, labels, phase, noise_generator(0, step))
+    result = objective(model, batch, phase, noise_generator(0, step))
     if step == 1:
         assert result.penalty is None
         return

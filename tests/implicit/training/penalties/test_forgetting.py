@@ -6,26 +6,28 @@ import torch
 from implicit.config.curriculum import Curriculum
 from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom
-from implicit.models.implicit_mamba2 import ImplicitMamba2
+from implicit.models.implicit_model import ImplicitModel
 from implicit.runs.loading import load_run
 from implicit.training.objective import objective
 from implicit.training.penalties.forgetting import LARGEST_GROWTH, forgetting_penalty
+from implicit.training.streams import TokenBatch
+from tests.solving import solved
 
 TIGHT = Stopping(rtol=1e-11, max_iterations=3000)
 TOKENS = torch.tensor([[0, 1, 1, 0, 1], [1, 1, 0, 0, 0]])
 
 
-def small_model() -> ImplicitMamba2:
+def small_model() -> ImplicitModel:
     run = load_run("parity-small")
-    assert isinstance(run.model, ImplicitMamba2)
+    assert isinstance(run.model, ImplicitModel)
     return run.model.double()
 
 
 @torch.no_grad()
 def test_penalty_is_what_is_left_of_the_disturbance_after_each_token() -> None:
     model = small_model()
-    state = model.solve(TOKENS, "sequential", stopping=TIGHT).state
-    solution = model.solve(TOKENS, "sequential", state=state, stopping=TIGHT)
+    state = solved(model, TOKENS, "sequential", stopping=TIGHT).state
+    solution = solved(model, TOKENS, "sequential", state=state, stopping=TIGHT)
     found = forgetting_penalty(
         model, TOKENS, state, solution, Phantom(), TIGHT, 0.01, torch.Generator().manual_seed(3)
     )
@@ -44,7 +46,8 @@ def test_penalty_is_what_is_left_of_the_disturbance_after_each_token() -> None:
         if position < TOKENS.shape[1]:
             token = TOKENS[:, position : position + 1]
             one, other = (
-                model.solve(token, "sequential", state=there, stopping=TIGHT).state for there in (one, other)
+                solved(model, token, "sequential", state=there, stopping=TIGHT).state
+                for there in (one, other)
             )
     expected = torch.stack([torch.as_tensor(later / distances[0]) for later in distances[1:]]).sum(0).mean()
     # the fixed points are found to 1e-11, the disturbance is of order 1e-2: 1e-9 relative, with a margin
@@ -55,7 +58,7 @@ def test_penalty_is_what_is_left_of_the_disturbance_after_each_token() -> None:
 def test_the_gradient_is_that_of_finite_differences() -> None:
     model = small_model()
     with torch.no_grad():
-        solution = model.solve(TOKENS, stopping=TIGHT)
+        solution = solved(model, TOKENS, stopping=TIGHT)
     state = model.init_state(2)
 
     def penalty() -> torch.Tensor:
@@ -67,22 +70,22 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
     (slope,) = torch.autograd.grad(penalty(), weight)
     step = 1e-5
     with torch.no_grad():
-        solved = []
+        found = []
         for sign in (1, -1):
             weight += sign * step
             # the undisturbed states follow the weight too, but carry no gradient: keep them as they were
-            kept = model.states
+            kept = model.states_at
             weight -= sign * step
             with torch.no_grad():
                 undisturbed = kept(TOKENS, solution.latents, state)
             weight += sign * step
             calls = iter([undisturbed])
-            model.states = lambda *given, kept=kept, calls=calls: next(calls, None) or kept(*given)  # type: ignore[method-assign]
-            solved.append(penalty().item())
-            model.states = kept  # type: ignore[method-assign]
+            model.states_at = lambda *given, kept=kept, calls=calls: next(calls, None) or kept(*given)  # type: ignore[method-assign]
+            found.append(penalty().item())
+            model.states_at = kept  # type: ignore[method-assign]
             weight -= sign * step
     # central differences: an error of order step² beside solves to 1e-11 / step
-    assert slope.item() == pytest.approx((solved[0] - solved[1]) / (2 * step), rel=1e-3)
+    assert slope.item() == pytest.approx((found[0] - found[1]) / (2 * step), rel=1e-3)
 
 
 def test_penalty_enters_after_the_task_is_learnt_only() -> None:
@@ -93,7 +96,8 @@ def test_penalty_enters_after_the_task_is_learnt_only() -> None:
     labels = TOKENS.cumsum(1) % 2
     for step in (3, 5):
         phase = curriculum.phase(step, length=5)
-        result = objective(model, TOKENS, labels, phase, torch.Generator().manual_seed(0))
+        batch = TokenBatch(TOKENS, labels, torch.ones(TOKENS.shape))
+        result = objective(model, batch, phase, torch.Generator().manual_seed(0))
         assert (result.forgetting is None) == (step == 3)
         if result.forgetting is not None:
             assert result.total.item() == pytest.approx(result.loss.item() + result.forgetting.item())

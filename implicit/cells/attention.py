@@ -1,0 +1,187 @@
+"""The attention of a Llama block: causal, with rotary positions and heads that share keys and values.
+
+| part of the state | meaning                                                                        |
+|-------------------|--------------------------------------------------------------------------------|
+| ``keys``          | so far, turned by position, ``[batch, tokens, key_value_heads, head_size]``    |
+| ``values``        | likewise, not turned                                                           |
+| ``valid``         | which of them are real tokens, not padding, ``[batch, tokens]``, bool          |
+| ``position``      | real tokens so far, so the position of the next one, ``[batch]``, int64        |
+
+A token attends to itself and the real tokens before it. Positions count real tokens, so padding behind a
+sequence, or a cut through it, moves none.
+"""
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from automata.errors import InputError
+from implicit.cells.interface import Cell, CellSizes
+from implicit.cells.rotary import rotary_angles, rotate
+from implicit.cells.sizes import check_at_least_one
+from implicit.ops.fused import is_transformed
+from implicit.ops.linear import linear
+from theory.transition import State
+
+
+class AttentionSizes(CellSizes):
+    """The sizes of an attention cell.
+
+    Example:
+        >>> AttentionSizes(heads=8).key_value_heads
+        2
+    """
+
+    heads: int = Field(4, ge=1, description="heads of queries")
+    key_value_heads: int = Field(2, ge=1, description="heads of keys and values; divides heads")
+    head_size: int = Field(16, ge=1, description="features of a head, even")
+    rope_base: float = Field(10_000.0, gt=0, description="base of the rotary position embedding")
+
+
+class AttentionCell(Cell):
+    """Scaled dot-product attention over all tokens so far; its state grows by one token with each.
+
+    Args:
+        d_model: features of the input and the output.
+        heads: heads of queries.
+        key_value_heads: heads of keys and values, each shared by heads / key_value_heads of the queries.
+        head_size: features of a head; even, because the rotation turns pairs.
+        rope_base: base of the rotary position embedding.
+
+    Raises:
+        InputError: for sizes below 1, that do not divide, or an odd head_size.
+
+    Source:
+        Vaswani et al. 2017, arXiv 1706.03762; shared heads, Ainslie et al. 2023, arXiv 2305.13245; the
+        attention of Llama, Touvron et al. 2023, arXiv 2302.13971.
+
+    Example:
+        >>> cell = AttentionCell(8, heads=2, key_value_heads=1, head_size=4)
+        >>> outputs, state = cell(torch.ones(3, 5, 8), cell.init_state(3))
+        >>> outputs.shape, state["keys"].shape, state["position"]
+        (torch.Size([3, 5, 8]), torch.Size([3, 5, 1, 4]), tensor([5, 5, 5]))
+    """
+
+    sizes_class = AttentionSizes
+    recurrent_parts = ("keys", "values")
+    state_grows = True
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int = 4,
+        key_value_heads: int = 2,
+        head_size: int = 16,
+        rope_base: float = 10_000.0,
+    ) -> None:
+        super().__init__()
+        check_at_least_one(d_model=d_model, heads=heads, key_value_heads=key_value_heads, head_size=head_size)
+        if heads % key_value_heads:
+            raise InputError(f"key_value_heads is {key_value_heads}; it must divide heads = {heads}")
+        if head_size % 2:
+            raise InputError(f"head_size is {head_size}; give an even one, positions turn pairs of features")
+        self.heads, self.key_value_heads, self.head_size = heads, key_value_heads, head_size
+        self.rope_base = rope_base
+        self.injection_size = (heads + 2 * key_value_heads) * head_size
+        self.in_proj = nn.Linear(d_model, self.injection_size, bias=False)  # rows: queries, keys, values
+        self.out_proj = nn.Linear(heads * head_size, d_model, bias=False)
+
+    def init_state(self, batch_size: int) -> State:
+        """Return the state of no tokens."""
+        weight = self.in_proj.weight
+        nothing = weight.new_zeros(batch_size, 0, self.key_value_heads, self.head_size)
+        return {
+            "keys": nothing,
+            "values": nothing.clone(),
+            "valid": weight.new_zeros(batch_size, 0, dtype=torch.bool),
+            "position": weight.new_zeros(batch_size, dtype=torch.int64),
+        }
+
+    def forward(
+        self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        """Run the cell over whole sequences; see `Cell.forward`."""
+        length, earlier = inputs.shape[1], state["keys"].shape[1]
+        projected = linear(inputs, self.in_proj.weight)
+        if injection is not None:
+            projected = projected + injection
+        of_heads = projected.unflatten(-1, (-1, self.head_size))
+        turned, values = of_heads.split([self.heads + self.key_value_heads, self.key_value_heads], dim=2)
+        positions = state["position"][:, None] + torch.arange(length, device=inputs.device)
+        angles = rotary_angles(positions, self.head_size, self.rope_base, inputs.dtype)
+        queries, keys = rotate(turned, angles).split([self.heads, self.key_value_heads], dim=2)
+        real = torch.ones_like(positions, dtype=torch.bool) if mask is None else mask
+        after = {
+            "keys": torch.cat([state["keys"], keys], dim=1),
+            "values": torch.cat([state["values"], values], dim=1),
+            "valid": torch.cat([state["valid"], real], dim=1),
+            "position": state["position"] + real.sum(1),
+        }
+        allowed = None
+        if earlier or mask is not None:
+            places = torch.arange(earlier + length, device=inputs.device)
+            own = places[earlier:, None]
+            # Itself too where it is padding: a softmax over nothing is NaN.
+            allowed = (after["valid"][:, None] & (places < own)) | (places == own)  # [batch, length, tokens]
+        y = attend(queries, after["keys"], after["values"], allowed)
+        return linear(y.flatten(2), self.out_proj.weight), after
+
+    def step(self, inputs: Tensor, state: State, injection: Tensor | None = None) -> tuple[Tensor, State]:
+        """Run the cell on one token; see `Cell.step`."""
+        outputs, after = self(inputs[:, None], state, None if injection is None else injection[:, None])
+        return outputs[:, 0], after
+
+    def states(
+        self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
+    ) -> State:
+        """Refuse: states of different sizes cannot be stacked.
+
+        Raises:
+            InputError: always.
+        """
+        del inputs, state, injection, mask
+        raise InputError(
+            "cell is attention, whose state grows with every token, so that its states cannot be stacked; "
+            "choose a cell with a state of constant size"
+        )
+
+
+def attend(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None = None) -> Tensor:
+    """Compute softmax(q kᵀ / sqrt(head_size)) v, each head of keys and values for a group of queries' heads.
+
+    Differentiable to any order where gradients are on; without, PyTorch's own op, which keeps no scores.
+
+    Args:
+        queries: ``[batch, length, heads, head_size]``.
+        keys: ``[batch, tokens, key_value_heads, head_size]``.
+        values: likewise.
+        allowed: which tokens a query attends to, ``[batch, length, tokens]``, at least one; itself and those
+            before it if None.
+
+    Returns:
+        ``[batch, length, heads, head_size]``.
+
+    Example:
+        Alike keys: the mean of the values so far.
+
+        >>> ones, values = torch.ones(1, 3, 1, 2), torch.tensor([1.0, 2.0, 6.0]).view(1, 3, 1, 1)
+        >>> attend(ones, ones, values.expand(1, 3, 1, 2))[..., 0].flatten()
+        tensor([1.0000, 1.5000, 3.0000])
+    """
+    length, heads, head_size = queries.shape[1:]
+    queries, keys, values = (part.transpose(1, 2) for part in (queries, keys, values))
+    group = heads // keys.shape[1]
+    if not torch.is_grad_enabled() and not is_transformed((queries, keys, values)):
+        keys, values = (part.repeat_interleave(group, dim=1) for part in (keys, values))
+        mask = None if allowed is None else allowed[:, None]
+        y = functional.scaled_dot_product_attention(queries, keys, values, mask, is_causal=allowed is None)
+        return y.transpose(1, 2)
+    if allowed is None:
+        allowed = torch.ones(length, length, dtype=torch.bool, device=queries.device).tril()[None]
+    # The queries of a group stand one after the other, so that keys and values are not copied for each.
+    together = queries.reshape(len(queries), -1, group * length, head_size) * head_size**-0.5
+    scores = (together @ keys.mT).unflatten(2, (group, length))
+    weights = scores.masked_fill(~allowed[:, None, None], -torch.inf).softmax(-1)
+    y = weights.flatten(2, 3) @ values
+    return y.view(len(y), heads, length, head_size).transpose(1, 2)

@@ -1,0 +1,38 @@
+"""The feed-forward layer of a Llama block."""
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from implicit.cells.sizes import check_at_least_one
+from implicit.ops.linear import linear
+
+
+class SwiGLU(nn.Module):
+    """W_out (silu(W_gate x) · W_up x).
+
+    Args:
+        d_model: features of the input and the output.
+        hidden: features in between.
+
+    Raises:
+        InputError: for sizes below 1.
+
+    Source:
+        Shazeer 2020, arXiv 2002.05202.
+
+    Example:
+        >>> import torch
+        >>> SwiGLU(8, hidden=16)(torch.ones(2, 5, 8)).shape
+        torch.Size([2, 5, 8])
+    """
+
+    def __init__(self, d_model: int, hidden: int) -> None:
+        super().__init__()
+        check_at_least_one(d_model=d_model, hidden=hidden)
+        self.in_proj = nn.Linear(d_model, 2 * hidden, bias=False)  # rows: gate, up
+        self.out_proj = nn.Linear(hidden, d_model, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``[..., d_model]`` token by token."""
+        gate, up = linear(x, self.in_proj.weight).chunk(2, dim=-1)
+        return linear(functional.silu(gate) * up, self.out_proj.weight)

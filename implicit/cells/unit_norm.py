@@ -1,0 +1,16 @@
+"""Vectors scaled to unit length."""
+
+import torch
+from torch import Tensor
+
+
+def unit_norm(x: Tensor, epsilon: float = 1e-6) -> Tensor:
+    """Compute x / sqrt(Σ x² + ε) over the last axis, as DeltaNet's keys and queries are normalised.
+
+    With ε the length is a little below 1, and a key of zeros stays one.
+
+    Example:
+        >>> unit_norm(torch.tensor([3.0, 4.0]))
+        tensor([0.6000, 0.8000])
+    """
+    return x * torch.rsqrt(x.square().sum(dim=-1, keepdim=True) + epsilon)

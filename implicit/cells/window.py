@@ -1,0 +1,96 @@
+"""The short causal convolution of a cell over sequences and single tokens, with its window carried on."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from implicit.ops.short_convolution import short_convolution
+
+
+class WindowConvolution(nn.Module):
+    """silu of a causal convolution, each channel by itself, of the last ``width`` tokens.
+
+    Without a bias, as DeltaNet and its relatives have it. Of width 1 it is silu alone, without a weight.
+
+    Args:
+        channels: features of each token.
+        width: tokens that each output sees.
+
+    Example:
+        >>> convolution = WindowConvolution(3, width=2)
+        >>> outputs, window = convolution(torch.ones(1, 5, 3), convolution.init_window(1))
+        >>> outputs.shape, window.shape
+        (torch.Size([1, 5, 3]), torch.Size([1, 3, 1]))
+    """
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.channels, self.width = channels, width
+        self.weight: nn.Parameter | None = None
+        if width > 1:
+            bound = width**-0.5  # what torch.nn.Conv1d starts with
+            self.weight = nn.Parameter(torch.empty(channels, width).uniform_(-bound, bound))
+        self.register_buffer("_no_bias", torch.zeros(channels), persistent=False)
+
+    def init_window(self, batch_size: int) -> Tensor:
+        """Return the window before the first token: zeros, ``[batch, channels, width − 1]``."""
+        return self.get_buffer("_no_bias").new_zeros(batch_size, self.channels, self.width - 1)
+
+    def forward(self, x: Tensor, window: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Convolve whole sequences, ``[batch, length, channels]``.
+
+        Args:
+            x: the sequences.
+            window: the tokens before them, ``[batch, channels, width − 1]``.
+            mask: which tokens are real, ``[batch, length]``, padding behind them; all if None.
+
+        Returns:
+            The outputs, shaped like ``x``, and the window after the last real token.
+        """
+        if self.weight is None:
+            return functional.silu(x), window
+        padded = torch.cat([window.mT, x], dim=1)
+        outputs = short_convolution(padded, self.weight, self.get_buffer("_no_bias"))
+        return outputs, last_tokens(padded, self.width - 1, mask)
+
+    def step(self, x: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
+        """Convolve one token, ``[batch, channels]``; return it and the window after it."""
+        if self.weight is None:
+            return functional.silu(x), window
+        window = torch.cat([window, x[..., None]], dim=-1)
+        return functional.silu((window * self.weight).sum(-1)), window[..., 1:]
+
+    def windows(self, x: Tensor, window: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return the window before every token and after the last; takes what `forward` takes.
+
+        Returns:
+            ``[batch, length + 1, channels, width − 1]``; in padding the one after the last real token.
+        """
+        visited = torch.cat([window.mT, x], dim=1).unfold(1, self.width - 1, 1)
+        if mask is None:
+            return visited
+        places = torch.arange(visited.shape[1], device=x.device)
+        places = torch.minimum(places, mask.sum(1, keepdim=True))  # [batch, length + 1]
+        return visited[torch.arange(len(x), device=x.device)[:, None], places]
+
+
+def last_tokens(padded: Tensor, width: int, mask: Tensor | None = None) -> Tensor:
+    """Return the last tokens up to the last real one, channels before tokens.
+
+    Args:
+        padded: ``width`` tokens before the sequences and then these, ``[batch, width + length, channels]``.
+        width: tokens to return.
+        mask: which tokens of the sequences are real, ``[batch, length]``, padding behind them; all if None.
+
+    Returns:
+        ``[batch, channels, width]``.
+
+    Example:
+        >>> tokens = torch.tensor([[0.0, 1.0, 2.0, 3.0]])[..., None]  # one before the sequence, then three
+        >>> last_tokens(tokens, 1), last_tokens(tokens, 1, torch.tensor([[True, True, False]]))
+        (tensor([[[3.]]]), tensor([[[2.]]]))
+    """
+    if mask is None:
+        return padded[:, padded.shape[1] - width :].mT
+    places = mask.sum(1, keepdim=True) + torch.arange(width, device=mask.device)  # [batch, width]
+    return padded.gather(1, places[..., None].expand(-1, -1, padded.shape[2])).mT

@@ -1,0 +1,138 @@
+"""The explicit model: a stack of cells run once, an ordinary language model with recurrent layers."""
+
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from pydantic import create_model
+from torch import Tensor, nn
+
+from implicit.cells import Cell, RMSNorm
+from implicit.models.interface import ModelOutput
+from implicit.models.stack import CellStack, StackConfig
+from implicit.modes import Solve
+from theory.transition import State
+from theory.transition_batch import TokenInputs, TransitionBatch
+
+
+class ExplicitModel(CellStack):
+    """Embedding → layers of stream + cell(norm(stream)) → norm → head.
+
+    `explicit_model` makes the class for a cell.
+
+    Source:
+        The block of Dao & Gu 2024, arXiv 2405.21060, with any cell in the place of Mamba-2.
+
+    Example:
+        >>> from implicit import Mamba2
+        >>> config = Mamba2.config_class(vocabulary_size=3, output_size=5, d_model=8, head_size=8)
+        >>> model = Mamba2(config)
+        >>> output = model.run(torch.tensor([[0, 1, 2, 0], [2, 2, 0, 0]]), lengths=torch.tensor([4, 2]))
+        >>> output.logits.shape, bool((output.logits[1, 2:] == 0).all())
+        (torch.Size([2, 4, 5]), True)
+    """
+
+    def __init__(self, config: StackConfig) -> None:
+        super().__init__(config)
+        self.residual, self.embedding_norm, self.latent_norm = True, None, None
+        self.embedding = nn.Embedding(config.vocabulary_size, config.d_model)
+        self.mixers = self._make_cells()
+        self.injections = nn.ModuleList()
+        self.mixer_norms = self._make_norms()
+        self.mlps = self._make_mlps()
+        self.final_norm = RMSNorm(config.d_model)
+        self.head = nn.Linear(config.d_model, config.output_size)
+
+    def run(
+        self,
+        tokens: Tensor,
+        state: State | None = None,
+        solve: Solve | None = None,  # noqa: ARG002
+        *,
+        lengths: Tensor | None = None,
+    ) -> ModelOutput:
+        """Read whole sequences, one pass through the layers."""
+        tokens, state, mask = self.begin(tokens, state, lengths)
+        stream, after = self.sweep(self.embedding(tokens), [None] * self.config.layers, state, mask)
+        logits = self.head(self.final_norm(stream))
+        return ModelOutput(logits if mask is None else logits.masked_fill(~mask[..., None], 0), after)
+
+    def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
+        """Read one token."""
+        self.check_tokens(token[:, None])
+        stream, following = self.advance(self.embedding(token), [None] * self.config.layers, state)
+        return following, self.head(self.final_norm(stream))
+
+    @torch.no_grad()
+    def states(self, tokens: Tensor, state: State | None = None) -> State:
+        """Return the state before every token and after the last, from one pass."""
+        self.require_constant_state()
+        tokens, state, _ = self.begin(tokens, state, None)
+        return self.visited(self.embedding(tokens), [None] * self.config.layers, state)
+
+    def transitions(self, tokens: Tensor) -> TransitionBatch:
+        """Return (Φ, G) without a latent at every one of the tokens: G is the whole transition."""
+        self.require_constant_state()
+        self.check_tokens(tokens.reshape(1, -1))
+
+        def advance(latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
+            batched = {name: tensor[None] for name, tensor in state.items()}
+            following = self.advance(inputs["embedding"][None], [None] * self.config.layers, batched)[1]
+            return latent, {name: tensor[0] for name, tensor in following.items()}
+
+        return TransitionBatch(
+            advance=advance,
+            inputs={"embedding": self.embedding(tokens.flatten()).detach()},
+            latent_size=0,
+            layer_states=self.layer_states,
+        )
+
+
+def explicit_model(name: str, cell: type[Cell], description: str) -> type[ExplicitModel]:
+    """Return the class of the explicit model of a cell.
+
+    Args:
+        name: the name that commands know it by.
+        cell: the class of its cells.
+        description: one line.
+
+    Example:
+        >>> from implicit.cells import Mamba2Cell
+        >>> explicit_model("mamba2", Mamba2Cell, "Mamba-2").config_class.__name__
+        'Mamba2CellConfig'
+    """
+
+    class Model(ExplicitModel):
+        cell_class: ClassVar[type[Cell]] = cell
+
+    return named(Model, name, description, config_class(cell, StackConfig))
+
+
+def config_class(cell: type[Cell], base: type[StackConfig]) -> type[StackConfig]:
+    """Return a configuration that holds the sizes of a stack and those of its cell.
+
+    Example:
+        >>> from implicit.cells import Mamba2Cell
+        >>> config_class(Mamba2Cell, StackConfig)(vocabulary_size=2, output_size=2).d_conv
+        4
+    """
+    bases: Any = (base, cell.sizes_class)
+    made: type[StackConfig] = create_model(f"{cell.__name__}Config", __base__=bases, __doc__=base.__doc__)
+    return made
+
+
+Stack = TypeVar("Stack", bound=CellStack)
+
+
+def named(model: type[Stack], name: str, description: str, config: type[StackConfig]) -> type[Stack]:
+    """Give a model class its name, its description and its configuration.
+
+    Example:
+        >>> from implicit.cells import Mamba2Cell
+        >>> config = config_class(Mamba2Cell, StackConfig)
+        >>> named(explicit_model("a", Mamba2Cell, "one"), "my-mamba", "my own", config).__name__
+        'MyMamba'
+    """
+    model.name, model.description, model.config_class = name, description, config
+    model.__name__ = model.__qualname__ = "".join(part.capitalize() for part in name.split("-"))
+    model.__doc__ = f"{description[0].upper()}{description[1:]}."
+    return model

@@ -1,0 +1,324 @@
+"""The implicit model: a stack of cells iterated to a fixed point at every token.
+
+| code            | paper        | meaning                                                              |
+|-----------------|--------------|----------------------------------------------------------------------|
+| ``latent``      | z            | ``[batch, length, d_model]``, iterated from 0                        |
+| ``injections``  | x            | per layer Linear(RMSNorm(embedding)), added to the input projection  |
+| ``state``       | s            | per layer ``<part>.<layer>``: h, and the window of a convolution     |
+| ``_self_map``   | Φ            | z ← norm(z + cell(norm(z), injection)), through all layers           |
+| ``damping``     | τ            | z ← (1 − τ) z + τ Φ(z)                                               |
+
+Source: Schöne et al. 2025, arXiv 2502.07827, Eq. 1 and 2, with any cell in the place of Mamba-2.
+"""
+
+from typing import ClassVar
+
+import torch
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from torch import Tensor, nn
+
+from automata.errors import InputError
+from implicit.cells import Cell, RMSNorm, keep_where
+from implicit.fixed_point import DampedPicard, FixedPointProblem, Solver, Stopping
+from implicit.gradients import GradientRule, Phantom
+from implicit.models.explicit import config_class, named
+from implicit.models.interface import FixedPointModel, ModelOutput, warn_unless_converged
+from implicit.models.stack import CellStack, StackConfig, of_layer
+from implicit.modes import Inputs, Recurrence, SequenceSolution, Solve, chosen_mode, solve_by
+from implicit.modes.fused import has_fused_self_map, request_of, self_map_of, solve_sequentially_fused
+from implicit.ops.sequential_solve import SelfMap, choose
+from theory.transition import State
+from theory.transition_batch import TokenInputs, TransitionBatch
+
+
+class ImplicitConfig(StackConfig):
+    """Sizes of an implicit model and how it finds its fixed point outside of training.
+
+    Example:
+        >>> ImplicitConfig(vocabulary_size=2, output_size=2, d_model=32).damping
+        0.8
+    """
+
+    residual: bool = Field(
+        default=True, description="whether the self-map adds its input before the norm, as in the paper"
+    )
+    damping: PositiveFloat = Field(
+        default=0.8, le=1, description="damping of the fixed-point iteration, above 0 and at most 1"
+    )
+    rtol: NonNegativeFloat = Field(
+        default=1e-4, description="relative tolerance of the fixed point outside of training"
+    )
+    max_iterations: PositiveInt = Field(
+        default=1000, description="the most self-iterations outside of training"
+    )
+
+
+class ImplicitModel(CellStack, FixedPointModel):
+    """A stack of cells iterated to a fixed point at every token; `implicit_model` makes the class for a cell.
+
+    Attributes:
+        sequential_backend: what runs the sequential mode: ``"loop"`` (plain PyTorch), ``"triton"`` (all
+            tokens in one launch, without gradient) or ``"auto"``, see
+            `implicit.ops.explain_sequential_solve`.
+
+    Example:
+        >>> from implicit import ImplicitMamba2
+        >>> _ = torch.manual_seed(0)
+        >>> config = ImplicitMamba2.config_class(vocabulary_size=2, output_size=2, d_model=8, head_size=8)
+        >>> model = ImplicitMamba2(config)
+        >>> tokens = torch.tensor([[0, 1, 1, 0]])
+        >>> state, steps = model.init_state(1), []
+        >>> for t in range(4):
+        ...     state, logits = model.step(state, tokens[:, t])
+        ...     steps.append(logits)
+        >>> torch.allclose(model(tokens), torch.stack(steps, 1), atol=1e-3)
+        True
+        >>> solution = model.run(tokens, solve=Solve("simultaneous", stopping=Stopping(rtol=1e-5))).solution
+        >>> solution.latents.shape, solution.share_converged
+        (torch.Size([1, 4, 8]), 1.0)
+    """
+
+    config: ImplicitConfig
+    embedding_norm: RMSNorm
+    latent_norm: RMSNorm
+
+    def __init__(self, config: ImplicitConfig) -> None:
+        super().__init__(config)
+        self.embedding = nn.Embedding(config.vocabulary_size, config.d_model)
+        self.embedding_norm = RMSNorm(config.d_model)
+        self.mixers = self._make_cells()
+        self.injections = nn.ModuleList(
+            nn.Linear(config.d_model, cell.injection_size, bias=False) for cell in self.cells
+        )
+        self.mixer_norms = self._make_norms()
+        self.mlps = self._make_mlps()
+        self.latent_norm = RMSNorm(config.d_model)
+        self.sequential_backend = "auto"
+        self.head = nn.Linear(config.d_model, config.output_size)
+        self.residual, self.latent_size = config.residual, config.d_model
+
+    @property
+    def solver(self) -> DampedPicard:
+        """The solver of the configuration."""
+        return DampedPicard(self.config.damping)
+
+    @property
+    def stopping(self) -> Stopping:
+        """The tolerance and the limit of the configuration."""
+        return Stopping(rtol=self.config.rtol, max_iterations=self.config.max_iterations)
+
+    def run(
+        self,
+        tokens: Tensor,
+        state: State | None = None,
+        solve: Solve | None = None,
+        *,
+        lengths: Tensor | None = None,
+    ) -> ModelOutput:
+        """Find the fixed point of every token and say how that went; the status is in the solution.
+
+        Raises:
+            InputError: for tokens, lengths or a state that do not fit, a start of another shape, or a solver
+                or gradient rule that the windowed mode cannot use.
+        """
+        solve = Solve() if solve is None else solve
+        tokens, state, mask = self.begin(tokens, state, lengths)
+        recurrence = self._recurrence(tokens, state, mask)
+        solver, stopping = solve.solver or self.solver, solve.stopping or self.stopping
+        gradient = solve.gradient or Phantom(damping=self.config.damping)
+        start = self._start(recurrence, solve.start, mask)
+        mode = solve.mode
+        if mode == "auto":
+            available = self.sequential_backend != "loop" and self._in_one_launch(
+                "auto", recurrence, solver, gradient, start
+            )
+            mode = chosen_mode(solve, solver, start, one_launch=available)
+        if (
+            mode == "sequential"
+            and isinstance(solver, DampedPicard)
+            and self._in_one_launch(self.sequential_backend, recurrence, solver, gradient, start)
+        ):
+            result = solve_sequentially_fused(self._fused_self_map(), recurrence, solver, stopping, start)
+        else:
+            result = solve_by(mode, recurrence, solver, stopping, gradient, start)
+        found = result.solution
+        solution = SequenceSolution(
+            found.value,
+            found.iterations,
+            found.residual,
+            found.status,
+            result.evaluations,
+            mode if isinstance(mode, str) else "windowed",
+            mask,
+        )
+        logits = self.head(found.value)
+        if mask is not None:
+            logits = logits.masked_fill(~mask[..., None], 0)
+        return ModelOutput(logits, result.state, solution)
+
+    def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
+        """Read one token; a `NotConvergedWarning` tells of sequences not converged."""
+        output = self.run(token[:, None], state, Solve("sequential"))
+        warn_unless_converged(output)
+        return output.state, output.logits[:, 0]
+
+    @torch.no_grad()
+    def states(self, tokens: Tensor, state: State | None = None) -> State:
+        """Return the state before every token and after the last, at the fixed points of the default mode."""
+        self.require_constant_state()
+        output = self.run(tokens, state)
+        assert output.solution is not None
+        return self.states_at(tokens, output.solution.latents, state)
+
+    def problem(self, tokens: Tensor, state: State | None = None) -> FixedPointProblem:
+        """Return the fixed-point problem of the simultaneous mode: Φ of all tokens together."""
+        tokens, state, _ = self.begin(tokens, state, None)
+        return self._recurrence(tokens, state).problem()
+
+    def states_at(self, tokens: Tensor, latents: Tensor, state: State | None = None) -> State:
+        """Return the state before every token and after the last, each part ``[batch, length + 1, …]``."""
+        tokens, state, _ = self.begin(tokens, state, None)
+        recurrence = self._recurrence(tokens, state)
+        return recurrence.states(latents, recurrence.inputs, state)
+
+    def transitions(self, tokens: Tensor) -> TransitionBatch:
+        """Return (Φ, G) at every one of the tokens; the state is that of all cells."""
+        self.require_constant_state()
+        positions = tokens.reshape(1, -1)
+        self.check_tokens(positions)
+        names = [f"injection.{layer}" for layer in range(self.config.layers)]
+        injections = [injection[0].detach() for injection in self._inject(positions)]
+
+        def advance(latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
+            batched = {name: tensor[None] for name, tensor in state.items()}
+            stream, following = self.advance(latent[None], [inputs[name] for name in names], batched)
+            return self.latent_norm(stream)[0], {name: tensor[0] for name, tensor in following.items()}
+
+        return TransitionBatch(
+            advance=advance,
+            inputs=dict(zip(names, injections, strict=True)),
+            latent_size=self.config.d_model,
+            layer_states=self.layer_states,
+            damping=self.config.damping,
+        )
+
+    def _inject(self, tokens: Tensor) -> list[Tensor]:
+        """The injection of every layer, ``[batch, length, injection_size]``, the same in all iterations."""
+        embedded = self.embedding_norm(self.embedding(tokens))
+        return [injection(embedded) for injection in self.injections]
+
+    def _recurrence(self, tokens: Tensor, state: State, mask: Tensor | None = None) -> Recurrence:
+        """Φ and G of a batch; the inputs are the injections, and behind them the mask if there is one."""
+        injections = self._inject(tokens)
+        derivative = self._derivative if self._has_derivative() else None
+        return Recurrence(
+            injections if mask is None else [*injections, mask],
+            state,
+            self._sweep,
+            self._advance,
+            self._states,
+            derivative,
+        )
+
+    def _start(self, recurrence: Recurrence, start: Tensor | None, mask: Tensor | None) -> Tensor:
+        """z₀ of every token, 0 at padding."""
+        shape = (*recurrence.inputs[0].shape[:2], self.config.d_model)
+        if start is None:
+            return recurrence.inputs[0].new_zeros(shape)
+        if start.shape != shape:
+            raise InputError(f"start has shape {tuple(start.shape)}; give {shape} for these tokens")
+        return start if mask is None else start.masked_fill(~mask[..., None], 0)
+
+    def _split(self, inputs: Inputs) -> tuple[Inputs, Tensor | None]:
+        """The injections and the mask."""
+        layers = self.config.layers
+        return inputs[:layers], inputs[layers] if len(inputs) > layers else None
+
+    def _sweep(self, latent: Tensor, inputs: Inputs, state: State) -> tuple[Tensor, State]:
+        """Φ and G of all tokens together: one scan per layer. Padding has the image 0, a fixed point."""
+        injections, mask = self._split(inputs)
+        stream, following = self.sweep(latent, injections, state, mask)
+        image = self.latent_norm(stream)
+        return image if mask is None else image.masked_fill(~mask[..., None], 0), following
+
+    def _advance(self, latent: Tensor, inputs: Inputs, state: State) -> tuple[Tensor, State]:
+        """Φ and G of one token; latent ``[batch, d_model]``."""
+        injections, real = self._split(inputs)
+        stream, following = self.advance(latent, injections, state)
+        image = self.latent_norm(stream)
+        if real is None:
+            return image, following
+        return image.masked_fill(~real[..., None], 0), keep_where(real, following, state)
+
+    def _states(self, latent: Tensor, inputs: Inputs, state: State) -> State:
+        """The state before every token and after the last."""
+        injections, mask = self._split(inputs)
+        return self.visited(latent, injections, state, mask)
+
+    def _has_derivative(self) -> bool:
+        return self.cell_class.output_with_derivative is not Cell.output_with_derivative and not self.mlps
+
+    def _derivative(self, latent: Tensor, inputs: Inputs, state: State) -> Tensor:
+        """∂zΦ of single tokens, the states before them held fixed, ``[batch, d_model, d_model]``."""
+        injections, real = self._split(inputs)
+        stream = latent
+        along = torch.eye(latent.shape[-1], dtype=latent.dtype, device=latent.device).expand(
+            len(latent), -1, -1
+        )
+        for layer, (cell, norm) in enumerate(zip(self.cells, self.norms, strict=True)):
+            pair = cell.output_with_derivative(norm(stream), of_layer(state, layer), injections[layer])
+            assert pair is not None  # asked for by _has_derivative
+            output, slope = pair
+            along = self._add(along, slope @ norm.push_forward(stream, along))
+            stream = self._add(stream, output)
+        derivative = self.latent_norm.push_forward(stream, along)
+        return derivative if real is None else derivative.masked_fill(~real[..., None, None], 0)
+
+    def _in_one_launch(
+        self, backend: str, recurrence: Recurrence, solver: Solver, gradient: GradientRule, start: Tensor
+    ) -> bool:
+        """Whether the sequential mode runs in one launch under this choice of a backend.
+
+        Raises:
+            InputError: if the backend is asked for and cannot run the solve.
+        """
+        cells = self.cells
+        if len(recurrence.inputs) > self.config.layers or self.mlps or not has_fused_self_map(cells):
+            if backend == "triton":
+                raise InputError(
+                    "sequential_backend is 'triton', which runs Mamba-2 cells without MLP or padding; "
+                    "give 'auto' or 'loop'"
+                )
+            return False
+        parts: tuple[nn.Module, ...] = (self.mixers, self.mixer_norms, self.latent_norm)
+        weights = [weight for part in parts for weight in part.parameters()]
+        request = request_of(cells, weights, recurrence, solver, gradient, start)
+        return choose(backend, request) != "loop"
+
+    def _fused_self_map(self) -> SelfMap:
+        return self_map_of(self.cells, self.norms, self.latent_norm, residual=self.residual)
+
+
+def implicit_model(name: str, cell: type[Cell], description: str) -> type[ImplicitModel]:
+    """Return the class of the implicit model of a cell.
+
+    Args:
+        name: the name that commands know it by.
+        cell: the class of its cells, whose state must not grow.
+        description: one line.
+
+    Raises:
+        InputError: for a cell whose state grows.
+
+    Example:
+        >>> from implicit.cells import Mamba2Cell
+        >>> implicit_model("implicit-mamba2", Mamba2Cell, "Mamba-2 to a fixed point").name
+        'implicit-mamba2'
+    """
+    if cell.state_grows:
+        raise InputError(f"cell is {cell.__name__}, whose state grows; give one whose state does not")
+
+    class Model(ImplicitModel):
+        cell_class: ClassVar[type[Cell]] = cell
+
+    return named(Model, name, description, config_class(cell, ImplicitConfig))

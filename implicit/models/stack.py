@@ -1,0 +1,178 @@
+"""What the explicit and the implicit model share: a stack of cells between embedding and head.
+
+| code             | meaning                                                                       |
+|------------------|-------------------------------------------------------------------------------|
+| ``stream``       | the residual stream, ``[batch, length, d_model]``; of one token without length |
+| ``mixers``       | the cells, one per layer                                                      |
+| ``injections``   | per layer, added to the input projection of its cell; None in explicit models |
+| ``state``        | per layer the parts of its cell's state, ``<part>.<layer>``                   |
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import Field, NonNegativeInt, PositiveInt
+from torch import Tensor, nn
+
+from implicit.cells import Cell, RMSNorm, SwiGLU
+from implicit.models.interface import ModelConfig, SequenceModel
+from theory.transition import State
+
+Injections = Sequence[Tensor | None]
+"""One per layer, ``[batch, length, injection_size]`` or ``[batch, injection_size]``; None for none."""
+
+
+class StackConfig(ModelConfig):
+    """Sizes of a stack of cells; those of the cell come on top.
+
+    Example:
+        >>> StackConfig(vocabulary_size=2, output_size=2).layers
+        1
+    """
+
+    d_model: PositiveInt = Field(default=32, description="features of the residual stream or of the latent")
+    layers: PositiveInt = Field(
+        default=1, description="number of layers; in an implicit model all of them lie inside the fixed point"
+    )
+    mlp_size: NonNegativeInt = Field(
+        default=0, description="hidden features of a SwiGLU MLP after every cell; 0 for no MLP"
+    )
+
+
+class CellStack(SequenceModel):
+    """Embedding, cells with their norms, and head; the parameter names are those of every stack.
+
+    Class attributes:
+        cell_class: the class of all cells.
+
+    Attributes:
+        residual: whether a layer adds its input.
+        embedding_norm: before the injections; None in an explicit model.
+        injections: of the embedding into every layer; none in an explicit model.
+        latent_norm: after the last layer of an implicit model; None in an explicit one.
+
+    Example:
+        >>> from implicit import Mamba2
+        >>> issubclass(Mamba2, CellStack), Mamba2.cell_class.__name__
+        (True, 'Mamba2Cell')
+    """
+
+    cell_class: ClassVar[type[Cell]]
+    config: StackConfig
+    residual: bool
+    embedding: nn.Embedding
+    embedding_norm: RMSNorm | None
+    mixers: nn.ModuleList
+    injections: nn.ModuleList
+    mixer_norms: nn.ModuleList
+    mlps: nn.ModuleList
+    latent_norm: RMSNorm | None
+    head: nn.Linear
+
+    @property
+    def state_grows(self) -> bool:
+        """Whether the state grows with every token."""
+        return self.cell_class.state_grows
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells, first layer first."""
+        return [cell for cell in self.mixers if isinstance(cell, Cell)]
+
+    @property
+    def norms(self) -> list[RMSNorm]:
+        """The norm before each cell."""
+        return [norm for norm in self.mixer_norms if isinstance(norm, RMSNorm)]
+
+    @property
+    def layer_states(self) -> tuple[tuple[str, ...], ...]:
+        """For each layer the names of the state parts that Theorem 1 speaks of."""
+        return tuple(
+            tuple(f"{part}.{layer}" for part in cell.recurrent_parts) for layer, cell in enumerate(self.cells)
+        )
+
+    def init_state(self, batch_size: int) -> State:
+        """Return the initial states of all cells, ``<part>.<layer>``."""
+        return {
+            f"{part}.{layer}": tensor
+            for layer, cell in enumerate(self.cells)
+            for part, tensor in cell.init_state(batch_size).items()
+        }
+
+    def _make_cells(self) -> nn.ModuleList:
+        sizes = {name: getattr(self.config, name) for name in self.cell_class.sizes_class.model_fields}
+        return nn.ModuleList(self.cell_class(self.config.d_model, **sizes) for _ in range(self.config.layers))
+
+    def _make_norms(self) -> nn.ModuleList:
+        return nn.ModuleList(RMSNorm(self.config.d_model) for _ in range(self.config.layers))
+
+    def _make_mlps(self) -> nn.ModuleList:
+        """One MLP with its norm per layer, or none."""
+        if not self.config.mlp_size:
+            return nn.ModuleList()
+        return nn.ModuleList(
+            nn.Sequential(RMSNorm(self.config.d_model), SwiGLU(self.config.d_model, self.config.mlp_size))
+            for _ in range(self.config.layers)
+        )
+
+    def sweep(
+        self, stream: Tensor, injections: Injections, state: State, mask: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        """Run all layers once over whole sequences; return the stream and the state after the last token."""
+        following: State = {}
+        for layer, (cell, norm) in enumerate(zip(self.cells, self.norms, strict=True)):
+            output, after = cell(norm(stream), of_layer(state, layer), injections[layer], mask)
+            stream = self._after_cell(stream, output, layer)
+            following.update(in_layer(after, layer))
+        return stream, following
+
+    def advance(self, stream: Tensor, injections: Injections, state: State) -> tuple[Tensor, State]:
+        """Run all layers once over one token; the stream is ``[batch, d_model]``."""
+        following: State = {}
+        for layer, (cell, norm) in enumerate(zip(self.cells, self.norms, strict=True)):
+            output, after = cell.step(norm(stream), of_layer(state, layer), injections[layer])
+            stream = self._after_cell(stream, output, layer)
+            following.update(in_layer(after, layer))
+        return stream, following
+
+    def visited(
+        self, stream: Tensor, injections: Injections, state: State, mask: Tensor | None = None
+    ) -> State:
+        """Return the state before every token and after the last, each part ``[batch, length + 1, …]``."""
+        states: State = {}
+        for layer, (cell, norm) in enumerate(zip(self.cells, self.norms, strict=True)):
+            before = of_layer(state, layer)
+            states.update(in_layer(cell.states(norm(stream), before, injections[layer], mask), layer))
+            if layer + 1 < self.config.layers:
+                output = cell(norm(stream), before, injections[layer], mask)[0]
+                stream = self._after_cell(stream, output, layer)
+        return states
+
+    def _after_cell(self, stream: Tensor, output: Tensor, layer: int) -> Tensor:
+        """Add the output of a cell to the stream, and that of the MLP after it, if there is one."""
+        stream = self._add(stream, output)
+        return stream + self.mlps[layer](stream) if self.config.mlp_size else stream
+
+    def _add(self, stream: Tensor, output: Tensor) -> Tensor:
+        return stream + output if self.residual else output
+
+
+def of_layer(state: State, layer: int) -> State:
+    """Return the state of one layer's cell under its own names.
+
+    Example:
+        >>> of_layer({"ssm.0": torch.zeros(1), "ssm.1": torch.ones(1)}, 1)
+        {'ssm': tensor([1.])}
+    """
+    suffix = f".{layer}"
+    return {name.removesuffix(suffix): part for name, part in state.items() if name.endswith(suffix)}
+
+
+def in_layer(state: State, layer: int) -> State:
+    """Undo `of_layer`.
+
+    Example:
+        >>> in_layer({"ssm": torch.ones(1)}, 1)
+        {'ssm.1': tensor([1.])}
+    """
+    return {f"{name}.{layer}": part for name, part in state.items()}

@@ -1,0 +1,154 @@
+"""Recurrent networks of `torch.nn` under the interface of every model.
+
+| code               | symbol | meaning                                                 |
+|--------------------|--------|---------------------------------------------------------|
+| ``hidden.<layer>`` | h      | output of the layer, ``[batch, d_model]``               |
+| ``cell.<layer>``   | c      | memory of the layer, LSTM only, ``[batch, d_model]``    |
+"""
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import torch
+from pydantic import Field, PositiveInt
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
+from implicit.modes import Solve
+from theory.transition import State
+from theory.transition_batch import TransitionBatch
+
+
+class TorchRNNConfig(ModelConfig):
+    """Sizes of a recurrent network.
+
+    Example:
+        >>> TorchRNNConfig(vocabulary_size=2, output_size=2).d_model
+        32
+    """
+
+    d_model: PositiveInt = Field(default=32, description="features of the recurrent state")
+    layers: PositiveInt = Field(default=1, description="number of layers")
+
+
+class TorchRNN(SequenceModel):
+    """Embedding → a recurrent network of `torch.nn` → head.
+
+    A subclass makes the network, names the parts of a layer's state, and writes one step of a layer.
+
+    Class attributes:
+        parts: the parts of a layer's state, in the order of `torch.nn`.
+
+    Example:
+        >>> from implicit.models.lstm import LSTM
+        >>> LSTM.parts
+        ('hidden', 'cell')
+    """
+
+    parts: ClassVar[tuple[str, ...]]
+    config_class: ClassVar[type[ModelConfig]] = TorchRNNConfig
+    config: TorchRNNConfig
+
+    def __init__(self, config: TorchRNNConfig) -> None:
+        super().__init__(config)
+        self.embedding = nn.Embedding(config.vocabulary_size, config.d_model)
+        self._make_network(config)
+        self.head = nn.Linear(config.d_model, config.output_size)
+
+    @property
+    @abstractmethod
+    def network(self) -> nn.RNNBase:
+        """The recurrent network."""
+
+    @abstractmethod
+    def _make_network(self, config: TorchRNNConfig) -> None:
+        """Make the network as a submodule."""
+
+    @abstractmethod
+    def layer_step(self, inputs: Tensor, state: State, layer: int) -> State:
+        """Return the state of one layer after one token, with the weights of the network.
+
+        The op of `torch.nn` itself cannot be batched by torch.func.
+
+        Args:
+            inputs: ``[…, d_model]``.
+            state: the layer's, by the names of `parts`.
+            layer: its number.
+        """
+
+    def gates(self, inputs: Tensor, hidden: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+        """Return W x + b and U h + b of all gates of a layer, in the order of `torch.nn`."""
+        network = self.network
+        from_inputs = functional.linear(
+            inputs, getattr(network, f"weight_ih_l{layer}"), getattr(network, f"bias_ih_l{layer}")
+        )
+        from_hidden = functional.linear(
+            hidden, getattr(network, f"weight_hh_l{layer}"), getattr(network, f"bias_hh_l{layer}")
+        )
+        return from_inputs, from_hidden
+
+    def init_state(self, batch_size: int) -> State:
+        """Return zeros for every part of every layer."""
+        zeros = self.embedding.weight.new_zeros(batch_size, self.config.d_model)
+        return {f"{part}.{layer}": zeros for layer in range(self.config.layers) for part in self.parts}
+
+    def run(
+        self,
+        tokens: Tensor,
+        state: State | None = None,
+        solve: Solve | None = None,  # noqa: ARG002
+        *,
+        lengths: Tensor | None = None,
+    ) -> ModelOutput:
+        """Read whole sequences."""
+        tokens, state, mask = self.begin(tokens, state, lengths)
+        layers = range(self.config.layers)
+        before = tuple(torch.stack([state[f"{part}.{layer}"] for layer in layers]) for part in self.parts)
+        given = before if len(self.parts) > 1 else before[0]
+        embedded = self.embedding(tokens)
+        if mask is None:
+            outputs, after = self.network(embedded, given)
+        else:
+            counts = mask.sum(dim=1).cpu()
+            packed = pack_padded_sequence(embedded, counts, batch_first=True, enforce_sorted=False)
+            packed_outputs, after = self.network(packed, given)
+            outputs, _ = pad_packed_sequence(packed_outputs, batch_first=True, total_length=tokens.shape[1])
+        logits = self.head(outputs)
+        if mask is not None:
+            logits = logits.masked_fill(~mask[..., None], 0)
+        parts = after if len(self.parts) > 1 else (after,)
+        following = {
+            f"{name}.{layer}": part[layer]
+            for name, part in zip(self.parts, parts, strict=True)
+            for layer in layers
+        }
+        return ModelOutput(logits, following)
+
+    def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
+        """Read one token."""
+        self.check_tokens(token[:, None])
+        following = self._advance(self.embedding(token), state)
+        return following, self.head(following[f"hidden.{self.config.layers - 1}"])
+
+    def transitions(self, tokens: Tensor) -> TransitionBatch:
+        """Return (Φ, G) without a latent at every token; a layer's state is all of its parts."""
+        self.check_tokens(tokens.reshape(1, -1))
+        return TransitionBatch(
+            advance=lambda latent, state, inputs: (latent, self._advance(inputs["embedding"], state)),
+            inputs={"embedding": self.embedding(tokens.flatten()).detach()},
+            latent_size=0,
+            layer_states=tuple(
+                tuple(f"{part}.{layer}" for part in self.parts) for layer in range(self.config.layers)
+            ),
+        )
+
+    def _advance(self, inputs: Tensor, state: State) -> State:
+        """Step all layers."""
+        following: State = {}
+        for layer in range(self.config.layers):
+            after = self.layer_step(inputs, {part: state[f"{part}.{layer}"] for part in self.parts}, layer)
+            inputs = after["hidden"]
+            following.update({f"{part}.{layer}": after[part] for part in self.parts})
+        return following

@@ -1,0 +1,153 @@
+"""How fixed points are sought: one object of options, the choice of a mode, and what comes out."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from torch import Tensor
+
+from automata.errors import InputError, unknown_name
+from implicit.fixed_point import Solution, Solver, Stopping
+from implicit.gradients import GradientRule, Unrolled
+from implicit.modes.plain import solve_sequentially, solve_simultaneously
+from implicit.modes.recurrence import ModeResult, Recurrence
+from implicit.modes.windowed import Windowed, solve_windowed
+
+Mode: TypeAlias = Literal["auto", "simultaneous", "sequential", "windowed"]
+
+MODES: tuple[Mode, ...] = ("auto", "simultaneous", "sequential", "windowed")
+
+
+@dataclass(frozen=True, eq=False)
+class Solve:
+    """How a model seeks its fixed points; explicit models have none to seek and ignore it.
+
+    Attributes:
+        mode: in which order the fixed points of the tokens are sought. ``"simultaneous"`` iterates all tokens
+            together, ``"sequential"`` one after the other; ``"windowed"``, or a `Windowed` with its options,
+            finds the answer of the latter with windows that follow the front of convergence; ``"auto"``
+            chooses one whose answer is that of the sequential mode (`chosen_mode`).
+        stopping: tolerance and limit; those that the model is configured with if None.
+        solver: how the next iterate is made; damped Picard with the configured damping if None.
+        gradient: how the solution is differentiated; `Phantom` if None.
+        start: z₀, ``[batch, length, features]``; zero if None.
+
+    Raises:
+        InputError: for an unknown mode.
+
+    Example:
+        >>> Solve("sequential", stopping=Stopping(rtol=1e-6)).mode
+        'sequential'
+        >>> Solve("parallel")
+        Traceback (most recent call last):
+        automata.errors.InputError: mode 'parallel' is unknown; known: auto, sequential, ...
+    """
+
+    mode: Mode | Windowed = "auto"
+    stopping: Stopping | None = None
+    solver: Solver | None = None
+    gradient: GradientRule | None = None
+    start: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mode, Windowed) and self.mode not in MODES:
+            raise unknown_name("mode", str(self.mode), MODES)
+
+
+@dataclass(frozen=True)
+class SequenceSolution(Solution):
+    """The fixed points of a batch of sequences, and what they took.
+
+    Attributes:
+        evaluations: how often each token went through the layers, for its own sake or because others were
+            evaluated with it, ``[batch, length]``, int64; what gradients take is not counted.
+        mode: the mode that found them.
+        mask: which tokens are real, ``[batch, length]``, bool; None where all are. Padding has the latent 0
+            and counts as converged.
+
+    Example:
+        >>> import torch
+        >>> from implicit import load_run
+        >>> with torch.no_grad():
+        ...     solution = load_run("parity").model.run(torch.tensor([[0, 1, 1]])).solution
+        >>> solution.latents.shape, solution.share_converged, solution.mode
+        (torch.Size([1, 3, 32]), 1.0, 'windowed')
+    """
+
+    evaluations: Tensor
+    mode: str
+    mask: Tensor | None = None
+
+    @property
+    def latents(self) -> Tensor:
+        """The latents z*, ``[batch, length, features]``: the value of the solution under its name here."""
+        return self.value
+
+    @property
+    def counted(self) -> Tensor | None:
+        """Which tokens statistics are taken over: the real ones."""
+        return self.mask
+
+
+def chosen_mode(solve: Solve, solver: Solver, start: Tensor, *, one_launch: bool) -> Mode | Windowed:
+    """Return the mode that ``"auto"`` stands for; any other as it is.
+
+    Unrolled iterations and solvers with a memory exist for all tokens together only, so they choose the
+    simultaneous mode. Otherwise the answer has to be that of the sequential mode, token by token: that mode
+    itself for a single token or where one launch does it, and elsewhere the windowed mode, which verifies its
+    answer against it (docs/solvers.md has the times of all three).
+
+    Args:
+        solve: the options.
+        solver: that the solve takes.
+        start: z₀, ``[batch, length, features]``.
+        one_launch: whether the sequential mode runs in one launch on this device.
+
+    Example:
+        >>> import torch
+        >>> from implicit.fixed_point import DampedPicard
+        >>> z = torch.zeros(1, 8, 4)
+        >>> chosen_mode(Solve(), DampedPicard(), z, one_launch=False)
+        'windowed'
+        >>> chosen_mode(Solve(gradient=Unrolled(4)), DampedPicard(), z, one_launch=False)
+        'simultaneous'
+    """
+    if solve.mode != "auto":
+        return solve.mode
+    if isinstance(solve.gradient, Unrolled) or solver.start(start) is not None:
+        return "simultaneous"
+    return "sequential" if one_launch or start.shape[1] == 1 else "windowed"
+
+
+def solve_by(
+    mode: Mode | Windowed,
+    recurrence: Recurrence,
+    solver: Solver,
+    stopping: Stopping,
+    gradient: GradientRule,
+    start: Tensor,
+) -> ModeResult:
+    """Solve by a mode in plain PyTorch; the arguments are those of the modes themselves.
+
+    Raises:
+        InputError: for ``"auto"``, which has to be chosen before.
+
+    Example:
+        >>> from implicit.fixed_point import DampedPicard
+        >>> from implicit.gradients import Phantom
+        >>> import torch
+        >>> x = torch.tensor([[[1.0], [2.0]]])
+        >>> recurrence = Recurrence(
+        ...     [x], {}, lambda z, x, s: (x[0], s), lambda z, x, s: (x[0], s), lambda z, x, s: s
+        ... )
+        >>> arguments = recurrence, DampedPicard(1.0), Stopping(), Phantom(), torch.zeros(1, 2, 1)
+        >>> solve_by("sequential", *arguments).solution.value.flatten().tolist()
+        [1.0, 2.0]
+    """
+    if mode == "auto":
+        raise InputError("mode is 'auto'; choose one with chosen_mode first")
+    if mode == "simultaneous":
+        return solve_simultaneously(recurrence, solver, stopping, gradient, start)
+    if mode == "sequential":
+        return solve_sequentially(recurrence, solver, stopping, gradient, start)
+    options = mode if isinstance(mode, Windowed) else Windowed()
+    return solve_windowed(recurrence, solver, stopping, gradient, start, options)

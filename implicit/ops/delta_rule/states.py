@@ -1,0 +1,54 @@
+"""The memory of the gated delta rule after every token, for what has to start again within a sequence."""
+
+import torch
+from torch import Tensor
+
+from implicit.ops.delta_rule.chunked import CHUNK_SIZE, Decays, heads_first, solve_chunk
+
+
+def delta_rule_states(
+    k: Tensor,
+    v: Tensor,
+    beta: Tensor,
+    initial_state: Tensor,
+    log_decay: Tensor | None = None,
+    steps_per_token: int = 1,
+) -> Tensor:
+    """Return the memory before every token and after the last one.
+
+    Args:
+        k: keys, ``[batch, steps, heads, d_k]``.
+        v: values, ``[batch, steps, heads, d_v]``.
+        beta: strengths of writing, ``[batch, steps, heads]``.
+        initial_state: before the first token, ``[batch, heads, d_k, d_v]``; its dtype is that of the result.
+        log_decay: logarithms of the decays, shaped like ``beta``; no decay if None.
+        steps_per_token: n; the memory is returned after every n-th step.
+
+    Returns:
+        ``[batch, steps / n + 1, heads, d_k, d_v]``.
+
+    Example:
+        >>> key = torch.ones(1, 2, 1, 1)
+        >>> v = torch.tensor([3.0, 5.0]).view(1, 2, 1, 1)
+        >>> delta_rule_states(key, v, torch.ones(1, 2, 1), torch.zeros(1, 1, 1, 1)).flatten()
+        tensor([0., 3., 5.])
+    """
+    k, v, beta = (heads_first(tensor).to(initial_state.dtype) for tensor in (k, v, beta))
+    if log_decay is not None:
+        log_decay = heads_first(log_decay).to(initial_state.dtype)
+    state = initial_state
+    visited = [state[:, :, None]]
+    for start in range(0, k.shape[2], CHUNK_SIZE):
+        chunk = slice(start, start + CHUNK_SIZE)
+        decays = None if log_decay is None else Decays(log_decay[:, :, chunk])
+        added = solve_chunk(k[:, :, chunk], v[:, :, chunk], beta[:, :, chunk], decays, state)
+        gains = k[:, :, chunk, :, None] * added[..., None, :]  # [batch, heads, steps, d_k, d_v]
+        if decays is None:
+            after = state[:, :, None] + gains.cumsum(2)
+        else:
+            gained = (decays.between.tril() @ gains.flatten(3)).view_as(gains)
+            after = decays.since_start[..., None] * state[:, :, None] + gained
+        visited.append(after)
+        state = after[:, :, -1]
+    after = torch.cat(visited[1:], dim=2)[:, :, steps_per_token - 1 :: steps_per_token]
+    return torch.cat([visited[0], after], dim=2).transpose(1, 2)

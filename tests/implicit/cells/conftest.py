@@ -1,0 +1,55 @@
+"""The table of cells that the contract is tested on, with weights drawn for tests."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from implicit.cells import AttentionCell, DeltaNetCell, GatedDeltaNetCell, GatedDeltaProductCell
+from implicit.cells.interface import Cell
+
+SMALL: dict[str, Any] = {"heads": 2, "key_size": 4, "value_size": 3}
+CELLS: dict[str, tuple[type[Cell], dict[str, Any]]] = {
+    "deltanet": (DeltaNetCell, {**SMALL, "d_conv": 4}),
+    "deltanet-no-convolution": (DeltaNetCell, {**SMALL, "d_conv": 1}),
+    "deltanet-negative": (DeltaNetCell, {**SMALL, "negative_eigenvalues": True}),
+    "gated-deltanet": (GatedDeltaNetCell, {**SMALL, "d_conv": 2, "negative_eigenvalues": True}),
+    "gated-deltaproduct": (GatedDeltaProductCell, {**SMALL, "negative_eigenvalues": True}),
+    "gated-deltaproduct-3": (GatedDeltaProductCell, {**SMALL, "d_conv": 1, "householder_steps": 3}),
+    "attention": (AttentionCell, {"heads": 4, "key_value_heads": 2, "head_size": 4}),
+    "attention-one-group": (AttentionCell, {"heads": 2, "key_value_heads": 1, "head_size": 6}),
+}
+"""A new cell is one row here: its class and the sizes that it is tested with, beside d_model = 6."""
+D_MODEL = 6
+
+
+@pytest.fixture(params=CELLS.values(), ids=list(CELLS))
+def make_cell(request: pytest.FixtureRequest) -> Callable[[torch.dtype], Cell]:
+    """Build the cell with random parameters only: initial ones and zeros would hide an error."""
+
+    def make(dtype: torch.dtype = torch.float64) -> Cell:
+        cell_class, sizes = request.param
+        return with_random_weights(cell_class(D_MODEL, **sizes).to(dtype))
+
+    return make
+
+
+@pytest.fixture
+def cell(make_cell: Callable[[], Cell]) -> Cell:
+    return make_cell()
+
+
+def with_random_weights(cell: Cell) -> Cell:
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in cell.parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+            parameter.copy_(0.5 * noise + (1.0 if parameter.ndim == 1 else 0.0))
+    return cell
+
+
+def random_tensor(*shape: int, seed: int = 1, dtype: torch.dtype = torch.float64) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=dtype)

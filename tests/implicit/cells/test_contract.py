@@ -1,0 +1,260 @@
+"""What every cell keeps to, from `implicit.cells.interface`: the table of cells is in conftest.py."""
+
+import inspect
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from implicit.cells.interface import Cell
+from tests.implicit.cells.conftest import D_MODEL, random_tensor
+from theory.transition import State
+
+LENGTHS = (1, 3, 63, 65)
+BATCH = 3
+
+
+def close(result: Tensor, expected: Tensor) -> None:
+    # float64: the same sums of order one in another order.
+    torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-10)
+
+
+def close_states(result: State, expected: State) -> None:
+    assert result.keys() == expected.keys()
+    for name in expected:
+        close(result[name], expected[name])
+
+
+def material(cell: Cell, length: int, batch: int = BATCH) -> tuple[Tensor, Tensor, State]:
+    """Inputs, an injection, and a state that tokens have led to."""
+    inputs = random_tensor(batch, length, D_MODEL)
+    injection = random_tensor(batch, length, cell.injection_size, seed=2)
+    _, state = cell(random_tensor(batch, 5, D_MODEL, seed=3), cell.init_state(batch))
+    return inputs, injection, state
+
+
+def of_sequence(state: State, index: int) -> State:
+    return {name: part[index : index + 1] for name, part in state.items()}
+
+
+def scan(cell: Cell, inputs: Tensor, state: State, injection: Tensor) -> tuple[Tensor, list[State]]:
+    outputs, visited = [], [state]
+    for t in range(inputs.shape[1]):
+        output, state = cell.step(inputs[:, t], state, injection[:, t])
+        outputs.append(output)
+        visited.append(state)
+    return torch.stack(outputs, dim=1), visited
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_a_sequence_is_the_scan_of_its_tokens(cell: Cell, length: int) -> None:
+    inputs, injection, state = material(cell, length)
+    outputs, after = cell(inputs, state, injection)
+    expected, visited = scan(cell, inputs, state, injection)
+    close(outputs, expected)
+    close_states(after, visited[-1])
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_states_are_those_of_the_scan(cell: Cell, length: int) -> None:
+    if cell.state_grows:  # nothing to stack
+        with pytest.raises(InputError, match="grows"):
+            cell.states(*material(cell, length)[::2])
+        return
+    inputs, injection, state = material(cell, length)
+    _, visited = scan(cell, inputs, state, injection)
+    states = cell.states(inputs, state, injection)
+    for t in range(length + 1):
+        close_states({name: part[:, t] for name, part in states.items()}, visited[t])
+
+
+@pytest.mark.parametrize("cut", [1, 2, 40, 69])
+def test_a_sequence_can_be_cut_anywhere(cell: Cell, cut: int) -> None:
+    inputs, injection, state = material(cell, 70)
+    outputs, after = cell(inputs, state, injection)
+    before, between = cell(inputs[:, :cut], state, injection[:, :cut])
+    behind, end = cell(inputs[:, cut:], between, injection[:, cut:])
+    close(torch.cat([before, behind], dim=1), outputs)
+    follow_up = random_tensor(BATCH, D_MODEL, seed=4)
+    close(cell.step(follow_up, end)[0], cell.step(follow_up, after)[0])
+    if not cell.state_grows:
+        close_states(end, after)
+
+
+@pytest.mark.parametrize("cut", [None, 2, 5])
+def test_padded_sequences_give_what_each_gives_alone(cell: Cell, cut: int | None) -> None:
+    """With lengths from none to all, in one call or cut at a place that is padding for some."""
+    lengths = [0, 1, 3, 9]
+    inputs, injection, state = material(cell, max(lengths), batch=len(lengths))
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    if cut is None:
+        outputs, after = cell(inputs, state, injection, mask)
+    else:
+        first, between = cell(inputs[:, :cut], state, injection[:, :cut], mask[:, :cut])
+        second, after = cell(inputs[:, cut:], between, injection[:, cut:], mask[:, cut:])
+        outputs = torch.cat([first, second], dim=1)
+    assert outputs.isfinite().all()
+    follow_up = random_tensor(1, 3, D_MODEL, seed=4)
+    for index, length in enumerate(lengths):
+        alone = slice(index, index + 1)
+        before = of_sequence(state, index)
+        if length:
+            expected, end = cell(inputs[alone, :length], before, injection[alone, :length])
+            close(outputs[alone, :length], expected)
+        else:
+            end = before
+        # What goes on from there is equal, in sequences and single tokens.
+        close(cell(follow_up, of_sequence(after, index))[0], cell(follow_up, end)[0])
+        token = follow_up[:, 0]
+        close(cell.step(token, of_sequence(after, index))[0], cell.step(token, end)[0])
+        if not cell.state_grows:
+            close_states(of_sequence(after, index), end)
+
+
+def test_padding_leaves_the_state_bitwise(cell: Cell) -> None:
+    inputs, injection, state = material(cell, 7)
+    _, after = cell(inputs, state, injection, torch.zeros(BATCH, 7, dtype=torch.bool))
+    if cell.state_grows:
+        token = inputs[:, 0]
+        close(cell.step(token, after)[0], cell.step(token, state)[0])
+        return
+    for name, part in state.items():
+        assert torch.equal(after[name], part)
+
+
+def test_states_under_a_mask_stay_behind_the_last_real_token(cell: Cell) -> None:
+    if cell.state_grows:
+        return
+    inputs, injection, state = material(cell, 6)
+    lengths = torch.tensor([0, 2, 6])
+    mask = torch.arange(6) < lengths[:, None]
+    states = cell.states(inputs, state, injection, mask)
+    unpadded = cell.states(inputs, state, injection)
+    for index, length in enumerate(lengths.tolist()):
+        for t in range(7):
+            close_states(
+                {name: part[index, t] for name, part in states.items()},
+                {name: part[index, min(t, length)] for name, part in unpadded.items()},
+            )
+
+
+def test_a_full_mask_is_no_mask(cell: Cell) -> None:
+    inputs, injection, state = material(cell, 7)
+    outputs, after = cell(inputs, state, injection, torch.ones(BATCH, 7, dtype=torch.bool))
+    expected, end = cell(inputs, state, injection)
+    close(outputs, expected)
+    if not cell.state_grows:
+        close_states(after, end)
+
+
+def test_gradients_of_both_forms_are_equal(cell: Cell) -> None:
+    """In inputs, injection, parameters and the state before."""
+
+    def gradients(run: Callable[[Tensor, State, Tensor], Tensor]) -> list[Tensor]:
+        inputs, injection, state = material(cell, 9)
+        inputs.requires_grad_()
+        injection.requires_grad_()
+        leaves = [inputs, injection]
+        for name, part in state.items():
+            state[name] = part.detach()
+            if part.is_floating_point() and part.numel():
+                leaves.append(state[name].requires_grad_())
+        outputs = run(inputs, state, injection)
+        loss = (outputs * random_tensor(*outputs.shape, seed=5)).sum()
+        return list(torch.autograd.grad(loss, [*leaves, *cell.parameters()]))
+
+    results = gradients(lambda inputs, state, injection: cell(inputs, state, injection)[0])
+    expected = gradients(lambda inputs, state, injection: scan(cell, inputs, state, injection)[0])
+    for result, reference in zip(results, expected, strict=True):
+        close(result, reference)
+
+
+@pytest.mark.parametrize("form", ["sequence", "step"])
+def test_gradients_by_finite_differences(cell: Cell, form: str) -> None:
+    inputs, injection, state = material(cell, 2, batch=1)
+    state = {name: part.detach() for name, part in state.items()}
+
+    def run(inputs: Tensor, injection: Tensor) -> Tensor:
+        if form == "sequence":
+            return cell(inputs, state, injection)[0]
+        return cell.step(inputs[:, 0], state, injection[:, 0])[0]
+
+    assert torch.autograd.gradcheck(run, (inputs.requires_grad_(), injection.requires_grad_()))
+
+
+def test_the_injection_reaches_the_output_from_every_feature(cell: Cell) -> None:
+    """Where a feature acts on this token or, as what is written does, on a later one."""
+    inputs, injection, state = material(cell, 4, batch=1)
+    injection.requires_grad_()
+    outputs, _ = cell(inputs, state, injection)
+    (gradient,) = torch.autograd.grad((outputs * random_tensor(*outputs.shape, seed=5)).sum(), injection)
+    assert (gradient.abs().amax((0, 1)) > 0).all()
+
+
+def test_no_injection_is_an_injection_of_zeros(cell: Cell) -> None:
+    inputs, injection, state = material(cell, 4)
+    nothing = torch.zeros_like(injection)
+    assert torch.equal(cell(inputs, state)[0], cell(inputs, state, nothing)[0])
+    assert torch.equal(cell.step(inputs[:, 0], state)[0], cell.step(inputs[:, 0], state, nothing[:, 0])[0])
+
+
+def test_a_later_token_changes_nothing_before_it(cell: Cell) -> None:
+    inputs, injection, state = material(cell, 70)
+    changed = inputs.clone()
+    changed[:, 40:] += 1
+    result, expected = (cell(x, state, injection)[0] for x in (changed, inputs))
+    close(result[:, :40], expected[:, :40])
+    assert (result[:, 40] - expected[:, 40]).abs().max() > 1e-6
+
+
+def test_a_step_has_a_jacobian_in_the_state(cell: Cell) -> None:
+    """As theory/ asks for it: through torch.func, one sequence at a time."""
+    inputs, _, state = material(cell, 1, batch=1)
+    name = cell.recurrent_parts[0]
+
+    def after(part: Tensor) -> Tensor:
+        return cell.step(inputs[:, 0], {**state, name: part})[0]
+
+    jacobian = torch.func.jacrev(after)(state[name])
+    assert jacobian.abs().max() > 0
+    close(jacobian, torch.autograd.functional.jacobian(after, state[name]))
+
+
+def test_the_state_has_a_leading_batch_axis_and_names_its_recurrent_parts(cell: Cell) -> None:
+    state = cell.init_state(4)
+    assert all(len(part) == 4 for part in state.values())
+    assert set(cell.recurrent_parts) <= set(state)
+    if not cell.state_grows:
+        _, after = cell(random_tensor(4, 3, D_MODEL), state)
+        assert {n: p.shape for n, p in after.items()} == {n: p.shape for n, p in state.items()}
+
+
+def test_sizes_are_the_arguments_of_the_constructor(cell: Cell) -> None:
+    arguments = inspect.signature(type(cell)).parameters
+    for name, field in cell.sizes_class.model_fields.items():
+        assert arguments[name].default == field.default
+        assert field.description
+
+
+def test_refuses_a_size_of_zero(cell: Cell) -> None:
+    for name, field in cell.sizes_class.model_fields.items():
+        if field.annotation is int:
+            with pytest.raises(InputError, match=f"{name} is 0"):
+                type(cell)(D_MODEL, **{name: 0})
+    with pytest.raises(InputError, match="d_model is 0"):
+        type(cell)(0)
+
+
+def test_half_precision_runs_and_keeps_a_wide_memory(make_cell: Callable[[torch.dtype], Cell]) -> None:
+    cell, exact = make_cell(torch.bfloat16), make_cell(torch.float64)
+    exact.load_state_dict(cell.state_dict())
+    inputs = random_tensor(BATCH, 9, D_MODEL).to(torch.bfloat16)
+    outputs, state = cell(inputs, cell.init_state(BATCH))
+    assert outputs.dtype == torch.bfloat16
+    step, _ = cell.step(inputs[:, 0], state)
+    assert step.dtype == torch.bfloat16
+    expected, _ = exact(inputs.double(), exact.init_state(BATCH))
+    # bfloat16 keeps 8 bits; a handful of roundings on the way, outputs of order one.
+    torch.testing.assert_close(outputs.double(), expected, rtol=0.1, atol=0.1 * expected.abs().max().item())

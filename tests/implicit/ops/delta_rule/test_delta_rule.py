@@ -1,0 +1,296 @@
+"""The gated delta rule: the definition against explicit matrices, the chunked form against the definition."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from automata.errors import InputError
+from implicit.ops.delta_rule import (
+    delta_rule,
+    delta_rule_chunked,
+    delta_rule_reference,
+    delta_rule_states,
+    delta_rule_step,
+)
+
+LENGTHS = (1, 63, 64, 65, 130)
+BACKENDS = ("reference", "chunked")
+
+
+class Arguments(NamedTuple):
+    """The tensor arguments of the delta rule, in its order."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    beta: Tensor
+    log_decay: Tensor | None
+    initial_state: Tensor
+
+
+def random_arguments(
+    length: int = 7,
+    *,
+    steps_per_token: int = 1,
+    gated: bool = True,
+    batch: int = 2,
+    heads: int = 2,
+    d_k: int = 5,
+    d_v: int = 3,
+    dtype: torch.dtype = torch.float64,
+) -> Arguments:
+    """Draw unit keys and β in (0, 2), so that no step makes the memory longer but by what it writes."""
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    steps = steps_per_token * length
+    arguments = Arguments(
+        normal(batch, length, heads, d_k),
+        functional.normalize(normal(batch, steps, heads, d_k), dim=-1),
+        normal(batch, steps, heads, d_v),
+        2 * torch.sigmoid(normal(batch, steps, heads)),
+        -functional.softplus(normal(batch, steps, heads)) if gated else None,
+        normal(batch, heads, d_k, d_v),
+    )
+    return Arguments(*(None if tensor is None else tensor.to(dtype) for tensor in arguments))  # type: ignore[arg-type]
+
+
+def dense(arguments: Arguments) -> tuple[Tensor, Tensor]:
+    """Every output, and the memory before every token and after the last, with explicit matrices."""
+    q, k, v, beta, log_decay, initial_state = (None if a is None else a.numpy() for a in arguments)
+    assert q is not None
+    assert k is not None
+    assert v is not None
+    assert beta is not None
+    assert initial_state is not None
+    batch, length, heads, d_k = q.shape
+    steps_per_token = k.shape[1] // length
+    outputs = np.zeros((batch, length, heads, v.shape[3]))
+    states = np.zeros((batch, length + 1, *initial_state.shape[1:]))
+    for b in range(batch):
+        for h in range(heads):
+            memory = initial_state[b, h]
+            states[b, 0, h] = memory
+            for t in range(length):
+                for s in range(t * steps_per_token, (t + 1) * steps_per_token):
+                    transition = np.eye(d_k) - beta[b, s, h] * np.outer(k[b, s, h], k[b, s, h])
+                    if log_decay is not None:
+                        transition = np.exp(log_decay[b, s, h]) * transition
+                    memory = transition @ memory + beta[b, s, h] * np.outer(k[b, s, h], v[b, s, h])
+                states[b, t + 1, h] = memory
+                outputs[b, t, h] = memory.T @ q[b, t, h]
+    return torch.from_numpy(outputs), torch.from_numpy(states)
+
+
+def close(result: Tensor, expected: Tensor) -> None:
+    # float64: sums of at most 64 terms of order one in another order, and every transition is contracting.
+    torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-10)
+
+
+def gradients(arguments: Arguments, backend: str) -> dict[str, Tensor]:
+    """Gradients of a loss that weighs every output and every entry of the final memory differently."""
+    leaves = Arguments(*(None if a is None else a.clone().requires_grad_() for a in arguments))  # type: ignore[arg-type]
+    y, state = delta_rule(*leaves, backend=backend)
+    generator = torch.Generator().manual_seed(1)
+    weights = [torch.randn(t.shape, generator=generator, dtype=torch.float64) for t in (y, state)]
+    present = {name: leaf for name, leaf in leaves._asdict().items() if leaf is not None}
+    loss = (y * weights[0]).sum() + (state * weights[1]).sum()
+    return dict(zip(present, torch.autograd.grad(loss, list(present.values())), strict=True))
+
+
+@pytest.mark.parametrize("gated", [False, True], ids=["no-decay", "decay"])
+@pytest.mark.parametrize("steps_per_token", [1, 2, 3])
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_equals_the_recurrence_with_explicit_matrices(
+    backend: str, length: int, steps_per_token: int, gated: bool
+) -> None:
+    arguments = random_arguments(length, steps_per_token=steps_per_token, gated=gated)
+    y, state = delta_rule(*arguments, backend=backend)
+    expected, states = dense(arguments)
+    close(y, expected)
+    close(state, states[:, -1])
+    nothing = torch.zeros_like(arguments.initial_state)
+    y, state = delta_rule(*arguments[:5], backend=backend)
+    expected, states = dense(arguments._replace(initial_state=nothing))
+    close(y, expected)
+    close(state, states[:, -1])
+
+
+@pytest.mark.parametrize("gated", [False, True], ids=["no-decay", "decay"])
+@pytest.mark.parametrize("steps_per_token", [1, 3])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_states_are_those_of_the_recurrence(length: int, steps_per_token: int, gated: bool) -> None:
+    arguments = random_arguments(length, steps_per_token=steps_per_token, gated=gated)
+    _, k, v, beta, log_decay, initial_state = arguments
+    close(delta_rule_states(k, v, beta, initial_state, log_decay, steps_per_token), dense(arguments)[1])
+
+
+@pytest.mark.parametrize("chunk_size", [1, 2, 7, 64, 65, 1000])
+@pytest.mark.parametrize("steps_per_token", [1, 2])
+def test_the_chunk_size_does_not_matter(chunk_size: int, steps_per_token: int) -> None:
+    arguments = random_arguments(65, steps_per_token=steps_per_token)
+    results = delta_rule_chunked(*arguments, chunk_size=chunk_size)
+    for result, expected in zip(results, delta_rule_reference(*arguments), strict=True):
+        close(result, expected)
+
+
+@pytest.mark.parametrize("gated", [False, True], ids=["no-decay", "decay"])
+@pytest.mark.parametrize("steps_per_token", [1, 2])
+@pytest.mark.parametrize("length", [1, 63, 65, 130])
+def test_all_gradients_of_chunked_equal_those_of_the_reference(
+    length: int, steps_per_token: int, gated: bool
+) -> None:
+    arguments = random_arguments(length, steps_per_token=steps_per_token, gated=gated)
+    results, expected = gradients(arguments, "chunked"), gradients(arguments, "reference")
+    for name in expected:
+        torch.testing.assert_close(
+            results[name],
+            expected[name],
+            rtol=1e-10,
+            atol=1e-10 * expected[name].abs().max().item(),
+            msg=lambda message, name=name: f"{name}: {message}",
+        )
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"  # PyTorch's own, in forward mode
+)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("steps_per_token", [1, 2])
+def test_first_and_second_derivatives_by_finite_differences(backend: str, steps_per_token: int) -> None:
+    arguments = random_arguments(3, steps_per_token=steps_per_token, batch=1, heads=1, d_k=2, d_v=2)
+    leaves = tuple(a.requires_grad_() for a in arguments if a is not None)
+
+    def run(*tensors: Tensor) -> tuple[Tensor, Tensor]:
+        return delta_rule(*tensors, backend=backend)
+
+    assert torch.autograd.gradcheck(run, leaves, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(run, leaves)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_it_can_be_mapped_over_a_batch(backend: str) -> None:
+    arguments = random_arguments(5)
+
+    def alone(*tensors: Tensor) -> tuple[Tensor, Tensor]:
+        y, state = delta_rule(*(tensor[None] for tensor in tensors), backend=backend)
+        return y[0], state[0]
+
+    for result, expected in zip(torch.func.vmap(alone)(*arguments), delta_rule(*arguments), strict=True):
+        close(result, expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("cut", [1, 50, 64, 69])
+def test_a_sequence_can_be_cut_anywhere(backend: str, cut: int) -> None:
+    whole = random_arguments(70, steps_per_token=2)
+    before = Arguments(*(a[:, : cut * (a.shape[1] // 70)] for a in whole[:5]), whole.initial_state)  # type: ignore[index, union-attr]
+    y_before, state = delta_rule(*before, backend=backend)
+    after = Arguments(*(a[:, cut * (a.shape[1] // 70) :] for a in whole[:5]), state)  # type: ignore[index, union-attr]
+    y_after, state = delta_rule(*after, backend=backend)
+    expected, states = dense(whole)
+    close(torch.cat([y_before, y_after], dim=1), expected)
+    close(state, states[:, -1])
+
+
+def test_step_is_one_step_of_the_recurrence() -> None:
+    arguments = random_arguments(1)
+    _, k, v, beta, log_decay, state = arguments
+    assert log_decay is not None
+    result = delta_rule_step(k[:, 0], v[:, 0], beta[:, 0], state, log_decay[:, 0])
+    close(result, dense(arguments)[1][:, 1])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_beta_zero_without_decay_leaves_the_memory_bitwise(backend: str, dtype: torch.dtype) -> None:
+    arguments = random_arguments(70, dtype=dtype)
+    nothing = torch.zeros_like(arguments.beta)
+    _, state = delta_rule(*arguments._replace(beta=nothing, log_decay=nothing), backend=backend)
+    assert torch.equal(state, arguments.initial_state)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_unit_key_with_beta_one_is_read_back(backend: str) -> None:
+    arguments = random_arguments(70, gated=False)
+    arguments = arguments._replace(q=arguments.k, beta=torch.ones_like(arguments.beta))
+    close(delta_rule(*arguments, backend=backend)[0], arguments.v)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_beta_two_reflects_and_keeps_the_length(backend: str) -> None:
+    arguments = random_arguments(130, gated=False)
+    arguments = arguments._replace(beta=2 * torch.ones_like(arguments.beta), v=torch.zeros_like(arguments.v))
+    _, state = delta_rule(*arguments, backend=backend)
+    before = arguments.initial_state
+    close(state.mT @ state, before.mT @ before)  # an orthogonal matrix from the left
+    assert (state - before).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("decay", [-1e4, -1e2])
+def test_what_follows_a_reset_keeps_its_digits(decay: float) -> None:
+    arguments = random_arguments(64, dtype=torch.float32)
+    assert arguments.log_decay is not None
+    log_decay = arguments.log_decay * 1e-3
+    log_decay[:, 20] = decay
+    arguments = arguments._replace(log_decay=log_decay)
+    exact = Arguments(*(None if a is None else a.double() for a in arguments))  # type: ignore[arg-type]
+    y, state = delta_rule_chunked(*arguments)
+    expected, states = dense(exact)
+    # float32: sums of 64 terms; decays summed in float32 would be wrong by 1e-3 after exp(-1e4).
+    torch.testing.assert_close(y.double(), expected, rtol=2e-5, atol=2e-5)
+    torch.testing.assert_close(state.double(), states[:, -1], rtol=2e-5, atol=2e-5)
+
+
+def test_float32_stays_near_the_exact_result() -> None:
+    arguments = random_arguments(130, dtype=torch.float32)
+    exact = Arguments(*(None if a is None else a.double() for a in arguments))  # type: ignore[arg-type]
+    expected, states = dense(exact)
+    y, state = delta_rule_chunked(*arguments)
+    # float32 rounding of sums of 64 terms of order one.
+    torch.testing.assert_close(y.double(), expected, rtol=2e-5, atol=2e-5)
+    torch.testing.assert_close(state.double(), states[:, -1], rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_half_precision_comes_back_with_a_wide_memory(backend: str) -> None:
+    arguments = random_arguments(9, dtype=torch.bfloat16)
+    wide = arguments._replace(initial_state=arguments.initial_state.float())
+    y, state = delta_rule(*wide, backend=backend)
+    exact = Arguments(*(None if a is None else a.double() for a in arguments))  # type: ignore[arg-type]
+    assert (y.dtype, state.dtype) == (torch.bfloat16, torch.float32)
+    # bfloat16 keeps 8 bits; the reference computes its products in it.
+    torch.testing.assert_close(y.double(), dense(exact)[0], rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a: a._replace(q=a.q[0]), "q has shape"),
+        (lambda a: a._replace(k=a.k[:, :5]), "k has 5 steps for 7 tokens"),
+        (lambda a: a._replace(v=a.v[:, :5]), "v has shape"),
+        (lambda a: a._replace(beta=a.beta[..., :1]), "beta has shape"),
+        (lambda a: a._replace(log_decay=a.beta[:, :1]), "log_decay has shape"),
+        (lambda a: a._replace(initial_state=a.initial_state.mT), "initial_state has shape"),
+        (lambda a: a._replace(v=a.v.long()), "v is torch.int64"),
+        (lambda a: a._replace(q=a.q[:, :0], k=a.k[:, :0]), "at least 1"),
+    ],
+)
+def test_refuses_what_does_not_fit(change: Callable[[Arguments], Arguments], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        delta_rule(*change(random_arguments()))
+
+
+def test_refuses_an_unknown_backend_and_an_empty_chunk() -> None:
+    with pytest.raises(InputError, match="did you mean 'chunked'"):
+        delta_rule(*random_arguments(), backend="chunk")
+    with pytest.raises(InputError, match="chunk_size is 0"):
+        delta_rule_chunked(*random_arguments(), chunk_size=0)
