@@ -12,7 +12,7 @@ from implicit.config.references import AnyModel
 from implicit.config.run import TrainConfig
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
-from implicit.training.loop import take_steps
+from implicit.training.loop import majority_baselines, take_steps
 
 
 class ShortCurriculumWarning(UserWarning):
@@ -72,16 +72,17 @@ def train(
     config = config.updated(**{field: value for field, value in given.items() if value is not None})
     built_task = config.build_task()
     built_model = initial_model(config, built_task).to(_device(device))
-    if not folder.begun:
-        folder.begin(config)
-    else:
+    if folder.begun:
         folder.check_same(config)
-    if folder.finished:
+    if folder.begun and folder.finished:
         folder.clear()
         return load_run(folder.path)
+    baselines = majority_baselines(config, built_task)
+    if not folder.begun:
+        folder.begin(config)
     if shortfall := config.shortfall():
         warnings.warn(shortfall, ShortCurriculumWarning, stacklevel=2)
-    take_steps(config, built_task, built_model, folder, progress, tensorboard)
+    take_steps(config, built_task, built_model, folder, progress, tensorboard, baselines)
     folder.finish(built_model)
     return load_run(folder.path)
 

@@ -110,6 +110,11 @@ COMMANDS: dict[str, tuple[Prepare, str, str]] = {
         f"{NEW} --model implicit:NoSuchModel",
         "model is 'implicit:NoSuchModel', which cannot be imported",
     ),
+    "task that asks nothing at this length": (
+        nothing,
+        f"{NEW} --task repl-3-reveals --length 20",
+        "length is 20: task 'repl-3-reveals' asks nothing in 1024 such sequences; give a greater length",
+    ),
     "two tasks": (
         nothing,
         f"{NEW} --regex a*",
