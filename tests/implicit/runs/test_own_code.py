@@ -22,12 +22,30 @@ from implicit.train import main
 ROOT = Path(__file__).parents[3]
 
 OWN_CODE = '''
+import numpy as np
 from pydantic import PositiveInt
 
+from automata.tasks.interface import Batch, Task
 from automata.tasks.word_problem import WordProblem
 from implicit import LSTM, LSTMConfig
 
 clock = WordProblem([[0, 1], [1, 2], [2, 0]], 0, ["stay", "on"], ["0", "1", "2"], name="clock")
+
+
+class Repetition(Task):
+    """Whether a token equals the one before it; nothing is asked after the first."""
+
+    name = "repetition"
+    description = "whether a token equals the one before it"
+    token_names = ("a", "b", "c")
+    target_names = ("other", "same")
+
+    def batch(self, batch_size, length, rng, start=None):
+        tokens = rng.integers(0, 3, (batch_size, length))
+        targets, weights = np.zeros_like(tokens), np.ones(tokens.shape, np.float32)
+        targets[:, 1:] = tokens[:, 1:] == tokens[:, :-1]
+        weights[:, 0] = 0
+        return Batch(tokens, targets, weights)
 
 
 class WiderConfig(LSTMConfig):
@@ -112,7 +130,8 @@ def test_run_with_code_that_is_gone_says_what_to_import(
     missing: str, own_code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = {"task": f"{own_code}:clock", "model": f"{own_code}:Wider"}
-    config = recipe(**{"task": "parity", "model": "lstm", missing: own[missing]}, **SMALL)
+    named = {"task": "parity", "model": "lstm", missing: own[missing]}
+    config = recipe(named["task"], named["model"], **SMALL)
     implicit.train(config, tmp_path / "run", progress=False)
     (tmp_path / f"{own_code}.py").unlink()
     monkeypatch.delitem(sys.modules, own_code)
@@ -121,6 +140,17 @@ def test_run_with_code_that_is_gone_says_what_to_import(
     ) as caught:
         load_run(tmp_path / "run")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("model", ["lstm", "implicit-mamba2"])
+def test_class_of_ones_own_is_learnt_from(model: str, own_code: str, tmp_path: Path) -> None:
+    """A task that is no automaton, that does not go on, and that asks nothing after the first token."""
+    config = recipe(f"{own_code}:Repetition", model, **SMALL, bounded_steps=1, carried_after=0)
+    run = implicit.train(config, tmp_path / "run", progress=False)
+    (measured,) = run.metrics[-1]["validation"].values()
+    # The exact share of "other" is 2/3; 3 * 1024 answers give it to a standard error of 0.0085: 4 of them.
+    assert measured["majority_baseline"] == pytest.approx(2 / 3, abs=0.034)
+    assert run.task.name == "repetition"
 
 
 def test_task_object_stands_in_the_folder(tmp_path: Path) -> None:
