@@ -14,7 +14,6 @@ from analysis.certificates.parts import RefusedError
 from analysis.certificates.theorem1.document import Certificate, Pair
 from analysis.certify import CertifySettings, certify
 from analysis.check_certificate import CheckSettings, check_certificate
-from automata.tasks.registry import make_task
 from benchmarks.frame import Benchmark, Case, Contender, IncorrectError
 from implicit.config.recipes import recipe
 from implicit.runs.folder import RunFolder
@@ -42,7 +41,7 @@ def untrained_run(folder: Path, sizes: dict[str, int], seed: int) -> Run:
     config = recipe("parity", "implicit-mamba2", seed=seed, **sizes)
     run = RunFolder(folder)
     run.begin(config)
-    run.finish(initial_model(config, make_task(config.task)))
+    run.finish(initial_model(config, config.build_task()))
     return load_run(folder)
 
 

@@ -59,12 +59,10 @@ def validated(
     except ValidationError as error:
         fault = error.errors()[0]
     place = tuple(str(part) for part in fault["loc"])
-    called = next((count for count in range(len(place), 0, -1) if place[:count] in (names or {})), 0)
-    location = ".".join([*([names[place[:called]]] if names and called else []), *place[called:]])
+    location = _called(place, names or {})
     if fault["type"] == "extra_forbidden":
-        raise unknown_name(
-            field, location, (known if len(place) == 1 else None) or _beside(config_class, place)
-        )
+        offered = known if known is not None and len(place) == 1 else _beside(config_class, place)
+        raise unknown_name(field, location, offered)
     if fault["type"] == "missing":
         raise InputError(f"{location} is missing; give a value for it")
     cause = fault.get("ctx", {}).get("error")
@@ -75,10 +73,19 @@ def validated(
     raise InputError(f"{location} is {_shown(fault['input'])}; {message}")
 
 
+def _called(place: tuple[str, ...], names: Mapping[tuple[str, ...], str]) -> str:
+    """What the caller calls a place: the longest part of it that has a name, and the rest after dots."""
+    for count in range(len(place), 0, -1):
+        if place[:count] in names:
+            return ".".join([names[place[:count]], *place[count:]])
+    return ".".join(place)
+
+
 def _beside(config_class: type[BaseModel], place: tuple[str, ...]) -> list[str]:
     """The fields known where an unknown one stands."""
     for part in place[:-1]:
-        inner = config_class.model_fields[part].annotation
+        field = config_class.model_fields.get(part)
+        inner = None if field is None else field.annotation
         if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
             return []
         config_class = inner

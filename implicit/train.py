@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TextIO
 
+from pydantic.fields import FieldInfo
 from rich.console import Console
 from rich.table import Table
 
@@ -22,8 +23,7 @@ from implicit.command_line import CommandParser, add_config_flags, given_fields,
 from implicit.config.flat import flat_fields, groups
 from implicit.config.recipes import recipe
 from implicit.config.run import TrainConfig
-from implicit.models.registry import MODELS, size_fields
-from implicit.runs.files import read_json
+from implicit.models.registry import MODELS, model_class, size_fields, size_names
 from implicit.runs.folder import RunFolder
 from implicit.training.train import ShortCurriculumWarning, train
 
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         Traceback (most recent call last):
         automata.errors.InputError: task 'partiy' is unknown; did you mean 'parity'? Known: ...
     """
-    arguments = _parser().parse_args(argv)
+    arguments = _parser(_sizes_of_named_model(argv)).parse_args(argv)
     if arguments.list:
         _print_names()
         return
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for group in _FIELDS.values():
         fields.update(given_fields(arguments, group))
     fields.update(_given_task(arguments.regex, arguments.task_file))
-    sizes = given_fields(arguments, size_fields())
+    sizes = given_fields(arguments, {**size_fields(), **_sizes_of_named_model(argv)})
     config = _resumed_config(folder, fields, sizes) if arguments.resume else _new_config(fields, sizes)
     was_finished = folder.begun and folder.finished
     with _short_curriculum_in_one_line():
@@ -83,17 +83,35 @@ def _short_curriculum_in_one_line() -> Iterator[None]:
         warnings.simplefilter("always", ShortCurriculumWarning)
         show = warnings.showwarning
 
-        def show_one_line(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        def show_in_one_line(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
             if issubclass(category, ShortCurriculumWarning):
-                print(f"warning: {message}", file=sys.stderr)
+                print(f"warning: {message}", file=file or sys.stderr)
             else:
-                show(message, category, *place)
+                show(message, category, filename, lineno, file, line)
 
-        warnings.showwarning = show_one_line
+        warnings.showwarning = show_in_one_line
         yield
 
 
-def _parser() -> CommandParser:
+def _sizes_of_named_model(argv: Sequence[str] | None) -> dict[str, FieldInfo]:
+    """The sizes that a model of the user's own has and no other: they get flags, too."""
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    finder.add_argument("--model", nargs="?")
+    name = finder.parse_known_args(argv)[0].model or ""
+    if ":" not in name:
+        return {}
+    fields, known = model_class(name).config_class.model_fields, size_fields()
+    return {size: fields[size] for size in size_names(name) if size not in known}
+
+
+def _parser(own_sizes: Mapping[str, FieldInfo]) -> CommandParser:
     parser = CommandParser(
         prog="python -m implicit.train",
         usage="python -m implicit.train --task NAME --model NAME --out FOLDER [flags] | --list | --help",
@@ -120,7 +138,7 @@ def _parser() -> CommandParser:
     )
     for group, fields in _FIELDS.items():
         add_config_flags(parser, fields, title=group or "run", exclude=["task", "sizes"])
-    add_config_flags(parser, size_fields(), title="sizes of the model")
+    add_config_flags(parser, {**size_fields(), **own_sizes}, title="sizes of the model")
     return parser
 
 
@@ -129,7 +147,7 @@ def _given_task(regex: str | None, task_file: str | None) -> dict[str, Any]:
     if regex is not None:
         return {"task": {"regex": regex}}
     if task_file is not None:
-        return {"task": read_json(Path(task_file))}
+        return {"task": {"file": task_file}}
     return {}
 
 

@@ -52,7 +52,7 @@ class RunIdentity:
         """Return the identity of a loaded run."""
         return cls(
             name=run.path.resolve().name,
-            task=run.config.task,
+            task=run.task.name,
             model=run.config.model,
             parameters=run.model.parameter_count(),
             training_length=run.config.length,

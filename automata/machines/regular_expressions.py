@@ -1,7 +1,8 @@
 """Regular expressions in Python's own syntax, over single letters, as minimal automata.
 
 Python's parser (``re._parser``, the one behind ``re.compile``) reads the expression, so that syntax and
-meaning are those of ``re.fullmatch``; Thompson's construction (1968) and sets of its states make the automaton.
+meaning are those of ``re.fullmatch``; Thompson's construction (1968) and sets of its states make the
+automaton.
 
 The parser is not a public module of Python, and is imported here only. It has kept its form since Python 1.5
 (as ``sre_parse`` until 3.11), and the tests compare every kind of node with ``re.fullmatch``.
@@ -55,9 +56,9 @@ def regular_expression_dfa(expression: str, alphabet: Sequence[str] | None = Non
 
     The syntax is that of Python's ``re``: ``ab``, ``a|b``, ``(…)``, ``(?:…)``, ``[abc]``, ``[a-z]``,
     ``[^a]``, ``.``, ``?``, ``*``, ``+``, ``{3}``, ``{2,}``, ``{2,4}``, ``\d``, ``\w``, ``\s`` and their
-    opposites, escapes, ``^`` and ``$``. Symbols are single letters, a space among them. ``.``, ``[^…]``, ``\d`` and the
-    like stand for letters of the alphabet. A lazy repetition such as ``a*?`` matches the same whole words as
-    the greedy one.
+    opposites, escapes, ``^`` and ``$``. Symbols are single letters, a space among them. ``.``, ``[^…]``,
+    ``\d`` and the like stand for letters of the alphabet. A lazy repetition such as ``a*?`` matches the same
+    whole words as the greedy one.
 
     Args:
         expression: such as ``"(ab|ba)*"``.
@@ -196,7 +197,7 @@ class _Positions:
             elif kind == "BRANCH":
                 start = self._add_alternatives(value[1], start)
             elif kind in ("MAX_REPEAT", "MIN_REPEAT"):
-                start = self._add_repetition(*value, start)
+                start = self._add_repetition(value[0], value[1], value[2], start)
             else:
                 end = self.new()
                 if kind == "AT":

@@ -178,12 +178,16 @@ class ProbabilisticAutomaton:
                 raise InputError(f"token {name!r} at position {position} is unknown; use one of {known}")
         return np.array([numbers[name] for name in listed], dtype=np.int64)
 
-    def sample(self, tokens: ArrayLike, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    def sample(
+        self, tokens: ArrayLike, rng: np.random.Generator, start: ArrayLike | None = None
+    ) -> tuple[IntArray, IntArray]:
         """Run the chain under given tokens.
 
         Args:
             tokens: shape ``[..., length]``, token numbers.
             rng: the source of randomness; the same state of it gives the same result.
+            start: the hidden state before each sequence, shape ``[...]``; -1 draws it from the initial
+                distribution, as None does for all of them.
 
         Returns:
             The hidden state after every token and the value shown, ``NO_VALUE`` at an action; int64 arrays
@@ -193,6 +197,17 @@ class ProbabilisticAutomaton:
         flat = given.reshape(-1, given.shape[-1])
         states, values = np.empty_like(flat), np.full_like(flat, NO_VALUE)
         current = _draw(np.broadcast_to(self.initial, (len(flat), len(self.states))), rng)
+        if start is not None:
+            given_start = integer_array("start", start)
+            if (
+                given_start.shape != given.shape[:-1]
+                or not ((given_start >= -1) & (given_start < len(self.states))).all()
+            ):
+                raise InputError(
+                    f"start has shape {list(given_start.shape)} and numbers up to {given_start.max()}; give "
+                    f"{list(given.shape[:-1])} with states in 0 … {len(self.states) - 1}, or -1"
+                )
+            current = np.where(given_start.ravel() < 0, current, given_start.ravel())
         for position, token in enumerate(flat.T):
             for number in np.unique(token).tolist():
                 rows = np.flatnonzero(token == number)

@@ -2,8 +2,19 @@
 
 from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.interface import Batch, Ceiling, Part, Specification, Task, with_specification
-from automata.tasks.registry import TASKS, TaskEntry, describe_tasks, make_task, task_names
+from automata.tasks.partially_observed import PartiallyObserved
+from automata.tasks.registry import (
+    TASKS,
+    TaskEntry,
+    describe_tasks,
+    make_task,
+    registered_task,
+    task_names,
+)
+from automata.tasks.repl_language import ReplLanguage, ReplTokenizer
 from automata.tasks.repl_traces import ReplTrace, repl_trace, sample_repl_trace
+from automata.tasks.specification import TaskSource, specification_from_text, task_from
+from automata.tasks.text_file import TextFile
 from automata.tasks.word_problem import WordProblem
 
 __all__ = [
@@ -11,16 +22,24 @@ __all__ = [
     "Batch",
     "Ceiling",
     "Part",
+    "PartiallyObserved",
+    "ReplLanguage",
+    "ReplTokenizer",
     "ReplTrace",
     "Specification",
     "Task",
     "TaskEntry",
+    "TaskSource",
+    "TextFile",
     "WordProblem",
     "allowed_traces",
     "describe_tasks",
     "make_task",
+    "registered_task",
     "repl_trace",
     "sample_repl_trace",
+    "specification_from_text",
+    "task_from",
     "task_names",
     "with_specification",
 ]

@@ -1,9 +1,9 @@
-"""The word problems that have names, and what each of them stands for."""
+"""The tasks that have names, and what each of them stands for."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from automata.errors import unknown_name
+from automata.errors import InputError, unknown_name
 from automata.machines.named_dfas import cyclic_navigation_dfa, dyck_dfa, flip_flop_dfa, modular_counter_dfa
 from automata.monoids.groups import (
     alternating_group,
@@ -14,7 +14,11 @@ from automata.monoids.groups import (
     symmetric_group,
 )
 from automata.monoids.monoid import Monoid, direct_product
-from automata.tasks.interface import with_specification
+from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
+from automata.probabilistic.pfsa import ProbabilisticAutomaton
+from automata.tasks.interface import Task, with_specification
+from automata.tasks.partially_observed import PartiallyObserved, Target
+from automata.tasks.repl_language import Predict, ReplLanguage
 from automata.tasks.word_problem import WordProblem
 
 S5_GENERATORS = ("12345", "54132", "34125", "53124", "21345")
@@ -31,7 +35,7 @@ class TaskEntry:
     Attributes:
         name: what ``make_task`` takes.
         description: tokens, labels, and what the task stands for.
-        build: makes the problem from name, description and hard fraction.
+        build: makes the task from name, description and hard fraction.
 
     Example:
         >>> TASKS["S5"].description
@@ -40,7 +44,7 @@ class TaskEntry:
 
     name: str
     description: str
-    build: Callable[[str, str, float], WordProblem]
+    build: Callable[[str, str, float], Task]
 
 
 def _of_monoid(monoid: Callable[[], Monoid]) -> Callable[[str, str, float], WordProblem]:
@@ -101,6 +105,29 @@ def _dyck(max_depth: int, *brackets: str) -> Callable[[str, str, float], WordPro
         name=name,
         description=description,
     )
+
+
+def _observed(
+    automaton: Callable[[], ProbabilisticAutomaton], target: Target
+) -> Callable[[str, str, float], PartiallyObserved]:
+    def build(name: str, description: str, hard_fraction: float) -> PartiallyObserved:
+        _refuse_hard_fraction(name, hard_fraction)
+        return PartiallyObserved(automaton(), target, name=name, description=description)
+
+    return build
+
+
+def _repl(variables: int, predict: Predict) -> Callable[[str, str, float], ReplLanguage]:
+    def build(name: str, description: str, hard_fraction: float) -> ReplLanguage:
+        _refuse_hard_fraction(name, hard_fraction)
+        return ReplLanguage(variables, predict=predict, name=name, description=description)
+
+    return build
+
+
+def _refuse_hard_fraction(name: str, hard_fraction: float) -> None:
+    if hard_fraction != 1:
+        raise InputError(f"hard_fraction is {hard_fraction} but {name} is no word problem; leave it out")
 
 
 TASKS = {
@@ -181,22 +208,86 @@ TASKS = {
             "open brackets of two kinds, at most 3 deep; random prefixes of such words; aperiodic",
             _dyck(3, "()", "[]"),
         ),
+        TaskEntry(
+            "noisy-parity-reveals",
+            "parity whose flips fail one time in ten; predict what each reveal shows",
+            _observed(lambda: noisy_parity(0.1), "reveals"),
+        ),
+        TaskEntry(
+            "noisy-parity-states",
+            "parity whose flips fail one time in ten; predict the hidden state after every token",
+            _observed(lambda: noisy_parity(0.1), "states"),
+        ),
+        TaskEntry(
+            "lazy-swaps-3-reveals",
+            "three variables whose swaps happen half of the time; predict what each reveal shows",
+            _observed(lambda: lazy_swaps(3), "reveals"),
+        ),
+        TaskEntry(
+            "lazy-swaps-3-states",
+            "three variables whose swaps happen half of the time; predict the hidden arrangement",
+            _observed(lambda: lazy_swaps(3), "states"),
+        ),
+        TaskEntry(
+            "lazy-swaps-5-reveals",
+            "five variables whose swaps happen half of the time; predict what each reveal shows",
+            _observed(lambda: lazy_swaps(5), "reveals"),
+        ),
+        TaskEntry(
+            "repl-3",
+            "Python sessions that swap three variables and print one every 4 swaps; every next token",
+            _repl(3, "all"),
+        ),
+        TaskEntry(
+            "repl-3-reveals",
+            "Python sessions that swap three variables and print one every 4 swaps; the printed values",
+            _repl(3, "reveals"),
+        ),
+        TaskEntry(
+            "repl-5-reveals",
+            "Python sessions that swap five variables and print one every 4 swaps; the printed values",
+            _repl(5, "reveals"),
+        ),
     )
 }
 """The registry, by name."""
 
 
-def make_task(name: str, hard_fraction: float | None = None) -> WordProblem:
-    """Return the word problem of this name.
+def registered_task(name: str, hard_fraction: float | None = None) -> Task:
+    """Return the task of this name, of whatever kind.
 
     Args:
         name: one of ``task_names()``.
+        hard_fraction: as for ``make_task``.
+
+    Raises:
+        InputError: as for ``make_task``, or ``hard_fraction`` is below 1 for a task that is no word problem.
+
+    Example:
+        >>> registered_task("repl-3-reveals")
+        <ReplLanguage repl-3-reveals: 3 variables, 15 tokens>
+    """
+    if name not in TASKS:
+        raise unknown_name("task", name, TASKS)
+    entry = TASKS[name]
+    fraction = 1.0 if hard_fraction is None else float(hard_fraction)
+    task = entry.build(entry.name, entry.description, fraction)
+    return with_specification(task, name if fraction == 1 else {"name": name, "hard_fraction": fraction})
+
+
+def make_task(name: str, hard_fraction: float | None = None) -> WordProblem:
+    """Return the word problem of this name.
+
+    ``automata.tasks.specification.task_from`` takes the names of the other tasks too.
+
+    Args:
+        name: one of ``task_names()`` that is a word problem.
         hard_fraction: the probability that a token is drawn uniformly from all tokens instead of being the
             identity (in ``A5xM``: the identity of A5 beside a uniform element of M); 1 if left out.
 
     Raises:
-        InputError: the name is unknown (the nearest one is named), or ``hard_fraction`` is not in [0, 1] or
-            below 1 for a task without an identity among its tokens.
+        InputError: the name is unknown (the nearest one is named) or is that of another kind of task, or
+            ``hard_fraction`` is not in [0, 1] or below 1 for a task without an identity among its tokens.
 
     Example:
         >>> make_task("S5", hard_fraction=0.5)
@@ -206,16 +297,14 @@ def make_task(name: str, hard_fraction: float | None = None) -> WordProblem:
         ...
         automata.errors.InputError: task 'partiy' is unknown; did you mean 'parity'? Known: ...
     """
-    if name not in TASKS:
-        raise unknown_name("task", name, TASKS)
-    entry = TASKS[name]
-    task = entry.build(entry.name, entry.description, 1.0 if hard_fraction is None else hard_fraction)
-    is_default = task.hard_fraction == 1
-    return with_specification(task, name if is_default else {"name": name, "hard_fraction": hard_fraction})
+    task = registered_task(name, hard_fraction)
+    if not isinstance(task, WordProblem):
+        raise InputError(f"task {name!r} is no word problem; make it with task_from({name!r})")
+    return task
 
 
 def task_names() -> tuple[str, ...]:
-    """Return the names of all tasks, the easier ones first.
+    """Return the names of all tasks: word problems, the easier ones first, then the other kinds.
 
     Example:
         >>> task_names()[:3]

@@ -6,13 +6,14 @@ from functools import cached_property
 from math import lcm
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.mealy import MealyMachine
 from automata.monoids.cayley import IntArray, integer_array
 from automata.monoids.monoid import Monoid
+from automata.tasks.distributions import FloatArray, state_probabilities, token_probabilities
 from automata.tasks.interface import Batch, Specification, Task, check_at_least_one, starts
 
 _SEQUENCES_AT_ONCE = 512  # measured: 256 and 1024 cost a fifth more, one block of 4096 up to twice as much
@@ -262,38 +263,16 @@ class WordProblem(Task):
         return MealyMachine(self.table, self.table, self.initial_state)
 
     @cached_property
-    def token_probabilities(self) -> NDArray[np.float64]:
+    def token_probabilities(self) -> FloatArray:
         """The probability of every token in every state, shape ``[states, tokens]``."""
-        states, tokens = self.table.shape
-        if self.avoid:
-            allowed = ~np.isin(self.table, self.avoid)
-            # no sequence gets into a state without an allowed token, unless it starts there: then token 0
-            allowed[~allowed.any(axis=1), 0] = True
-            return np.asarray(allowed / allowed.sum(axis=1, keepdims=True))
-        drawn = np.full(tokens, self.hard_fraction / tokens)
-        if self.hard_fraction < 1:
-            np.add.at(drawn, list(self.easy_tokens), (1 - self.hard_fraction) / len(self.easy_tokens))
-        return np.tile(drawn, (states, 1))
-
-    def state_probabilities(self, length: int) -> NDArray[np.float64]:
-        """Return the probability of every state after every token, shape ``[length, states]``, exactly.
-
-        Example:
-            >>> problem = WordProblem([[0, 1], [1, 0]], 0, ["0", "1"], ["even", "odd"])
-            >>> problem.state_probabilities(2).tolist()
-            [[0.5, 0.5], [0.5, 0.5]]
-        """
-        check_at_least_one(length=length)
         if self.avoid:
             _ = self._allowed_tokens  # raises where a state that is reached has no token
-        rows = []
-        current = np.zeros(self.state_count)
-        current[self.initial_state] = 1
-        for _ in range(length):
-            moved = current[:, None] * self.token_probabilities
-            current = np.bincount(self.table.ravel(), moved.ravel(), self.state_count)
-            rows.append(current)
-        return np.stack(rows)
+        return token_probabilities(self.table, self.hard_fraction, self.easy_tokens, self.avoid)
+
+    def state_probabilities(self, length: int) -> FloatArray:
+        """Return the probability of every state after every token, shape ``[length, states]``, exactly."""
+        check_at_least_one(length=length)
+        return state_probabilities(self.table, self.token_probabilities, self.initial_state, length)
 
     def majority_baseline(
         self,

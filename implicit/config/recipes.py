@@ -7,7 +7,13 @@ model. They ignore the settings of the fixed point.
 from typing import Any
 
 from automata.errors import unknown_name
+from automata.tasks.specification import TaskSource
 from implicit.config.flat import flat_places, groups, nest
+from implicit.config.references import (
+    AnyModel,
+    model_name,
+    task_specification,
+)
 from implicit.config.run import TrainConfig
 from implicit.models.registry import Sizes, size_fields, size_names
 
@@ -73,12 +79,13 @@ RECIPE_SIZES: dict[str, Sizes] = {
 }
 
 
-def recipe(task: str, model: str, **overrides: Any) -> TrainConfig:
+def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
     """Return the configuration for a task and a model.
 
     Args:
-        task: name of the task.
-        model: name of the model.
+        task: name of the task, or one of your own: ``module:name``, a specification, or the object itself;
+            it takes the settings that learn parity.
+        model: name of the model, or one of your own: ``module:name`` or the class itself.
         overrides: fields of `TrainConfig` (those of its groups by their flat names) or sizes of the model;
             they win over the recipe. A whole group takes the place of the recipe's.
 
@@ -93,17 +100,21 @@ def recipe(task: str, model: str, **overrides: Any) -> TrainConfig:
         Traceback (most recent call last):
         automata.errors.InputError: field 'stepz' is unknown; did you mean 'steps'? Known: ...
     """
+    specification, _ = task_specification(task)
+    known = specification if isinstance(specification, str) else ""
+    model = model_name(model)
     sizes = {
         name: value
-        for name, value in RECIPE_SIZES.get(task, FALLBACK_SIZES).items()
+        for name, value in RECIPE_SIZES.get(known, FALLBACK_SIZES).items()
         if name in size_names(model)
     }
     sizes.update(overrides.pop("sizes", {}))
     # In their groups, so that a group among the overrides takes the place of the recipe's.
-    settings = nest(TrainConfig, RECIPES.get(task, FALLBACK))
+    settings = nest(TrainConfig, RECIPES.get(known, FALLBACK))
     fields = [*flat_places(TrainConfig), *groups(TrainConfig)]
+    every_size = {*size_fields(), *size_names(model)}
     for name, value in overrides.items():
-        if name in size_names(model) or name in size_fields():
+        if name in every_size:
             sizes[name] = value
         elif name in fields:
             settings[name] = value

@@ -14,13 +14,15 @@ from pydantic import (
     model_validator,
 )
 
-from automata.errors import InputError, unknown_name
-from automata.tasks.registry import task_names
+from automata.errors import InputError
+from automata.tasks.interface import Task
+from automata.tasks.specification import task_from
 from implicit.checked_config import validated
 from implicit.config.curriculum import Curriculum
 from implicit.config.evaluation import EvaluationConfig
 from implicit.config.flat import flat_places, flatten, nest
 from implicit.config.optimizer import OptimizerConfig
+from implicit.config.references import model_name, task_specification
 from implicit.models.registry import Sizes, complete_sizes, model_class
 
 FORMAT_VERSION = 2
@@ -44,8 +46,10 @@ class TrainConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    task: str = Field(description="name of the task; --list shows them")
-    model: str = Field(description="name of the model; --list shows them")
+    task: str | dict[str, Any] = Field(
+        description="name of the task, or the specification that rebuilds one of your own"
+    )
+    model: str = Field(description="name of the model, or module:name of your own; --list shows the names")
     hard_fraction: float | None = Field(
         default=None,
         ge=0,
@@ -87,7 +91,7 @@ class TrainConfig(BaseModel):
         return validated(cls, nest(cls, values), names=given_flat, known=[*flat_places(cls)])
 
     def updated(self, **values: Any) -> "TrainConfig":
-        """Return the configuration with other values, checked again.
+        """Return the configuration with other values, checked again; another model takes its own sizes.
 
         Raises:
             InputError: for the first fault.
@@ -97,20 +101,33 @@ class TrainConfig(BaseModel):
             >>> config.steps, config.curriculum.bounded_steps
             (200, 3)
         """
-        return type(self).of(**{**self.flat(), **values})
+        before = self.flat()
+        if "model" in values and model_name(values["model"]) != self.model:
+            del before["sizes"]
+        return type(self).of(**{**before, **values})
 
-    @field_validator("task")
+    @field_validator("model", mode="before")
     @classmethod
-    def _known_task(cls, task: str) -> str:
-        if task not in task_names():
-            raise unknown_name("task", task, task_names())
-        return task
+    def _known_model(cls, model: Any) -> str:
+        name = model_name(model)
+        model_class(name)
+        return name
 
-    @field_validator("model")
+    @model_validator(mode="before")
     @classmethod
-    def _known_model(cls, model: str) -> str:
-        model_class(model)
-        return model
+    def _fraction_of_its_own(cls, values: Any) -> Any:
+        """A task stands as what rebuilds it, and its hard fraction beside it."""
+        if not isinstance(values, Mapping) or "task" not in values:
+            return values
+        task, fraction = task_specification(values["task"])
+        beside = values.get("hard_fraction")
+        if fraction is None:
+            return {**values, "task": task}
+        if beside is not None and beside != fraction:
+            raise InputError(
+                f"hard_fraction is {beside}, but the task says {fraction}; leave one of them out"
+            )
+        return {**values, "task": task, "hard_fraction": fraction}
 
     @field_validator("sizes")
     @classmethod
@@ -126,6 +143,19 @@ class TrainConfig(BaseModel):
         if warmup > self.steps:
             raise InputError(f"warmup_steps is {warmup}; give at most steps, {self.steps}")
         return self
+
+    def build_task(self) -> Task:
+        """Return the task.
+
+        Raises:
+            InputError: for a hard fraction that the task does not take, a task that is no longer what it was,
+                or one of your own that cannot be imported.
+
+        Example:
+            >>> TrainConfig.of(task="S3", model="lstm", hard_fraction=0.5).build_task()
+            <WordProblem S3: 6 tokens, 6 states>
+        """
+        return task_from(self.task, self.hard_fraction)
 
     def learning_rate_at(self, step: int) -> float:
         """Return the learning rate of a step.

@@ -7,8 +7,7 @@ from pathlib import Path
 import torch
 
 from automata.errors import InputError, unknown_name
-from automata.tasks.registry import make_task
-from automata.tasks.word_problem import WordProblem
+from automata.tasks.interface import Task
 from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.models.registry import build_model
@@ -27,8 +26,8 @@ class Run:
         path: its folder.
         config: what determined it.
         model: the trained model, float32, in evaluation mode.
-        task: the word problem that it was trained on.
-        metrics: one entry an evaluation, in order.
+        task: what it was trained on.
+        metrics: one entry per evaluation, in order.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -45,19 +44,22 @@ class Run:
     path: Path
     config: TrainConfig
     model: SequenceModel
-    task: WordProblem
+    task: Task
     metrics: list[Metrics]
 
 
 def load_run(path_or_name: str | os.PathLike[str]) -> Run:
     """Load a finished run.
 
+    Nothing is unpickled. Where the run's task or model is code of your own, its module is imported.
+
     Args:
         path_or_name: a run folder, or, where no such folder exists, the name of a run stored in the package.
 
     Raises:
         InputError: for a missing folder or file, an unfinished run, corrupt JSON or safetensors, a
-            configuration with unknown or bad fields, and weights that do not fit it (missing, unexpected, of
+            configuration with unknown or bad fields, a task or a model of your own that cannot be imported,
+            and weights that do not fit it (missing, unexpected, of
             another shape or dtype) or are not finite.
 
     Example:
@@ -75,7 +77,7 @@ def load_run(path_or_name: str | os.PathLike[str]) -> Run:
             )
         raise InputError(f"{folder.weights_file} is missing; restore it or train again")
     metrics = folder.read_metrics()
-    task = make_task(config.task, config.hard_fraction)
+    task = config.build_task()
     model = initial_model(config, task)
     weights, _ = read_tensors(folder.weights_file)
     check_tensors(folder.weights_file, weights, model.state_dict())
@@ -83,7 +85,7 @@ def load_run(path_or_name: str | os.PathLike[str]) -> Run:
     return Run(folder.path, config, model.eval(), task, metrics)
 
 
-def initial_model(config: TrainConfig, task: WordProblem) -> SequenceModel:
+def initial_model(config: TrainConfig, task: Task) -> SequenceModel:
     """Return the model with the initial weights of its seed, leaving the global generator alone.
 
     Raises:
@@ -91,7 +93,7 @@ def initial_model(config: TrainConfig, task: WordProblem) -> SequenceModel:
 
     Example:
         >>> config = TrainConfig.of(task="parity", model="lstm", seed=3)
-        >>> first, second = (initial_model(config, make_task("parity")) for _ in range(2))
+        >>> first, second = (initial_model(config, config.build_task()) for _ in range(2))
         >>> bool((first.embedding.weight == second.embedding.weight).all())
         True
     """

@@ -4,6 +4,7 @@ import math
 import time
 from dataclasses import asdict, replace
 
+import numpy as np
 import torch
 from torch import nn
 from torch.optim import AdamW
@@ -33,6 +34,7 @@ def take_steps(
     folder: RunFolder,
     show_progress: bool = False,
     tensorboard: bool = False,
+    baselines: dict[int, float] | None = None,
 ) -> None:
     """Take the training steps that are left, from the folder's checkpoint if it has one.
 
@@ -46,6 +48,7 @@ def take_steps(
         folder: a run that is begun and not finished.
         show_progress: whether to show a progress bar on standard error, if that is a terminal.
         tensorboard: whether to write event files into the folder.
+        baselines: the `majority_baselines`; computed if None.
 
     Raises:
         InputError: if the loss or its gradient is not finite.
@@ -70,9 +73,7 @@ def take_steps(
     done, carried = Progress(), None
     if folder.checkpoint_file.is_file():
         done, carried = load_checkpoint(folder.checkpoint_file, model, optimizer)
-    baselines = {
-        length: task.majority_baseline(length, last=REPORTED_TOKENS) for length in config.validation_lengths()
-    }
+    baselines = majority_baselines(config, task) if baselines is None else baselines
     # What was measured after the checkpoint is measured again.
     metrics = [entry for entry in folder.read_metrics() if entry["step"] <= done.step]
     folder.write_metrics(metrics)
@@ -98,6 +99,30 @@ def take_steps(
                 break
             if step % config.checkpoint_every == 0 and step < config.steps:
                 save_checkpoint(folder.checkpoint_file, model, optimizer, done, carried)
+
+
+def majority_baselines(config: TrainConfig, task: Task) -> dict[int, float]:
+    """Return, for every validation length, the accuracy of always giving the most frequent answer.
+
+    It is that of the last ten answers, as the accuracy of an evaluation is; where a task does not ask after
+    every token, of all answers.
+
+    Raises:
+        InputError: for a length at which the task asks nothing.
+
+    Example:
+        >>> from automata.tasks.registry import make_task
+        >>> config = TrainConfig.of(task="flip-flop", model="lstm", evaluation_lengths=(1, 32))
+        >>> baselines = majority_baselines(config, make_task("flip-flop"))
+        >>> {length: round(share, 4) for length, share in baselines.items()}
+        {1: 0.6667, 32: 0.5}
+    """
+    validation, baselines = task.part("validation"), {}
+    for length in config.validation_lengths():
+        asked = validation.batch(8, length, np.random.default_rng(0)).counted
+        last = REPORTED_TOKENS if asked.all() else None
+        baselines[length] = validation.majority_baseline(length, last=last)
+    return baselines
 
 
 def _step(

@@ -7,11 +7,12 @@ from pathlib import Path
 import torch
 
 from automata.errors import InputError
-from automata.tasks.registry import make_task
+from automata.tasks.specification import TaskSource
+from implicit.config.references import AnyModel
 from implicit.config.run import TrainConfig
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
-from implicit.training.loop import take_steps
+from implicit.training.loop import majority_baselines, take_steps
 
 
 class ShortCurriculumWarning(UserWarning):
@@ -29,6 +30,9 @@ def train(
     progress: bool = True,
     tensorboard: bool = False,
     device: str = "cpu",
+    *,
+    task: TaskSource | None = None,
+    model: AnyModel | None = None,
 ) -> Run:
     """Train a model, or go on where an interrupted run of the same configuration stopped.
 
@@ -38,6 +42,10 @@ def train(
         progress: whether to show a progress bar on standard error.
         tensorboard: whether to write event files to ``out/tensorboard``.
         device: where to train, such as ``"cpu"`` or ``"cuda"``; the weights are the same only to rounding.
+        task: what to train on in place of the configuration's task: a name, ``module:name``, a specification,
+            or the object. The folder holds what rebuilds it; what is of your own code has to be importable.
+        model: what to train in place of the configuration's model, with its own default sizes: a name,
+            ``module:name``, or a subclass of `SequenceModel` at the top level of a module.
 
     Returns:
         The finished run; if it was finished before, nothing is computed.
@@ -60,19 +68,22 @@ def train(
         (178, [3])
     """
     folder = RunFolder(Path(out))
-    task = make_task(config.task, config.hard_fraction)
-    model = initial_model(config, task).to(_device(device))
-    if not folder.begun:
-        folder.begin(config)
-    else:
+    given = {"task": task, "model": model}
+    config = config.updated(**{field: value for field, value in given.items() if value is not None})
+    built_task = config.build_task()
+    built_model = initial_model(config, built_task).to(_device(device))
+    if folder.begun:
         folder.check_same(config)
-    if folder.finished:
+    if folder.begun and folder.finished:
         folder.clear()
         return load_run(folder.path)
+    baselines = majority_baselines(config, built_task)
+    if not folder.begun:
+        folder.begin(config)
     if shortfall := config.shortfall():
         warnings.warn(shortfall, ShortCurriculumWarning, stacklevel=2)
-    take_steps(config, task, model, folder, progress, tensorboard)
-    folder.finish(model)
+    take_steps(config, built_task, built_model, folder, progress, tensorboard, baselines)
+    folder.finish(built_model)
     return load_run(folder.path)
 
 

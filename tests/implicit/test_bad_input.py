@@ -82,12 +82,75 @@ def fill_disk(folder: Path) -> None:
 
 NEW = "--task parity --model lstm --out new"
 
+NEW_MODEL = "--model lstm --out new"
+
 COMMANDS: dict[str, tuple[Prepare, str, str]] = {
     "unknown task": (nothing, f"{NEW} --task partiy", "task 'partiy' is unknown; did you mean 'parity'?"),
     "task in another case": (nothing, f"{NEW} --task s5", "task 's5' is unknown; did you mean 'S5'?"),
     "unknown model": (nothing, f"{NEW} --model mamba3", "model 'mamba3' is unknown; did you mean 'mamba2'?"),
     "unknown flag": (nothing, f"{NEW} --stepz 3", "flag --stepz is unknown; the nearest is --steps"),
     "abbreviated flag": (nothing, f"{NEW} --learning 1", "flag --learning is unknown"),
+    "task of a module that is not there": (
+        nothing,
+        f"{NEW} --task no_such_module:task",
+        "module 'no_such_module' of task no_such_module:task cannot be imported",
+    ),
+    "task that is not in its module": (
+        nothing,
+        f"{NEW} --task automata.tasks:no_such_task",
+        "module 'automata.tasks' has no 'no_such_task'; name an object that it holds",
+    ),
+    "model of a module that is not there": (
+        nothing,
+        f"{NEW} --model no_such_module:Model",
+        "model is 'no_such_module:Model', which cannot be imported",
+    ),
+    "model that is not in its module": (
+        nothing,
+        f"{NEW} --model implicit:NoSuchModel",
+        "model is 'implicit:NoSuchModel', which cannot be imported",
+    ),
+    "task that asks nothing at this length": (
+        nothing,
+        f"{NEW} --task repl-3-reveals --length 20",
+        "length is 20: task 'repl-3-reveals' asks nothing in 1024 such sequences; give a greater length",
+    ),
+    "two tasks": (
+        nothing,
+        f"{NEW} --regex a*",
+        "argument --regex: not allowed with argument --task; --help shows all flags",
+    ),
+    "task and task file": (
+        nothing,
+        f"{NEW} --task-file task.json",
+        "argument --task-file: not allowed with argument --task; --help shows all flags",
+    ),
+    "regular expression with an open bracket": (nothing, f"{NEW_MODEL} --regex (ab", "(ab"),
+    "task file that is not there": (
+        nothing,
+        f"{NEW_MODEL} --task-file task.json",
+        "task file task.json cannot be read",
+    ),
+    "task file that is not JSON": (
+        write("task.json", b"{"),
+        f"{NEW_MODEL} --task-file task.json",
+        "task file task.json is not JSON",
+    ),
+    "task file that is a list": (
+        write("task.json", b"[1]"),
+        f"{NEW_MODEL} --task-file task.json",
+        "task file task.json holds a list; give an object that describes an automaton",
+    ),
+    "task file that is no automaton": (
+        write("task.json", b'{"states": "many"}'),
+        f"{NEW_MODEL} --task-file task.json",
+        "task file task.json is no automaton: it has none of the fields transitions, table, ",
+    ),
+    "task file with a transition to nowhere": (
+        write("task.json", b'{"transitions": {"p": {"a": "q"}}, "initial": "p"}'),
+        f"{NEW_MODEL} --task-file task.json",
+        "task.json",
+    ),
     "flag without a value": (nothing, f"{NEW} --steps", "argument --steps: expected one argument"),
     "stray argument": (nothing, f"{NEW} parity", "argument 'parity' is one too many"),
     "no task": (nothing, "--model lstm --out new", "task is missing; give one with --task"),

@@ -14,9 +14,11 @@ from implicit.command_line import run_command
 from implicit.config.recipes import recipe
 from implicit.models.registry import MODELS
 from implicit.runs.loading import load_run
-from implicit.train import main
+from implicit.train import main, train
+from implicit.training.train import ShortCurriculumWarning
 
 ROOT = Path(__file__).parents[2]
+SETTINGS = "d_model=4, steps=2, warmup_steps=1, batch_size=2, length=4, evaluation_sequences=2"
 SMALL = "--d-model 4 --steps 2 --warmup-steps 1 --batch-size 2 --length 4 --evaluation-sequences 2"
 
 
@@ -105,7 +107,63 @@ def test_package_is_light_and_its_names_resolve() -> None:
         assert finished.stderr == ""
         assert expected in finished.stdout
     for name in implicit.__all__:
-        assert getattr(implicit, name).__name__.split(".")[-1] == name
+        assert callable(getattr(implicit, name))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import implicit; first = implicit.train; from implicit.train import main, train as second",
+        "from implicit.train import main, train as first; import implicit; second = implicit.train",
+    ],
+)
+def test_train_can_be_called_in_whatever_order_it_is_imported(program: str, tmp_path: Path) -> None:
+    """The package's name is the function until the command's module is imported, then that module."""
+    calls = f"""
+config = implicit.recipe("parity", "lstm", {SETTINGS})
+for number, train in enumerate((first, second, implicit.train)):
+    print(train(config, {str(tmp_path)!r} + f"/{{number}}", progress=False).metrics[-1]["step"])
+"""
+    finished = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program + calls],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (finished.stdout, finished.stderr) == ("2\n2\n2\n", "")
+
+
+def test_short_curriculum_is_told_at_the_start_and_at_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = "--steps 9 --warmup-steps 1 --length-growth-every 4 --batch-size 2 --evaluation-sequences 2"
+    argv = ["--task", "S3", "--model", "lstm", "--quiet", "--out", str(tmp_path / "run"), *flags.split()]
+    told = "the curriculum ends at length 12 of 32; raise steps to at least 29, "
+    assert run_command(main, argv) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"warning: {told}")
+    assert captured.err.count("\n") == captured.out.count("\n") == 1
+    assert f"; {told}" in captured.out
+    (entry,) = load_run(tmp_path / "run").metrics
+    assert (entry["length"], entry["training_length"]) == (12, 32)
+    assert run_command(main, argv) == 0  # again: nothing is trained, nothing warned, but it is told
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert f"; {told}" in captured.out
+
+
+def test_short_curriculum_is_a_warning_in_python(tmp_path: Path) -> None:
+    config = recipe("S3", "lstm", steps=2, warmup_steps=1, batch_size=2, d_model=4, evaluation_sequences=2)
+    with pytest.warns(ShortCurriculumWarning, match="the curriculum ends at length 4 of 32"):
+        train(config, tmp_path / "run", progress=False)
+
+
+def test_final_line_tells_the_majority_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """After any number of random bits, their parity is even with probability 1/2."""
+    argv = ["--task", "parity", "--model", "lstm", "--out", str(tmp_path / "run"), *SMALL.split()]
+    assert run_command(main, argv) == 0
+    assert " at length 4 (the most frequent answer: 0.5000)\n" in capsys.readouterr().out
 
 
 def test_unknown_name_of_the_package() -> None:

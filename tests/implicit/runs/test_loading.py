@@ -11,6 +11,7 @@ import torch
 import implicit
 from automata.errors import InputError
 from automata.tasks.registry import make_task
+from automata.tasks.word_problem import WordProblem
 from implicit.config.recipes import FALLBACK, recipe
 from implicit.config.run import TrainConfig
 from implicit.fixed_point import Stopping
@@ -50,6 +51,7 @@ def test_loaded_run_answers_as_the_trained_model_does(model: str, tmp_path: Path
     trained = train(small(model, hard_fraction=0.5, **head), tmp_path / "run", progress=False)
     loaded = load_run(str(tmp_path / "run"))
     assert loaded.config == trained.config
+    assert isinstance(loaded.task, WordProblem)
     assert loaded.task.hard_fraction == 0.5
     assert loaded.metrics == trained.metrics
     tokens = torch.tensor([[0, 1, 1, 0, 1]])

@@ -7,6 +7,7 @@ whose parameters do not all have a state.
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -70,16 +71,18 @@ def test_restored_optimiser_has_the_state_that_torch_saves(tmp_path: Path) -> No
     )
 
 
+def in_two_groups(model: nn.Module) -> list[dict[str, Any]]:
+    """Matrices and vectors, with options of their own."""
+    return [
+        {"params": [weight for weight in model.parameters() if weight.ndim > 1], "weight_decay": 0.5},
+        {"params": [weight for weight in model.parameters() if weight.ndim == 1], "betas": (0.5, 0.6)},
+    ]
+
+
 OPTIMIZERS: dict[str, Callable[[nn.Module], Optimizer]] = {
     "AdamW": lambda model: AdamW(model.parameters(), lr=0.1),
     "AdamW with amsgrad": lambda model: AdamW(model.parameters(), lr=0.1, amsgrad=True),
-    "AdamW in two groups": lambda model: AdamW(
-        [
-            {"params": [weight for weight in model.parameters() if weight.ndim > 1], "weight_decay": 0.5},
-            {"params": [weight for weight in model.parameters() if weight.ndim == 1], "betas": (0.5, 0.6)},
-        ],
-        lr=0.1,
-    ),
+    "AdamW in two groups": lambda model: AdamW(in_two_groups(model), lr=0.1),
     "SGD, which has no state": lambda model: torch.optim.SGD(model.parameters(), lr=0.01),
     "SGD with momentum": lambda model: torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9),
     "NAdam": lambda model: torch.optim.NAdam(model.parameters(), lr=0.1),
@@ -163,14 +166,11 @@ def test_saving_changes_nothing() -> None:
 
 def test_parameters_in_another_order_are_refused() -> None:
     """Modules that changed places: torch counts the parameters, so that it would mix up their states."""
-    first = nn.Sequential()
-    first.add_module("a", nn.Linear(4, 2, bias=False))
-    first.add_module("b", nn.Linear(4, 2, bias=False))
-    second = nn.Sequential()
-    second.add_module("b", nn.Linear(4, 2, bias=False))
-    second.add_module("a", nn.Linear(4, 2, bias=False))
+    first, second = (
+        nn.ModuleDict({name: nn.Linear(4, 2, bias=False) for name in names}) for names in ("ab", "ba")
+    )
     optimizers = [torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9) for model in (first, second)]
-    (first.a(torch.ones(4)) + 2 * first.b(torch.ones(4))).sum().backward()
+    (first["a"](torch.ones(4)) + 2 * first["b"](torch.ones(4))).sum().backward()
     optimizers[0].step()
     with pytest.raises(
         InputError, match=r"groups hold the parameters a\.weight, b\.weight, not b\.weight, a"

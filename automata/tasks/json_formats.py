@@ -1,0 +1,223 @@
+"""Automata in JSON: what a file may hold, and the task that is made from it.
+
+The fields say which of the four it is. Those in brackets may be left out; every form also takes ``name`` and
+``description``.
+
+- A *deterministic automaton*: ``transitions`` (from each state by each symbol to a state), ``initial``,
+  [``accepting``], [``avoid``: states that sampling keeps out of]. Targets are the states.
+
+      {"transitions": {"even": {"0": "even", "1": "odd"}, "odd": {"0": "odd", "1": "even"}},
+       "initial": "even"}
+
+- A *monoid*: ``table`` (the number of the product of each two elements), [``element_names``], [``tokens``:
+  the elements, by number or name, that are tokens; all if left out]. Targets are the products.
+
+      {"table": [[0, 1], [1, 0]], "element_names": ["0", "1"]}
+
+- *Generators*: ``generators`` (permutations or transformations of 1 … n in one-line form), [``token_names``].
+  Targets are the products, read as ``state_t[i] = state_{t-1}[σ_t[i]]``.
+
+      {"generators": [[1, 2, 3], [2, 1, 3], [2, 3, 1]]}
+
+- A *probabilistic automaton*: ``states``, ``initial`` (a probability for each state), ``actions`` (for each a
+  column-stochastic matrix, ``matrix[next][current]``), [``reveals``: for each what it shows in every state],
+  [``target``: ``"reveals"`` or ``"states"``], [``reveal_probability``].
+
+      {"states": ["heads", "tails"], "initial": [1, 0], "actions": {"flip": [[0.1, 0.9], [0.9, 0.1]]},
+       "reveals": {"look": ["heads", "tails"]}, "target": "reveals", "reveal_probability": 0.25}
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from automata.errors import InputError, unknown_name
+from automata.machines.dfa import DFA
+from automata.monoids.monoid import Monoid
+from automata.monoids.transformations import one_line_name, transformation_closure
+from automata.probabilistic.pfsa import ProbabilisticAutomaton
+from automata.tasks.interface import Task
+from automata.tasks.partially_observed import PartiallyObserved
+from automata.tasks.word_problem import WordProblem
+
+Content = dict[str, Any]
+
+
+def read_json_object(path: Path) -> Content:
+    """Return the JSON object that a file holds.
+
+    Raises:
+        InputError: the file cannot be read, or holds something else.
+
+    Example:
+        >>> read_json_object(Path("no/such.json"))
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: task file no/such.json cannot be read (No such file or directory); ...
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"task file {path} cannot be read ({error.strerror}); give the path of a readable file"
+        ) from error
+    except ValueError as error:  # JSONDecodeError and UnicodeDecodeError
+        raise InputError(f"task file {path} is not JSON ({error}); correct it there") from error
+    if not isinstance(content, dict):
+        raise InputError(
+            f"task file {path} holds a {type(content).__name__}; give an object that describes an automaton"
+        )
+    return content
+
+
+def task_of_json(content: Content, where: str, name: str) -> Task:
+    """Return the task of an automaton in one of the four forms.
+
+    Args:
+        content: the JSON object.
+        where: what to call it in a message, such as ``"task file my.json"``.
+        name: the name of the task if the content has none.
+
+    Raises:
+        InputError: it is none of the four, a field is unknown, missing or of the wrong kind, or the automaton
+            is not one.
+
+    Example:
+        >>> task_of_json({"generators": [[1, 2, 3], [2, 1, 3], [2, 3, 1]]}, "the example", "S3")
+        <WordProblem S3: 3 tokens, 6 states>
+        >>> task_of_json({"table": [[0, 1], [1, 1]], "tokens": [2]}, "the example", "or")
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: the example: tokens holds 2; give elements of or, 0 … 1
+    """
+    forms: dict[str, tuple[Callable[[Content, str, str], Task], set[str]]] = {  # by the telling field
+        "transitions": (_of_dfa, {"initial", "accepting", "avoid"}),
+        "table": (_of_monoid, {"element_names", "tokens"}),
+        "generators": (_of_generators, {"token_names"}),
+        "actions": (_of_probabilistic, {"states", "initial", "reveals", "target", "reveal_probability"}),
+    }
+    found = [field for field in forms if field in content]
+    if len(found) != 1:
+        raise InputError(
+            f"{where} is no automaton: it has {' and '.join(found) or 'none'} of the fields {', '.join(forms)}; "
+            "give exactly one of them (the formats are in automata/tasks/json_formats.py)"
+        )
+    build, fields = forms[found[0]]
+    known = {*found, *fields, "name", "description"}
+    try:
+        for field in content:
+            if field not in known:
+                raise unknown_name("field", field, known)
+        label = _text(content, "name", name)
+        return build(content, label, _text(content, "description", ""))
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InputError(
+            f"{where} is no automaton: a value of {found[0]} or beside it is of the wrong kind ({error}); "
+            "see the formats in automata/tasks/json_formats.py"
+        ) from error
+
+
+def _of_dfa(content: Content, name: str, description: str) -> Task:
+    transitions = {
+        state: {
+            symbol: str(target) for symbol, target in _need(row, f"transitions of {state!r}", dict).items()
+        }
+        for state, row in _need(content["transitions"], "transitions", dict).items()
+    }
+    if "initial" not in content:
+        raise InputError("initial is missing; name the initial state")
+    if not transitions:
+        raise InputError("transitions is empty; give at least one state")
+    accepting, avoid = (map(str, _need(content.get(key, []), key, list)) for key in ("accepting", "avoid"))
+    alphabet = dict.fromkeys(symbol for row in transitions.values() for symbol in row)
+    dfa = DFA(transitions, alphabet, transitions, str(content["initial"]), accepting)
+    return WordProblem.from_dfa(dfa, avoid=avoid, name=name, description=description)
+
+
+def _of_monoid(content: Content, name: str, description: str) -> Task:
+    names = content.get("element_names")
+    monoid = Monoid(
+        _need(content["table"], "table", list),
+        None if names is None else [str(entry) for entry in _need(names, "element_names", list)],
+        name,
+    )
+    tokens = content.get("tokens")
+    chosen = (
+        None
+        if tokens is None
+        else [monoid.index(t) if isinstance(t, str) else int(t) for t in _need(tokens, "tokens", list)]
+    )
+    return WordProblem.from_monoid(monoid, chosen, name=name, description=description)
+
+
+def _of_generators(content: Content, name: str, description: str) -> Task:
+    rows = _need(content["generators"], "generators", list)
+    lengths = {len(_need(row, "generators", list)) for row in rows}
+    if len(lengths) != 1 or lengths == {0}:
+        raise InputError(
+            "generators holds rows of different lengths or none; give each as n numbers in 1 … n"
+        )
+    degree = lengths.pop()
+    for row in rows:
+        for image in row:
+            if type(image) is not int or not 1 <= image <= degree:
+                raise InputError(f"generators holds {row}; give one-line forms with numbers in 1 … {degree}")
+    maps = np.array(rows) - 1
+    elements, table, words = transformation_closure(maps, composition="functions")
+    numbers = {element.tobytes(): number for number, element in enumerate(elements)}
+    token_names = content.get("token_names")
+    given = [one_line_name(row) for row in maps] if token_names is None else token_names
+    if len(_need(given, "token_names", list)) != len(rows):
+        raise InputError(
+            f"token_names has {len(given)} entries; give one for each of the {len(rows)} generators"
+        )
+    return WordProblem(
+        table[:, [numbers[row.tobytes()] for row in maps]],
+        words.index(()),
+        [str(token) for token in given],
+        [one_line_name(element) for element in elements],
+        name=name,
+        description=description,
+    )
+
+
+def _of_probabilistic(content: Content, name: str, description: str) -> Task:
+    for field in ("states", "initial"):
+        if field not in content:
+            raise InputError(f"{field} is missing; give it beside actions")
+    reveals = _need(content.get("reveals", {}), "reveals", dict)
+    automaton = ProbabilisticAutomaton(
+        [str(state) for state in _need(content["states"], "states", list)],
+        _need(content["initial"], "initial", list),
+        _need(content["actions"], "actions", dict),
+        {reveal: _need(shown, f"reveal {reveal!r}", list) for reveal, shown in reveals.items()},
+    )
+    probability = content.get("reveal_probability", 0.25)
+    if isinstance(probability, bool) or not isinstance(probability, int | float):
+        raise InputError(f"reveal_probability is {probability!r}; give a number in [0, 1]")
+    return PartiallyObserved(
+        automaton,
+        content.get("target", "reveals" if reveals else "states"),
+        probability,
+        name=name,
+        description=description or None,
+    )
+
+
+def _need(value: Any, field: str, kind: type) -> Any:
+    if not isinstance(value, kind):
+        wanted = "a list" if kind is list else "an object"
+        raise InputError(f"{field} is {json.dumps(value, default=str)[:60]}; give {wanted}")
+    return value
+
+
+def _text(content: Content, field: str, default: str) -> str:
+    value = content.get(field, default)
+    if not isinstance(value, str):
+        raise InputError(f"{field} is {value!r}; give a text")
+    return value

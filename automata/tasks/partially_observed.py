@@ -1,0 +1,303 @@
+"""A probabilistic automaton as a task: predict what the next reveal shows, or the hidden state.
+
+The tokens of a sequence are those of three kinds, numbered in this order:
+
+- an action, such as ``swap 1 2``, which moves the hidden state;
+- a reveal, such as ``variable 1``, which asks what it shows;
+- a value, such as ``=3``, which stands right after a reveal and answers it.
+
+A sequence is made of actions, and of reveals with their values. Values of different reveals that have the
+same name are the same token.
+"""
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from automata.errors import InputError, unknown_name
+from automata.monoids.cayley import integer_array
+from automata.probabilistic.pfsa import ProbabilisticAutomaton
+from automata.tasks.interface import Batch, Ceiling, Specification, Task, check_at_least_one, starts
+
+Target = Literal["reveals", "states"]
+"""What is asked: the value of every reveal, or the hidden state after every token."""
+
+_SEQUENCES_AT_ONCE = 64  # bounds the memory of the filter: 64 × 256 tokens × 120 states are 16 MiB
+_Probabilities = NDArray[np.float64]
+
+
+class PartiallyObserved(Task):
+    """Random actions and reveals of a probabilistic automaton.
+
+    With ``target="reveals"`` the target of a reveal token is the value that follows it, and nothing is asked
+    at other tokens. With ``target="states"`` the target of every token is the hidden state after it, which is
+    drawn, so that even the best answer is often wrong: ``ceiling`` says what can be reached.
+
+    Where a sequence goes on, ``end`` and ``start`` hold the hidden state, and whether a value is to come.
+
+    Args:
+        automaton: with at least one action, and at least one reveal if those are the target.
+        target: what is asked.
+        reveal_probability: that a reveal comes next, uniformly one of them; else it is an action, uniformly
+            one of those. Taken as 0 if the automaton has no reveal.
+        name: a short name.
+        description: one sentence; written from the automaton if left out.
+
+    Raises:
+        InputError: the automaton lacks actions or reveals, the target is unknown, the probability is outside
+            [0, 1] (or 0 where reveals are the target), or a token name is used twice.
+
+    Example:
+        >>> from automata.probabilistic.named_pfsas import noisy_parity
+        >>> task = PartiallyObserved(noisy_parity(0.1))
+        >>> task.token_names, task.target_names
+        (('0', '1', 'parity', '=even', '=odd'), ('even', 'odd'))
+        >>> batch = task.batch(1, 7, np.random.default_rng(7))
+        >>> " ".join(task.token_names[token] for token in batch.tokens[0])
+        '1 1 parity =even 1 1 1'
+        >>> batch.weights[0].tolist(), task.target_names[batch.targets[0, 2]]
+        ([0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0], 'even')
+        >>> task.probabilities(batch.tokens)[0, 2].round(3).tolist()
+        [0.82, 0.18]
+    """
+
+    continues = True
+
+    def __init__(
+        self,
+        automaton: ProbabilisticAutomaton,
+        target: Target = "reveals",
+        reveal_probability: float = 0.25,
+        *,
+        name: str = "probabilistic automaton",
+        description: str | None = None,
+    ) -> None:
+        if target not in get_args(Target):
+            raise unknown_name("target", str(target), get_args(Target))
+        if not automaton.actions:
+            raise InputError("the automaton has no action; give it at least one")
+        if target == "reveals" and not automaton.reveals:
+            raise InputError("the automaton has no reveal to predict; give it one, or target 'states'")
+        if not 0 <= reveal_probability <= 1 or (target == "reveals" and reveal_probability == 0):
+            raise InputError(
+                f"reveal_probability is {reveal_probability}; give a number in [0, 1], above 0 for target "
+                "'reveals'"
+            )
+        self.automaton = automaton
+        self.target = target
+        self.reveal_probability = float(reveal_probability)
+        self.value_names = tuple(
+            dict.fromkeys(value for reveal in automaton.reveals for value in automaton.value_names[reveal])
+        )
+        numbers = {value: number for number, value in enumerate(self.value_names)}
+        shown = [
+            [numbers[automaton.value_names[reveal][value]] for value in reading]
+            for reveal, reading in zip(automaton.reveals, automaton.readings, strict=True)
+        ]
+        # [reveals, states]: the number, in value_names, of what a reveal shows
+        self._shown = np.array(shown, dtype=np.int64).reshape(len(automaton.reveals), len(automaton.states))
+        self.token_names = (*automaton.token_names, *(f"={value}" for value in self.value_names))
+        for token in self.token_names:
+            if self.token_names.count(token) > 1:
+                raise InputError(f"token {token!r} is both a value and an action or a reveal; rename one")
+        self.target_names = self.value_names if target == "reveals" else automaton.states
+        self.name = name
+        asked = "the value of every reveal" if target == "reveals" else "the hidden state after every token"
+        self.description = description or f"{asked} of {automaton!r}"
+
+    def __repr__(self) -> str:
+        return f"<PartiallyObserved {self.name}: {self.target} of {self.automaton!r}>"
+
+    def start(self) -> int:
+        """Return -1: the hidden state is drawn from the initial distribution."""
+        return -1
+
+    def batch(
+        self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
+    ) -> Batch:
+        """Draw sequences; see the class for what is asked."""
+        check_at_least_one(batch_size=batch_size, length=length)
+        actions, reveals, states = self._sizes
+        before = starts(start, batch_size, -1, -1, states * (reveals + 1))
+        pending = np.where(before < 0, 0, before // states)  # 0, or 1 + the reveal whose value comes next
+        events = rng.integers(0, actions, size=(batch_size, length))
+        if reveals:
+            is_reveal = rng.random(events.shape) < self.reveal_probability
+            events = np.where(is_reveal, actions + rng.integers(0, reveals, size=events.shape), events)
+        else:
+            is_reveal = np.zeros(events.shape, dtype=bool)
+        hidden, _ = self.automaton.sample(events, rng, np.where(before < 0, -1, before % states))
+
+        # an event takes one place, a reveal another for its value: what runs over the end is cut off
+        first = (pending > 0)[:, None] + np.cumsum(1 + is_reveal, axis=1) - 1 - is_reveal
+        tokens = np.zeros((batch_size, 2 * length + 1), dtype=np.int64)
+        after = np.zeros_like(tokens)  # the hidden state after each token
+        rows, columns = np.nonzero(is_reveal)
+        np.put_along_axis(tokens, first, events, axis=1)
+        np.put_along_axis(after, first, hidden, axis=1)
+        seconds = first[rows, columns] + 1
+        shown = self._shown[events[rows, columns] - actions, hidden[rows, columns]]
+        tokens[rows, seconds] = actions + reveals + shown
+        after[rows, seconds] = hidden[rows, columns]
+        waiting = np.flatnonzero(pending)
+        after[waiting, 0] = before[waiting] % states
+        tokens[waiting, 0] = actions + reveals + self._shown[pending[waiting] - 1, after[waiting, 0]]
+
+        tokens, after = tokens[:, :length].copy(), after[:, :length].copy()
+        asks = (tokens >= actions) & (tokens < actions + reveals)
+        asked = np.where(asks[:, -1], tokens[:, -1] - actions + 1, 0)
+        end = asked * states + after[:, -1]
+        if self.target == "states":
+            return Batch(tokens, after, np.ones(tokens.shape, np.float32), end=end)
+        targets = np.zeros_like(tokens)
+        targets[asks] = self._shown[tokens[asks] - actions, after[asks]]
+        return Batch(tokens, targets, asks.astype(np.float32), end=end)
+
+    def probabilities(self, tokens: ArrayLike) -> _Probabilities:
+        """Return the exact probability of every target given the tokens so far: Bayes' filter.
+
+        Args:
+            tokens: shape ``[batch, length]``, sequences from their beginning.
+
+        Returns:
+            Shape ``[batch, length, output_size]``; 0 throughout where nothing is asked, and from where the
+            tokens are impossible.
+
+        Raises:
+            InputError: tokens has another shape, holds a number that is no token, or a value without a reveal
+                before it.
+        """
+        actions, reveals, states = self._sizes
+        given = integer_array("tokens", tokens)
+        if given.ndim != 2 or not given.size:
+            raise InputError(f"tokens has shape {list(given.shape)}; give [batch, length], both at least 1")
+        if given.min() < 0 or given.max() >= self.vocabulary_size:
+            wrong = given.min() if given.min() < 0 else given.max()
+            raise InputError(f"token {wrong} is unknown; give numbers in 0 … {self.vocabulary_size - 1}")
+        is_value = given >= actions + reveals
+        asks = (given >= actions) & ~is_value
+        if is_value[:, 0].any() or (asks[:, :-1] != is_value[:, 1:]).any():
+            raise InputError("tokens holds a reveal without a value after it, or a value without a reveal")
+        belief = np.tile(self.automaton.initial, (len(given), 1))
+        answers = np.zeros((*given.shape, self.output_size))
+        for position, token in enumerate(given.T):
+            for number in np.unique(token).tolist():
+                rows = np.flatnonzero(token == number)
+                if number < actions:
+                    belief[rows] = belief[rows] @ self.automaton.matrices[number].T
+                elif number < actions + reveals:
+                    if self.target == "reveals":
+                        answers[rows, position] = belief[rows] @ self._shows[number - actions]
+                else:
+                    asked = given[rows, position - 1] - actions
+                    belief[rows] *= self._shown[asked] == number - actions - reveals
+                    mass = belief[rows].sum(axis=1, keepdims=True)
+                    belief[rows] = np.divide(
+                        belief[rows], mass, out=np.zeros((len(rows), states)), where=mass > 0
+                    )
+            if self.target == "states":
+                answers[:, position] = belief
+        return answers
+
+    def ceiling(
+        self,
+        length: int,
+        *,
+        last: int | None = None,
+        sequences: int = 1024,
+        rng: np.random.Generator | None = None,
+    ) -> Ceiling | None:
+        """Return what the exact filter reaches, given the tokens only.
+
+        The expectation over the hidden states given the tokens is exact (the probability of the likeliest
+        target, and the entropy); that over the tokens is the mean of a sample.
+
+        Example:
+            Parity whose flips fail half of the time: after a flip nothing is known of the hidden state.
+
+            >>> from automata.probabilistic.named_pfsas import noisy_parity
+            >>> ceiling = PartiallyObserved(noisy_parity(0.5), "states", 0.0).ceiling(length=64, last=10)
+            >>> round(ceiling.accuracy, 6), round(ceiling.log_loss, 6)
+            (0.5, 0.693147)
+        """
+        check_at_least_one(length=length, last=1 if last is None else last, sequences=sequences)
+        source = np.random.default_rng(0) if rng is None else rng
+        right = lost = counted = 0.0
+        for begin in range(0, sequences, _SEQUENCES_AT_ONCE):
+            drawn = self.batch(min(_SEQUENCES_AT_ONCE, sequences - begin), length, source)
+            places = slice(None if last is None else -min(last, length), None)
+            answers = self.probabilities(drawn.tokens)[:, places][drawn.counted[:, places]]
+            right += answers.max(axis=-1).sum()
+            logs = np.log(answers, out=np.zeros_like(answers), where=answers > 0)
+            lost -= (answers * logs).sum()
+            counted += len(answers)
+        if not counted:
+            raise InputError(
+                f"length is {length}: nothing is asked in {sequences} sequences; give a greater one"
+            )
+        return Ceiling(float(right / counted), float(lost / counted))
+
+    def majority_baseline(
+        self,
+        length: int,
+        *,
+        last: int | None = None,
+        sequences: int = 1024,  # noqa: ARG002
+        rng: np.random.Generator | None = None,  # noqa: ARG002
+    ) -> float:
+        """Return the share of the counted targets that the most frequent answer has, exactly.
+
+        It is the expected number of the most frequent target over the expected number of targets; nothing is
+        sampled.
+
+        Example:
+            >>> from automata.probabilistic.named_pfsas import lazy_swaps
+            >>> task = PartiallyObserved(lazy_swaps(3, probability=0.5), "states")
+            >>> round(task.majority_baseline(length=100, last=10), 4)
+            0.1667
+        """
+        check_at_least_one(length=length, last=1 if last is None else last)
+        actions, reveals, states = self._sizes
+        chance = self.reveal_probability if reveals else 0.0
+        free = self.automaton.initial  # [states], no value is pending
+        pending = np.zeros((reveals, states))
+        share = np.zeros(self.output_size)
+        for position in range(length):
+            moved = np.einsum("aij,j->i", self.automaton.matrices, free) * (1 - chance) / actions
+            asked = np.tile(free * chance / max(reveals, 1), (reveals, 1))
+            free, pending = moved + pending.sum(axis=0), asked
+            if last is None or position >= length - last:
+                if self.target == "states":
+                    share += free + pending.sum(axis=0)
+                else:
+                    np.add.at(share, self._shown, pending)
+        return float(share.max() / share.sum())
+
+    def specification(self) -> Specification:
+        """Return what the task was made from, or else the automaton with its probabilities."""
+        if self._specification is not None:
+            return super().specification()
+        automaton = self.automaton
+        content: dict[str, Any] = {
+            "states": list(automaton.states),
+            "initial": automaton.initial.tolist(),
+            "actions": dict(zip(automaton.actions, automaton.matrices.tolist(), strict=True)),
+            "reveals": {
+                reveal: [automaton.value_names[reveal][value] for value in reading]
+                for reveal, reading in zip(automaton.reveals, automaton.readings, strict=True)
+            },
+            "target": self.target,
+            "reveal_probability": self.reveal_probability,
+        }
+        return {"automaton": content, "name": self.name, "description": self.description}
+
+    @property
+    def _sizes(self) -> tuple[int, int, int]:
+        """The numbers of actions, reveals and hidden states."""
+        return len(self.automaton.actions), len(self.automaton.reveals), len(self.automaton.states)
+
+    @property
+    def _shows(self) -> _Probabilities:
+        """Whether a reveal shows a value in a state, as 0 and 1, shape ``[reveals, states, values]``."""
+        return np.eye(len(self.value_names))[self._shown]

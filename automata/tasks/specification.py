@@ -1,0 +1,292 @@
+"""A task from what a user gives: a name, a regular expression, a file, an object; and what rebuilds it.
+
+A specification is JSON: the name of a registered task, or an object with one of these fields.
+
+- ``name``: a registered task.
+- ``regex``: a regular expression, whose targets are the states; beside it ``alphabet``.
+- ``file``: the path of a JSON file, see `automata.tasks.json_formats`.
+- ``automaton``: the content of such a file; beside it ``name``, ``description``.
+- ``object``: ``module:name`` of a task, an automaton, a monoid or a probabilistic automaton, or of a class or
+  function that makes one without arguments.
+- ``text``: the path of a text; beside it ``unit``, ``sha256``, ``name``, ``description``.
+- ``repl``: the numbers of `ReplLanguage`; beside it ``name``, ``description``.
+- ``word_problem``: the fields of `WordProblem`.
+
+``hard_fraction`` may stand beside each that makes a word problem. What ``task.specification()`` gives holds
+everything that rebuilds the task, except that a user's code has to be importable and a text has to stand
+where it stood: the content of a ``file`` is in it, as ``automaton``.
+"""
+
+import json
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from automata.errors import InputError, unknown_name
+from automata.machines.dfa import DFA
+from automata.machines.regular_expressions import regular_expression_dfa
+from automata.monoids.monoid import Monoid
+from automata.probabilistic.pfsa import ProbabilisticAutomaton
+from automata.tasks.interface import Specification, Task, with_specification
+from automata.tasks.json_formats import read_json_object, task_of_json
+from automata.tasks.partially_observed import PartiallyObserved
+from automata.tasks.registry import registered_task
+from automata.tasks.repl_language import ReplLanguage
+from automata.tasks.text_file import TextFile
+from automata.tasks.word_problem import WordProblem
+
+TaskSource = Specification | Task | DFA | Monoid | ProbabilisticAutomaton
+"""What a task can be made from."""
+
+_SHORT_FORMS = ("regex", "file", "object", "text")
+
+
+def specification_from_text(text: str) -> Specification:
+    """Return the specification that a command line gives.
+
+    It is a name, a JSON object, or one of ``regex:EXPRESSION``, ``file:PATH``, ``object:MODULE:NAME`` and
+    ``text:PATH``.
+
+    Raises:
+        InputError: what begins like a JSON object is not one.
+
+    Example:
+        >>> specification_from_text("parity"), specification_from_text("regex:(ab|ba)*")
+        ('parity', {'regex': '(ab|ba)*'})
+        >>> specification_from_text('{"regex": ".*a", "alphabet": "ab"}')
+        {'regex': '.*a', 'alphabet': 'ab'}
+    """
+    if text.lstrip().startswith("{"):
+        try:
+            given = json.loads(text)
+        except ValueError as error:
+            raise InputError(f"task {text!r} is not JSON ({error}); correct it there") from error
+        return dict(given)
+    kind, colon, value = text.partition(":")
+    return {kind: value} if colon and kind in _SHORT_FORMS else text
+
+
+def task_from(source: TaskSource, hard_fraction: float | None = None) -> Task:
+    """Return the task of a specification or of a Python object.
+
+    Args:
+        source: a specification (see the top of this module), a task, a DFA, a monoid or a probabilistic
+            automaton.
+        hard_fraction: for a word problem, the probability that a token is drawn uniformly from all tokens
+            instead of the easy ones; what the source says if None.
+
+    Raises:
+        InputError: a name is unknown, a file is missing or holds no automaton, a module cannot be imported,
+            an object is of the wrong kind, a field is unknown, or ``hard_fraction`` does not fit.
+
+    Example:
+        >>> task_from("S3"), task_from({"regex": "(ab|ba)*"})
+        (<WordProblem S3: 6 tokens, 6 states>, <WordProblem (ab|ba)*: 2 tokens, 4 states>)
+        >>> task_from({"object": "automata:parity_dfa"}).specification()
+        {'object': 'automata:parity_dfa'}
+        >>> task_from(task_from("S3", hard_fraction=0.5).specification())
+        <WordProblem S3: 6 tokens, 6 states>
+        >>> task_from({"object": "no_such_module:task"})
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: module 'no_such_module' of task no_such_module:task cannot be imported ...
+    """
+    if isinstance(source, str):
+        source = {"name": source}
+    if not isinstance(source, dict):
+        return _with_hard_fraction(_task_of_object(source, "task"), hard_fraction)
+    kinds = [kind for kind in _KINDS if kind in source and (kind != "name" or not _OTHER_KINDS & set(source))]
+    if len(kinds) != 1:
+        raise InputError(
+            f"task {json.dumps(source, default=str)[:80]} has {len(kinds)} of the fields "
+            f"{', '.join(_KINDS)}; give one"
+        )
+    build, beside = _KINDS[kinds[0]]
+    for field in source:
+        if field not in (kinds[0], "hard_fraction", *beside):
+            raise unknown_name("field of a task", str(field), (kinds[0], "hard_fraction", *beside))
+    fraction = source.get("hard_fraction") if hard_fraction is None else hard_fraction
+    return _with_hard_fraction(build(source), fraction)
+
+
+def _of_name(given: dict[str, Any]) -> Task:
+    return registered_task(_text(given, "name"))
+
+
+def _of_regex(given: dict[str, Any]) -> Task:
+    expression = _text(given, "regex")
+    alphabet = given.get("alphabet")
+    if alphabet is not None and not (
+        isinstance(alphabet, str | list) and all(isinstance(letter, str) for letter in alphabet)
+    ):
+        raise InputError(f"alphabet is {alphabet!r}; give a text or a list of letters")
+    dfa = regular_expression_dfa(expression, alphabet)
+    task = WordProblem.from_dfa(
+        dfa, name=expression, description=f"state of the minimal automaton of {expression}"
+    )
+    # the alphabet is written down, so that the automaton does not depend on how it is found
+    return with_specification(task, {"regex": expression, "alphabet": list(dfa.alphabet)})
+
+
+def _of_file(given: dict[str, Any]) -> Task:
+    path = Path(_text(given, "file"))
+    content = read_json_object(path)
+    task = task_of_json(content, f"task file {path}", path.stem)
+    return with_specification(task, {"automaton": content, "name": task.name})
+
+
+def _of_automaton(given: dict[str, Any]) -> Task:
+    content = given["automaton"]
+    if not isinstance(content, dict):
+        raise InputError(f"automaton is {str(content)[:60]!r}; give an object, as a task file holds it")
+    fields = _labels(given)
+    task = task_of_json({**fields, **content}, "automaton", "automaton")
+    return with_specification(task, {field: given[field] for field in ("automaton", *fields)})
+
+
+def _of_import(given: dict[str, Any]) -> Task:
+    reference = _text(given, "object")
+    module_name, colon, attribute = reference.partition(":")
+    if not (module_name and colon and attribute):
+        raise InputError(f"object is {reference!r}; give module:name, such as my_tasks:parity")
+    try:
+        found: Any = import_module(module_name)
+    except ImportError as error:
+        raise InputError(
+            f"module {module_name!r} of task {reference} cannot be imported ({error}); put its folder on "
+            "PYTHONPATH or install it"
+        ) from error
+    except Exception as error:  # whatever a user's module raises
+        raise InputError(
+            f"module {module_name!r} of task {reference} raises {type(error).__name__} when imported "
+            f"({_one_line(error)}); mend it"
+        ) from error
+    for name in attribute.split("."):
+        if not hasattr(found, name):
+            raise InputError(f"module {module_name!r} has no {attribute!r}; name an object that it holds")
+        found = getattr(found, name)
+    if callable(found) and not isinstance(found, Task):
+        try:
+            found = found()
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"{reference} raises {type(error).__name__} when called without arguments "
+                f"({_one_line(error)}); name a function that needs none"
+            ) from error
+    return with_specification(_task_of_object(found, reference), {"object": reference})
+
+
+def _of_text(given: dict[str, Any]) -> Task:
+    options: dict[str, Any] = _labels(given)
+    return TextFile(_text(given, "text"), given.get("unit", "bytes"), digest=given.get("sha256"), **options)
+
+
+def _of_repl(given: dict[str, Any]) -> Task:
+    numbers = given["repl"]
+    options: dict[str, Any] = _labels(given)
+    known = ("variables", "reveal_every", "swaps", "predict")
+    if not isinstance(numbers, dict):
+        raise InputError(f"repl is {numbers!r}; give an object with {', '.join(known)}")
+    for field, value in numbers.items():
+        if field not in known:
+            raise unknown_name("field of repl", str(field), known)
+        if field != "predict" and type(value) is not int and (field != "swaps" or value is not None):
+            raise InputError(f"{field} is {value!r}; give a whole number")
+    return ReplLanguage(**numbers, **options)
+
+
+def _of_word_problem(given: dict[str, Any]) -> Task:
+    fields = given["word_problem"]
+    try:
+        return WordProblem(**fields)
+    except InputError:
+        raise
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"word_problem is none ({_one_line(error)}); give the fields of WordProblem"
+        ) from error
+
+
+_KINDS: dict[str, tuple[Callable[[dict[str, Any]], Task], tuple[str, ...]]] = {
+    "name": (_of_name, ()),
+    "regex": (_of_regex, ("alphabet",)),
+    "file": (_of_file, ()),
+    "automaton": (_of_automaton, ("name", "description")),
+    "object": (_of_import, ()),
+    "text": (_of_text, ("unit", "sha256", "name", "description")),
+    "repl": (_of_repl, ("name", "description")),
+    "word_problem": (_of_word_problem, ()),
+}
+_OTHER_KINDS = set(_KINDS) - {"name"}
+
+
+def _task_of_object(found: Any, where: str) -> Task:
+    match found:
+        case Task():
+            for attribute in ("name", "description", "token_names", "target_names"):
+                if not hasattr(found, attribute):
+                    raise InputError(f"task {where} has no {attribute}; set it in {type(found).__name__}")
+            return found
+        case DFA():
+            return WordProblem.from_dfa(found)
+        case Monoid():
+            return WordProblem.from_monoid(found)
+        case ProbabilisticAutomaton():
+            return PartiallyObserved(found, "reveals" if found.reveals else "states")
+    raise InputError(
+        f"{where} is a {type(found).__name__}; give a Task, a DFA, a Monoid or a ProbabilisticAutomaton"
+    )
+
+
+def _with_hard_fraction(task: Task, hard_fraction: object) -> Task:
+    """Return the task with another hard fraction, and a specification that says so."""
+    if hard_fraction is None:
+        return task
+    if isinstance(hard_fraction, bool) or not isinstance(hard_fraction, int | float):
+        raise InputError(f"hard_fraction is {hard_fraction!r}; give a probability in [0, 1]")
+    if not isinstance(task, WordProblem):
+        if hard_fraction == 1:
+            return task
+        raise InputError(f"hard_fraction is {hard_fraction} but {task.name} is no word problem; leave it out")
+    if hard_fraction == task.hard_fraction:
+        return task
+    if type(task) is not WordProblem:
+        raise InputError(
+            f"hard_fraction is {hard_fraction} but {task.name} is a {type(task).__name__}, which has its own; "
+            "leave it out"
+        )
+    other = WordProblem(
+        task.table,
+        task.initial_state,
+        task.token_names,
+        task.state_names,
+        hard_fraction=hard_fraction,
+        easy_tokens=task.easy_tokens or None,
+        avoid=task.avoid,
+        name=task.name,
+        description=task.description,
+    )
+    made_from = task.specification()
+    if isinstance(made_from, str):
+        made_from = {"name": made_from}
+    if "word_problem" in made_from:
+        return other
+    return with_specification(other, {**made_from, "hard_fraction": float(hard_fraction)})
+
+
+def _labels(given: dict[str, Any]) -> dict[str, str]:
+    return {field: _text(given, field) for field in ("name", "description") if field in given}
+
+
+def _text(given: dict[str, Any], field: str) -> str:
+    value = given[field]
+    if not isinstance(value, str):
+        raise InputError(f"{field} is {value!r}; give a text")
+    return value
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

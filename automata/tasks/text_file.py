@@ -1,0 +1,188 @@
+"""A text file as a task: predict the next byte or character."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from automata.errors import InputError, unknown_name
+from automata.monoids.cayley import IntArray
+from automata.tasks.interface import Batch, Part, Specification, Task, check_at_least_one, starts
+
+Unit = Literal["bytes", "characters"]
+"""What a token is."""
+
+_SHARES: dict[Part, tuple[float, float]] = {
+    "train": (0.0, 0.8),
+    "validation": (0.8, 0.9),
+    "test": (0.9, 1.0),
+}
+
+
+class TextFile(Task):
+    """Contiguous pieces of a text, with the next token as the target of each.
+
+    The text is divided in three, in the order of the file: the first 80% of its tokens for training, 10% for
+    validation, 10% for test. The object gives pieces of its own part only (training unless asked otherwise)
+    and ``part`` gives the others, so that no token of the test part is an input or a target in training.
+
+    Every place of the part is as likely to be the beginning of a piece. A piece that reaches the end of the
+    part goes on at its beginning. ``end`` and ``start`` hold places in the part.
+
+    The file is read where it stands; a run folder holds its path and the SHA-256 of its bytes.
+
+    Args:
+        path: a file.
+        unit: bytes, with 256 tokens, or the characters of UTF-8, with those that occur in the file as tokens.
+        confined_to: the part that pieces are taken from.
+        name: a short name; that of the file if left out.
+        description: one sentence; written from the file if left out.
+        digest: the SHA-256 that the file is expected to have.
+
+    Raises:
+        InputError: the file cannot be read, is not UTF-8 where characters are asked for, has fewer than 100
+            tokens, or is not the one with the digest.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     _ = (Path(folder) / "abc.txt").write_text("abc" * 100)
+        ...     text = TextFile(Path(folder) / "abc.txt", unit="characters")
+        >>> text.token_names, len(text.tokens), len(text.part("test").tokens)
+        (('a', 'b', 'c'), 240, 30)
+        >>> batch = text.batch(2, 8, np.random.default_rng(0))
+        >>> bool((batch.targets == (batch.tokens + 1) % 3).all())
+        True
+    """
+
+    continues = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        unit: Unit = "bytes",
+        confined_to: Part = "train",
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        digest: str | None = None,
+    ) -> None:
+        if unit not in get_args(Unit):
+            raise unknown_name("unit", str(unit), get_args(Unit))
+        if confined_to not in _SHARES:
+            raise unknown_name("part", str(confined_to), _SHARES)
+        self.path = Path(path).absolute()
+        try:
+            content = self.path.read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"text file {path} cannot be read ({error.strerror or error}); give the path of a file"
+            ) from error
+        self.digest = hashlib.sha256(content).hexdigest()
+        if digest not in (None, self.digest):
+            raise InputError(
+                f"text file {path} is not the one that the task was made from (its SHA-256 is {self.digest}, "
+                f"not {digest}); restore that file"
+            )
+        numbers, names = _bytes(content) if unit == "bytes" else _characters(self.path, content)
+        if len(numbers) < 100:
+            raise InputError(f"text file {path} has {len(numbers)} {unit}; give one of at least 100")
+        self.unit = unit
+        self.token_names = self.target_names = names
+        self.name = self.path.stem if name is None else name
+        self.description = description or f"the next of the {unit} of {self.path.name}"
+        self.confined_to = confined_to
+        begin, end = (round(share * len(numbers)) for share in _SHARES[confined_to])
+        self.tokens: IntArray = numbers[begin:end]
+        """The tokens of this part, one after the other."""
+        self._numbers = numbers
+
+    def __repr__(self) -> str:
+        return f"<TextFile {self.name}: {len(self.tokens)} {self.unit} for {self.confined_to}>"
+
+    def part(self, part: Part) -> "TextFile":
+        """Return the task confined to another part of the same text."""
+        super().part(part)
+        if part == self.confined_to:
+            return self
+        other = TextFile.__new__(TextFile)
+        other.__dict__.update(self.__dict__)
+        begin, end = (round(share * len(self._numbers)) for share in _SHARES[part])
+        other.confined_to, other.tokens = part, self._numbers[begin:end]
+        return other
+
+    def start(self) -> int:
+        """Return -1: a piece begins anywhere."""
+        return -1
+
+    def batch(
+        self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
+    ) -> Batch:
+        """Draw pieces; InputError if the part is too short for one and the target after it."""
+        check_at_least_one(batch_size=batch_size, length=length)
+        size = len(self.tokens)
+        if length >= size:
+            raise InputError(
+                f"length is {length}, and the {self.confined_to} part of {self.name} has {size} tokens; "
+                f"give a length of at most {size - 1}"
+            )
+        before = starts(start, batch_size, -1, -1, size)
+        drawn = rng.integers(0, size, size=batch_size)
+        begin = np.where(before < 0, drawn, before)
+        places = (begin[:, None] + np.arange(length + 1)) % size
+        pieces = self.tokens[places]
+        return Batch(
+            pieces[:, :-1].copy(),
+            pieces[:, 1:].copy(),
+            np.ones((batch_size, length), np.float32),
+            end=places[:, -1].copy(),
+        )
+
+    def majority_baseline(
+        self,
+        length: int,
+        *,
+        last: int | None = None,
+        sequences: int = 1024,  # noqa: ARG002
+        rng: np.random.Generator | None = None,  # noqa: ARG002
+    ) -> float:
+        """Return the share of the most frequent token of the part, exactly: every place is as likely.
+
+        Where a model is compared on the test part, ask the test part: ``task.part("test")``.
+        """
+        check_at_least_one(length=length, last=1 if last is None else last)
+        return float(np.bincount(self.tokens).max() / len(self.tokens))
+
+    def specification(self) -> Specification:
+        """Return the path of the file and its digest; the part is chosen by whoever draws."""
+        if self._specification is not None:
+            return super().specification()
+        return {
+            "text": str(self.path),
+            "unit": self.unit,
+            "sha256": self.digest,
+            "name": self.name,
+            "description": self.description,
+        }
+
+
+def _bytes(content: bytes) -> tuple[IntArray, tuple[str, ...]]:
+    r"""Return the bytes as tokens, named as in Python: 'a', '\n', '\xff'."""
+    return np.frombuffer(content, np.uint8).astype(np.int64), tuple(
+        repr(bytes([n]))[2:-1] for n in range(256)
+    )
+
+
+def _characters(path: Path, content: bytes) -> tuple[IntArray, tuple[str, ...]]:
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"text file {path} is not UTF-8 (byte {error.start}); convert it, or take bytes as tokens"
+        ) from error
+    codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    known, numbers = np.unique(codes, return_inverse=True)
+    return numbers.astype(np.int64), tuple(map(chr, known.tolist()))

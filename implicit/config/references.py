@@ -1,0 +1,73 @@
+"""Tasks and models as a configuration holds them: JSON that rebuilds them, and never the objects."""
+
+from automata.errors import InputError, unknown_name
+from automata.tasks.interface import Specification
+from automata.tasks.registry import task_names
+from automata.tasks.specification import TaskSource, specification_from_text, task_from
+from implicit.models.interface import SequenceModel
+from implicit.models.registry import MODELS
+
+AnyModel = str | type[SequenceModel]
+"""A name, ``module:name``, or the class itself."""
+
+
+def task_specification(task: TaskSource) -> tuple[Specification, float | None]:
+    """Return what rebuilds a task, and its hard fraction if it says one.
+
+    Args:
+        task: the name of a task, ``module:name`` of one of your own, or anything else that
+            `automata.tasks.specification.task_from` takes.
+
+    Raises:
+        InputError: for a task that is not there or that nothing rebuilds, and for what is no task.
+
+    Example:
+        >>> from automata.tasks.registry import make_task
+        >>> task_specification("parity"), task_specification(make_task("S5", hard_fraction=0.5))
+        (('parity', None), ('S5', 0.5))
+        >>> task_specification("automata:parity_dfa")
+        ({'object': 'automata:parity_dfa'}, None)
+    """
+    if isinstance(task, str):
+        task = specification_from_text(task)
+    if isinstance(task, str):
+        if ":" not in task:
+            if task not in task_names():
+                raise unknown_name("task", task, task_names())
+            return task, None
+        task = {"object": task}
+    specification = task_from(task).specification()
+    if isinstance(specification, str):
+        return specification, None
+    fraction = specification.pop("hard_fraction", None)
+    return specification["name"] if set(specification) == {"name"} else specification, fraction
+
+
+def model_name(model: AnyModel) -> str:
+    """Return the name that rebuilds a model: that of the registry, or ``module:name``.
+
+    Raises:
+        InputError: for a class that cannot be imported by a name, and for what is no model.
+
+    Example:
+        >>> from implicit import LSTM
+        >>> model_name("lstm"), model_name(LSTM)
+        ('lstm', 'lstm')
+        >>> class Mine(LSTM):
+        ...     name = "mine"
+        >>> Mine.__module__ = "my_models"
+        >>> model_name(Mine)
+        'my_models:Mine'
+    """
+    if isinstance(model, str):
+        return model
+    if not (isinstance(model, type) and issubclass(model, SequenceModel)):
+        raise InputError(f"model is {model!r}; give a name, module:name or a subclass of SequenceModel")
+    if model in MODELS.values():
+        return model.name
+    if "." in model.__qualname__:
+        raise InputError(
+            f"model is {model.__qualname__}, which stands in a function or a class; "
+            "define it at the top level of a module, so that it can be imported"
+        )
+    return f"{model.__module__}:{model.__qualname__}"

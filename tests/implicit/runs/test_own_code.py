@@ -1,0 +1,217 @@
+"""A user's own tasks and models: by name, from a file, as objects; loaded again by other processes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import implicit
+from automata.errors import InputError
+from automata.tasks.registry import make_task
+from automata.tasks.word_problem import WordProblem
+from implicit.command_line import run_command
+from implicit.config.recipes import recipe
+from implicit.config.run import TrainConfig
+from implicit.runs.loading import load_run
+from implicit.train import main
+
+ROOT = Path(__file__).parents[3]
+
+OWN_CODE = '''
+import numpy as np
+from pydantic import PositiveInt
+
+from automata.tasks.interface import Batch, Task
+from automata.tasks.word_problem import WordProblem
+from implicit import LSTM, LSTMConfig
+
+clock = WordProblem([[0, 1], [1, 2], [2, 0]], 0, ["stay", "on"], ["0", "1", "2"], name="clock")
+
+
+class Repetition(Task):
+    """Whether a token equals the one before it; nothing is asked after the first."""
+
+    name = "repetition"
+    description = "whether a token equals the one before it"
+    token_names = ("a", "b", "c")
+    target_names = ("other", "same")
+
+    def batch(self, batch_size, length, rng, start=None):
+        tokens = rng.integers(0, 3, (batch_size, length))
+        targets, weights = np.zeros_like(tokens), np.ones(tokens.shape, np.float32)
+        targets[:, 1:] = tokens[:, 1:] == tokens[:, :-1]
+        weights[:, 0] = 0
+        return Batch(tokens, targets, weights)
+
+
+class WiderConfig(LSTMConfig):
+    """That of an LSTM with a size of its own."""
+
+    factor: PositiveInt = 2
+
+
+class Wider(LSTM):
+    """An LSTM that is wider than it says."""
+
+    name = "wider"
+    config_class = WiderConfig
+
+    def __init__(self, config):
+        super().__init__(LSTMConfig(
+            vocabulary_size=config.vocabulary_size,
+            output_size=config.output_size,
+            d_model=config.d_model * config.factor,
+        ))
+
+
+class Nested:
+    class Model(Wider):
+        """One that no name at the top level leads to."""
+'''
+
+SMALL = {"steps": 2, "warmup_steps": 1, "batch_size": 2, "length": 4, "evaluation_sequences": 2, "d_model": 4}
+FLAGS = [part for name, value in SMALL.items() for part in ("--" + name.replace("_", "-"), str(value))]
+
+
+@pytest.fixture
+def own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module of the user's, in a folder that is on the path; each test has another name."""
+    name = f"own_code_of_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(OWN_CODE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return name
+
+
+def in_another_process(path: Path, own_code_in: Path) -> str:
+    """What another process makes of a run: its answers on three tokens, as text."""
+    program = (
+        "import sys, torch, implicit; run = implicit.load_run(sys.argv[1]); "
+        "print(run.task.name, run.model(torch.tensor([[0, 1, 1]])).tolist())"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", program, str(path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(own_code_in)])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return finished.stdout.strip()
+
+
+def test_objects_are_trained_and_loaded_elsewhere(own_code: str, tmp_path: Path) -> None:
+    module = __import__(own_code)
+    config = recipe("parity", "lstm", **SMALL)
+    run = implicit.train(
+        config, tmp_path / "run", progress=False, task=f"{own_code}:clock", model=module.Wider
+    )
+    assert run.config.task == {"object": f"{own_code}:clock"}
+    assert (run.config.model, run.config.sizes["factor"]) == (f"{own_code}:Wider", 2)
+    assert type(run.model) is module.Wider
+    tokens = torch.tensor([[0, 1, 1]])
+    assert in_another_process(run.path, tmp_path) == f"clock {run.model(tokens).tolist()}"
+
+
+def test_names_on_the_command_line(own_code: str, tmp_path: Path) -> None:
+    argv = ["--task", f"{own_code}:clock", "--model", f"{own_code}:Wider", "--out", str(tmp_path / "run")]
+    assert run_command(main, [*argv, *FLAGS, "--factor", "3"]) == 0
+    run = load_run(tmp_path / "run")
+    assert (run.task.name, run.task.vocabulary_size, run.task.output_size) == ("clock", 2, 3)
+    assert run.config.sizes["factor"] == 3
+    assert dict(run.model.named_parameters())["embedding.weight"].shape == (2, 12)
+
+
+@pytest.mark.parametrize("missing", ["task", "model"])
+def test_run_with_code_that_is_gone_says_what_to_import(
+    missing: str, own_code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"task": f"{own_code}:clock", "model": f"{own_code}:Wider"}
+    named = {"task": "parity", "model": "lstm", missing: own[missing]}
+    config = recipe(named["task"], named["model"], **SMALL)
+    implicit.train(config, tmp_path / "run", progress=False)
+    (tmp_path / f"{own_code}.py").unlink()
+    monkeypatch.delitem(sys.modules, own_code)
+    with pytest.raises(
+        InputError, match=rf"run.config\.json: .*{own[missing]}.*cannot be imported"
+    ) as caught:
+        load_run(tmp_path / "run")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("model", ["lstm", "implicit-mamba2"])
+def test_class_of_ones_own_is_learnt_from(model: str, own_code: str, tmp_path: Path) -> None:
+    """A task that is no automaton, that does not go on, and that asks nothing after the first token."""
+    sizes = {} if model == "lstm" else {"head_size": 4}
+    config = recipe(f"{own_code}:Repetition", model, **SMALL, bounded_steps=1, carried_after=0, sizes=sizes)
+    run = implicit.train(config, tmp_path / "run", progress=False)
+    (measured,) = run.metrics[-1]["validation"].values()
+    # The exact share of "other" is 2/3; 3 * 1024 answers give it to a standard error of 0.0085: 4 of them.
+    assert measured["majority_baseline"] == pytest.approx(2 / 3, abs=0.034)
+    assert run.task.name == "repetition"
+
+
+def test_task_object_stands_in_the_folder(tmp_path: Path) -> None:
+    """A word problem of one's own is rebuilt from its table: nothing has to be imported."""
+    task = WordProblem([[0, 1], [1, 1]], 0, ["a", "b"], ["no", "yes"], name="seen b")
+    run = implicit.train(recipe(task, "lstm", **SMALL), tmp_path / "run", progress=False)
+    assert run.task.specification() == task.specification()
+    assert json.loads((run.path / "config.json").read_text())["task"] == task.specification()
+
+
+def test_regular_expression_and_file_on_the_command_line(tmp_path: Path) -> None:
+    """The file holds the automaton of the pattern: both train the same weights."""
+    argv = ["--model", "lstm", *FLAGS]
+    assert run_command(main, ["--regex", "(ab|ba)*", "--out", str(tmp_path / "regex"), *argv]) == 0
+    task = load_run(tmp_path / "regex").task
+    assert isinstance(task, WordProblem)
+    names = task.state_names
+    automaton = {
+        "initial": names[task.initial_state],
+        "transitions": {
+            names[state]: {token: names[following] for token, following in zip("ab", row, strict=True)}
+            for state, row in enumerate(task.table)
+        },
+    }
+    (tmp_path / "task.json").write_text(json.dumps(automaton))
+    argv += ["--out", str(tmp_path / "file"), "--task-file", str(tmp_path / "task.json")]
+    assert run_command(main, argv) == 0
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("regex", "file")]
+    assert weights[0] == weights[1]
+    (tmp_path / "task.json").unlink()  # what rebuilds the task stands in the folder
+    assert load_run(tmp_path / "file").task.token_names == ("a", "b")
+    assert run_command(main, ["--resume", "--out", str(tmp_path / "regex")]) == 0
+
+
+def test_named_task_with_a_fraction_stands_as_its_name() -> None:
+    config = TrainConfig.of(task=make_task("S5", hard_fraction=0.5), model="lstm")
+    assert (config.task, config.hard_fraction) == ("S5", 0.5)
+    assert config == TrainConfig.of(task="S5", model="lstm", hard_fraction=0.5)
+    assert config == TrainConfig.of(task={"name": "S5", "hard_fraction": 0.5}, model="lstm")
+    parity = TrainConfig.of(task="parity", model="lstm")
+    assert parity.updated(task=make_task("S5", hard_fraction=0.5)).hard_fraction == 0.5
+    with pytest.raises(InputError, match=r"hard_fraction is 0\.25, but the task says 0\.5; leave one"):
+        config.updated(task=make_task("S5", hard_fraction=0.5), hard_fraction=0.25)
+
+
+def test_recipe_of_a_task_object_is_that_of_its_name() -> None:
+    assert recipe(make_task("S3"), implicit.LSTM) == recipe("S3", "lstm")
+
+
+def test_another_model_takes_its_own_sizes() -> None:
+    config = recipe("parity", "mamba2", d_model=16)
+    assert config.updated(model="lstm").sizes == {"d_model": 32, "layers": 1}
+    assert config.updated(model="mamba2").sizes == config.sizes
+
+
+def test_objects_that_no_name_leads_to_are_refused(own_code: str) -> None:
+    nested = __import__(own_code).Nested.Model
+    with pytest.raises(InputError, match=r"^model is Nested\.Model, which stands in a function or a class; "):
+        recipe("parity", nested)
+    with pytest.raises(InputError, match=r"^model is <class 'int'>; give a name, module:name or a subclass"):
+        recipe("parity", int)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^task is a int; give a Task, a DFA"):
+        recipe(3, "lstm")  # type: ignore[arg-type]
