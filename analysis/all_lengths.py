@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from implicit.models.interface import FixedPointModel
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
@@ -192,7 +191,6 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
     settings = settings or settings_from(AllLengthsSettings, chosen)
     began = time.monotonic()
     model = in_double_precision(as_implicit(run))
-    assert isinstance(model, ImplicitMamba2)
     loop = enclosed_loop(model)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from implicit.models.interface import FixedPointModel
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
@@ -173,7 +172,6 @@ def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -
     settings = settings or settings_from(AllWordsSettings, chosen)
     began = time.monotonic()
     model = in_double_precision(as_implicit(run))
-    assert isinstance(model, ImplicitMamba2)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
     rows: list[tuple[int, int, float, float, float]] = []
     levels: list[WordLevel] = []

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from implicit.models.interface import FixedPointModel
 from pydantic import Field, PositiveInt
 from rich.table import Table
 from tqdm import tqdm
@@ -49,6 +48,7 @@ from analysis.framework.visited_states import (
     sample_sequences,
     visited_states,
 )
+from implicit.models.interface import FixedPointModel
 from implicit.runs.loading import Run
 from theory.rigorous.balls.ball import round_up
 

@@ -8,11 +8,10 @@ from torch import Tensor
 
 from benchmarks.frame import Benchmark, Case, Contender, IncorrectError
 from benchmarks.solvers import WATCHED_LENGTHS, watched
-from implicit.modes import Solve
 from implicit import load_run
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
-from implicit.modes import Mode, SequenceSolution
+from implicit.modes import Mode, SequenceSolution, Solve
 from implicit.training.streams import Stream, draw_batch
 
 RUN = "parity"

@@ -14,11 +14,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
-from implicit.modes import Solve
 from implicit import load_run
 from implicit.fixed_point import Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
+from implicit.modes import Solve
 from implicit.training.streams import Stream, draw_batch
 
 RUN, SEQUENCES, LENGTH = "parity", 8, 32
@@ -66,7 +66,9 @@ def cases() -> Iterator[Case]:
 @torch.no_grad()
 def fixed_points(model: ImplicitModel, tokens: Tensor) -> Tensor:
     """The latents at rounding level."""
-    solution = model.fixed_points(tokens, solve=Solve("simultaneous", stopping=Stopping(rtol=1e-12, max_iterations=2000)))
+    solution = model.fixed_points(
+        tokens, solve=Solve("simultaneous", stopping=Stopping(rtol=1e-12, max_iterations=2000))
+    )
     solution.require_converged()
     return solution.value
 
@@ -82,7 +84,9 @@ def gradient(
     """The gradient of the cross-entropy in all parameters, one after the other, ``[parameters]``."""
     # Nothing is within a tolerance of zero, so that no iteration is saved.
     stopping = Stopping(rtol=0, max_iterations=iterations)
-    solution = model.fixed_points(tokens, solve=Solve("simultaneous", start=start, stopping=stopping, gradient=rule))
+    solution = model.fixed_points(
+        tokens, solve=Solve("simultaneous", start=start, stopping=stopping, gradient=rule)
+    )
     loss = cross_entropy(solution.logits.flatten(0, 1), labels.flatten(), reduction="sum")
     return torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(model.parameters()))])
 

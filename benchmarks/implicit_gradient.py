@@ -12,13 +12,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
-from implicit.modes import Solve
 from implicit import load_run
 from implicit.fixed_point import DampedPicard, Solution, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom
 from implicit.gradients.factored import FactoredImplicit
 from implicit.models.implicit_model import ImplicitModel
-from implicit.modes import Windowed
+from implicit.modes import Solve, Windowed
 from implicit.training.streams import Stream, draw_batch
 
 SIZES = (  # run, sequences, length, turns

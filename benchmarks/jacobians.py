@@ -14,11 +14,10 @@ from torch import Tensor
 
 from analysis.framework.visited_states import in_double_precision
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
-from implicit.modes import Solve
 from implicit import load_run
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
-from implicit.modes import SequenceSolution
+from implicit.modes import SequenceSolution, Solve
 from implicit.training.streams import Stream, draw_batch
 from theory import (
     BatchedJacobian,
@@ -63,7 +62,9 @@ class VisitedSequence:
     def solve(self, positions: slice = slice(None)) -> SequenceSolution:
         """The fixed points at some positions, each given its state: a batch of sequences of one token."""
         states = {name: entry[positions] for name, entry in self.states.items()}
-        return self.model.fixed_points(self.tokens[positions, None], states, Solve("sequential", stopping=STOPPING))
+        return self.model.fixed_points(
+            self.tokens[positions, None], states, Solve("sequential", stopping=STOPPING)
+        )
 
     @cached_property
     def iterations(self) -> list[int]:

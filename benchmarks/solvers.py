@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
-from implicit.modes import Solve
 from implicit import load_run
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
-from implicit.modes import Mode, SequenceSolution
+from implicit.modes import Mode, SequenceSolution, Solve
 from implicit.training.streams import Stream, draw_batch
 
 MODES: tuple[Mode, ...] = ("simultaneous", "sequential", "windowed")

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
-from implicit.modes import Solve
 from implicit import load_run
 from implicit.fixed_point import Anderson, FixedPointProblem, Solver, Stopping, solve
 from implicit.models.implicit_model import ImplicitModel
+from implicit.modes import Solve
 from implicit.training.streams import Stream, draw_batch
 
 RUN, SEQUENCES = "parity", 8

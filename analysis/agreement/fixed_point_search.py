@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from implicit.modes import Solve
-from implicit.models.interface import FixedPointModel
 from torch import Tensor
 
 from analysis.framework.visited_states import TIGHT_RTOL
 from implicit.fixed_point import Stopping
+from implicit.models.interface import FixedPointModel
+from implicit.modes import Solve
 from theory import State, Transition, latent_jacobian
 from theory.fixed_point import ERROR_MARGIN
 from theory.theorem1.conditions import damped_slope, spectral_radius
@@ -134,7 +134,8 @@ def search_fixed_points(
     batched = {name: entry[None].expand(count, *entry.shape) for name, entry in state.items()}
     tokens = torch.full((count, 1), token)
     stopping = Stopping(rtol=TIGHT_RTOL, max_iterations=max_iterations)
-    solution = model.fixed_points(tokens, batched, Solve("sequential", stopping=stopping, start=starts[:, None]))
+    solve = Solve("sequential", stopping=stopping, start=starts[:, None])
+    solution = model.fixed_points(tokens, batched, solve)
     converged = solution.converged[:, 0]
     transition = model.transition(token)
     clusters: list[_Cluster] = []
@@ -212,5 +213,6 @@ def states_before(
             for sequence in (number for number, wanted in enumerate(positions) if wanted == position):
                 states[sequence] = {name: entry[sequence].clone() for name, entry in state.items()}
             here = slice(position, position + 1)
-            state = model.run(tokens[:, here], state, Solve("sequential", stopping=as_given, start=latents[:, here])).state
+            solve = Solve("sequential", stopping=as_given, start=latents[:, here])
+            state = model.run(tokens[:, here], state, solve).state
     return [states[sequence] for sequence in range(len(positions))]

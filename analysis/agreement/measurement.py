@@ -12,9 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from implicit.modes import Solve
-from implicit.models.interface import FixedPointModel
-from implicit.modes import Mode, SequenceSolution
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
@@ -25,6 +22,8 @@ from analysis.framework.output import RunIdentity
 from analysis.framework.settings import SampleSettings, settings_from
 from analysis.framework.visited_states import in_double_precision, sample_sequences
 from implicit.fixed_point import Stopping
+from implicit.models.interface import FixedPointModel
+from implicit.modes import Mode, SequenceSolution, Solve
 from implicit.runs.loading import Run
 from theory.fixed_point import ERROR_MARGIN
 
@@ -160,7 +159,6 @@ def analyse(run: Run, settings: AgreementSettings | None = None, **chosen: Any) 
     """
     settings = settings or settings_from(AgreementSettings, chosen)
     model = in_double_precision(as_implicit(run))
-    assert isinstance(model, ImplicitMamba2)
     tokens, labels = sample_sequences(run.task, settings.sequences, settings.length, settings.seed)
     simultaneous, sequential = (
         _solve_twice(model, tokens, mode, settings) for mode in ("simultaneous", "sequential")
@@ -176,9 +174,9 @@ def analyse(run: Run, settings: AgreementSettings | None = None, **chosen: Any) 
         distance.numpy(),
         (ERROR_MARGIN * amplification * (simultaneous.residual + sequential.residual)).numpy(),
         float(amplification[-1]),
-        (one.logits.argmax(-1) == other.logits.argmax(-1)).numpy(),
+        (simultaneous.answers == sequential.answers).numpy(),
         (),
-        run.task.state_names,
+        run.task.target_names,
     )
     return dataclasses.replace(
         result, searches=_search(result, model, tokens, labels, one.latents, other.latents)
@@ -190,6 +188,7 @@ class _SolvedTwice:
     """One mode at both tolerances: ``[sequences, length]``."""
 
     solution: SequenceSolution
+    answers: Tensor
     converged: Tensor
     residual: Tensor
     amplification: Tensor
@@ -200,13 +199,17 @@ def _solve_twice(
     model: FixedPointModel, tokens: Tensor, mode: Mode, settings: AgreementSettings
 ) -> _SolvedTwice:
     limit = settings.max_iterations
-    first = model.fixed_points(tokens, solve=Solve(mode, stopping=Stopping(rtol=settings.rtol, max_iterations=limit)))
+    loose = Stopping(rtol=settings.rtol, max_iterations=limit)
+    first = model.fixed_points(tokens, solve=Solve(mode, stopping=loose))
     tighter = Stopping(rtol=settings.rtol / TIGHTENING, max_iterations=limit)
-    second = model.fixed_points(tokens, solve=Solve(mode, stopping=tighter, start=first.latents))
+    output = model.run(tokens, solve=Solve(mode, stopping=tighter, start=first.latents))
+    second = output.solution
+    assert second is not None
     moved = (second.latents - first.latents).norm(dim=-1) / second.latents.norm(dim=-1)
     # The error of a token comes from its own residual and from those before it, through the state.
     before, after = (solution.relative_residual.cummax(dim=1).values for solution in (first, second))
-    return _SolvedTwice(second, first.converged & second.converged, after, moved / before)
+    answers = output.logits.argmax(dim=-1)
+    return _SolvedTwice(second, answers, first.converged & second.converged, after, moved / before)
 
 
 def _amplification(converged: Tensor, *measured: Tensor) -> Tensor:

@@ -11,9 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from implicit.modes import Solve
-from implicit.models.interface import FixedPointModel
-from implicit.modes import Mode
 from numpy.typing import NDArray
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
@@ -23,6 +20,8 @@ from analysis.framework.output import RunIdentity
 from analysis.framework.settings import SampleSettings, settings_from
 from analysis.framework.visited_states import in_double_precision, sample_sequences
 from implicit.fixed_point import DampedPicard, Stopping
+from implicit.models.interface import FixedPointModel
+from implicit.modes import Mode, Solve
 from implicit.runs.loading import Run
 
 MODES: tuple[Mode, Mode] = ("simultaneous", "sequential")
@@ -201,7 +200,6 @@ def analyse(run: Run, settings: ConvergenceSettings | None = None, **chosen: Any
     """
     settings = settings or settings_from(ConvergenceSettings, chosen)
     model = in_double_precision(as_implicit(run))
-    assert isinstance(model, ImplicitMamba2)
     tokens, _ = sample_sequences(run.task, settings.sequences, settings.length, settings.seed)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
     return ConvergenceAnalysis(

@@ -14,10 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from implicit.modes import Solve
 from implicit.fixed_point import Stopping
-from implicit.models.interface import FixedPointModel
 from implicit.models.interface import SequenceModel
+from implicit.modes import Solve
 from theory import State
 
 IntArray = NDArray[np.int64]
@@ -85,11 +84,10 @@ class Reader:
         return np.stack(answers, axis=1)
 
     def _step(self, state: State, tokens: Tensor) -> tuple[State, Tensor]:
-        if not isinstance(self.model, ImplicitMamba2):
-            return self.model.step(state, tokens)
-        solution = self.model.fixed_points(tokens[:, None], state, Solve("sequential", stopping=self.stopping))
-        self.counts["unconverged"] += int((~solution.converged).sum())
-        return solution.state, solution.logits[:, 0]
+        output = self.model.run(tokens[:, None], state, Solve("sequential", stopping=self.stopping))
+        if output.solution is not None:
+            self.counts["unconverged"] += int((~output.solution.converged).sum())
+        return output.state, output.logits[:, 0]
 
 
 def join(states: Sequence[State]) -> State:

@@ -3,12 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from implicit.models.mamba2 import Mamba2
-from implicit.models.interface import FixedPointModel
-
-from analysis.framework.visited_states import implicit_form
 from automata.errors import InputError
-from implicit.models.interface import SequenceModel
+from implicit.enclosed.mamba2 import enclosable
+from implicit.models.interface import FixedPointModel, SequenceModel
 from implicit.runs.loading import Run
 
 
@@ -59,7 +56,7 @@ def seeks_fixed_points(model: SequenceModel) -> bool:
         >>> seeks_fixed_points(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
         False
     """
-    return implicit_form(model) is not None
+    return model.implicit is not None
 
 
 def has_ball_arithmetic_form(model: SequenceModel) -> bool:
@@ -71,7 +68,11 @@ def has_ball_arithmetic_form(model: SequenceModel) -> bool:
         >>> has_ball_arithmetic_form(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
         False
     """
-    return isinstance(model, ImplicitMamba2 | Mamba2)
+    try:
+        enclosable(model)
+    except InputError:
+        return False
+    return True
 
 
 ANY_MODEL = Need(lambda _model: True, "", "")
@@ -100,6 +101,6 @@ def as_implicit(run: Run) -> FixedPointModel:
         automata.errors.InputError: run lstm is a lstm, which has no fixed points; give the run of ...
     """
     FIXED_POINTS.require(run)
-    model = implicit_form(run.model)
+    model = run.model.implicit
     assert model is not None
     return model

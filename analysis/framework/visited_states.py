@@ -4,15 +4,16 @@ import copy
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
-from implicit.models.interface import FixedPointModel
 from torch import Tensor
 
-from automata.tasks.word_problem import WordProblem
+from automata.tasks.interface import Task
 from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
+from implicit.modes import Solve
 from implicit.training.streams import Stream, draw_batch
 from theory import State
 
@@ -46,7 +47,10 @@ class VisitedState:
         return f"token {self.token} at position {self.position} of sequence {self.sequence}"
 
 
-def in_double_precision(model: SequenceModel) -> SequenceModel:
+Model = TypeVar("Model", bound=SequenceModel)
+
+
+def in_double_precision(model: Model) -> Model:
     """Return a copy of the model with float64 weights, in evaluation mode.
 
     Example:
@@ -59,21 +63,7 @@ def in_double_precision(model: SequenceModel) -> SequenceModel:
     return copy.deepcopy(model).double().eval()
 
 
-def implicit_form(model: SequenceModel) -> FixedPointModel | None:
-    """Return the model itself where it seeks fixed points, None where it does not.
-
-    The only place of the framework that asks which class a model is.
-
-    Example:
-        >>> from implicit.models.lstm import LSTM
-        >>> from implicit.models.lstm import LSTMConfig
-        >>> implicit_form(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))) is None
-        True
-    """
-    return model if isinstance(model, ImplicitMamba2) else None
-
-
-def sample_sequences(task: WordProblem, sequences: int, length: int, seed: int) -> tuple[Tensor, Tensor]:
+def sample_sequences(task: Task, sequences: int, length: int, seed: int) -> tuple[Tensor, Tensor]:
     """Draw sequences of the test stream: tokens and the labels after each, int64 ``[sequences, length]``.
 
     Example:
@@ -82,7 +72,7 @@ def sample_sequences(task: WordProblem, sequences: int, length: int, seed: int) 
         >>> bool((tokens.cumsum(1) % 2 == labels).all())
         True
     """
-    return draw_batch(task, sequences, length, seed, Stream.TEST, 0)
+    return draw_batch(task, sequences, length, seed, Stream.TEST, 0)[:2]
 
 
 @torch.no_grad()
@@ -125,12 +115,12 @@ def visited_states(model: SequenceModel, tokens: Tensor, count: int) -> tuple[Vi
 
 
 def _read(model: SequenceModel, state: State, token: Tensor) -> State:
-    implicit = implicit_form(model)
+    implicit = model.implicit
     if implicit is None:
         return model.step(state, token)[0]
     # A token without a fixed point leads somewhere all the same; what is said of that state is theory's.
-    stopping = Stopping(rtol=TIGHT_RTOL, max_iterations=implicit.config.max_iterations)
-    return implicit.solve(token[:, None], mode="sequential", state=state, stopping=stopping).state
+    stopping = Stopping(rtol=TIGHT_RTOL, max_iterations=implicit.stopping.max_iterations)
+    return implicit.run(token[:, None], state, Solve("sequential", stopping=stopping)).state
 
 
 def choose_positions(tokens: Tensor, count: int) -> list[tuple[int, int]]:

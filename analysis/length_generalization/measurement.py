@@ -12,9 +12,6 @@ from typing import Any
 import numpy as np
 import scipy.stats
 import torch
-from implicit.modes import Solve
-from implicit.models.interface import FixedPointModel
-from implicit.modes import Mode
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 from tqdm import tqdm
@@ -22,6 +19,7 @@ from tqdm import tqdm
 from analysis.framework.output import RunIdentity, require_different_names
 from analysis.framework.settings import settings_from
 from implicit.fixed_point import Stopping
+from implicit.modes import Mode, Solve
 from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS
 from implicit.training.streams import Stream, draw_batch
@@ -186,16 +184,13 @@ def _measure(run: Run, settings: LengthSettings) -> RunAccuracy:
     firsts = range(0, settings.sequences, settings.batch_size)
     for index, first in enumerate(tqdm(firsts, desc=run.path.name, unit="batch", leave=False, disable=None)):
         size = min(settings.batch_size, settings.sequences - first)
-        tokens, labels = draw_batch(run.task, size, longest, settings.seed, Stream.TEST, longest, index)
-        if isinstance(run.model, ImplicitMamba2):
-            solution = run.model.run(tokens, solve=Solve(settings.mode, stopping=stopping))
-            converged.append(solution.converged.numpy())
-            logits = solution.logits
-        else:
-            logits = run.model(tokens)
-        correct.append((logits.argmax(dim=-1) == labels).numpy())
+        batch = draw_batch(run.task, size, longest, settings.seed, Stream.TEST, longest, index)
+        output = run.model.run(batch.tokens, solve=Solve(settings.mode, stopping=stopping))
+        if output.solution is not None:
+            converged.append(output.solution.converged.numpy())
+        correct.append((output.logits.argmax(dim=-1) == batch.targets).numpy())
     share = None
     if converged:
         tokens_converged = np.concatenate(converged)
         share = {length: float(tokens_converged[:, :length].mean()) for length in settings.lengths}
-    return RunAccuracy(RunIdentity.of(run), np.concatenate(correct), share, 1 / run.task.state_count)
+    return RunAccuracy(RunIdentity.of(run), np.concatenate(correct), share, 1 / run.task.output_size)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from automata.errors import InputError
-from implicit.cells import Mamba2Cell, RMSNorm
-from implicit.enclosed.mamba2 import EnclosedCell, exact, rms_norm
-from implicit.models.implicit_model import ImplicitModel
+from implicit.cells import Mamba2Cell
+from implicit.enclosed.mamba2 import EnclosedCell, enclosable, exact, rms_norm
+from implicit.models.interface import SequenceModel
 from theory import State
 from theory.rigorous.balls import Dual
 from theory.rigorous.balls.dual import join
@@ -30,10 +30,10 @@ class EnclosedClosedLoop:
         model: the model, in any floating-point type; its weights are taken as exact numbers.
 
     Raises:
-        InputError: for more than one layer.
+        InputError: for a model of other cells, an explicit one, or more than one layer.
 
     Example:
-        >>> from implicit.models.mamba2 import ImplicitMamba2Config
+        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> sizes = {"d_model": 4, "head_size": 4, "d_state": 2, "d_conv": 2}
         >>> model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=2, output_size=2, **sizes)).double()
         >>> from theory.rigorous.balls import Ball
@@ -48,24 +48,27 @@ class EnclosedClosedLoop:
         True
     """
 
-    def __init__(self, model: ImplicitModel) -> None:
-        if model.config.layers != 1:
-            raise InputError(f"the model has {model.config.layers} layers; give one with a single layer")
-        (mixer,) = model.mixers
+    def __init__(self, model: SequenceModel) -> None:
+        stack = enclosable(model)
+        implicit, embedding_norm, latent_norm = stack.implicit, stack.embedding_norm, stack.latent_norm
+        if implicit is None or embedding_norm is None or latent_norm is None:
+            raise InputError(f"the model is a {model.name}, which has no fixed points; give an implicit one")
+        if stack.config.layers != 1:
+            raise InputError(f"the model has {stack.config.layers} layers; give one with a single layer")
+        (mixer,) = stack.cells
         assert isinstance(mixer, Mamba2Cell)
         self.cell = EnclosedCell(mixer)
-        self.damping, self.residual = model.config.damping, model.config.residual
-        self.latent_size = model.config.d_model
+        self.damping, self.residual = implicit.solver.damping, stack.residual
+        self.latent_size = implicit.latent_size
         self.window_size = mixer.conv_channels * (mixer.d_conv - 1)
         self.state_size = self.window_size + mixer.d_inner * mixer.d_state
-        (mixer_norm,), (injection,) = model.mixer_norms, model.injections
-        assert isinstance(mixer_norm, RMSNorm)
+        (mixer_norm,), (injection,) = stack.norms, stack.injections
         assert isinstance(injection, nn.Linear)
         self._norm = exact(mixer_norm.weight), mixer_norm.epsilon
-        self._last_norm = exact(model.latent_norm.weight), model.latent_norm.epsilon
-        self._head = exact(model.head.weight), exact(model.head.bias)
-        embedded = Dual.constant(exact(model.embedding.weight), 0)
-        normalised = rms_norm(embedded, exact(model.embedding_norm.weight), model.embedding_norm.epsilon)
+        self._last_norm = exact(latent_norm.weight), latent_norm.epsilon
+        self._head = exact(stack.head.weight), exact(stack.head.bias)
+        embedded = Dual.constant(exact(stack.embedding.weight), 0)
+        normalised = rms_norm(embedded, exact(embedding_norm.weight), embedding_norm.epsilon)
         self._injection = normalised.mapped(exact(injection.weight)).value
         # where the factors of an entry (channel p, n) of h stand
         channel, self._n = np.divmod(np.arange(mixer.d_inner * mixer.d_state), mixer.d_state)
@@ -118,7 +121,7 @@ class EnclosedClosedLoop:
         return latent.mapped(weight).shifted(bias)
 
 
-def unflatten_state(model: ImplicitModel, vectors: Tensor) -> State:
+def unflatten_state(model: SequenceModel, vectors: Tensor) -> State:
     """Undo `flatten_state`.
 
     Example:

@@ -119,8 +119,9 @@ def config_class(cell: type[Cell], base: type[StackConfig]) -> type[StackConfig]
         4
     """
     bases: Any = (base, cell.sizes_class)
-    made: type[StackConfig] = create_model(f"{cell.__name__}Config", __base__=bases, __doc__=base.__doc__)
-    return made
+    made: Any = create_model(f"{cell.__name__}Config", __base__=bases, __doc__=base.__doc__)
+    found: type[StackConfig] = made
+    return found
 
 
 Stack = TypeVar("Stack", bound=CellStack)

@@ -135,8 +135,8 @@ class ImplicitModel(CellStack, FixedPointModel):
             mode = chosen_mode(solve, solver, start, one_launch=available)
         if (
             mode == "sequential"
-            and isinstance(solver, DampedPicard)
             and self._in_one_launch(self.sequential_backend, recurrence, solver, gradient, start)
+            and isinstance(solver, DampedPicard)  # the only one that the kernel knows
         ):
             result = solve_sequentially_fused(self._fused_self_map(), recurrence, solver, stopping, start)
         else:

@@ -5,15 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from implicit.modes import Solve
-from implicit.models.interface import FixedPointModel
 from numpy.typing import NDArray
 from torch import Tensor
 
 from analysis.framework.visited_states import TIGHT_RTOL, VisitedState, in_double_precision
 from implicit.enclosed.mamba2 import EnclosedMamba2
 from implicit.fixed_point import Stopping
-from implicit.models.interface import SequenceModel
+from implicit.models.interface import FixedPointModel, SequenceModel
+from implicit.modes import Solve
 from theory.jacobian.coupling_entries import coupling_entries
 from theory.rigorous.balls.ball import Array, Ball
 from theory.rigorous.enclosure import Entries, approximate_slopes, refine
@@ -181,7 +180,7 @@ def working_latents(model: FixedPointModel, sites: Sites) -> Array:
         >>> bool(np.abs(working_latents(model, sites) - sites.latents).max() < 0.1)
         True
     """
-    dtype = model.embedding.weight.dtype
+    dtype = next(model.parameters()).dtype
     state = {name: torch.from_numpy(entry).to(dtype) for name, entry in sites.state.items()}
     tokens = torch.from_numpy(sites.tokens)[:, None]
     return model.fixed_points(tokens, state, Solve("sequential")).latents[:, 0].double().numpy()
@@ -190,12 +189,12 @@ def working_latents(model: FixedPointModel, sites: Sites) -> Array:
 @torch.no_grad()
 def _fixed_points(model: SequenceModel, tokens: NDArray[np.int64], state: dict[str, Array]) -> Array:
     """Fixed points by iteration in float64 and Newton steps; the last iterate where there is none."""
-    assert isinstance(model, ImplicitMamba2)
-    precise = in_double_precision(model)
-    assert isinstance(precise, ImplicitMamba2)
-    stopping = Stopping(rtol=TIGHT_RTOL, max_iterations=model.config.max_iterations)
+    precise = in_double_precision(model).implicit
+    assert precise is not None
+    stopping = Stopping(rtol=TIGHT_RTOL, max_iterations=precise.stopping.max_iterations)
     where = torch.from_numpy(tokens)
-    solution = precise.solve(where[:, None], mode="sequential", state=_tensors(state), stopping=stopping)
+    solve = Solve("sequential", stopping=stopping)
+    solution = precise.fixed_points(where[:, None], _tensors(state), solve)
     latents = np.nan_to_num(solution.latents[:, 0].numpy(), posinf=0.0, neginf=0.0)
     return refine(EnclosedMamba2(model, where), _exact(state), latents)
 

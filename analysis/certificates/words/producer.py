@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from analysis.certificates.words.document import WordLevel
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
-from implicit.modes import Solve
 from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel
+from implicit.modes import Solve
 from theory.rigorous.covers.invariant_cover import Cover, StepBounds, enclose_steps
 
 LARGEST_STATE = 200
@@ -145,8 +145,10 @@ def solve_steps(
         >>> after.shape, latents.shape
         ((2, 18), (2, 8))
     """
-    solution = model.fixed_points(torch.as_tensor(tokens)[:, None], unflatten_state(model, torch.as_tensor(states)), Solve("sequential", stopping=stopping))
-    return flatten_state(solution.state).numpy(), solution.latents[:, 0].numpy()
+    before = unflatten_state(model, torch.as_tensor(states))
+    output = model.run(torch.as_tensor(tokens)[:, None], before, Solve("sequential", stopping=stopping))
+    assert output.solution is not None
+    return flatten_state(output.state).numpy(), output.solution.latents[:, 0].numpy()
 
 
 def _bounds(

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from flint import arb, arb_mat
-from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 
 from analysis import all_words
 from analysis.certificates.answers import Automaton
@@ -15,6 +14,7 @@ from analysis.certificates.arb.model import ArbModel, entries_of
 from analysis.certificates.arb.newton import contracting_newton_map
 from analysis.certificates.checking import check_answers
 from analysis.certificates.parts import RefusedError
+from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.runs.loading import load_run
 
 PARITY = Automaton(initial_state=0, table=[[0, 1], [1, 0]])
