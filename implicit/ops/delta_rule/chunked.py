@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
+from implicit.ops.delta_rule.decays import Decays
 
 CHUNK_SIZE = 64
 """Steps per chunk unless told otherwise."""
@@ -78,36 +79,6 @@ def delta_rule_chunked(
     assert state is not None  # there is at least one chunk
     y = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
     return y.unflatten(0, (batch, heads)).transpose(1, 2).to(dtype), state.unflatten(0, (batch, heads))
-
-
-class Decays:
-    """The decays within a chunk, from the logarithms of those of its steps.
-
-    They are summed in float64: after a decay that all but erases the memory, a sum in float32 has lost the
-    digits of the decays that follow, which only their differences need.
-
-    Args:
-        log_decay: ``[rows, steps, 1]``, see `rows`.
-
-    Attributes:
-        since_start: from the beginning of the chunk to each step, ``[rows, steps, 1]``.
-        to_end: from each step to the end, likewise.
-        over_chunk: from the beginning to the end, ``[rows, 1, 1]``.
-        between: from step j to step i ≥ j, ``[rows, i, j]``; 0 for i < j.
-
-    Example:
-        >>> Decays(torch.tensor([0.5, 0.25]).log().view(1, 2, 1)).between
-        tensor([[[1.0000, 0.0000],
-                 [0.2500, 1.0000]]])
-    """
-
-    def __init__(self, log_decay: Tensor) -> None:
-        total = log_decay.double().cumsum(1)
-        self.since_start = total.exp().to(log_decay.dtype)
-        self.to_end = (total[:, -1:] - total).exp().to(log_decay.dtype)
-        self.over_chunk = self.since_start[:, -1:]
-        # Above the diagonal the exponent is positive and could overflow.
-        self.between = (total - total.mT).to(log_decay.dtype).clamp(max=0).exp().tril()
 
 
 def rows(tensor: Tensor) -> Tensor:

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from implicit.ops.delta_rule.chunked import CHUNK_SIZE, Decays, rows, solve_chunk
+from implicit.ops.delta_rule.chunked import CHUNK_SIZE, rows, solve_chunk
+from implicit.ops.delta_rule.decays import Decays
 
 
 def delta_rule_states(
