@@ -176,11 +176,9 @@ class DeltaRuleCell(Cell):
         batch = len(channels)
         qk, v = channels.split(self._of_channels, dim=-1)
         qk = unit_norm(qk.unflatten(-1, (1 + self.householder_steps, self.heads, self.key_size)))
-        return (
-            qk[:, :, 0],
-            qk[:, :, 1:].reshape(batch, -1, self.heads, self.key_size),
-            v.reshape(batch, -1, self.heads, self.value_size),
-        )
+        q, k = qk.split([1, self.householder_steps], dim=2)
+        k, v = k.flatten(1, 2), v.reshape(batch, -1, self.heads, self.value_size)
+        return q[:, :, 0], k, v
 
     def _strengths(self, parts: _Parts, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """β and log α of every step; 0 in padding, where nothing is to change."""

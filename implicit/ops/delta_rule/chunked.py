@@ -16,8 +16,8 @@ from torch import Tensor
 from automata.errors import InputError
 from implicit.ops.delta_rule.decays import Decays
 
-CHUNK_SIZE = 64
-"""Steps per chunk unless told otherwise."""
+CHUNK_SIZE = 32
+"""Steps per chunk unless told otherwise: the fastest, or within 10% of it, of 16 to 64 on a CPU."""
 
 
 def delta_rule_chunked(

@@ -1,7 +1,7 @@
 """The table of cells that the contract is tested on, with weights drawn for tests."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 from implicit.cells import AttentionCell, DeltaNetCell, GatedDeltaNetCell, GatedDeltaProductCell
 from implicit.cells.interface import Cell
 
+AnyCell = TypeVar("AnyCell", bound=Cell)
 SMALL: dict[str, Any] = {"heads": 2, "key_size": 4, "value_size": 3}
 CELLS: dict[str, tuple[type[Cell], dict[str, Any]]] = {
     "deltanet": (DeltaNetCell, {**SMALL, "d_conv": 4}),
@@ -41,7 +42,7 @@ def cell(make_cell: Callable[[], Cell]) -> Cell:
     return make_cell()
 
 
-def with_random_weights(cell: Cell) -> Cell:
+def with_random_weights(cell: AnyCell) -> AnyCell:
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in cell.parameters():
