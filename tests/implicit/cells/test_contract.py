@@ -184,6 +184,54 @@ def test_gradients_by_finite_differences(cell: Cell, form: str) -> None:
     assert torch.autograd.gradcheck(run, (inputs.requires_grad_(), injection.requires_grad_()))
 
 
+@torch.no_grad()
+def test_the_outputs_do_not_depend_on_whether_gradients_are_on(cell: Cell) -> None:
+    inputs, injection, state = material(cell, 9)
+    mask = torch.arange(9) < torch.tensor([0, 4, 9])[:, None]
+    for real in (None, mask):
+        outputs, _ = cell(inputs, state, injection, real)
+        with torch.enable_grad():
+            expected, _ = cell(inputs, state, injection, real)
+        close(outputs, expected.detach())
+
+
+def test_second_derivatives_by_finite_differences(cell: Cell) -> None:
+    inputs, injection, state = material(cell, 3, batch=1)
+    state = {name: part.detach() for name, part in state.items()}
+
+    def run(inputs: Tensor) -> Tensor:
+        return cell(inputs, state, injection)[0]
+
+    assert torch.autograd.gradgradcheck(run, inputs.requires_grad_(), fast_mode=True)
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"  # PyTorch's own, in forward mode
+)
+def test_forward_mode_agrees_with_reverse_mode(cell: Cell) -> None:
+    inputs, injection, state = material(cell, 5)
+    along, weights = random_tensor(BATCH, 5, D_MODEL, seed=5), random_tensor(BATCH, 5, D_MODEL, seed=6)
+
+    def run(inputs: Tensor) -> Tensor:
+        return cell(inputs, state, injection)[0]
+
+    _, tangent = torch.func.jvp(run, (inputs,), (along,))
+    (pulled_back,) = torch.func.vjp(run, inputs)[1](weights)
+    close((tangent * weights).sum(), (along * pulled_back).sum())
+
+
+def test_a_step_can_be_mapped_over_sequences(cell: Cell) -> None:
+    """As theory/ does, which has no batch axis."""
+    inputs, injection, state = material(cell, 1)
+
+    def alone(token: Tensor, injected: Tensor, state: State) -> Tensor:
+        batched = {name: part[None] for name, part in state.items()}
+        return cell.step(token[None], batched, injected[None])[0][0]
+
+    mapped = torch.func.vmap(alone)(inputs[:, 0], injection[:, 0], state)
+    close(mapped, cell.step(inputs[:, 0], state, injection[:, 0])[0])
+
+
 def test_the_injection_reaches_the_output_from_every_feature(cell: Cell) -> None:
     """Where a feature acts on this token or, as what is written does, on a later one."""
     inputs, injection, state = material(cell, 4, batch=1)
