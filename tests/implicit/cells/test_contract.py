@@ -83,11 +83,14 @@ def test_a_sequence_can_be_cut_anywhere(cell: Cell, cut: int) -> None:
         close_states(end, after)
 
 
+@pytest.mark.parametrize("start", ["at-rest", "later"])
 @pytest.mark.parametrize("cut", [None, 2, 5])
-def test_padded_sequences_give_what_each_gives_alone(cell: Cell, cut: int | None) -> None:
+def test_padded_sequences_give_what_each_gives_alone(cell: Cell, cut: int | None, start: str) -> None:
     """With lengths from none to all, in one call or cut at a place that is padding for some."""
     lengths = [0, 1, 3, 9]
     inputs, injection, state = material(cell, max(lengths), batch=len(lengths))
+    if start == "at-rest":
+        state = cell.init_state(len(lengths))
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     if cut is None:
         outputs, after = cell(inputs, state, injection, mask)
