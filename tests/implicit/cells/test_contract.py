@@ -218,7 +218,7 @@ def test_forward_mode_agrees_with_reverse_mode(cell: Cell) -> None:
     def run(inputs: Tensor) -> Tensor:
         return cell(inputs, state, injection)[0]
 
-    _, tangent = torch.func.jvp(run, (inputs,), (along,))
+    tangent = torch.func.jvp(run, (inputs,), (along,))[1]
     (pulled_back,) = torch.func.vjp(run, inputs)[1](weights)
     close((tangent * weights).sum(), (along * pulled_back).sum())
 
