@@ -5,6 +5,7 @@ from implicit.cells.deltanet import DeltaNetCell
 from implicit.cells.gated_deltanet import GatedDeltaNetCell
 from implicit.cells.gated_deltaproduct import GatedDeltaProductCell
 from implicit.cells.mamba2 import CellState, Mamba2Cell
+from implicit.cells.mamba3 import Mamba3Cell
 from implicit.cells.mlp import SwiGLU
 from implicit.cells.norm import GatedRMSNorm, RMSNorm
 
@@ -16,6 +17,7 @@ __all__ = [
     "GatedDeltaProductCell",
     "GatedRMSNorm",
     "Mamba2Cell",
+    "Mamba3Cell",
     "RMSNorm",
     "SwiGLU",
 ]
