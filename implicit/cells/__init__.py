@@ -6,6 +6,7 @@ from implicit.cells.gated_deltanet import GatedDeltaNetCell
 from implicit.cells.gated_deltaproduct import GatedDeltaProductCell
 from implicit.cells.interface import Cell, CellSizes, keep_where
 from implicit.cells.mamba2 import Mamba2Cell
+from implicit.cells.mamba3 import Mamba3Cell
 from implicit.cells.mlp import SwiGLU
 from implicit.cells.norm import GatedRMSNorm, RMSNorm
 
@@ -18,6 +19,7 @@ __all__ = [
     "GatedDeltaProductCell",
     "GatedRMSNorm",
     "Mamba2Cell",
+    "Mamba3Cell",
     "RMSNorm",
     "SwiGLU",
     "keep_where",

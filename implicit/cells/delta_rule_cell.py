@@ -19,7 +19,7 @@ gate and decay nothing in a cell without them. The papers read the memory with q
 factor is in the ε of the norm that follows, which undoes all of it but that.
 """
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -46,7 +46,10 @@ class _Parts(NamedTuple):
 
 
 class DeltaRuleCell(Cell):
-    """A cell around the gated delta rule; see the subclasses for its kinds.
+    """A cell around the gated delta rule; its subclasses say which.
+
+    Class attributes:
+        gated: whether the memory decays and the output has a gate.
 
     Args:
         d_model: features of the input and the output.
@@ -54,10 +57,10 @@ class DeltaRuleCell(Cell):
         key_size: features of a query and a key.
         value_size: features of a value.
         d_conv: width of the short convolution; 1 for none.
-        negative_eigenvalues: β in (0, 2) instead of (0, 1), so that I − β k kᵀ has an eigenvalue in (−1, 1).
+        negative_eigenvalues: β in (0, 2) instead of (0, 1), so that I − β k kᵀ has an eigenvalue in (−1, 1)
+            instead of (0, 1).
         householder_steps: writes to the memory per token.
-        gated: whether the memory decays and the output has a gate.
-        backend: form of the delta rule.
+        backend: form of the delta rule, ``"chunked"`` or ``"reference"``.
 
     Attributes:
         projection_sizes: rows of in_proj for gate, channels of the convolution, β and decay.
@@ -67,22 +70,22 @@ class DeltaRuleCell(Cell):
 
     Example:
         >>> from implicit.cells import DeltaNetCell
-        >>> issubclass(DeltaNetCell, DeltaRuleCell)
-        True
+        >>> issubclass(DeltaNetCell, DeltaRuleCell), DeltaNetCell.gated
+        (True, False)
     """
 
     recurrent_parts = ("memory",)
+    gated: ClassVar[bool] = False
 
     def __init__(
         self,
         d_model: int,
-        heads: int,
-        key_size: int,
-        value_size: int,
-        d_conv: int,
-        negative_eigenvalues: bool,
+        heads: int = 4,
+        key_size: int = 16,
+        value_size: int = 16,
+        d_conv: int = 4,
+        negative_eigenvalues: bool = False,
         householder_steps: int = 1,
-        gated: bool = False,
         backend: str = "chunked",
     ) -> None:
         super().__init__()
@@ -95,22 +98,22 @@ class DeltaRuleCell(Cell):
             householder_steps=householder_steps,
         )
         self.heads, self.key_size, self.value_size = heads, key_size, value_size
-        self.householder_steps, self.gated = householder_steps, gated
+        self.householder_steps = householder_steps
         self.largest_beta = 2.0 if negative_eigenvalues else 1.0
         self.backend = backend
         keys, values = heads * key_size, heads * value_size
         self._of_channels = [keys * (1 + householder_steps), values * householder_steps]
         self.projection_sizes = [
-            values if gated else 0,
+            values if self.gated else 0,
             sum(self._of_channels),
             heads * householder_steps,
-            heads if gated else 0,
+            heads if self.gated else 0,
         ]
         self.injection_size = sum(self.projection_sizes)
 
         self.in_proj = nn.Linear(d_model, self.injection_size, bias=False)
         self.convolution = WindowConvolution(sum(self._of_channels), d_conv)
-        self.decay = Decay(heads) if gated else None
+        self.decay = Decay(heads) if self.gated else None
         self.norm = RMSNorm(value_size, epsilon=1e-5 * key_size)
         self.out_proj = nn.Linear(values, d_model, bias=False)
 
@@ -176,11 +179,9 @@ class DeltaRuleCell(Cell):
         batch = len(channels)
         qk, v = channels.split(self._of_channels, dim=-1)
         qk = unit_norm(qk.unflatten(-1, (1 + self.householder_steps, self.heads, self.key_size)))
-        return (
-            qk[:, :, 0],
-            qk[:, :, 1:].reshape(batch, -1, self.heads, self.key_size),
-            v.reshape(batch, -1, self.heads, self.value_size),
-        )
+        q, k = qk.split([1, self.householder_steps], dim=2)
+        k, v = k.flatten(1, 2), v.reshape(batch, -1, self.heads, self.value_size)
+        return q[:, :, 0], k, v
 
     def _strengths(self, parts: _Parts, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """β and log α of every step; 0 in padding, where nothing is to change."""

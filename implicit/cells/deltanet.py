@@ -30,18 +30,7 @@ class DeltaNetSizes(CellSizes):
 class DeltaNetCell(DeltaRuleCell):
     """S_t = (I − β_t k_t k_tᵀ) S_{t-1} + β_t k_t v_tᵀ, read with q_t and normalised.
 
-    Args:
-        d_model: features of the input and the output.
-        heads: memories side by side.
-        key_size: features of a query and a key.
-        value_size: features of a value.
-        d_conv: width of the short convolution; 1 for none.
-        negative_eigenvalues: β in (0, 2) instead of (0, 1), so that the transition has an eigenvalue in
-            (−1, 1) instead of (0, 1).
-        backend: form of the delta rule, ``"chunked"`` or ``"reference"``.
-
-    Raises:
-        InputError: for sizes below 1.
+    Takes the arguments of `DeltaRuleCell`; with several householder_steps it is DeltaProduct without gates.
 
     Sources:
         Yang et al. 2024, arXiv 2406.06484; negative eigenvalues, Grazzi et al. 2024, arXiv 2411.12537.
@@ -62,15 +51,3 @@ class DeltaNetCell(DeltaRuleCell):
     """
 
     sizes_class = DeltaNetSizes
-
-    def __init__(
-        self,
-        d_model: int,
-        heads: int = 4,
-        key_size: int = 16,
-        value_size: int = 16,
-        d_conv: int = 4,
-        negative_eigenvalues: bool = False,
-        backend: str = "chunked",
-    ) -> None:
-        super().__init__(d_model, heads, key_size, value_size, d_conv, negative_eigenvalues, backend=backend)

@@ -24,19 +24,7 @@ class GatedDeltaProductSizes(DeltaNetSizes):
 class GatedDeltaProductCell(DeltaRuleCell):
     """For each token α, then n times S ← (I − β k kᵀ) S + β k vᵀ, then the reading with q.
 
-    Args:
-        d_model: features of the input and the output.
-        heads: memories side by side.
-        key_size: features of a query and a key.
-        value_size: features of a value.
-        d_conv: width of the short convolution; 1 for none.
-        negative_eigenvalues: β in (0, 2) instead of (0, 1), so that every factor has an eigenvalue in
-            (−1, 1) instead of (0, 1).
-        householder_steps: writes per token, n; with 1 it is gated DeltaNet.
-        backend: form of the delta rule, ``"chunked"`` or ``"reference"``.
-
-    Raises:
-        InputError: for sizes below 1.
+    Takes the arguments of `DeltaRuleCell`, with two steps unless told otherwise.
 
     Source:
         Siems et al. 2025, arXiv 2502.10297.
@@ -50,6 +38,7 @@ class GatedDeltaProductCell(DeltaRuleCell):
     """
 
     sizes_class = GatedDeltaProductSizes
+    gated = True
 
     def __init__(
         self,
@@ -69,7 +58,6 @@ class GatedDeltaProductCell(DeltaRuleCell):
             value_size,
             d_conv,
             negative_eigenvalues,
-            householder_steps=householder_steps,
-            gated=True,
-            backend=backend,
+            householder_steps,
+            backend,
         )

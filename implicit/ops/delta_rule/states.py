@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from implicit.ops.delta_rule.chunked import CHUNK_SIZE, Decays, heads_first, solve_chunk
+from implicit.ops.delta_rule.chunked import CHUNK_SIZE, rows, solve_chunk
+from implicit.ops.delta_rule.decays import Decays
 
 
 def delta_rule_states(
@@ -33,22 +34,23 @@ def delta_rule_states(
         >>> delta_rule_states(key, v, torch.ones(1, 2, 1), torch.zeros(1, 1, 1, 1)).flatten()
         tensor([0., 3., 5.])
     """
-    k, v, beta = (heads_first(tensor).to(initial_state.dtype) for tensor in (k, v, beta))
+    batch, steps, heads = k.shape[:3]
+    k, v, beta = (rows(tensor).to(initial_state.dtype) for tensor in (k, v, beta[..., None]))
     if log_decay is not None:
-        log_decay = heads_first(log_decay).to(initial_state.dtype)
-    state = initial_state
-    visited = [state[:, :, None]]
-    for start in range(0, k.shape[2], CHUNK_SIZE):
+        log_decay = rows(log_decay[..., None]).to(initial_state.dtype)
+    state = initial_state.flatten(0, 1)
+    visited = [state[:, None]]
+    for start in range(0, steps, CHUNK_SIZE):
         chunk = slice(start, start + CHUNK_SIZE)
-        decays = None if log_decay is None else Decays(log_decay[:, :, chunk])
-        added = solve_chunk(k[:, :, chunk], v[:, :, chunk], beta[:, :, chunk], decays, state)
-        gains = k[:, :, chunk, :, None] * added[..., None, :]  # [batch, heads, steps, d_k, d_v]
+        decays = None if log_decay is None else Decays(log_decay[:, chunk])
+        added = solve_chunk(k[:, chunk], v[:, chunk], beta[:, chunk], decays, state)
+        gains = k[:, chunk, :, None] * added[..., None, :]  # [rows, steps, d_k, d_v]
         if decays is None:
-            after = state[:, :, None] + gains.cumsum(2)
+            after = state[:, None] + gains.cumsum(1)
         else:
-            gained = (decays.between.tril() @ gains.flatten(3)).view_as(gains)
-            after = decays.since_start[..., None] * state[:, :, None] + gained
+            gained = (decays.between @ gains.flatten(2)).view_as(gains)
+            after = decays.since_start[..., None] * state[:, None] + gained
         visited.append(after)
-        state = after[:, :, -1]
-    after = torch.cat(visited[1:], dim=2)[:, :, steps_per_token - 1 :: steps_per_token]
-    return torch.cat([visited[0], after], dim=2).transpose(1, 2)
+        state = after[:, -1]
+    after = torch.cat(visited[1:], dim=1)[:, steps_per_token - 1 :: steps_per_token]
+    return torch.cat([visited[0], after], dim=1).unflatten(0, (batch, heads)).transpose(1, 2)

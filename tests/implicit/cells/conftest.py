@@ -1,15 +1,16 @@
 """The table of cells that the contract is tested on, with weights drawn for tests."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import torch
 from torch import Tensor
 
-from implicit.cells import AttentionCell, DeltaNetCell, GatedDeltaNetCell, GatedDeltaProductCell
+from implicit.cells import AttentionCell, DeltaNetCell, GatedDeltaNetCell, GatedDeltaProductCell, Mamba3Cell
 from implicit.cells.interface import Cell
 
+AnyCell = TypeVar("AnyCell", bound=Cell)
 SMALL: dict[str, Any] = {"heads": 2, "key_size": 4, "value_size": 3}
 CELLS: dict[str, tuple[type[Cell], dict[str, Any]]] = {
     "deltanet": (DeltaNetCell, {**SMALL, "d_conv": 4}),
@@ -20,6 +21,7 @@ CELLS: dict[str, tuple[type[Cell], dict[str, Any]]] = {
     "gated-deltaproduct-3": (GatedDeltaProductCell, {**SMALL, "d_conv": 1, "householder_steps": 3}),
     "attention": (AttentionCell, {"heads": 4, "key_value_heads": 2, "head_size": 4}),
     "attention-one-group": (AttentionCell, {"heads": 2, "key_value_heads": 1, "head_size": 6}),
+    "mamba3": (Mamba3Cell, {"d_state": 8, "head_size": 3}),
 }
 """A new cell is one row here: its class and the sizes that it is tested with, beside d_model = 6."""
 D_MODEL = 6
@@ -41,7 +43,7 @@ def cell(make_cell: Callable[[], Cell]) -> Cell:
     return make_cell()
 
 
-def with_random_weights(cell: Cell) -> Cell:
+def with_random_weights(cell: AnyCell) -> AnyCell:
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in cell.parameters():

@@ -1,30 +1,18 @@
 """The cells against the layers of `transformers`, with their weights, in float32."""
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import DynamicCache, LlamaConfig, OlmoHybridConfig, Qwen3NextConfig
+from transformers import DynamicCache, LlamaConfig, PreTrainedConfig, Qwen3NextConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
-from transformers.models.olmo_hybrid.modeling_olmo_hybrid import OlmoHybridGatedDeltaNet
 from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
 
+from benchmarks.cells import olmo_hybrid_layer
 from implicit.cells import AttentionCell, GatedDeltaNetCell, RMSNorm, SwiGLU
 from tests.implicit.cells.conftest import random_tensor
 
 D_MODEL, HEADS, KEY_SIZE, VALUE_SIZE, D_CONV = 12, 3, 4, 6, 4
 LENGTH = 70  # more than a chunk of 64
-LINEAR: dict[str, Any] = {
-    "hidden_size": D_MODEL,
-    "linear_num_key_heads": HEADS,
-    "linear_num_value_heads": HEADS,
-    "linear_key_head_dim": KEY_SIZE,
-    "linear_value_head_dim": VALUE_SIZE,
-    "linear_conv_kernel_dim": D_CONV,
-    "num_hidden_layers": 1,
-    "layer_types": ["linear_attention"],
-}
 
 
 def randomise(layer: nn.Module) -> None:
@@ -36,49 +24,45 @@ def randomise(layer: nn.Module) -> None:
             parameter.copy_(0.5 * noise + (1.0 if parameter.ndim == 1 else 0.0))
 
 
-def cell_of_olmo(layer: nn.Module, negative: bool) -> GatedDeltaNetCell:
-    names = ("g_proj", "q_proj", "k_proj", "v_proj", "b_proj", "a_proj")
-    weight = torch.cat([layer.get_parameter(f"{name}.weight") for name in names])
-    return gated_cell(layer, weight, "o_norm", "o_proj", negative)
-
-
 def cell_of_qwen(layer: nn.Module) -> GatedDeltaNetCell:
     """Its input projection goes head by head through q, k, v and gate, and through β and decay."""
     qkvz = layer.get_parameter("in_proj_qkvz.weight").unflatten(0, (HEADS, -1))
     q, k, v, gate = qkvz.split([KEY_SIZE, KEY_SIZE, VALUE_SIZE, VALUE_SIZE], dim=1)
     b, a = layer.get_parameter("in_proj_ba.weight").unflatten(0, (HEADS, 2)).split(1, dim=1)
-    weight = torch.cat([part.flatten(0, 1) for part in (gate, q, k, v, b, a)])
-    return gated_cell(layer, weight, "norm", "out_proj", negative=False)
-
-
-def gated_cell(layer: nn.Module, in_weight: Tensor, norm: str, out: str, negative: bool) -> GatedDeltaNetCell:
-    cell = GatedDeltaNetCell(
-        D_MODEL, HEADS, KEY_SIZE, VALUE_SIZE, d_conv=D_CONV, negative_eigenvalues=negative
-    )
+    cell = GatedDeltaNetCell(D_MODEL, HEADS, KEY_SIZE, VALUE_SIZE, d_conv=D_CONV)
     cell.load_state_dict(
         {
-            "in_proj.weight": in_weight,
+            "in_proj.weight": torch.cat([part.flatten(0, 1) for part in (gate, q, k, v, b, a)]),
             "convolution.weight": layer.get_parameter("conv1d.weight")[:, 0],
             "decay.A_log": layer.get_parameter("A_log"),
             "decay.step_bias": layer.get_parameter("dt_bias"),
-            "norm.weight": layer.get_parameter(f"{norm}.weight"),
-            "out_proj.weight": layer.get_parameter(f"{out}.weight"),
+            "norm.weight": layer.get_parameter("norm.weight"),
+            "out_proj.weight": layer.get_parameter("out_proj.weight"),
         }
     )
     return cell
 
 
-def olmo(negative: bool) -> tuple[GatedDeltaNetCell, nn.Module, OlmoHybridConfig]:
-    # It refuses to be a hybrid without attention, so a layer of that is in the configuration.
-    layers = {"num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"]}
-    config = OlmoHybridConfig(**{**LINEAR, **layers}, linear_allow_neg_eigval=negative)
-    layer = OlmoHybridGatedDeltaNet(config, 0).eval()
-    randomise(layer)
-    return cell_of_olmo(layer, negative), layer, config
+def olmo(negative: bool) -> tuple[GatedDeltaNetCell, nn.Module, PreTrainedConfig]:
+    cell = GatedDeltaNetCell(
+        D_MODEL, HEADS, KEY_SIZE, VALUE_SIZE, d_conv=D_CONV, negative_eigenvalues=negative
+    )
+    randomise(cell)
+    return cell, *olmo_hybrid_layer(cell)
 
 
-def qwen() -> tuple[GatedDeltaNetCell, nn.Module, Qwen3NextConfig]:
-    config = Qwen3NextConfig(**LINEAR, rms_norm_eps=1e-5)
+def qwen() -> tuple[GatedDeltaNetCell, nn.Module, PreTrainedConfig]:
+    config = Qwen3NextConfig(
+        hidden_size=D_MODEL,
+        linear_num_key_heads=HEADS,
+        linear_num_value_heads=HEADS,
+        linear_key_head_dim=KEY_SIZE,
+        linear_value_head_dim=VALUE_SIZE,
+        linear_conv_kernel_dim=D_CONV,
+        num_hidden_layers=1,
+        layer_types=["linear_attention"],
+        rms_norm_eps=1e-5,
+    )
     layer = Qwen3NextGatedDeltaNet(config, 0).eval()
     randomise(layer)
     return cell_of_qwen(layer), layer, config

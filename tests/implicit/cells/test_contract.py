@@ -83,11 +83,14 @@ def test_a_sequence_can_be_cut_anywhere(cell: Cell, cut: int) -> None:
         close_states(end, after)
 
 
+@pytest.mark.parametrize("start", ["at-rest", "later"])
 @pytest.mark.parametrize("cut", [None, 2, 5])
-def test_padded_sequences_give_what_each_gives_alone(cell: Cell, cut: int | None) -> None:
+def test_padded_sequences_give_what_each_gives_alone(cell: Cell, cut: int | None, start: str) -> None:
     """With lengths from none to all, in one call or cut at a place that is padding for some."""
     lengths = [0, 1, 3, 9]
     inputs, injection, state = material(cell, max(lengths), batch=len(lengths))
+    if start == "at-rest":
+        state = cell.init_state(len(lengths))
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     if cut is None:
         outputs, after = cell(inputs, state, injection, mask)
@@ -182,6 +185,54 @@ def test_gradients_by_finite_differences(cell: Cell, form: str) -> None:
         return cell.step(inputs[:, 0], state, injection[:, 0])[0]
 
     assert torch.autograd.gradcheck(run, (inputs.requires_grad_(), injection.requires_grad_()))
+
+
+@torch.no_grad()
+def test_the_outputs_do_not_depend_on_whether_gradients_are_on(cell: Cell) -> None:
+    inputs, injection, state = material(cell, 9)
+    mask = torch.arange(9) < torch.tensor([0, 4, 9])[:, None]
+    for real in (None, mask):
+        outputs, _ = cell(inputs, state, injection, real)
+        with torch.enable_grad():
+            expected, _ = cell(inputs, state, injection, real)
+        close(outputs, expected.detach())
+
+
+def test_second_derivatives_by_finite_differences(cell: Cell) -> None:
+    inputs, injection, state = material(cell, 3, batch=1)
+    state = {name: part.detach() for name, part in state.items()}
+
+    def run(inputs: Tensor) -> Tensor:
+        return cell(inputs, state, injection)[0]
+
+    assert torch.autograd.gradgradcheck(run, inputs.requires_grad_(), fast_mode=True)
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"  # PyTorch's own, in forward mode
+)
+def test_forward_mode_agrees_with_reverse_mode(cell: Cell) -> None:
+    inputs, injection, state = material(cell, 5)
+    along, weights = random_tensor(BATCH, 5, D_MODEL, seed=5), random_tensor(BATCH, 5, D_MODEL, seed=6)
+
+    def run(inputs: Tensor) -> Tensor:
+        return cell(inputs, state, injection)[0]
+
+    tangent = torch.func.jvp(run, (inputs,), (along,))[1]
+    (pulled_back,) = torch.func.vjp(run, inputs)[1](weights)
+    close((tangent * weights).sum(), (along * pulled_back).sum())
+
+
+def test_a_step_can_be_mapped_over_sequences(cell: Cell) -> None:
+    """As theory/ does, which has no batch axis."""
+    inputs, injection, state = material(cell, 1)
+
+    def alone(token: Tensor, injected: Tensor, state: State) -> Tensor:
+        batched = {name: part[None] for name, part in state.items()}
+        return cell.step(token[None], batched, injected[None])[0][0]
+
+    mapped = torch.func.vmap(alone)(inputs[:, 0], injection[:, 0], state)
+    close(mapped, cell.step(inputs[:, 0], state, injection[:, 0])[0])
 
 
 def test_the_injection_reaches_the_output_from_every_feature(cell: Cell) -> None:

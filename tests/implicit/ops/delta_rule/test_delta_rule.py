@@ -1,5 +1,6 @@
 """The gated delta rule: the definition against explicit matrices, the chunked form against the definition."""
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -89,6 +90,18 @@ def dense(arguments: Arguments) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(outputs), torch.from_numpy(states)
 
 
+def tokens(arguments: Arguments, span: slice) -> Arguments:
+    """The arguments of some of the tokens, from the same memory."""
+    length = arguments.q.shape[1]
+
+    def of_span(tensor: Tensor) -> Tensor:
+        return tensor.unflatten(1, (length, -1))[:, span].flatten(1, 2)
+
+    q, k, v, beta, log_decay, initial_state = arguments
+    decays = None if log_decay is None else of_span(log_decay)
+    return Arguments(of_span(q), of_span(k), of_span(v), of_span(beta), decays, initial_state)
+
+
 def close(result: Tensor, expected: Tensor) -> None:
     # float64: sums of at most 64 terms of order one in another order, and every transition is contracting.
     torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-10)
@@ -150,14 +163,11 @@ def test_all_gradients_of_chunked_equal_those_of_the_reference(
 ) -> None:
     arguments = random_arguments(length, steps_per_token=steps_per_token, gated=gated)
     results, expected = gradients(arguments, "chunked"), gradients(arguments, "reference")
-    for name in expected:
-        torch.testing.assert_close(
-            results[name],
-            expected[name],
-            rtol=1e-10,
-            atol=1e-10 * expected[name].abs().max().item(),
-            msg=lambda message, name=name: f"{name}: {message}",
-        )
+    assert results.keys() == expected.keys()
+    for name, reference in expected.items():
+        # float64; a gradient sums over all that follows: errors go with its size.
+        error = (results[name] - reference).abs().max() / reference.abs().max()
+        assert error < 1e-10, name
 
 
 @pytest.mark.filterwarnings(
@@ -169,9 +179,7 @@ def test_first_and_second_derivatives_by_finite_differences(backend: str, steps_
     arguments = random_arguments(3, steps_per_token=steps_per_token, batch=1, heads=1, d_k=2, d_v=2)
     leaves = tuple(a.requires_grad_() for a in arguments if a is not None)
 
-    def run(*tensors: Tensor) -> tuple[Tensor, Tensor]:
-        return delta_rule(*tensors, backend=backend)
-
+    run = functools.partial(delta_rule, backend=backend)
     assert torch.autograd.gradcheck(run, leaves, check_forward_ad=True)
     assert torch.autograd.gradgradcheck(run, leaves)
 
@@ -180,11 +188,12 @@ def test_first_and_second_derivatives_by_finite_differences(backend: str, steps_
 def test_it_can_be_mapped_over_a_batch(backend: str) -> None:
     arguments = random_arguments(5)
 
-    def alone(*tensors: Tensor) -> tuple[Tensor, Tensor]:
-        y, state = delta_rule(*(tensor[None] for tensor in tensors), backend=backend)
-        return y[0], state[0]
+    def alone(*tensors: Tensor) -> tuple[Tensor, ...]:
+        run = functools.partial(delta_rule, backend=backend)
+        return tuple(result[0] for result in run(*(tensor[None] for tensor in tensors)))
 
-    for result, expected in zip(torch.func.vmap(alone)(*arguments), delta_rule(*arguments), strict=True):
+    of_all = torch.func.vmap(alone)(*(tensor for tensor in arguments if tensor is not None))
+    for result, expected in zip(of_all, delta_rule(*arguments), strict=True):
         close(result, expected)
 
 
@@ -192,10 +201,9 @@ def test_it_can_be_mapped_over_a_batch(backend: str) -> None:
 @pytest.mark.parametrize("cut", [1, 50, 64, 69])
 def test_a_sequence_can_be_cut_anywhere(backend: str, cut: int) -> None:
     whole = random_arguments(70, steps_per_token=2)
-    before = Arguments(*(a[:, : cut * (a.shape[1] // 70)] for a in whole[:5]), whole.initial_state)  # type: ignore[index, union-attr]
-    y_before, state = delta_rule(*before, backend=backend)
-    after = Arguments(*(a[:, cut * (a.shape[1] // 70) :] for a in whole[:5]), state)  # type: ignore[index, union-attr]
-    y_after, state = delta_rule(*after, backend=backend)
+    y_before, state = delta_rule(*tokens(whole, slice(cut)), backend=backend)
+    rest = tokens(whole, slice(cut, None))._replace(initial_state=state)
+    y_after, state = delta_rule(*rest, backend=backend)
     expected, states = dense(whole)
     close(torch.cat([y_before, y_after], dim=1), expected)
     close(state, states[:, -1])
