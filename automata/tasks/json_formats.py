@@ -102,8 +102,8 @@ def task_of_json(content: Content, where: str, name: str) -> Task:
     found = [field for field in forms if field in content]
     if len(found) != 1:
         raise InputError(
-            f"{where} is no automaton: it has {' and '.join(found) or 'none'} of the fields {', '.join(forms)}; "
-            "give exactly one of them (the formats are in automata/tasks/json_formats.py)"
+            f"{where} is no automaton: it has {' and '.join(found) or 'none'} of the fields "
+            f"{', '.join(forms)}; give exactly one of them (formats: automata/tasks/json_formats.py)"
         )
     build, fields = forms[found[0]]
     known = {*found, *fields, "name", "description"}

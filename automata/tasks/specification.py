@@ -255,7 +255,7 @@ def _with_hard_fraction(task: Task, hard_fraction: object) -> Task:
         return task
     if type(task) is not WordProblem:
         raise InputError(
-            f"hard_fraction is {hard_fraction} but {task.name} is a {type(task).__name__}, which has its own; "
+            f"hard_fraction is {hard_fraction} but {task.name} is a {type(task).__name__} with its own; "
             "leave it out"
         )
     other = WordProblem(
