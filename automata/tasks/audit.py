@@ -18,8 +18,8 @@ import numpy as np
 
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
-from automata.tasks.distributions import FloatArray
 from automata.tasks.interface import Batch, Ceiling, Task, check_at_least_one
+from automata.tasks.transition_table import FloatArray
 from automata.tasks.word_problem import WordProblem
 
 REPORTED_TOKENS = 10

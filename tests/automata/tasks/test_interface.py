@@ -8,7 +8,7 @@ import pytest
 from automata.errors import InputError
 from automata.tasks.interface import Batch, Task
 from automata.tasks.registry import task_names
-from automata.tasks.specification import task_from
+from automata.tasks.specification import TaskSource, task_from
 from automata.tasks.text_file import TextFile
 
 KINDS = [*task_names(), "regex", "hard S5", "repl of three swaps", "text"]
@@ -19,7 +19,7 @@ def task(request: pytest.FixtureRequest, tmp_path: Path) -> Task:
     if request.param == "text":
         (tmp_path / "text.txt").write_text("to be or not to be, that is the question: " * 30)
         return TextFile(tmp_path / "text.txt")
-    sources = {
+    sources: dict[str, TaskSource] = {
         "regex": {"regex": "(ab|ba)*"},
         "hard S5": {"name": "S5", "hard_fraction": 0.25},
         "repl of three swaps": {"repl": {"swaps": 3, "reveal_every": 2}},
@@ -30,7 +30,11 @@ def task(request: pytest.FixtureRequest, tmp_path: Path) -> Task:
 def test_batches_have_their_shapes_ranges_and_padding(task: Task) -> None:
     batch = task.batch(5, 70, np.random.default_rng(0))
     assert batch.tokens.shape == batch.targets.shape == batch.weights.shape == (5, 70)
-    assert (batch.tokens.dtype, batch.targets.dtype, batch.weights.dtype) == (np.int64, np.int64, np.float32)
+    assert [str(part.dtype) for part in (batch.tokens, batch.targets, batch.weights)] == [
+        "int64",
+        "int64",
+        "float32",
+    ]
     assert 0 <= batch.tokens.min() <= batch.tokens.max() < task.vocabulary_size
     assert 0 <= batch.targets.min() <= batch.targets.max() < task.output_size
     assert batch.counted.any()

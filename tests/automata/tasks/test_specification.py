@@ -190,7 +190,7 @@ def test_the_hard_fraction_is_an_option_of_word_problems(name: str) -> None:
 
 def test_the_hard_fraction_of_other_sources(folder: Path) -> None:
     for source in ({"file": "parity.json"}, {"object": "users_tasks:problem"}, parity_dfa()):
-        task = task_from(source, 0.25)  # type: ignore[arg-type]
+        task = task_from(source, 0.25)
         assert isinstance(task, WordProblem)
         assert task.hard_fraction == 0.25
         same(task, task_from(task.specification()))

@@ -62,7 +62,7 @@ def test_targets_are_the_next_tokens_and_pieces_go_on(path: Path) -> None:
 
 def test_bytes_and_characters(tmp_path: Path) -> None:
     (tmp_path / "t").write_bytes("é\nab".encode() * 50)
-    as_bytes, as_characters = (TextFile(tmp_path / "t", unit) for unit in ("bytes", "characters"))  # type: ignore[arg-type]
+    as_bytes, as_characters = (TextFile(tmp_path / "t", unit) for unit in ("bytes", "characters"))
     assert as_bytes.vocabulary_size == 256
     assert as_bytes.token_names[ord("a")] == "a"
     assert as_characters.token_names == ("\n", "a", "b", "é")
