@@ -9,7 +9,7 @@ from automata.machines.equivalence import (
     product,
     transition_monoid,
 )
-from automata.machines.language import count_words, sample_words, word_of_rank
+from automata.machines.language import count_words, sample_words, states_with_finite_future, word_of_rank
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy, word_in_names
 from automata.machines.named_dfas import (
     cyclic_navigation_dfa,
@@ -41,6 +41,7 @@ __all__ = [
     "product",
     "regular_expression_dfa",
     "sample_words",
+    "states_with_finite_future",
     "transition_monoid",
     "word_in_names",
     "word_of_rank",

@@ -12,7 +12,7 @@ from automata.machines.dfa import DFA
 from automata.machines.mealy import MealyMachine
 from automata.monoids.cayley import IntArray, integer_array
 from automata.monoids.monoid import Monoid
-from automata.tasks.interface import Batch, Specification, Task, check_at_least_one, starts
+from automata.tasks.interface import Batch, Specification, Task, check_at_least_one, last_places, starts
 from automata.tasks.transition_table import (
     FloatArray,
     allowed_tokens,
@@ -277,24 +277,15 @@ class WordProblem(Task):
         check_at_least_one(length=length)
         return state_probabilities(self.table, self.token_probabilities, self.initial_state, length)
 
-    def majority_baseline(
-        self,
-        length: int,
-        *,
-        last: int | None = None,
-        sequences: int = 1024,  # noqa: ARG002
-        rng: np.random.Generator | None = None,  # noqa: ARG002
-    ) -> float:
-        """Return the share of the labels that the most frequent state has, exactly; nothing is sampled.
+    def target_shares(self, length: int, last: int | None = None) -> FloatArray:
+        """Return the expected share of every state, exactly.
 
         Example:
             >>> problem = WordProblem([[0, 1], [1, 0]], 0, ["0", "1"], ["even", "odd"])
-            >>> problem.majority_baseline(length=32)
-            0.5
+            >>> problem.target_shares(length=32).tolist(), problem.majority_baseline(length=32)
+            ([0.5, 0.5], 0.5)
         """
-        check_at_least_one(length=length, last=1 if last is None else last)
-        places = slice(None if last is None else -min(last, length), None)
-        return float(self.state_probabilities(length)[places].mean(axis=0).max())
+        return np.asarray(self.state_probabilities(length)[last_places(length, last)].mean(axis=0))
 
     def specification(self) -> Specification:
         """Return the name of a registered task, or what the problem was made from, or else its table.

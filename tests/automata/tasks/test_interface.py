@@ -103,16 +103,35 @@ def test_the_specification_rebuilds_the_task(task: Task) -> None:
 
 
 @pytest.mark.parametrize("last", [None, 7])
-def test_the_majority_baseline_is_that_of_a_sample(task: Task, last: int | None) -> None:
-    if task.name == "repl" and last:
-        with pytest.raises(InputError, match="length is 100: task 'repl' asks nothing"):
-            task.majority_baseline(100, last=last)  # three swaps end long before
+def test_the_shares_of_the_targets_are_those_of_a_sample(task: Task, last: int | None) -> None:
+    length, sequences = 60, 2000 if task.machine() else 500
+    batch = task.batch(sequences, length, np.random.default_rng(10))
+    counted = batch.counted & (np.arange(length) >= (0 if last is None else length - last))
+    counts = np.stack(
+        [
+            np.bincount(row[asked], minlength=task.output_size)
+            for row, asked in zip(batch.targets, counted, strict=True)
+        ]
+    )
+    if not counted.any():
+        with pytest.raises(InputError, match="asks nothing in 9 such sequences"):
+            task.majority_baseline(length, last=last, sequences=9)
         return
-    baseline = task.majority_baseline(100, last=last, sequences=500, rng=np.random.default_rng(9))
-    sampled = Task.majority_baseline(task, 100, last=last, sequences=500, rng=np.random.default_rng(10))
-    # one sequence in four at least has a target among the last 7, so that there are 125 independent ones:
-    # five deviations of at most 0.5, twice since both may be sampled
-    assert abs(baseline - sampled) < 5 * np.sqrt(2) * 0.5 / np.sqrt(500 / 4)
+    sampled = counts.sum(axis=0) / counts.sum()
+    shares = task.target_shares(length, last)
+    baseline = task.majority_baseline(length, last=last, sequences=sequences, rng=np.random.default_rng(9))
+    # sequences are independent, their targets are not: the error of a ratio of sums over sequences
+    residuals = counts - sampled * counts.sum(axis=1, keepdims=True)
+    errors = np.sqrt((residuals**2).sum(axis=0)) / counts.sum()
+    if shares is None:
+        assert abs(baseline - sampled.max()) < 5 * np.sqrt(2) * errors.max()  # both are sampled
+    else:
+        assert shares.shape == (task.output_size,)
+        assert shares.sum() == pytest.approx(1)
+        assert baseline == shares.max()
+        # five deviations, and rounding; a target met five times at most has a share of 20 sightings at most
+        few = (counts.sum(axis=0) <= 5) * 20 / counts.sum()
+        assert (np.abs(shares - sampled) <= 5 * errors + few + 1e-12).all()
 
 
 @pytest.mark.parametrize(("batch_size", "length", "field"), [(0, 5, "batch_size"), (5, 0, "length")])

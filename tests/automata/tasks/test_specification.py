@@ -19,6 +19,7 @@ from automata import (
     symmetric_group,
 )
 from automata.errors import InputError
+from automata.machines import count_words, regular_expression_dfa
 from automata.tasks.interface import Task
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.specification import specification_from_text, task_from
@@ -169,10 +170,38 @@ def test_an_object_of_ones_own_says_that_it_cannot_be_stored(folder: Path) -> No
 
 
 def test_the_alphabet_of_an_expression() -> None:
-    task = task_from({"regex": "a.", "alphabet": "abc"})
+    task = task_from({"regex": "(a.)*", "alphabet": "abc"})
     assert task.token_names == ("a", "b", "c")
-    assert task.specification() == {"regex": "a.", "alphabet": ["a", "b", "c"]}
+    assert task.specification() == {"regex": "(a.)*", "alphabet": ["a", "b", "c"]}
     assert task_from({"regex": "(ab|ba)*"}).token_names == ("a", "b")
+
+
+@pytest.mark.parametrize("expression", ["(ab|ba)*", "a*b?|c", "[^b]+b", "(a|b)*aba(a|b)*"])
+def test_sequences_of_an_expression_are_beginnings_of_its_words(expression: str) -> None:
+    task = task_from({"regex": expression, "alphabet": "abc"})
+    dfa = regular_expression_dfa(expression, "abc")
+    batch = task.batch(50, 12, np.random.default_rng(0))
+    for tokens in batch.tokens:
+        word = "".join(task.token_names[token] for token in tokens)
+        state = dfa.run(word)[-1]
+        # some word of the language, of 12 + 9 letters at least, begins with it
+        assert any(
+            count_words(DFA(dfa.states, dfa.alphabet, dfa.transitions, state, dfa.accepting), more)
+            for more in range(9, 13)
+        )
+
+
+def test_what_is_avoided_can_be_said(folder: Path) -> None:
+    pairs = {
+        "transitions": {"p": {"a": "q", "b": "r"}, "q": {"a": "p", "b": "q"}, "r": {"a": "r", "b": "r"}},
+        "initial": "p",
+    }
+    everything = task_from({"automaton": {**pairs, "accepting": ["p"], "avoid": []}})
+    language = task_from({"automaton": {**pairs, "accepting": ["p"]}})
+    no_language = task_from({"automaton": pairs})
+    chosen = task_from({"automaton": {**pairs, "avoid": ["r"]}})
+    tasks = (everything, language, no_language, chosen)
+    assert [task.avoid for task in tasks if isinstance(task, WordProblem)] == [(), (2,), (), (2,)]
 
 
 @pytest.mark.parametrize("name", ["S5", "S5-generators", "A5xM", "counter-5"])
@@ -218,6 +247,18 @@ BAD: dict[str, tuple[Any, list[str]]] = {
     "two fields": ({"regex": "a", "file": "parity.json"}, ["2 of the fields"]),
     "unknown field": ({"regex": "a", "alphabte": "ab"}, ["'alphabte'", "'alphabet'"]),
     "name that is no text": ({"name": 3}, ["name is 3"]),
+    "finite language": ({"regex": "ab|c"}, ["the language of ab|c is finite"]),
+    "empty language": ({"regex": "a$b"}, ["'a$b' matches no word"]),
+    "finite automaton": (
+        {
+            "automaton": {
+                "transitions": {"p": {"a": "q"}, "q": {"a": "q"}},
+                "initial": "p",
+                "accepting": ["p"],
+            }
+        },
+        ["the language of automaton is finite"],
+    ),
     "expression that is not regular": ({"regex": r"(a)\1"}, ["backreference"]),
     "alphabet that is no text": ({"regex": "a", "alphabet": 3}, ["alphabet is 3"]),
     "missing file": ({"file": "no.json"}, ["no.json", "cannot be read"]),
