@@ -39,22 +39,19 @@ class WindowAccuracy:
         accuracy: the share of right answers of the best classifier that knows these tokens.
         with_position: the same if it also knows the position in the sequence. None where only a sample is at
             hand.
-        standard_error: 0 for exact figures; else that of ``accuracy``, which is estimated from a sample.
+        standard_error: that of ``accuracy`` if it is estimated from a sample; 0 if it is exact.
+        is_exact: whether nothing was sampled.
 
     Example:
-        >>> WindowAccuracy(4, 0.5, 0.5, 0.0).is_exact
-        True
+        >>> WindowAccuracy(window=4, accuracy=0.5, with_position=0.5, standard_error=0.0, is_exact=True).window
+        4
     """
 
     window: int
     accuracy: float
     with_position: float | None
     standard_error: float
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether nothing was sampled."""
-        return self.standard_error == 0
+    is_exact: bool
 
 
 @dataclass(frozen=True)
@@ -214,7 +211,7 @@ def _word_problem_window(
         )
     except _TooMany:
         return _sampled_window(task, before, ends, window, sequences, rng)
-    return WindowAccuracy(window, blind / last, right / last, 0.0)
+    return WindowAccuracy(window, blind / last, right / last, 0.0, is_exact=True)
 
 
 class _TooMany(Exception):  # noqa: N818
@@ -291,7 +288,7 @@ def _sampled_window(
             right[kind, :, column] = vectors.max(axis=1)
     means = right.mean(axis=2)
     error = float(means[0].std(ddof=1) / sqrt(sequences)) if sequences > 1 else 1.0
-    return WindowAccuracy(window, float(means[0].mean()), float(means[1].mean()), max(error, 1e-16))
+    return WindowAccuracy(window, float(means[0].mean()), float(means[1].mean()), error, is_exact=False)
 
 
 def _table_windows(
@@ -305,7 +302,8 @@ def _table_windows(
         )
     by_size: dict[int, IntArray] = {}  # [counted targets]: the answer of the table, or _NEVER_SEEN
     entries = []
-    for window in sorted({0, *windows}):
+    # a window that the table has not seen is answered by a shorter one, of those asked for or a power of two
+    for window in sorted({0, *windows, *(2**power for power in range(6) if 2**power < max(windows))}):
         by_size[window] = _answers(made, held_out, window, last)
     places = held_out.counted[:, -last:]
     targets = held_out.targets[:, -last:][places]
@@ -319,7 +317,7 @@ def _table_windows(
         counts = np.bincount(row_of, minlength=sequences)
         residuals = np.bincount(row_of, right, sequences) - right.mean() * counts
         error = sqrt(float(residuals @ residuals)) / len(right)
-        entries.append(WindowAccuracy(window, float(right.mean()), None, max(error, 1e-16)))
+        entries.append(WindowAccuracy(window, float(right.mean()), None, error, is_exact=False))
     return entries
 
 
