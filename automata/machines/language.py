@@ -40,7 +40,7 @@ def states_with_finite_future(dfa: DFA) -> tuple[State, ...]:
         useful |= useful[dfa.table].any(axis=1)
     endless = useful  # and so many steps lead through useful states
     for _ in dfa.states:
-        endless = endless[dfa.table].any(axis=1)
+        endless = np.asarray(endless[dfa.table].any(axis=1))
     return tuple(state for state, stays in zip(dfa.states, endless, strict=True) if not stays)
 
 

@@ -43,7 +43,7 @@ class WindowAccuracy:
         is_exact: whether nothing was sampled.
 
     Example:
-        >>> WindowAccuracy(window=4, accuracy=0.5, with_position=0.5, standard_error=0.0, is_exact=True).window
+        >>> WindowAccuracy(4, 0.5, with_position=0.5, standard_error=0.0, is_exact=True).window
         4
     """
 
