@@ -14,50 +14,74 @@ Example:
 
 from automata.drawing import draw_cayley_graph, draw_dfa
 from automata.errors import InputError, unknown_name
-from automata.machines.circuit_class import CircuitClass, circuit_class
-from automata.machines.dfa import DFA
-from automata.machines.equivalence import (
-    distinguishing_word,
-    is_equivalent,
-    minimise,
-    product,
-    transition_monoid,
-)
-from automata.machines.language import count_words, sample_words, word_of_rank
-from automata.machines.named_dfas import (
+from automata.machines import (
+    DFA,
+    CircuitClass,
+    MealyMachine,
+    circuit_class,
+    count_words,
     cyclic_navigation_dfa,
+    distinguishing_word,
     dyck_dfa,
     flip_flop_dfa,
+    is_equivalent,
+    minimise,
     modular_counter_dfa,
     monoid_dfa,
     parity_dfa,
+    product,
+    regular_expression_dfa,
+    sample_words,
+    transition_monoid,
+    word_of_rank,
 )
-from automata.machines.regular_expressions import regular_expression_dfa
-from automata.monoids.groups import (
+from automata.monoids import (
+    Monoid,
     alternating_group,
     cyclic_group,
     dihedral_group,
+    direct_product,
+    find_isomorphism,
+    permutation_group,
     quaternion_group,
     reset_monoid,
     symmetric_group,
+    transformation_closure,
 )
-from automata.monoids.isomorphism import find_isomorphism
-from automata.monoids.monoid import Monoid, direct_product
-from automata.monoids.transformations import permutation_group, transformation_closure
-from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
-from automata.probabilistic.pfsa import NO_VALUE, ProbabilisticAutomaton
-from automata.tasks.registry import describe_tasks, make_task, task_names
-from automata.tasks.repl_traces import ReplTrace, repl_trace, sample_repl_trace
-from automata.tasks.word_problem import WordProblem
+from automata.probabilistic import NO_VALUE, ProbabilisticAutomaton, lazy_swaps, noisy_parity
+from automata.tasks import (
+    Batch,
+    PartiallyObserved,
+    ReplLanguage,
+    ReplTrace,
+    ShortcutAudit,
+    Task,
+    TextFile,
+    WordProblem,
+    describe_tasks,
+    make_task,
+    repl_trace,
+    sample_repl_trace,
+    shortcut_audit,
+    task_from,
+    task_names,
+)
 
 __all__ = [
     "DFA",
     "NO_VALUE",
+    "Batch",
     "CircuitClass",
     "InputError",
+    "MealyMachine",
     "Monoid",
+    "PartiallyObserved",
     "ProbabilisticAutomaton",
+    "ReplLanguage",
     "ReplTrace",
+    "ShortcutAudit",
+    "Task",
+    "TextFile",
     "WordProblem",
     "alternating_group",
     "circuit_class",
@@ -89,7 +113,9 @@ __all__ = [
     "reset_monoid",
     "sample_repl_trace",
     "sample_words",
+    "shortcut_audit",
     "symmetric_group",
+    "task_from",
     "task_names",
     "transformation_closure",
     "transition_monoid",

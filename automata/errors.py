@@ -7,7 +7,7 @@ from difflib import get_close_matches
 class InputError(ValueError):
     """A fault in what the caller gave, told in one sentence: the field, its value, and the remedy.
 
-    Every floor raises it for bad input, and every command turns it into that sentence on standard error
+    Every package raises it for bad input, and every command turns it into that sentence on standard error
     and exit code 2.
 
     Example:

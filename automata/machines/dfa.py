@@ -191,7 +191,7 @@ class DFA:
         return DFA(self.states, self.alphabet, self.transitions, self.initial, rejecting)
 
     def to_networkx(self) -> "nx.MultiDiGraph[State]":
-        """Return the transition graph: one edge a transition, keyed by its symbol.
+        """Return the transition graph: one edge for each transition, keyed by its symbol.
 
         Nodes carry ``initial`` and ``accepting``, edges carry ``symbol``.
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from automata.errors import InputError
-from automata.machines.dfa import DFA
+from automata.machines.dfa import DFA, State
 
 
 def count_words(dfa: DFA, length: int) -> int:
@@ -22,6 +22,26 @@ def count_words(dfa: DFA, length: int) -> int:
         True
     """
     return _completions(dfa, length)[-1][dfa.initial_number]
+
+
+def states_with_finite_future(dfa: DFA) -> tuple[State, ...]:
+    """Return the states after which only finitely many words are accepted, such as rejecting sinks.
+
+    Whoever draws long words of the language, or their beginnings, keeps out of these states.
+
+    Example:
+        >>> from automata.machines.regular_expressions import regular_expression_dfa
+        >>> dfa = regular_expression_dfa("c|(ab)*")
+        >>> [dfa.run(word)[-1] in states_with_finite_future(dfa) for word in ("", "a", "ab", "c", "b")]
+        [False, False, False, True, True]
+    """
+    useful = dfa.accepting_mask.copy()  # some word, perhaps the empty one, is accepted after it
+    for _ in dfa.states:
+        useful |= useful[dfa.table].any(axis=1)
+    endless = useful  # and so many steps lead through useful states
+    for _ in dfa.states:
+        endless = np.asarray(endless[dfa.table].any(axis=1))
+    return tuple(state for state, stays in zip(dfa.states, endless, strict=True) if not stays)
 
 
 def word_of_rank(dfa: DFA, length: int, rank: int) -> tuple[str, ...]:

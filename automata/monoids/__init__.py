@@ -1,1 +1,29 @@
 """Monoids and groups as exact multiplication tables."""
+
+from automata.monoids.cayley import IntArray
+from automata.monoids.groups import (
+    alternating_group,
+    cyclic_group,
+    dihedral_group,
+    quaternion_group,
+    reset_monoid,
+    symmetric_group,
+)
+from automata.monoids.isomorphism import find_isomorphism
+from automata.monoids.monoid import Monoid, direct_product
+from automata.monoids.transformations import permutation_group, transformation_closure
+
+__all__ = [
+    "IntArray",
+    "Monoid",
+    "alternating_group",
+    "cyclic_group",
+    "dihedral_group",
+    "direct_product",
+    "find_isomorphism",
+    "permutation_group",
+    "quaternion_group",
+    "reset_monoid",
+    "symmetric_group",
+    "transformation_closure",
+]

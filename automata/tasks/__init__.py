@@ -1,6 +1,7 @@
 """Tasks: training data from exact objects, and the tasks that have names."""
 
 from automata.tasks.allowed_traces import allowed_traces
+from automata.tasks.audit import ShortcutAudit, WindowAccuracy, shortcut_audit
 from automata.tasks.interface import Batch, Ceiling, Part, Specification, Task, with_specification
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import (
@@ -26,11 +27,13 @@ __all__ = [
     "ReplLanguage",
     "ReplTokenizer",
     "ReplTrace",
+    "ShortcutAudit",
     "Specification",
     "Task",
     "TaskEntry",
     "TaskSource",
     "TextFile",
+    "WindowAccuracy",
     "WordProblem",
     "allowed_traces",
     "describe_tasks",
@@ -38,6 +41,7 @@ __all__ = [
     "registered_task",
     "repl_trace",
     "sample_repl_trace",
+    "shortcut_audit",
     "specification_from_text",
     "task_from",
     "task_names",

@@ -183,6 +183,17 @@ class Task(ABC):
         """Return the exact finite machine that answers after every token; None where there is none."""
         return None
 
+    def target_shares(self, length: int, last: int | None = None) -> NDArray[np.float64] | None:  # noqa: ARG002
+        """Return the expected share of each target among those counted, exactly, shape ``[output_size]``.
+
+        None, as here, where it is not known exactly: then ``majority_baseline`` draws a sample.
+
+        Args:
+            length: the number of tokens in a sequence, at least 1.
+            last: count only the targets of the last so many places, at least 1; all if None.
+        """
+        return None
+
     def majority_baseline(
         self,
         length: int,
@@ -193,29 +204,32 @@ class Task(ABC):
     ) -> float:
         """Return the share of the counted targets that the most frequent answer gets right.
 
-        Here it is estimated from a sample: for n counted targets and a share p the standard error is at least
-        sqrt(p (1 - p) / n), more where the targets of a sequence depend on each other. A task that knows
-        better computes it.
+        Exact where ``target_shares`` is. Else it is estimated from a sample: for n counted targets and a
+        share p the standard error is at least sqrt(p (1 - p) / n), more where the targets of a sequence
+        depend on each other.
 
         Args:
             length: the number of tokens in a sequence.
             last: count only the targets of the last so many places; all if None.
-            sequences: the size of the sample.
+            sequences: the size of the sample, where one is needed.
             rng: its source of randomness; ``np.random.default_rng(0)`` if None.
 
         Raises:
             InputError: a number is below 1, or nothing is asked in the sample.
         """
         check_at_least_one(length=length, last=1 if last is None else last, sequences=sequences)
-        drawn = self.batch(sequences, length, np.random.default_rng(0) if rng is None else rng)
-        places = slice(None if last is None else -min(last, length), None)
-        targets = drawn.targets[:, places][drawn.counted[:, places]]
-        if not targets.size:
-            raise InputError(
-                f"length is {length}: task {self.name!r} asks nothing in {sequences} such sequences; "
-                "give a greater length"
-            )
-        return float(np.bincount(targets).max() / targets.size)
+        shares = self.target_shares(length, last)
+        if shares is None:
+            drawn = self.batch(sequences, length, np.random.default_rng(0) if rng is None else rng)
+            places = last_places(length, last)
+            targets = drawn.targets[:, places][drawn.counted[:, places]]
+            if not targets.size:
+                raise InputError(
+                    f"length is {length}: task {self.name!r} asks nothing in {sequences} such sequences; "
+                    "give a greater length"
+                )
+            shares = np.bincount(targets) / targets.size
+        return float(shares.max())
 
     def ceiling(
         self,
@@ -264,6 +278,16 @@ def with_specification(task: AnyTask, specification: Specification) -> AnyTask:
     described = copy.copy(task)
     object.__setattr__(described, "_specification", copy.deepcopy(specification))
     return described
+
+
+def last_places(length: int, last: int | None) -> slice:
+    """Return which places of a sequence are the last so many; all for None.
+
+    Example:
+        >>> "abcdef"[last_places(6, 2)], "abcdef"[last_places(6, None)], "abcdef"[last_places(6, 9)]
+        ('ef', 'abcdef', 'abcdef')
+    """
+    return slice(0 if last is None else max(0, length - last), None)
 
 
 def check_at_least_one(**numbers: int) -> None:

@@ -4,7 +4,8 @@ The fields say which of the four it is. Those in brackets may be left out; every
 ``description``.
 
 - A *deterministic automaton*: ``transitions`` (from each state by each symbol to a state), ``initial``,
-  [``accepting``], [``avoid``: states that sampling keeps out of]. Targets are the states.
+  [``accepting``], [``avoid``: states that sampling keeps out of; if left out, those after which only finitely
+  many words are accepted]. Targets are the states.
 
       {"transitions": {"even": {"0": "even", "1": "odd"}, "odd": {"0": "odd", "1": "even"}},
        "initial": "even"}
@@ -36,6 +37,7 @@ import numpy as np
 
 from automata.errors import InputError, unknown_name
 from automata.machines.dfa import DFA
+from automata.machines.language import states_with_finite_future
 from automata.monoids.monoid import Monoid
 from automata.monoids.transformations import one_line_name, transformation_closure
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
@@ -102,8 +104,8 @@ def task_of_json(content: Content, where: str, name: str) -> Task:
     found = [field for field in forms if field in content]
     if len(found) != 1:
         raise InputError(
-            f"{where} is no automaton: it has {' and '.join(found) or 'none'} of the fields {', '.join(forms)}; "
-            "give exactly one of them (the formats are in automata/tasks/json_formats.py)"
+            f"{where} is no automaton: it has {' and '.join(found) or 'none'} of the fields "
+            f"{', '.join(forms)}; give exactly one of them (formats: automata/tasks/json_formats.py)"
         )
     build, fields = forms[found[0]]
     known = {*found, *fields, "name", "description"}
@@ -122,6 +124,32 @@ def task_of_json(content: Content, where: str, name: str) -> Task:
         ) from error
 
 
+def task_of_dfa(dfa: DFA, name: str = "automaton", description: str = "") -> WordProblem:
+    """Return the word problem of an automaton, over beginnings of long words of its language.
+
+    Sampling keeps out of the states after which only finitely many words are accepted: random words of most
+    languages end in a rejecting sink after a few letters, and every label from there on is the same. An
+    automaton in which no state accepts has no language, and every word is drawn.
+
+    Raises:
+        InputError: the language is finite.
+
+    Example:
+        >>> from automata.machines.regular_expressions import regular_expression_dfa
+        >>> task = task_of_dfa(regular_expression_dfa("(ab|ba)*"))
+        >>> batch = task.batch(1, 8, np.random.default_rng(0))
+        >>> "".join(task.token_names[token] for token in batch.tokens[0])
+        'babaabab'
+    """
+    avoid = states_with_finite_future(dfa) if dfa.accepting else ()
+    if dfa.initial in avoid:
+        raise InputError(
+            f"the language of {name} is finite: sequences end in a state that never changes; give one with "
+            "words of every size, or a word problem made by WordProblem.from_dfa"
+        )
+    return WordProblem.from_dfa(dfa, avoid=avoid, name=name, description=description)
+
+
 def _of_dfa(content: Content, name: str, description: str) -> Task:
     transitions = {
         state: {
@@ -133,10 +161,14 @@ def _of_dfa(content: Content, name: str, description: str) -> Task:
         raise InputError("initial is missing; name the initial state")
     if not transitions:
         raise InputError("transitions is empty; give at least one state")
-    accepting, avoid = (map(str, _need(content.get(key, []), key, list)) for key in ("accepting", "avoid"))
+    accepting, avoid = (
+        [str(q) for q in _need(content.get(key, []), key, list)] for key in ("accepting", "avoid")
+    )
     alphabet = dict.fromkeys(symbol for row in transitions.values() for symbol in row)
     dfa = DFA(transitions, alphabet, transitions, str(content["initial"]), accepting)
-    return WordProblem.from_dfa(dfa, avoid=avoid, name=name, description=description)
+    if "avoid" in content:
+        return WordProblem.from_dfa(dfa, avoid=avoid, name=name, description=description)
+    return task_of_dfa(dfa, name, description)
 
 
 def _of_monoid(content: Content, name: str, description: str) -> Task:

@@ -18,7 +18,15 @@ from numpy.typing import ArrayLike, NDArray
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import integer_array
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
-from automata.tasks.interface import Batch, Ceiling, Specification, Task, check_at_least_one, starts
+from automata.tasks.interface import (
+    Batch,
+    Ceiling,
+    Specification,
+    Task,
+    check_at_least_one,
+    last_places,
+    starts,
+)
 
 Target = Literal["reveals", "states"]
 """What is asked: the value of every reveal, or the hidden state after every token."""
@@ -226,7 +234,7 @@ class PartiallyObserved(Task):
         right = lost = counted = 0.0
         for begin in range(0, sequences, _SEQUENCES_AT_ONCE):
             drawn = self.batch(min(_SEQUENCES_AT_ONCE, sequences - begin), length, source)
-            places = slice(None if last is None else -min(last, length), None)
+            places = last_places(length, last)
             answers = self.probabilities(drawn.tokens)[:, places][drawn.counted[:, places]]
             right += answers.max(axis=-1).sum()
             logs = np.log(answers, out=np.zeros_like(answers), where=answers > 0)
@@ -238,18 +246,8 @@ class PartiallyObserved(Task):
             )
         return Ceiling(float(right / counted), float(lost / counted))
 
-    def majority_baseline(
-        self,
-        length: int,
-        *,
-        last: int | None = None,
-        sequences: int = 1024,  # noqa: ARG002
-        rng: np.random.Generator | None = None,  # noqa: ARG002
-    ) -> float:
-        """Return the share of the counted targets that the most frequent answer has, exactly.
-
-        It is the expected number of the most frequent target over the expected number of targets; nothing is
-        sampled.
+    def target_shares(self, length: int, last: int | None = None) -> _Probabilities:
+        """Return the expected number of each target over the expected number of all, exactly.
 
         Example:
             >>> from automata.probabilistic.named_pfsas import lazy_swaps
@@ -257,7 +255,6 @@ class PartiallyObserved(Task):
             >>> round(task.majority_baseline(length=100, last=10), 4)
             0.1667
         """
-        check_at_least_one(length=length, last=1 if last is None else last)
         actions, reveals, states = self._sizes
         chance = self.reveal_probability if reveals else 0.0
         free = self.automaton.initial  # [states], no value is pending
@@ -272,7 +269,7 @@ class PartiallyObserved(Task):
                     share += free + pending.sum(axis=0)
                 else:
                     np.add.at(share, self._shown, pending)
-        return float(share.max() / share.sum())
+        return share / share.sum()
 
     def specification(self) -> Specification:
         """Return what the task was made from, or else the automaton with its probabilities."""

@@ -235,17 +235,17 @@ TASKS = {
         ),
         TaskEntry(
             "repl-3",
-            "Python sessions that swap three variables and print one every 4 swaps; every next token",
+            "Python sessions that swap three variables and print one now and then; every next token",
             _repl(3, "all"),
         ),
         TaskEntry(
             "repl-3-reveals",
-            "Python sessions that swap three variables and print one every 4 swaps; the printed values",
+            "Python sessions that swap three variables and print one now and then; the printed values",
             _repl(3, "reveals"),
         ),
         TaskEntry(
             "repl-5-reveals",
-            "Python sessions that swap five variables and print one every 4 swaps; the printed values",
+            "Python sessions that swap five variables and print one now and then; the printed values",
             _repl(5, "reveals"),
         ),
     )

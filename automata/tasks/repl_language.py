@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from automata.errors import InputError, unknown_name
 from automata.tasks.interface import Batch, Specification, Task, check_at_least_one
-from automata.tasks.repl_traces import PROMPT, ReplTrace, sample_repl_trace
+from automata.tasks.repl_traces import PROMPT, ReplTrace, repl_trace
 
 Predict = Literal["all", "reveals"]
 """Which next tokens are asked: every one, or the values that the session prints."""
@@ -82,8 +82,10 @@ class ReplLanguage(Task):
 
     Args:
         variables: their number, 2 to 26; they start as 1, 2, 3, ….
-        reveal_every: the number of swaps from one reveal to the next.
-        swaps: the number of swaps in a session; None for as many as the row is long.
+        reveal_every: after a swap a variable is printed with probability 1 / reveal_every, so that reveals
+            stand at all places.
+        swaps: the number of swaps in a session, the last of which is followed by a reveal; None for as many
+            as fill the row.
         predict: which next tokens are asked.
         name: a short name.
         description: one sentence; written from the numbers if left out.
@@ -124,8 +126,8 @@ class ReplLanguage(Task):
         self.name = name
         asked = "every next token" if predict == "all" else "the printed values"
         self.description = description or (
-            f"{asked} of Python sessions: {variables} variables are swapped, one is printed every "
-            f"{reveal_every} swaps"
+            f"{asked} of Python sessions: {variables} variables are swapped, one is printed "
+            f"after one swap in {reveal_every}"
         )
 
     def __repr__(self) -> str:
@@ -141,11 +143,10 @@ class ReplLanguage(Task):
         tokens = np.zeros((batch_size, length), dtype=np.int64)
         targets, weights = np.zeros_like(tokens), np.zeros(tokens.shape, np.float32)
         lengths = np.empty(batch_size, dtype=np.int64)
-        # the swaps alone fill the row, and the reveal after the last of them lies beyond it
+        # the swaps alone fill the row, and the last of them, always followed by a reveal, ends beyond it
         swaps = -(-length // _TOKENS_PER_SWAP) if self.swaps is None else self.swaps
         for row in range(batch_size):
-            trace = sample_repl_trace(rng, self.variables, swaps, self.reveal_every)
-            session, is_value = self._tokens(trace)
+            session, is_value = self._tokens(self._trace(swaps, rng))
             following = [*session[1:], 0][:length]
             lengths[row] = count = len(following)
             tokens[row, :count] = session[:count]
@@ -153,6 +154,21 @@ class ReplLanguage(Task):
             asks = np.append(is_value[1:], False)[:count] if self.predict == "reveals" else True
             weights[row, :count] = asks
         return Batch(tokens, targets, weights, lengths=None if (lengths == length).all() else lengths)
+
+    def _trace(self, swaps: int, rng: np.random.Generator) -> ReplTrace:
+        first = rng.integers(0, self.variables, size=swaps)
+        second = (first + rng.integers(1, self.variables, size=swaps)) % self.variables
+        permutations = np.tile(np.arange(1, self.variables + 1), (swaps, 1))
+        steps = np.arange(swaps)
+        permutations[steps, first], permutations[steps, second] = second + 1, first + 1
+        shown = rng.integers(0, self.variables, size=swaps).tolist()
+        is_revealed = rng.random(swaps) * self.reveal_every < 1
+        is_revealed[-1] = True
+        reveals = [
+            ascii_lowercase[variable] if asked else None
+            for variable, asked in zip(shown, is_revealed, strict=True)
+        ]
+        return repl_trace(permutations.tolist(), range(1, self.variables + 1), reveals)
 
     def _tokens(self, trace: ReplTrace) -> tuple[list[int], list[bool]]:
         """Return the tokens of a session, and for each whether it is a printed value."""

@@ -3,7 +3,8 @@
 A specification is JSON: the name of a registered task, or an object with one of these fields.
 
 - ``name``: a registered task.
-- ``regex``: a regular expression, whose targets are the states; beside it ``alphabet``.
+- ``regex``: a regular expression; tokens are letters of beginnings of long words that it matches, targets are
+  the states of its minimal automaton; beside it ``alphabet``.
 - ``file``: the path of a JSON file, see `automata.tasks.json_formats`.
 - ``automaton``: the content of such a file; beside it ``name``, ``description``.
 - ``object``: ``module:name`` of a task, an automaton, a monoid or a probabilistic automaton, or of a class or
@@ -29,7 +30,7 @@ from automata.machines.regular_expressions import regular_expression_dfa
 from automata.monoids.monoid import Monoid
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.tasks.interface import Specification, Task, with_specification
-from automata.tasks.json_formats import read_json_object, task_of_json
+from automata.tasks.json_formats import read_json_object, task_of_dfa, task_of_json
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import registered_task
 from automata.tasks.repl_language import ReplLanguage
@@ -122,9 +123,10 @@ def _of_regex(given: dict[str, Any]) -> Task:
     ):
         raise InputError(f"alphabet is {alphabet!r}; give a text or a list of letters")
     dfa = regular_expression_dfa(expression, alphabet)
-    task = WordProblem.from_dfa(
-        dfa, name=expression, description=f"state of the minimal automaton of {expression}"
-    )
+    if not dfa.accepting:
+        raise InputError(f"expression {expression!r} matches no word; correct it")
+    description = f"state of the minimal automaton of {expression}, on beginnings of long words of it"
+    task = task_of_dfa(dfa, expression, description)
     # the alphabet is written down, so that the automaton does not depend on how it is found
     return with_specification(task, {"regex": expression, "alphabet": list(dfa.alphabet)})
 
@@ -231,7 +233,7 @@ def _task_of_object(found: Any, where: str) -> Task:
                     raise InputError(f"task {where} has no {attribute}; set it in {type(found).__name__}")
             return found
         case DFA():
-            return WordProblem.from_dfa(found)
+            return task_of_dfa(found)
         case Monoid():
             return WordProblem.from_monoid(found)
         case ProbabilisticAutomaton():
@@ -255,7 +257,7 @@ def _with_hard_fraction(task: Task, hard_fraction: object) -> Task:
         return task
     if type(task) is not WordProblem:
         raise InputError(
-            f"hard_fraction is {hard_fraction} but {task.name} is a {type(task).__name__}, which has its own; "
+            f"hard_fraction is {hard_fraction} but {task.name} is a {type(task).__name__} with its own; "
             "leave it out"
         )
     other = WordProblem(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
@@ -141,20 +141,12 @@ class TextFile(Task):
             end=places[:, -1].copy(),
         )
 
-    def majority_baseline(
-        self,
-        length: int,
-        *,
-        last: int | None = None,
-        sequences: int = 1024,  # noqa: ARG002
-        rng: np.random.Generator | None = None,  # noqa: ARG002
-    ) -> float:
-        """Return the share of the most frequent token of the part, exactly: every place is as likely.
+    def target_shares(self, length: int, last: int | None = None) -> NDArray[np.float64]:  # noqa: ARG002
+        """Return the share of every token of the part, exactly: every place is as likely.
 
         Where a model is compared on the test part, ask the test part: ``task.part("test")``.
         """
-        check_at_least_one(length=length, last=1 if last is None else last)
-        return float(np.bincount(self.tokens).max() / len(self.tokens))
+        return np.bincount(self.tokens, minlength=self.output_size) / len(self.tokens)
 
     def specification(self) -> Specification:
         """Return the path of the file and its digest; the part is chosen by whoever draws."""

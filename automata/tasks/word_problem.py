@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import lcm
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,10 +12,14 @@ from automata.machines.dfa import DFA
 from automata.machines.mealy import MealyMachine
 from automata.monoids.cayley import IntArray, integer_array
 from automata.monoids.monoid import Monoid
-from automata.tasks.distributions import FloatArray, state_probabilities, token_probabilities
-from automata.tasks.interface import Batch, Specification, Task, check_at_least_one, starts
-
-_SEQUENCES_AT_ONCE = 512  # measured: 256 and 1024 cost a fifth more, one block of 4096 up to twice as much
+from automata.tasks.interface import Batch, Specification, Task, check_at_least_one, last_places, starts
+from automata.tasks.transition_table import (
+    FloatArray,
+    allowed_tokens,
+    follow,
+    state_probabilities,
+    token_probabilities,
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -274,24 +277,15 @@ class WordProblem(Task):
         check_at_least_one(length=length)
         return state_probabilities(self.table, self.token_probabilities, self.initial_state, length)
 
-    def majority_baseline(
-        self,
-        length: int,
-        *,
-        last: int | None = None,
-        sequences: int = 1024,  # noqa: ARG002
-        rng: np.random.Generator | None = None,  # noqa: ARG002
-    ) -> float:
-        """Return the share of the labels that the most frequent state has, exactly; nothing is sampled.
+    def target_shares(self, length: int, last: int | None = None) -> FloatArray:
+        """Return the expected share of every state, exactly.
 
         Example:
             >>> problem = WordProblem([[0, 1], [1, 0]], 0, ["0", "1"], ["even", "odd"])
-            >>> problem.majority_baseline(length=32)
-            0.5
+            >>> problem.target_shares(length=32).tolist(), problem.majority_baseline(length=32)
+            ([0.5, 0.5], 0.5)
         """
-        check_at_least_one(length=length, last=1 if last is None else last)
-        places = slice(None if last is None else -min(last, length), None)
-        return float(self.state_probabilities(length)[places].mean(axis=0).max())
+        return np.asarray(self.state_probabilities(length)[last_places(length, last)].mean(axis=0))
 
     def specification(self) -> Specification:
         """Return the name of a registered task, or what the problem was made from, or else its table.
@@ -371,25 +365,7 @@ class WordProblem(Task):
         return self._follow(flat, np.full(len(flat), self.initial_state)).reshape(given.shape)
 
     def _follow(self, tokens: IntArray, before: IntArray) -> IntArray:
-        """Run the table from states ``[batch]`` over tokens ``[batch, length]`` of the vocabulary."""
-        batch, length = tokens.shape
-        states = np.empty_like(tokens, order="C")
-        # a block of sequences at a time, position by position, in two buffers that stay in the cache
-        rows = min(batch, _SEQUENCES_AT_ONCE)
-        offsets = np.empty((length, rows), dtype=np.int64)
-        following = np.empty_like(offsets)
-        for start in range(0, batch, rows):
-            block = tokens[start : start + rows].T
-            width = block.shape[1]
-            np.multiply(block, self.state_count, out=offsets[:, :width])
-            current = before[start : start + rows]
-            for offset, after in zip(offsets[:, :width], following[:, :width], strict=True):
-                offset += current
-                # every index is in range: "clip" only spares the checked copy that "raise" makes
-                np.take(self._by_token, offset, out=after, mode="clip")
-                current = after
-            states[start : start + rows] = following[:, :width].T
-        return states
+        return follow(self._by_token, self.state_count, tokens, before)
 
     def _sample_avoiding(
         self, before: IntArray, length: int, rng: np.random.Generator
@@ -411,16 +387,4 @@ class WordProblem(Task):
 
     @cached_property
     def _allowed_tokens(self) -> IntArray:
-        """For every state the tokens that avoid, each repeated equally often, shape ``[states, repeats]``."""
-        allowed = [np.flatnonzero(row) for row in ~np.isin(self.table, self.avoid)]
-        for state, tokens in enumerate(allowed):
-            if not tokens.size and state not in self.avoid:
-                raise InputError(
-                    f"avoid leaves no token in state {self.state_names[state]!r}; avoid it as well"
-                )
-        columns = lcm(*(len(tokens) for tokens in allowed if tokens.size))
-        rows = [
-            np.tile(tokens, columns // len(tokens)) if tokens.size else np.zeros(columns)
-            for tokens in allowed
-        ]
-        return np.stack(rows).astype(np.int64)
+        return allowed_tokens(self.table, self.avoid, self.state_names)

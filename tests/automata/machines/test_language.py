@@ -7,7 +7,7 @@ import pytest
 
 from automata.errors import InputError
 from automata.machines.dfa import DFA
-from automata.machines.language import count_words, sample_words, word_of_rank
+from automata.machines.language import count_words, sample_words, states_with_finite_future, word_of_rank
 from automata.machines.named_dfas import dyck_dfa, modular_counter_dfa, parity_dfa
 from automata.machines.regular_expressions import regular_expression_dfa
 
@@ -72,3 +72,15 @@ def test_bad_input_is_refused() -> None:
         sample_words(NO_11, 3, -1, rng)
     with pytest.raises(InputError, match="rank is 5"):
         word_of_rank(NO_11, 3, 5)
+
+
+@pytest.mark.parametrize("expression", ["(ab|ba)*", "ab", "a*|b", "a$b", "(a|b)*", "a(ba)*b|bb"])
+def test_futures_are_finite_where_no_long_word_is_accepted(expression: str) -> None:
+    dfa = regular_expression_dfa(expression, "ab")
+    size = len(dfa.states)
+    finite = states_with_finite_future(dfa)
+    for state in dfa.states:
+        after = DFA(dfa.states, dfa.alphabet, dfa.transitions, state, dfa.accepting)
+        # pumping: infinitely many words are accepted exactly if one of n to 2n - 1 letters is
+        is_infinite = any(count_words(after, length) for length in range(size, 2 * size))
+        assert (state in finite) == (not is_infinite)

@@ -3,9 +3,19 @@ import pytest
 
 from automata.errors import InputError
 from automata.monoids.groups import symmetric_group
-from automata.tasks.registry import S5_GENERATORS, describe_tasks, make_task, task_names
+from automata.tasks.registry import S5_GENERATORS, describe_tasks, make_task, registered_task, task_names
 
-SIZES = {  # tokens, states
+OTHERS = {  # tokens, targets
+    "noisy-parity-reveals": (5, 2),
+    "noisy-parity-states": (5, 2),
+    "lazy-swaps-3-reveals": (16, 9),
+    "lazy-swaps-3-states": (16, 6),
+    "lazy-swaps-5-reveals": (141, 125),
+    "repl-3": (15, 15),
+    "repl-3-reveals": (15, 15),
+    "repl-5-reveals": (19, 19),
+}
+SIZES = {  # tokens, states, of the word problems
     "parity": (2, 2),
     "Z60": (60, 60),
     "S3": (6, 6),
@@ -27,7 +37,7 @@ SIZES = {  # tokens, states
 
 
 def test_every_task_is_listed() -> None:
-    assert set(task_names()) == set(SIZES)
+    assert list(task_names()) == [*SIZES, *OTHERS]
     assert [line.split()[0] for line in describe_tasks().splitlines()] == list(task_names())
 
 
@@ -77,6 +87,17 @@ def test_hard_fraction_needs_an_identity() -> None:
         make_task("S5-transpositions", hard_fraction=0.5)
     with pytest.raises(InputError, match=r"hard_fraction is -0\.1"):
         make_task("S5", hard_fraction=-0.1)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_kinds(name: str) -> None:
+    task = registered_task(name)
+    assert (task.vocabulary_size, task.output_size) == OTHERS[name]
+    assert task.name == name
+    with pytest.raises(InputError, match=f"task '{name}' is no word problem; make it with task_from"):
+        make_task(name)
+    with pytest.raises(InputError, match=r"hard_fraction is 0\.5 but .* is no word problem"):
+        registered_task(name, hard_fraction=0.5)
 
 
 def test_unknown_name() -> None:

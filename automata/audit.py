@@ -1,0 +1,90 @@
+"""Command: what accuracy on a task is no evidence that a model tracks a state.
+
+python -m automata.audit S5-transpositions
+python -m automata.audit 'regex:(ab|ba)*' --length 128
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+
+from automata.errors import InputError
+from automata.tasks.audit import REPORTED_TOKENS, shortcut_audit
+from automata.tasks.specification import specification_from_text, task_from
+
+BAD_INPUT = 2
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message}; --help shows all flags")
+
+
+def command(argv: Sequence[str] | None = None) -> None:
+    """Print the audit of a task.
+
+    Raises:
+        InputError: an argument is missing, unknown or out of its range.
+
+    Example:
+        >>> command(["parity", "--length", "20", "--windows", "0", "4"])
+        parity: last 10 of 20 tokens
+        classifier                    accuracy  with position
+        most frequent answer            0.5000
+        best on the last 0 tokens       0.5000         0.5000
+        best on the last 4 tokens       0.5000         0.5000
+        best on all tokens              1.0000
+        Exact.
+    """
+    parser = _Parser("python -m automata.audit", description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser.add_argument(
+        "task", help="a name, regex:EXPRESSION, file:PATH, object:MODULE:NAME, text:PATH, or a JSON object"
+    )
+    parser.add_argument("--length", type=int, default=64, help="tokens in a sequence (default 64)")
+    parser.add_argument(
+        "--last",
+        type=int,
+        default=REPORTED_TOKENS,
+        help=f"count the last so many (default {REPORTED_TOKENS})",
+    )
+    parser.add_argument("--windows", type=int, nargs="+", metavar="K", help="default 0 1 2 4 8 16 32")
+    parser.add_argument("--hard-fraction", type=float, help="probability of a uniformly drawn token")
+    parser.add_argument("--sequences", type=int, default=2048, help="size of a sample (default 2048)")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample, where one is needed (default 0)")
+    given = parser.parse_args(argv)
+    if given.seed < 0:
+        raise InputError(f"seed is {given.seed}; give a number of at least 0")
+    audit = shortcut_audit(
+        task_from(specification_from_text(given.task), given.hard_fraction),
+        given.length,
+        last=given.last,
+        windows=given.windows,
+        sequences=given.sequences,
+        rng=np.random.default_rng(given.seed),
+    )
+    print(audit.table())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code: 0, or 2 for bad input, told in one sentence.
+
+    Example:
+        >>> main(["no-such-task"])
+        2
+    """
+    try:
+        command(argv)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""What every task has to keep, on every registered one and on one of each other kind."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from automata.errors import InputError
+from automata.tasks.interface import Batch, Task
+from automata.tasks.registry import task_names
+from automata.tasks.specification import TaskSource, task_from
+from automata.tasks.text_file import TextFile
+
+KINDS = [*task_names(), "regex", "hard S5", "repl of three swaps", "text"]
+
+
+@pytest.fixture(params=KINDS)
+def task(request: pytest.FixtureRequest, tmp_path: Path) -> Task:
+    if request.param == "text":
+        (tmp_path / "text.txt").write_text("to be or not to be, that is the question: " * 30)
+        return TextFile(tmp_path / "text.txt")
+    sources: dict[str, TaskSource] = {
+        "regex": {"regex": "(ab|ba)*"},
+        "hard S5": {"name": "S5", "hard_fraction": 0.25},
+        "repl of three swaps": {"repl": {"swaps": 3, "reveal_every": 2}},
+    }
+    return task_from(sources.get(request.param, request.param))
+
+
+def test_batches_have_their_shapes_ranges_and_padding(task: Task) -> None:
+    batch = task.batch(5, 70, np.random.default_rng(0))
+    assert batch.tokens.shape == batch.targets.shape == batch.weights.shape == (5, 70)
+    assert [str(part.dtype) for part in (batch.tokens, batch.targets, batch.weights)] == [
+        "int64",
+        "int64",
+        "float32",
+    ]
+    assert 0 <= batch.tokens.min() <= batch.tokens.max() < task.vocabulary_size
+    assert 0 <= batch.targets.min() <= batch.targets.max() < task.output_size
+    assert batch.counted.any()
+    assert (batch.weights >= 0).all()
+    if batch.lengths is not None:
+        padding = np.arange(70) >= batch.lengths[:, None]
+        assert 1 <= batch.lengths.min() <= batch.lengths.max() <= 70
+        assert (batch.tokens[padding] == 0).all()
+        assert (batch.targets[padding] == 0).all()
+        assert (batch.weights[padding] == 0).all()
+
+
+def test_a_batch_is_determined_by_its_generator(task: Task) -> None:
+    first, again, other = (task.batch(4, 60, np.random.default_rng(seed)) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first.tokens, again.tokens)
+    np.testing.assert_array_equal(first.targets, again.targets)
+    np.testing.assert_array_equal(first.weights, again.weights)
+    assert (first.tokens != other.tokens).any()
+
+
+def test_sequences_go_on_or_say_that_they_do_not(task: Task) -> None:
+    batch = task.batch(3, 20, np.random.default_rng(0))
+    assert (batch.end is not None) == task.continues
+    if batch.end is not None:
+        assert batch.end.shape == (3,)
+        task.batch(3, 9, np.random.default_rng(1), start=batch.end)
+        task.batch(3, 9, np.random.default_rng(1), start=[task.start()] * 3)
+        for wrong in ([0, 0], [-2, 0, 0], [0, 0, 10**9]):
+            with pytest.raises(InputError, match="start holds"):
+                task.batch(3, 9, np.random.default_rng(1), start=wrong)
+    else:
+        with pytest.raises(InputError, match="cannot go on"):
+            task.batch(3, 9, np.random.default_rng(1), start=[0, 0, 0])
+
+
+def test_a_start_left_out_is_the_beginning(task: Task) -> None:
+    if task.continues:
+        plain = task.batch(6, 30, np.random.default_rng(5))
+        begun = task.batch(6, 30, np.random.default_rng(5), start=[task.start()] * 6)
+        np.testing.assert_array_equal(plain.tokens, begun.tokens)
+        np.testing.assert_array_equal(plain.targets, begun.targets)
+
+
+def test_the_machine_gives_the_targets(task: Task) -> None:
+    machine = task.machine()
+    if machine is not None:
+        batch = task.batch(8, 50, np.random.default_rng(0))
+        np.testing.assert_array_equal(machine.read(batch.tokens), batch.targets)
+
+
+def test_names_and_metadata(task: Task) -> None:
+    assert task.name
+    assert task.description
+    assert len(set(task.token_names)) == len(task.token_names) == task.vocabulary_size
+    assert len(set(task.target_names)) == len(task.target_names) == task.output_size
+
+
+def test_the_specification_rebuilds_the_task(task: Task) -> None:
+    again = task_from(task.specification())
+    assert (again.name, again.description) == (task.name, task.description)
+    assert (again.token_names, again.target_names) == (task.token_names, task.target_names)
+    assert again.specification() == task.specification()
+    ours, theirs = (one.batch(3, 40, np.random.default_rng(2)) for one in (task, again))
+    np.testing.assert_array_equal(ours.tokens, theirs.tokens)
+    np.testing.assert_array_equal(ours.targets, theirs.targets)
+
+
+@pytest.mark.parametrize("last", [None, 7])
+def test_the_shares_of_the_targets_are_those_of_a_sample(task: Task, last: int | None) -> None:
+    length, sequences = 60, 2000 if task.machine() else 500
+    batch = task.batch(sequences, length, np.random.default_rng(10))
+    counted = batch.counted & (np.arange(length) >= (0 if last is None else length - last))
+    counts = np.stack(
+        [
+            np.bincount(row[asked], minlength=task.output_size)
+            for row, asked in zip(batch.targets, counted, strict=True)
+        ]
+    )
+    if not counted.any():
+        with pytest.raises(InputError, match="asks nothing in 9 such sequences"):
+            task.majority_baseline(length, last=last, sequences=9)
+        return
+    sampled = counts.sum(axis=0) / counts.sum()
+    shares = task.target_shares(length, last)
+    baseline = task.majority_baseline(length, last=last, sequences=sequences, rng=np.random.default_rng(9))
+    # sequences are independent, their targets are not: the error of a ratio of sums over sequences
+    residuals = counts - sampled * counts.sum(axis=1, keepdims=True)
+    errors = np.sqrt((residuals**2).sum(axis=0)) / counts.sum()
+    if shares is None:
+        assert abs(baseline - sampled.max()) < 5 * np.sqrt(2) * errors.max()  # both are sampled
+    else:
+        assert shares.shape == (task.output_size,)
+        assert shares.sum() == pytest.approx(1)
+        assert baseline == shares.max()
+        # five deviations, and rounding; a target met five times at most has a share of 20 sightings at most
+        few = (counts.sum(axis=0) <= 5) * 20 / counts.sum()
+        assert (np.abs(shares - sampled) <= 5 * errors + few + 1e-12).all()
+
+
+@pytest.mark.parametrize(("batch_size", "length", "field"), [(0, 5, "batch_size"), (5, 0, "length")])
+def test_empty_batches_are_refused(task: Task, batch_size: int, length: int, field: str) -> None:
+    with pytest.raises(InputError, match=f"{field} is 0"):
+        task.batch(batch_size, length, np.random.default_rng(0))
+    with pytest.raises(InputError, match="last is 0"):
+        task.majority_baseline(5, last=0)
+    with pytest.raises(InputError, match="part is 'tset'"):
+        task.part("tset")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("tokens", np.zeros(3, np.int64)),
+        ("targets", np.zeros((2, 4), np.int64)),
+        ("weights", np.zeros((3, 3), np.float32)),
+        ("lengths", np.zeros(3, np.int64)),
+        ("end", np.zeros((2, 1), np.int64)),
+    ],
+)
+def test_batches_whose_shapes_do_not_fit_are_refused(
+    field: str, value: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> None:
+    fields = {
+        "tokens": np.zeros((2, 3), np.int64),
+        "targets": np.zeros((2, 3), np.int64),
+        "weights": np.zeros((2, 3), np.float32),
+    }
+    with pytest.raises(InputError, match=f"{field} has shape"):
+        Batch(**{**fields, field: value})  # type: ignore[arg-type]

@@ -1,0 +1,351 @@
+"""Tasks from what a user gives, each against the object it should be; bad input in one sentence."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from automata import (
+    DFA,
+    Monoid,
+    ProbabilisticAutomaton,
+    WordProblem,
+    lazy_swaps,
+    make_task,
+    parity_dfa,
+    symmetric_group,
+)
+from automata.errors import InputError
+from automata.machines import count_words, regular_expression_dfa
+from automata.tasks.interface import Task
+from automata.tasks.partially_observed import PartiallyObserved
+from automata.tasks.specification import specification_from_text, task_from
+
+PARITY = {
+    "transitions": {"even": {"0": "even", "1": "odd"}, "odd": {"0": "odd", "1": "even"}},
+    "initial": "even",
+}
+COIN = {
+    "states": ["heads", "tails"],
+    "initial": [1, 0],
+    "actions": {"flip": [[0.1, 0.9], [0.9, 0.1]]},
+    "reveals": {"look": ["heads", "tails"]},
+}
+MODULE = """
+import numpy as np
+from automata import DFA, Batch, ProbabilisticAutomaton, Task, WordProblem, cyclic_group, parity_dfa
+
+class Echo(Task):
+    name = "echo"
+    description = "the token itself"
+    token_names = target_names = ("a", "b")
+
+    def batch(self, batch_size, length, rng, start=None):
+        tokens = rng.integers(0, 2, (batch_size, length))
+        return Batch(tokens, tokens, np.ones(tokens.shape, np.float32))
+
+class Bare(Task):
+    def batch(self, batch_size, length, rng, start=None):
+        raise NotImplementedError
+
+echo = Echo()
+clock = cyclic_group(12)
+coin = ProbabilisticAutomaton(["h", "t"], [1, 0], {"flip": [[0.5, 0.5], [0.5, 0.5]]}, {"look": ["h", "t"]})
+number = 3
+
+def problem():
+    return WordProblem.from_dfa(parity_dfa())
+
+def failing():
+    raise RuntimeError("two\\nlines")
+
+def needs(size):
+    return size
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a user's files, which is on the path of modules and is the working folder."""
+    for name, content in {"parity": PARITY, "coin": COIN}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    (tmp_path / "users_tasks.py").write_text(MODULE)
+    (tmp_path / "users_broken.py").write_text("1 / 0")
+    (tmp_path / "text.json").write_text("no JSON")
+    (tmp_path / "list.json").write_text("[1]")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def same(task: Task, other: Task) -> None:
+    for seed in range(2):
+        ours, theirs = (one.batch(4, 30, np.random.default_rng(seed)) for one in (task, other))
+        np.testing.assert_array_equal(ours.tokens, theirs.tokens)
+        np.testing.assert_array_equal(ours.targets, theirs.targets)
+
+
+def test_files_hold_each_kind_of_automaton(folder: Path) -> None:
+    same(task_from({"file": "parity.json"}), make_task("parity"))
+    coin = ProbabilisticAutomaton(["heads", "tails"], [1, 0], COIN["actions"], COIN["reveals"])  # type: ignore[arg-type]
+    same(task_from({"file": "coin.json"}), PartiallyObserved(coin))
+    S3 = symmetric_group(3)
+    monoid = {"table": S3.table.tolist(), "element_names": list(S3.element_names), "tokens": ["213", 3]}
+    (folder / "monoid.json").write_text(json.dumps(monoid))
+    same(task_from({"file": "monoid.json"}), WordProblem.from_monoid(S3, [S3.index("213"), 3]))
+
+
+def test_generators_act_as_the_permutation_word_problem_says() -> None:
+    generators = [[5, 4, 1, 3, 2], [3, 4, 1, 2, 5], [5, 3, 1, 2, 4]]
+    task = task_from({"automaton": {"generators": generators}})
+    assert isinstance(task, WordProblem)
+    # the worked example of the convention: state_t[i] = state_{t-1}[σ_t[i]]
+    assert [task.state_names[state] for state in task.states([0, 1, 2])] == ["54132", "13542", "25134"]
+    resets = task_from(
+        {"automaton": {"generators": [[1, 2], [1, 1], [2, 2]], "token_names": ["keep", "1", "2"]}}
+    )
+    assert isinstance(resets, WordProblem)
+    assert resets.token_names == ("keep", "1", "2")
+    assert resets.state_count == 3
+    # what place i holds after [2, 2] is what place 2 held before
+    state = np.array([1, 2])
+    for token in (1, 0, 2):
+        state = state[np.array([[1, 2], [1, 1], [2, 2]][token]) - 1]
+    assert resets.state_names[resets.states([1, 0, 2])[-1]] == "".join(map(str, state))
+
+
+def test_a_probabilistic_automaton_from_json_is_the_one_it_describes() -> None:
+    task = task_from({"automaton": {**COIN, "target": "states", "reveal_probability": 0.5}})
+    assert isinstance(task, PartiallyObserved)
+    assert (task.target, task.reveal_probability) == ("states", 0.5)
+    np.testing.assert_array_equal(task.automaton.matrices, [[[0.1, 0.9], [0.9, 0.1]]])
+
+
+def test_the_specification_of_a_file_holds_its_content(folder: Path) -> None:
+    task = task_from({"file": "parity.json"}, hard_fraction=None)
+    stored = json.loads(json.dumps(task.specification()))
+    (folder / "parity.json").unlink()
+    assert str(folder) not in json.dumps(stored)
+    assert "parity.json" not in json.dumps(stored)
+    again = task_from(stored)
+    same(task, again)
+    assert again.name == "parity"
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: parity_dfa(),
+        lambda: symmetric_group(3),
+        lambda: lazy_swaps(3),
+        lambda: make_task("dyck-4"),
+        lambda: WordProblem([[0, 1], [1, 0]], 0, "01", ["even", "odd"], hard_fraction=0.5),
+        lambda: DFA(("p",), ("a",), {"p": {"a": "p"}}, "p", ()),
+    ],
+)
+def test_python_objects_are_rebuilt_from_json(build: Callable[[], Any]) -> None:
+    task = task_from(build())
+    same(task, task_from(json.loads(json.dumps(task.specification()))))
+
+
+@pytest.mark.parametrize(
+    ("name", "vocabulary"), [("echo", 2), ("Echo", 2), ("clock", 12), ("coin", 4), ("problem", 2)]
+)
+def test_objects_of_a_module(folder: Path, name: str, vocabulary: int) -> None:
+    task = task_from({"object": f"users_tasks:{name}"})
+    assert task.vocabulary_size == vocabulary
+    assert task.specification() == {"object": f"users_tasks:{name}"}
+    same(task, task_from(task.specification()))
+
+
+def test_an_object_of_ones_own_says_that_it_cannot_be_stored(folder: Path) -> None:
+    task = task_from(task_from({"object": "users_tasks:Echo"}).__class__())
+    with pytest.raises(
+        InputError, match=r"class users_tasks:Echo, which a run folder cannot hold; give the task as"
+    ):
+        task.specification()
+
+
+def test_the_alphabet_of_an_expression() -> None:
+    task = task_from({"regex": "(a.)*", "alphabet": "abc"})
+    assert task.token_names == ("a", "b", "c")
+    assert task.specification() == {"regex": "(a.)*", "alphabet": ["a", "b", "c"]}
+    assert task_from({"regex": "(ab|ba)*"}).token_names == ("a", "b")
+
+
+@pytest.mark.parametrize("expression", ["(ab|ba)*", "a*b?|c", "[^b]+b", "(a|b)*aba(a|b)*"])
+def test_sequences_of_an_expression_are_beginnings_of_its_words(expression: str) -> None:
+    task = task_from({"regex": expression, "alphabet": "abc"})
+    dfa = regular_expression_dfa(expression, "abc")
+    batch = task.batch(50, 12, np.random.default_rng(0))
+    for tokens in batch.tokens:
+        word = "".join(task.token_names[token] for token in tokens)
+        state = dfa.run(word)[-1]
+        # some word of the language, of 12 + 9 letters at least, begins with it
+        assert any(
+            count_words(DFA(dfa.states, dfa.alphabet, dfa.transitions, state, dfa.accepting), more)
+            for more in range(9, 13)
+        )
+
+
+def test_what_is_avoided_can_be_said(folder: Path) -> None:
+    pairs = {
+        "transitions": {"p": {"a": "q", "b": "r"}, "q": {"a": "p", "b": "q"}, "r": {"a": "r", "b": "r"}},
+        "initial": "p",
+    }
+    everything = task_from({"automaton": {**pairs, "accepting": ["p"], "avoid": []}})
+    language = task_from({"automaton": {**pairs, "accepting": ["p"]}})
+    no_language = task_from({"automaton": pairs})
+    chosen = task_from({"automaton": {**pairs, "avoid": ["r"]}})
+    tasks = (everything, language, no_language, chosen)
+    assert [task.avoid for task in tasks if isinstance(task, WordProblem)] == [(), (2,), (), (2,)]
+
+
+@pytest.mark.parametrize("name", ["S5", "S5-generators", "A5xM", "counter-5"])
+def test_the_hard_fraction_is_an_option_of_word_problems(name: str) -> None:
+    asked, named = task_from(name, 0.3), task_from({"name": name, "hard_fraction": 0.3})
+    same(asked, make_task(name, hard_fraction=0.3))
+    same(named, asked)
+    assert (
+        asked.specification() == {"name": name, "hard_fraction": 0.3} == make_task(name, 0.3).specification()
+    )
+    assert task_from(name, 1.0).specification() == name
+    same(task_from(make_task(name), 0.3), asked)
+    same(task_from({"name": name, "hard_fraction": 0.9}, 0.3), asked)
+
+
+def test_the_hard_fraction_of_other_sources(folder: Path) -> None:
+    for source in ({"file": "parity.json"}, {"object": "users_tasks:problem"}, parity_dfa()):
+        task = task_from(source, 0.25)
+        assert isinstance(task, WordProblem)
+        assert task.hard_fraction == 0.25
+        same(task, task_from(task.specification()))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("S5", "S5"),
+        ("regex:a:b|c", {"regex": "a:b|c"}),
+        ("file:my/task.json", {"file": "my/task.json"}),
+        ("object:my_tasks:parity", {"object": "my_tasks:parity"}),
+        ("text:book.txt", {"text": "book.txt"}),
+        ('{"name": "S5", "hard_fraction": 0.5}', {"name": "S5", "hard_fraction": 0.5}),
+        ("what:ever", "what:ever"),
+    ],
+)
+def test_what_a_command_line_says(text: str, expected: object) -> None:
+    assert specification_from_text(text) == expected
+
+
+BAD: dict[str, tuple[Any, list[str]]] = {
+    "unknown name": ("partiy", ["'partiy'", "'parity'"]),
+    "no field": ({}, ["0 of the fields"]),
+    "two fields": ({"regex": "a", "file": "parity.json"}, ["2 of the fields"]),
+    "unknown field": ({"regex": "a", "alphabte": "ab"}, ["'alphabte'", "'alphabet'"]),
+    "name that is no text": ({"name": 3}, ["name is 3"]),
+    "finite language": ({"regex": "ab|c"}, ["the language of ab|c is finite"]),
+    "empty language": ({"regex": "a$b"}, ["'a$b' matches no word"]),
+    "finite automaton": (
+        {
+            "automaton": {
+                "transitions": {"p": {"a": "q"}, "q": {"a": "q"}},
+                "initial": "p",
+                "accepting": ["p"],
+            }
+        },
+        ["the language of automaton is finite"],
+    ),
+    "expression that is not regular": ({"regex": r"(a)\1"}, ["backreference"]),
+    "alphabet that is no text": ({"regex": "a", "alphabet": 3}, ["alphabet is 3"]),
+    "missing file": ({"file": "no.json"}, ["no.json", "cannot be read"]),
+    "folder": ({"file": "."}, ["cannot be read"]),
+    "file that is not JSON": ({"file": "text.json"}, ["text.json", "is not JSON"]),
+    "file of a list": ({"file": "list.json"}, ["list.json", "holds a list"]),
+    "module without a name": ({"object": "users_tasks"}, ["'users_tasks'", "give module:name"]),
+    "missing module": ({"object": "users_taks:echo"}, ["'users_taks'", "cannot be imported", "PYTHONPATH"]),
+    "relative module": ({"object": ".tasks:echo"}, ["'.tasks'"]),
+    "broken module": ({"object": "users_broken:echo"}, ["users_broken", "ZeroDivisionError"]),
+    "missing object": ({"object": "users_tasks:ehco"}, ["'users_tasks'", "'ehco'"]),
+    "object of a wrong kind": (
+        {"object": "users_tasks:number"},
+        ["users_tasks:number is a int", "give a Task"],
+    ),
+    "function that fails": ({"object": "users_tasks:failing"}, ["RuntimeError", "two lines"]),
+    "function with an argument": ({"object": "users_tasks:needs"}, ["TypeError", "without arguments"]),
+    "task without attributes": ({"object": "users_tasks:Bare"}, ["users_tasks:Bare has no name"]),
+    "python object of a wrong kind": (3, ["task is a int"]),
+    "hard fraction of a wrong kind": ({"name": "S5", "hard_fraction": "half"}, ["hard_fraction is 'half'"]),
+    "hard fraction out of range": ({"name": "S5", "hard_fraction": 2}, ["hard_fraction is 2"]),
+    "hard fraction of a text": ({"name": "repl-3", "hard_fraction": 0.5}, ["repl-3 is no word problem"]),
+    "automaton of none": ({"automaton": {"state": []}}, ["none of the fields transitions"]),
+    "automaton that is no object": ({"automaton": [1]}, ["automaton is '[1]'"]),
+    "two automata": ({"automaton": {**PARITY, "table": [[0]]}}, ["transitions and table"]),
+    "misspelt field": ({"automaton": {**PARITY, "acepting": []}}, ["'acepting'", "'accepting'"]),
+    "no initial state": ({"automaton": {"transitions": PARITY["transitions"]}}, ["initial is missing"]),
+    "unknown initial state": ({"automaton": {**PARITY, "initial": "q"}}, ["'q'"]),
+    "transitions of a list": (
+        {"automaton": {"transitions": [[0, 1]], "initial": 0}},
+        ["transitions is [[0, 1]]"],
+    ),
+    "no transitions": ({"automaton": {"transitions": {}, "initial": "q"}}, ["transitions is empty"]),
+    "missing transition": (
+        {"automaton": {"transitions": {"p": {"a": "p"}, "q": {}}, "initial": "p"}},
+        ["'q' has no transition under 'a'"],
+    ),
+    "transition to no state": (
+        {"automaton": {"transitions": {"p": {"a": "r"}}, "initial": "p"}},
+        ["'r'", "not among the states"],
+    ),
+    "ragged table": ({"automaton": {"table": [[0, 1], [1]]}}, ["automaton"]),
+    "table of no monoid": ({"automaton": {"table": [[0, 1, 2], [1, 0, 0], [2, 0, 1]]}}, ["associative"]),
+    "table of fractions": ({"automaton": {"table": [[0.5]]}}, ["table holds float64"]),
+    "unknown token": ({"automaton": {"table": [[0]], "tokens": ["x"]}}, ["'x'"]),
+    "no permutation": ({"automaton": {"generators": [[1, 4, 2]]}}, ["[1, 4, 2]", "1 … 3"]),
+    "generators of two sizes": ({"automaton": {"generators": [[1, 2], [1]]}}, ["different lengths"]),
+    "generators of texts": ({"automaton": {"generators": ["12"]}}, ["generators is", "give a list"]),
+    "too few names": ({"automaton": {"generators": [[1, 2]], "token_names": []}}, ["token_names has 0"]),
+    "column that is not stochastic": (
+        {"automaton": {**COIN, "actions": {"flip": [[0.1, 0.9], [0.8, 0.1]]}}},
+        ["flip", "0.9"],
+    ),
+    "matrix of texts": ({"automaton": {**COIN, "actions": {"flip": "no"}}}, ["automaton is no automaton"]),
+    "no states": ({"automaton": {"actions": {}, "initial": [1]}}, ["states is missing"]),
+    "unknown target": ({"automaton": {**COIN, "target": "value"}}, ["'value'"]),
+    "probability of a text": (
+        {"automaton": {**COIN, "reveal_probability": "a"}},
+        ["reveal_probability is 'a'"],
+    ),
+    "word problem of nothing": ({"word_problem": {}}, ["word_problem is none"]),
+    "word problem of a list": ({"word_problem": [1]}, ["word_problem is none"]),
+    "repl of a list": ({"repl": [3]}, ["repl is [3]"]),
+    "repl of a fraction": ({"repl": {"variables": 2.5}}, ["variables is 2.5"]),
+    "repl with an unknown field": ({"repl": {"varables": 3}}, ["'varables'", "'variables'"]),
+    "missing text": ({"text": "no.txt"}, ["no.txt", "cannot be read"]),
+}
+
+
+@pytest.mark.parametrize(("source", "words"), BAD.values(), ids=BAD)
+def test_bad_input_is_refused_in_one_sentence(source: Any, words: list[str], folder: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        task_from(source)
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    assert all(word in sentence for word in words), sentence
+
+
+def test_a_text_that_begins_like_json_is_read_as_json() -> None:
+    with pytest.raises(InputError, match="is not JSON"):
+        specification_from_text("{regex: a}")
+
+
+def test_a_monoid_too_large_is_refused() -> None:
+    with pytest.raises(InputError, match="largest_order"):
+        task_from({"automaton": {"generators": [[2, 3, 4, 5, 6, 7, 8, 1], [2, 1, 3, 4, 5, 6, 7, 8]]}})
+
+
+def test_monoids_are_word_problems_of_all_their_elements() -> None:
+    same(task_from(Monoid([[0, 1], [1, 0]], ["0", "1"])), make_task("parity"))
