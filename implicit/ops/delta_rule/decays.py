@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from implicit.ops.fused import Arguments, fused
+from implicit.ops.fused import Arguments
 
 
 class Decays:
