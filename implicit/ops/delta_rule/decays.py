@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from implicit.ops.fused import Arguments
+from implicit.ops.hand_written_passes import Arguments, op_with_passes
 
 
 class Decays:
