@@ -66,7 +66,8 @@ class Executor:
             raise unknown_name("cluster", self.cluster, CLUSTERS)
         if self.parameters and self.cluster != "slurm":
             raise InputError(
-                f"slurm is {next(iter(self.parameters))}=…, but cluster is {self.cluster}; give --cluster slurm"
+                f"slurm is {next(iter(self.parameters))}=…, but cluster is {self.cluster}; "
+                "give --cluster slurm"
             )
         if not self.in_process and find_spec("submitit") is None:
             raise InputError(
@@ -99,8 +100,7 @@ class Executor:
         if self.cluster == "local":
             return [executor.submit(worker) for _ in range(self.jobs)]
         with executor.batch():  # one array of jobs
-            started = [executor.submit(worker) for _ in range(self.jobs)]
-        return started
+            return [executor.submit(worker) for _ in range(self.jobs)]
 
     def _submitit(self, logs: Path) -> Any:
         import submitit
@@ -115,13 +115,12 @@ class Executor:
             executor.update_parameters(name="implicit-ssm", **parameters)
         except RuntimeError:
             raise InputError(
-                "cluster is slurm, but this machine has no srun; submit from a machine of the cluster, or give "
-                "--cluster local"
+                "cluster is slurm, but this machine has no srun; submit from a machine of the cluster, "
+                "or give --cluster local"
             ) from None
         except (NameError, ValueError, TypeError, AssertionError) as error:
-            raise InputError(
-                f"slurm: {str(error).splitlines()[0].rstrip('.')}; give another parameter"
-            ) from None
+            reason = str(error).splitlines()[0].rstrip(".")
+            raise InputError(f"slurm has a bad parameter: {reason}; give another") from None
         return executor
 
 

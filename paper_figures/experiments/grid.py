@@ -1,4 +1,4 @@
-"""What an experiment is: every combination of settings and seeds, and what is measured of each training run."""
+"""What an experiment is: every combination of settings and seeds, and what is measured of each run."""
 
 import hashlib
 import itertools
@@ -26,8 +26,8 @@ class Point:
     """A point of a grid: the settings of one training run.
 
     Attributes:
-        settings: what was chosen, ``task``, ``model`` and ``seed`` among them; the recipe of the task fills in
-            the rest.
+        settings: what was chosen, ``task``, ``model`` and ``seed`` among them; the recipe of the task fills
+            in the rest.
 
     Example:
         >>> point = Point({"task": "parity", "model": "lstm", "steps": 200, "seed": 3})
@@ -119,7 +119,8 @@ class Grid:
     """Every combination of some values, the first axis slowest.
 
     Attributes:
-        axes: values by name: ``task``, ``model``, ``seed``, any field of `TrainConfig`, any size of the model.
+        axes: values by name: ``task``, ``model``, ``seed``, any field of the configuration, any size of the
+            model.
         base: settings that all points have in common.
 
     Raises:

@@ -71,7 +71,8 @@ def outcomes_of(experiment: Experiment, store: Store) -> list[Outcome]:
         >>> from pathlib import Path
         >>> from paper_figures.experiments.grid import Grid
         >>> grid = Grid({"seed": [0, 1]}, {"task": "parity", "model": "lstm"})
-        >>> [outcome.complete for outcome in outcomes_of(Experiment("e", (grid,), ()), Store(Path("nowhere")))]
+        >>> found = outcomes_of(Experiment("e", (grid,), ()), Store(Path("nowhere")))
+        >>> [outcome.complete for outcome in found]
         [False, False]
     """
     found = []

@@ -33,7 +33,7 @@ class Progress:
 
     Example:
         >>> Progress(("a", "b"), failed=1, points=3, seconds_left=90.0).sentence(workers=1)
-        '2 of 3 runs, 1 failed, about 1:30 left'
+        '2 of 3 runs, 1 failed, about 01:30 left'
     """
 
     ended: tuple[str, ...]

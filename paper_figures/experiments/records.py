@@ -45,9 +45,9 @@ class Record:
 
     Example:
         >>> point = Point({"task": "parity", "model": "lstm", "seed": 0})
-        >>> record = Record.failed(point, None, ValueError("too long\\nby far"), None, 0.5)
+        >>> record = Record.failed(point, None, ValueError("too  long"), None, 0.5)
         >>> record.status, record.measurement, record.failure
-        ('failed', 'training', 'ValueError: too long by far')
+        ('failed', 'training', 'ValueError: too long')
     """
 
     point: str

@@ -91,12 +91,12 @@ def carry_out(
         >>> from tempfile import TemporaryDirectory
         >>> from paper_figures.experiments.grid import Grid, Measurement
         >>> settings = {"task": "parity", "model": "lstm", "d_model": 4, "steps": 2, "warmup_steps": 1}
-        >>> loss = Measurement("loss", lambda run, settings: round(run.metrics[-1]["loss"], 1))
-        >>> losses = Experiment("losses", (Grid({"seed": [0, 1]}, settings),), (loss,))
+        >>> steps = Measurement("steps", lambda run, settings: run.metrics[-1]["step"])
+        >>> grid = Experiment("grid", (Grid({"seed": [0, 1]}, settings),), (steps,))
         >>> with TemporaryDirectory() as folder:
-        ...     report = carry_out(losses, Store(Path(folder)))
+        ...     report = carry_out(grid, Store(Path(folder)))
         >>> [outcome.values for outcome in report.outcomes]
-        [{'loss': 0.7}, {'loss': 0.7}]
+        [{'steps': 2}, {'steps': 2}]
     """
     executor = executor or Executor()
     points = experiment.points  # checks their settings

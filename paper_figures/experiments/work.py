@@ -1,4 +1,4 @@
-"""One worker of an experiment: it takes the points that nobody works on, one after the other, until all ended.
+"""One worker of an experiment: it takes the points that nobody works on, one by one, until all ended.
 
 Any number of workers, of one runner or of several, share a store. A point is taken with a lock of the
 operating system, which a process that is killed gives back by dying; the next one goes on with the training
@@ -83,7 +83,7 @@ class Worker:
             torch.set_num_threads(threads)
 
     def checkpoint(self) -> "DelayedSubmission":
-        """Tell submitit what to submit when SLURM ends the job: the same, for all that is done lies on disk."""
+        """Tell submitit what to submit when SLURM ends the job: the same, for what is done lies on disk."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
@@ -123,7 +123,8 @@ def claimed(store: Store, point: Point, runner: str) -> Iterator[bool | None]:
     """Take a point for as long as the context lasts, or the process lives.
 
     Yields:
-        True if it is taken now; None if somebody else has it; False if a worker of the same runner died on it.
+        True if it is taken now; None if somebody else has it; False if a worker of the same runner died on
+        it.
 
     Example:
         >>> from tempfile import TemporaryDirectory
