@@ -1,4 +1,4 @@
-"""Draw the figures of the paper: ``python -m paper_figures [NAME ...] [--list] [--rerun --jobs N] [--out DIR]``.
+"""Draw the figures of the paper: ``python -m paper_figures [NAME ...] [--list] [--rerun] [--jobs N]``.
 
 Without ``--rerun`` they are drawn from the stored results. With it, the experiment behind each is carried
 out first: what its store holds is kept, what is missing is trained and measured, and the results are stored.
@@ -151,8 +151,8 @@ def _parser() -> CommandParser:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="a parameter of the SLURM jobs, such as partition=cpu, timeout_min=600 (default: a day), mem_gb=8, "
-        "cpus_per_task=1; can be given several times",
+        help="a parameter of the SLURM jobs, such as partition=cpu, timeout_min=600 (default: a day), "
+        "mem_gb=8, cpus_per_task=1; can be given several times",
     )
     group.add_argument(
         "--retry-failed", action="store_true", help="try runs and measurements that failed before again"

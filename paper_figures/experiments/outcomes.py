@@ -49,19 +49,16 @@ class Outcome:
 
     @property
     def run(self) -> Mapping[str, Any]:
-        """Identity of the run as far as it is known, with its name, settings and command."""
-        identity = next((dict(r.run) for r in self.records.values() if r.run is not None), {})
-        return {
-            "task": self.point.config.task,
-            "model": self.point.config.model,
-            "seed": self.point.seed,
-            **identity,
+        """The run with its settings, its command, how it ended, and its identity if it was trained."""
+        identity = next((record.run for record in self.records.values() if record.run is not None), {})
+        about = {
             "name": self.point.name,
             "settings": dict(self.point.settings),
             "status": "done" if self.failure is None else "failed",
             "failure": self.failure,
             "command": self.point.command,
         }
+        return {**about, **{name: value for name, value in identity.items() if name not in about}}
 
 
 def outcomes_of(experiment: Experiment, store: Store) -> list[Outcome]:

@@ -5,6 +5,7 @@ operating system, which a process that is killed gives back by dying; the next o
 from its checkpoint.
 """
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -143,10 +144,10 @@ def claimed(store: Store, point: Point, runner: str) -> Iterator[bool | None]:
         return
     taken = folder / "taken"
     try:
-        if taken.is_file() and taken.read_text() == runner:
+        if taken.is_file() and taken.read_text().split()[0] == runner:
             yield False
             return
-        write_bytes(taken, runner.encode())
+        write_bytes(taken, f"{runner} process {os.getpid()}\n".encode())
         try:
             yield True
         finally:

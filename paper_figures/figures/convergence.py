@@ -86,7 +86,7 @@ def draw(found: Results) -> Figure:
     position.set(
         title="self-iterations until the tolerance",
         xlabel="position of the token",
-        ylabel="self-iterations of a token (median)",
+        ylabel="self-iterations per token (median)",
         ylim=(0, None),
     )
     position.legend()
