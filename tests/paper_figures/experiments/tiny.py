@@ -1,4 +1,4 @@
-"""Experiments of tiny LSTMs, in a module of their own so that other processes can import what they measure."""
+"""Experiments of tiny LSTMs, in a module of their own that other processes can import."""
 
 import os
 import time
