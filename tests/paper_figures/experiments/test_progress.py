@@ -10,7 +10,7 @@ from analysis.framework.output import RunIdentity
 from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
 from paper_figures.experiments.progress import Observer, Progress, shown
 from paper_figures.experiments.records import Record, Store
-from tests.paper_figures.experiments.tiny import LSTM, Length, accuracy
+from tests.paper_figures.experiments.tiny import Length, accuracy
 
 MEASUREMENT = Measurement("accuracy", accuracy, Length())
 EXPERIMENT = Experiment(
@@ -80,7 +80,3 @@ def test_without_a_terminal_each_run_that_ended_is_a_line(
         end(store, EXPERIMENT.points[1], 100.0, 10.0)
     name = EXPERIMENT.points[1].name
     assert capsys.readouterr().err == f"times: {name} ended; 2 of 6 runs, about 07:20 left\n"
-
-
-def test_the_settings_of_tiny_runs_are_those_of_a_run() -> None:
-    assert Point({**LSTM, "seed": 0}).config.steps == 4
