@@ -139,6 +139,10 @@ class Store:
         """Return where the records of a point lie."""
         return self.path / "records" / point.identifier
 
+    def taken_file(self, point: Point) -> Path:
+        """Return the file that is there while somebody works on a point, or died on it."""
+        return self.record_folder(point) / "taken"
+
     def file(self, point: Point, measurement: Measurement | None) -> Path:
         """Return the file of a measurement, or of the training."""
         name = f"{TRAINING}.json" if measurement is None else measurement.file_name

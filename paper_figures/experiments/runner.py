@@ -105,10 +105,9 @@ def carry_out(
     runner = uuid4().hex
     if retry_failed:
         forget_failures(experiment, store, runner)
-    if all(store.ended(point, experiment.measurements) for point in points):
-        return Report(outcomes_of(experiment, store))
     worker = Worker(experiment, store.path, runner, threads)
-    if executor.in_process:
+    nothing_left = all(store.ended(point, experiment.measurements) for point in points)
+    if executor.in_process or nothing_left:
         with shown(experiment, store, workers=1):
             worker()
         return Report(outcomes_of(experiment, store))

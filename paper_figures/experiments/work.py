@@ -94,7 +94,8 @@ class Worker:
         while True:
             waiting, idle = False, True
             for point in self.experiment.points:
-                if store.ended(point, self.experiment.measurements):
+                left_over = store.taken_file(point).is_file()  # by who was killed right after the last record
+                if store.ended(point, self.experiment.measurements) and not left_over:
                     continue
                 if self._runner_died():
                     return
@@ -142,7 +143,7 @@ def claimed(store: Store, point: Point, runner: str) -> Iterator[bool | None]:
     except Timeout:
         yield None
         return
-    taken = folder / "taken"
+    taken = store.taken_file(point)
     try:
         if taken.is_file() and taken.read_text().split()[0] == runner:
             yield False
