@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from implicit.runs.folder import RunFolder
 from paper_figures.experiments.grid import Experiment, Measurement, Point
 from paper_figures.experiments.records import Store
 from paper_figures.experiments.runner import carry_out
@@ -70,7 +71,7 @@ made = getattr(test_interruptions, sys.argv[1])(Path(sys.argv[2]))
 carry_out(made, Store(Path(sys.argv[3])), Executor(jobs=int(sys.argv[4])))
 """
 
-LONG = {"steps": 200, "evaluate_every": 20, "checkpoint_every": 20}
+LONG = {"steps": 100, "evaluate_every": 20, "checkpoint_every": 20}
 
 
 def long_trainings(folder: Path) -> Experiment:
@@ -156,19 +157,21 @@ def test_a_worker_and_then_the_runner_are_killed(tmp_path: Path) -> None:
     """A worker dies in mid-training, then the runner; the other worker ends as well; a new runner goes on."""
     store, points = Store(tmp_path / "store"), long_trainings(tmp_path).points
 
-    def in_training() -> dict[str, int] | None:
-        found = {
-            point.identifier: process
-            for point in points
-            if (process := taken_by(store, point)) is not None
-            and (store.run_folder(point) / "checkpoint" / "state.safetensors").is_file()
-        }
-        return found or None
+    def stopped_in_training() -> tuple[Point, int] | None:
+        """Stop a process between a checkpoint and the end of its run, if there is one."""
+        for point in points:
+            process = taken_by(store, point)
+            folder = RunFolder(store.run_folder(point))
+            if process is not None and folder.checkpoint_file.is_file():
+                os.kill(process, signal.SIGSTOP)
+                if not folder.finished and taken_by(store, point) == process:
+                    return point, process
+                os.kill(process, signal.SIGCONT)  # it was quicker
+        return None
 
     runner = start("long_trainings", tmp_path, store.path, jobs=2)
-    identifier, worker = next(iter(wait_until(in_training).items()))
+    killed, worker = wait_until(stopped_in_training)
     os.kill(worker, signal.SIGKILL)
-    (killed,) = (point for point in points if point.identifier == identifier)
     measurements = long_trainings(tmp_path).measurements
     assert not store.ended(killed, measurements)
     # The other worker takes the next points, and leaves this one alone.
