@@ -106,7 +106,9 @@ def status_table(figure: PaperFigure, outcomes: Sequence[Outcome]) -> Table:
         >>> list(table.columns[1].cells)
         ['missing', 'missing', 'missing', 'missing', 'missing']
     """
-    table = Table(title=f"{figure.name}: {len(outcomes)} runs", title_justify="left")
+    table = Table(
+        title=f"{figure.name}: {len(outcomes)} runs", title_justify="left", box=None, padding=(0, 2, 0, 0)
+    )
     for column in ("run", "status", "measured", "why it failed"):
         table.add_column(column)
     for outcome in outcomes:

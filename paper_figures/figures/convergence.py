@@ -14,7 +14,7 @@ from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.groups import GroupStyle, draw_runs, grouped
+from paper_figures.figures.groups import GroupStyle, draw_legend, draw_runs, grouped
 
 SETTINGS = ConvergenceSettings(sequences=8, length=256, rtol=1e-6, max_iterations=1000, seed=0)
 MODE_STYLES = {mode: GroupStyle(mode, color) for mode, color in zip(MODES, COLORS, strict=False)}
@@ -89,14 +89,14 @@ def draw(found: Results) -> Figure:
         ylabel="self-iterations per token (median)",
         ylim=(0, None),
     )
-    position.legend()
+    draw_legend(position)
     length.set(
         title="cost of a sequence",
         xlabel="length (tokens)",
         ylabel="evaluations of Φ, tokens × iterations",
         yscale="log",
     )
-    length.legend()
+    draw_legend(length)
     return figure
 
 

@@ -129,3 +129,23 @@ def draw_runs(axes: Axes, x: Any, values: Any, style: GroupStyle) -> None:
         linewidth=2.2,
         label=f"{style.label}, mean of {len(runs)} run{'s' * (len(runs) > 1)}",
     )
+
+
+def draw_legend(axes: Axes, **placed: Any) -> None:
+    """Draw the legend, or say that no run ended well if there is nothing to name.
+
+    Args:
+        axes: where to draw.
+        placed: how, as matplotlib takes it.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> axes = Figure().subplots()
+        >>> draw_legend(axes)
+        >>> axes.texts[0].get_text()
+        'no run ended well'
+    """
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(**placed)
+    else:
+        axes.text(0.5, 0.5, "no run ended well", ha="center", va="center", transform=axes.transAxes)

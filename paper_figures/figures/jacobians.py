@@ -21,7 +21,7 @@ from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.groups import Group, group_label, group_styles, grouped
+from paper_figures.figures.groups import Group, draw_legend, group_label, group_styles, grouped
 from theory.fixed_point import ERROR_MARGIN
 
 CELLS = 128
@@ -160,8 +160,7 @@ def draw(found: Results) -> Figure:
         columns[0, -1], measured, "off_diagonal_mass", "off_diagonal_error", "off-diagonal mass"
     )
     _draw_conclusions(columns[1, -1], measured, "nonlinearity", "nonlinearity_error", "nonlinearity")
-    if measured:
-        columns[0, -1].legend(loc="center right", bbox_to_anchor=(1, 0.24))
+    draw_legend(columns[0, -1], loc="center right", bbox_to_anchor=(1, 0.24))
     return figure
 
 

@@ -12,7 +12,7 @@ from implicit.training.evaluation import REPORTED_TOKENS
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.groups import draw_runs, group_label, group_styles, grouped
+from paper_figures.figures.groups import draw_legend, draw_runs, group_label, group_styles, grouped
 
 SETTINGS = LengthSettings(lengths=(32, 64, 128, 256, 512), sequences=512, mode="sequential", seed=0)
 SOLVED_LENGTH = 256
@@ -107,7 +107,7 @@ def draw(found: Results) -> Figure:
         ylim=(0.4, 1.03),
         title="Parity: train short, test long",
     )
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1))  # beside the lines, which may go anywhere
+    draw_legend(axes, loc="upper left", bbox_to_anchor=(1.01, 1))  # beside the lines, which may go anywhere
     return figure
 
 
