@@ -67,8 +67,8 @@ def draw(found: Results) -> Figure:
     figure = Figure(figsize=(10.5, 4), layout="constrained")
     residual, position, length = figure.subplots(1, 3)
     runs = _runs(found)
-    shown = next(iter(runs), None)
-    for mode in MODES if shown is not None else ():
+    shown = next(iter(runs), "none")
+    for mode in MODES if runs else ():
         _draw_residuals(residual, runs[shown][mode], MODE_STYLES[mode])
         measured = [numbers[mode] for numbers in runs.values()]
         _draw_positions(position, measured, MODE_STYLES[mode])

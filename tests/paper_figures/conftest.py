@@ -11,7 +11,7 @@ from analysis.framework.output import RunIdentity
 from automata.tasks.registry import make_task
 from implicit.config.recipes import recipe
 from implicit.runs.loading import Run, initial_model
-from paper_figures.experiments.grid import Experiment, Measurement, Point
+from paper_figures.experiments.grid import Measurement, Point
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.records import Record
 from paper_figures.stored_results import compact_json
@@ -59,8 +59,3 @@ def measured(untrained: Callable[[Point], Run]) -> Callable[..., list[Outcome]]:
         return found
 
     return outcomes
-
-
-def first_points(experiment: Experiment, below_seed: int) -> list[Point]:
-    """The points of an experiment whose seeds are below a number."""
-    return [point for point in experiment.points if point.seed < below_seed]

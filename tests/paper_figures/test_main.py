@@ -151,7 +151,7 @@ def test_status_shows_every_run(
     command.main(shown)
     first, second = capsys.readouterr().out.splitlines()[-3:-1]
     assert first.split()[1:] == ["done", "even"]
-    assert second.split(maxsplit=3)[1:] == ["failed", "-", "even: ValueError: odd"]
+    assert second.rstrip().split(maxsplit=3)[1:] == ["failed", "-", "even: ValueError: odd"]
 
 
 BAD_INPUT = {

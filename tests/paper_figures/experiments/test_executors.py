@@ -139,4 +139,4 @@ def test_submitit_is_needed_for_more_than_one_job_only(monkeypatch: pytest.Monke
     assert Executor(jobs=1).in_process
     for wanted in ({"jobs": 2}, {"cluster": "slurm"}):
         with pytest.raises(InputError, match=r"pip install 'implicit-ssm\[cluster\]'"):
-            Executor(**wanted)  # type: ignore[arg-type]
+            Executor(**wanted)

@@ -11,7 +11,6 @@ from automata.errors import InputError
 from implicit.runs.loading import Run, load_run
 from implicit.train import train
 from implicit.training.evaluation import evaluate
-from paper_figures.experiments import runner as running
 from paper_figures.experiments import work
 from paper_figures.experiments.executors import Executor
 from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
@@ -260,7 +259,7 @@ def test_an_interrupt_ends_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Executor, "start", lambda self, worker, logs: jobs)
-    monkeypatch.setattr(running.time, "sleep", interrupt)
+    monkeypatch.setattr("time.sleep", interrupt)
     with pytest.raises(KeyboardInterrupt):
         carry_out(experiment(2), Store(tmp_path), Executor(jobs=2))
     assert all(job.cancelled for job in jobs)

@@ -6,10 +6,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.framework.figures import MODEL_COLORS
+from analysis.framework.output import RunIdentity
 from paper_figures.experiments.grid import Grid
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.records import Record
-from paper_figures.figures.groups import GroupStyle, draw_runs, group_label, group_styles, grouped
+from paper_figures.figures.groups import Group, GroupStyle, draw_runs, group_label, group_styles, grouped
 
 GRID = Grid({"model": ["mamba2", "lstm"], "carried_share": [0.0, 0.9], "seed": [0, 1]}, {"task": "parity"})
 
@@ -17,10 +18,10 @@ GRID = Grid({"model": ["mamba2", "lstm"], "carried_share": [0.0, 0.9], "seed": [
 def outcome(number: int) -> Outcome:
     """Every third point fails."""
     point = GRID.points[number]
-    error = ValueError("no")
-    record = Record.failed(point, None, error, None, 0.0)
-    if number % 3 != 2:
-        record = Record._of(point, None, "done", None, number, None, 0.0)
+    identity = RunIdentity(point.name, "parity", "lstm", 1, 1, point.seed, "0" * 64)
+    record = Record.done(point, None, identity, number, 0.0)
+    if number % 3 == 2:
+        record = Record.failed(point, None, ValueError("no"), None, 0.0)
     return Outcome(point, {"value": record}, complete=True)
 
 
@@ -39,7 +40,7 @@ def test_groups_hold_the_values_and_the_failures_of_their_seeds() -> None:
 
 def test_no_two_groups_look_the_same() -> None:
     models = ["mamba2", "lstm", "gru", "elman", "implicit-mamba2"]
-    groups = [
+    groups: list[Group] = [
         {"settings": {"task": "parity", "model": model, "carried_share": share}}
         for model in models
         for share in (0.0, 0.5, 0.9)
