@@ -84,7 +84,7 @@ def _rerun(figures: list[PaperFigure], store: Store, executor: Executor, retry_f
     Raises:
         SystemExit: with code 1 if a run did not end, so that there are no results to store.
     """
-    check_writable(RESULTS)
+    check_writable(RESULTS, "folder of the stored results")
     said = []
     for figure in figures:
         report = carry_out(figure.experiment, store, executor, retry_failed=retry_failed)

@@ -100,7 +100,7 @@ def carry_out(
     """
     executor = executor or Executor()
     points = experiment.points  # checks their settings
-    check_writable(store.path)
+    check_writable(store.path, "experiments")
     executor.check()
     runner = uuid4().hex
     if retry_failed:

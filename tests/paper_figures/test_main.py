@@ -163,7 +163,7 @@ BAD_INPUT = {
     "unknown flag": (["--rerum"], "flag --rerum is unknown; the nearest is --rerun"),
     "out is a file": (["--out", "{file}"], "is not a folder"),
     "out below a file": (["--out", "{file}/deeper"], "is not a folder"),
-    "store is a file": (["--rerun", "--out", "{file}x", "--experiments", "{file}"], "is not a folder"),
+    "store is a file": (["--rerun", "--out", "{file}x", "--experiments", "{file}"], "error: experiments is "),
     "no jobs": (["--rerun", "--jobs", "0"], "jobs is 0; give at least 1"),
     "jobs below zero": (["--rerun", "--jobs", "-1"], "jobs is -1; give at least 1"),
     "jobs is no number": (["--rerun", "--jobs", "two"], "jobs is 'two'; give a whole number"),
@@ -190,7 +190,7 @@ def test_refuses_results_that_cannot_be_written(
 ) -> None:
     (tmp_path / "file").write_text("taken")
     monkeypatch.setattr(command, "RESULTS", tmp_path / "file" / "results")
-    assert "is not a folder" in refuses(command.main, ["good", *flags(tmp_path)])
+    assert "error: folder of the stored results is" in refuses(command.main, ["good", *flags(tmp_path)])
 
 
 def test_missing_results_are_named_and_nothing_is_drawn(

@@ -18,46 +18,19 @@ from paper_figures.experiments.records import Store
 from paper_figures.experiments.runner import carry_out
 from tests.paper_figures.experiments.tiny import ROOT, Log, experiment, logged
 
-KILL_AT_EVERY_INSTANT = '''
-"""Fork a child for every instant at which files change, kill it there, and let another child go on."""
-import functools, os, signal, sys
+KILL_AT_EVERY_INSTANT = """
+import functools, sys
 from pathlib import Path
-import torch
 from paper_figures.experiments import records
 from paper_figures.experiments.records import Store
 from paper_figures.experiments.runner import carry_out
+from tests.interrupting import kill_at_every_instant
 from tests.paper_figures.experiments.tiny import experiment
 
-torch.set_num_threads(1)  # a process with threads cannot be forked
 records.describe_environment = functools.cache(records.describe_environment)  # asks git each time
-folder = Path(sys.argv[1])
-
-def in_child(store, kill_at):
-    """Work in a child that kills itself at its kill_at-th call of fsync or replace; return its status."""
-    pid = os.fork()
-    if pid == 0:
-        calls = 0
-        def killing(function):
-            def call(*arguments):
-                nonlocal calls
-                calls += 1
-                if calls == kill_at:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return function(*arguments)
-            return call
-        os.fsync, os.replace = killing(os.fsync), killing(os.replace)
-        carry_out(experiment(1, steps=2), Store(store))
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-carry_out(experiment(1, steps=2), Store(folder / "uninterrupted"))
-kill_at = 1
-while (status := in_child(folder / str(kill_at), kill_at)) == -signal.SIGKILL:
-    assert in_child(folder / str(kill_at), 0) == 0
-    kill_at += 1
-assert status == 0
-print(kill_at - 1)
-'''
+work = lambda store: carry_out(experiment(1, steps=2), Store(store))
+print(kill_at_every_instant(Path(sys.argv[1]), work))
+"""
 
 RUN = """
 import sys
