@@ -28,6 +28,7 @@ class Point:
     Attributes:
         settings: what was chosen, ``task``, ``model`` and ``seed`` among them; the recipe of the task fills
             in the rest.
+        base: more settings, those that all points of an experiment have in common; no name tells them.
 
     Example:
         >>> point = Point({"task": "parity", "model": "lstm", "steps": 200, "seed": 3})
@@ -38,6 +39,13 @@ class Point:
     """
 
     settings: Mapping[str, Any]
+    base: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def all_settings(self) -> dict[str, Any]:
+        """Everything that was chosen, the seed last."""
+        chosen = {**self.settings, **self.base}
+        return {**{name: value for name, value in chosen.items() if name != "seed"}, "seed": chosen["seed"]}
 
     @cached_property
     def config(self) -> TrainConfig:
@@ -46,7 +54,7 @@ class Point:
         Raises:
             InputError: for an unknown field or a bad value.
         """
-        return recipe(**self.settings)
+        return recipe(**self.all_settings)
 
     @property
     def seed(self) -> int:
@@ -60,7 +68,7 @@ class Point:
 
     @property
     def name(self) -> str:
-        """The settings in a few words, for people."""
+        """The settings in a few words, for people; no two points of an experiment have the same."""
         return f"{variant_name(self.variant)}-seed-{self.seed}"
 
     @cached_property
@@ -77,7 +85,7 @@ class Point:
     @property
     def command(self) -> str:
         """The command that trains this run."""
-        flags = [_flag(name, value) for name, value in {**self.variant, "seed": self.seed}.items()]
+        flags = [_flag(name, value) for name, value in self.all_settings.items()]
         return f"python -m implicit.train {' '.join(flags)} --out RUN"
 
 
@@ -225,9 +233,20 @@ class Experiment:
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
-        """The points of all grids, each once.
+        """The points of all grids, each once; their names tell the settings in which they differ.
 
         Raises:
             InputError: for an unknown field or a bad value in any of them.
         """
-        return tuple({point.identifier: point for grid in self.grids for point in grid.points}.values())
+        points = {point.identifier: point for grid in self.grids for point in grid.points}.values()
+        common = {
+            name: value
+            for point in list(points)[:1]
+            for name, value in point.settings.items()
+            if name not in ("task", "model", "seed")
+            and all(name in other.settings and other.settings[name] == value for other in points)
+        }
+        return tuple(
+            Point({name: value for name, value in point.settings.items() if name not in common}, common)
+            for point in points
+        )

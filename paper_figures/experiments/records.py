@@ -97,7 +97,7 @@ class Record:
     ) -> "Record":
         return cls(
             point=point.identifier,
-            settings=dict(point.settings),
+            settings=point.all_settings,
             config=point.config.as_json(),
             measurement=TRAINING if measurement is None else measurement.name,
             measurement_settings={} if measurement is None else measurement.settings_json,

@@ -118,8 +118,8 @@ def test_a_failed_run_is_told_and_stored_and_drawn(
             run_command(command.main, ["failing", *flags(tmp_path)])
         assert ended.value.code == 1
         errors = capsys.readouterr().err.splitlines()
-        assert errors[-1].startswith("failing: run parity-lstm-")
-        assert "-seed-1 failed (even: ValueError: odd); it stays in the results as failed" in errors[-1]
+        assert errors[-1].startswith("failing: run parity-lstm-seed-1 ")
+        assert "seed-1 failed (even: ValueError: odd); it stays in the results as failed" in errors[-1]
         stored = StoredResults.read("failing", results)
         assert stored.results == {"seeds": [0, None]}
         assert [run["status"] for run in stored.runs] == ["done", "failed"]

@@ -71,6 +71,26 @@ def test_a_point_of_two_grids_is_one_point() -> None:
     assert [point.seed for point in experiment.points] == [0, 1, 2]
 
 
+def test_names_tell_what_the_points_of_an_experiment_differ_in() -> None:
+    """Of two grids with other bases too: no two points have one name, and the base stays in the command."""
+    base = {"task": "parity", "model": "lstm", "length": 16}
+    slow, fast = (
+        Grid({"seed": [0, 1]}, {**base, "learning_rate": rate, **more})
+        for rate, more in ((1e-3, {}), (1e-2, {"batch_size": 8}))
+    )
+    points = Experiment("e", (slow, fast), ()).points
+    assert [point.name for point in points] == [
+        "parity-lstm-learning_rate=0.001-seed-0",
+        "parity-lstm-learning_rate=0.001-seed-1",
+        "parity-lstm-learning_rate=0.01-batch_size=8-seed-0",
+        "parity-lstm-learning_rate=0.01-batch_size=8-seed-1",
+    ]
+    assert [point.config for point in points] == [
+        point.config for grid in (slow, fast) for point in grid.points
+    ]
+    assert all("--length 16" in point.command for point in points)
+
+
 SETTINGS: list[dict[str, Any]] = [
     {"task": "S3", "model": "mamba2", "seed": 4, "carried_share": 0.5, "d_model": 16},
     {"task": "parity", "model": "lstm", "seed": 0, "gradient_clip": None, "evaluation_lengths": [16, 32]},

@@ -43,7 +43,7 @@ def test_trains_and_measures_every_point(tmp_path: Path) -> None:
         np.testing.assert_array_equal(outcome.values["accuracy"]["per_position"], found.per_position)
         assert outcome.records["accuracy"].run == outcome.records["training"].run
         assert outcome.run["seed"] == seed
-        assert outcome.run["settings"] == {**LSTM, "seed": seed}
+        assert outcome.run["settings"] == {"task": "parity", "model": "lstm", "seed": seed}
 
 
 def test_every_run_and_every_measurement_is_one_file(tmp_path: Path) -> None:

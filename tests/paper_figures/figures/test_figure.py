@@ -65,20 +65,18 @@ def test_stores_what_it_collects_with_every_run(outcomes: list[Outcome], tmp_pat
 
 
 def test_a_failed_run_stays_in_the_results_as_failed(outcomes: list[Outcome]) -> None:
-    assert [(run["name"][-15:], run["status"]) for run in FIGURE.stored(outcomes).runs] == [
-        ("d_model=16-seed-1"[-15:], "done"),
-        ("d_model=16-seed-0"[-15:], "done"),
-        ("d_model=16-seed-1"[-15:], "failed"),
-        ("d_model=16-seed-0"[-15:], "done"),
+    assert [(run["name"], run["status"]) for run in FIGURE.stored(outcomes).runs] == [
+        ("parity-lstm-seed-1", "done"),
+        ("parity-lstm-seed-0", "done"),
+        ("parity-mamba2-seed-1", "failed"),
+        ("parity-mamba2-seed-0", "done"),
     ]
     assert FIGURE.stored(outcomes).runs[2]["failure"] == "loss: ValueError: no loss"
 
 
 def test_the_caption_tells_runs_seeds_and_failures(outcomes: list[Outcome]) -> None:
-    common = "steps=2 warmup_steps=1 batch_size=4 d_model=16"
     assert FIGURE.full_caption(FIGURE.stored(outcomes)) == (
-        f"3 losses. Training runs: 4, 1 failed: lstm {common} 2 (seeds 0, 1); "
-        f"mamba2 {common} 1 of 2 (seed 0; failed: 1)."
+        "3 losses. Training runs: 4, 1 failed: lstm 2 (seeds 0, 1); mamba2 1 of 2 (seed 0; failed: 1)."
     )
 
 
