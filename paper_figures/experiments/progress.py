@@ -29,7 +29,9 @@ class Progress:
         ended: names of the points that are done or failed, in the order of the grid.
         failed: how many of them failed.
         points: how many there are.
-        seconds_left: of work that is left, if one worker did it; None as long as nothing tells.
+        seconds_left: of the work that is left and of which something tells how long it takes, if one worker
+            did it.
+        known: whether that is all that is left.
 
     Example:
         >>> Progress(("a", "b"), failed=1, points=3, seconds_left=90.0).sentence(workers=1)
@@ -39,7 +41,8 @@ class Progress:
     ended: tuple[str, ...]
     failed: int
     points: int
-    seconds_left: float | None
+    seconds_left: float
+    known: bool = True
 
     def sentence(self, workers: int) -> str:
         """Say it, for a number of workers."""
@@ -52,10 +55,11 @@ class Progress:
 
     def time_left(self, workers: int) -> str:
         """Return the time left, shared by workers of which none stands idle."""
-        if self.seconds_left is None:
+        if not self.seconds_left and not self.known:
             return "unknown time"
         busy = max(1, min(workers, self.points - len(self.ended)))
-        return f"about {tqdm.format_interval(round(self.seconds_left / busy))}"
+        seconds = round(self.seconds_left / busy)
+        return f"{'about' if self.known else 'more than'} {tqdm.format_interval(seconds)}"
 
 
 class Observer:
@@ -66,7 +70,7 @@ class Observer:
         >>> from paper_figures.experiments.grid import Grid
         >>> grid = Grid({"seed": [0, 1]}, {"task": "parity", "model": "lstm"})
         >>> Observer(Experiment("e", (grid,), ()), Store(Path("nowhere"))).look()
-        Progress(ended=(), failed=0, points=2, seconds_left=None)
+        Progress(ended=(), failed=0, points=2, seconds_left=0.0, known=False)
     """
 
     def __init__(self, experiment: Experiment, store: Store) -> None:
@@ -100,7 +104,14 @@ class Observer:
                 begun_left += rest
                 missing.remove(TRAINING)
             left.extend((name, model) for name in missing)
-        return Progress(tuple(ended), failed, len(self.experiment.points), _sum(left, took, begun_left))
+        means = [_mean(part, took) for part in left]
+        return Progress(
+            tuple(ended),
+            failed,
+            len(self.experiment.points),
+            begun_left + sum(seconds for seconds in means if seconds is not None),
+            None not in means,
+        )
 
     def _records(self, point: Point) -> dict[str, Record]:
         for measurement in (None, *self.experiment.measurements):
@@ -125,17 +136,11 @@ class Observer:
         return whole, 0.0 if folder.finished else whole - seconds
 
 
-def _sum(
-    left: list[tuple[str, str]], took: dict[tuple[str, str], list[float]], begun_left: float
-) -> float | None:
-    """Sum what is left: each part takes what it took for the same model, or else for any."""
-    total = begun_left
-    for name, model in left:
-        known = took.get((name, model)) or [s for (of, _), times in took.items() if of == name for s in times]
-        if not known:
-            return None
-        total += mean(known)
-    return total
+def _mean(part: tuple[str, str], took: dict[tuple[str, str], list[float]]) -> float | None:
+    """What a training or a measurement took so far: that of the same model, or else that of any."""
+    name, _ = part
+    known = took.get(part) or [s for (of, _), times in took.items() if of == name for s in times]
+    return mean(known) if known else None
 
 
 @contextmanager
@@ -157,14 +162,13 @@ def shown(experiment: Experiment, store: Store, workers: int) -> Iterator[None]:
         initial=len(first.ended),
         disable=None,  # where there is no terminal
         leave=False,
-        desc=experiment.name,
-        bar_format="{desc}: |{bar}| {postfix}, {elapsed}",
+        bar_format="{desc} |{bar}| {elapsed}",
     )
 
     def refresh() -> None:
         progress = observer.look()
         bar.n = len(progress.ended)
-        bar.set_postfix_str(progress.sentence(workers))
+        bar.set_description_str(f"{experiment.name}: {progress.sentence(workers)}")
         new = [name for name in progress.ended if name not in seen]
         if bar.disable:
             for name in new:

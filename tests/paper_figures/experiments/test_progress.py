@@ -41,7 +41,7 @@ def begin(store: Store, point: Point, **entry: Any) -> None:
 
 
 def test_nothing_is_known_before_something_ran(tmp_path: Path) -> None:
-    assert Observer(EXPERIMENT, Store(tmp_path)).look() == Progress((), 0, 6, None)
+    assert Observer(EXPERIMENT, Store(tmp_path)).look() == Progress((), 0, 6, 0.0, known=False)
 
 
 def test_what_is_left_takes_what_it_took_before(tmp_path: Path) -> None:
@@ -62,13 +62,21 @@ def test_what_is_left_takes_what_it_took_before(tmp_path: Path) -> None:
     assert progress.time_left(workers=100) == "about 01:17"
 
 
+def test_what_nothing_is_known_of_makes_it_more(tmp_path: Path) -> None:
+    """A training is half done; how long measuring takes is not known."""
+    begin(Store(tmp_path), EXPERIMENT.points[0], step=500, seconds=30.0)
+    progress = Observer(EXPERIMENT, Store(tmp_path)).look()
+    assert progress.seconds_left == 30 + 5 * 60
+    assert progress.sentence(workers=1) == "0 of 6 runs, more than 05:30 left"
+
+
 def test_failures_are_counted(tmp_path: Path) -> None:
     store = Store(tmp_path)
     point = EXPERIMENT.points[1]
     store.write(point, None, Record.failed(point, None, ValueError("no"), None, 1.0))
     progress = Observer(EXPERIMENT, store).look()
     assert (progress.ended, progress.failed) == ((point.name,), 1)
-    assert progress.sentence(workers=1) == "1 of 6 runs, 1 failed, unknown time left"
+    assert progress.sentence(workers=1) == "1 of 6 runs, 1 failed, more than 00:05 left"
 
 
 def test_without_a_terminal_each_run_that_ended_is_a_line(
