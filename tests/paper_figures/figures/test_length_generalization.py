@@ -35,7 +35,7 @@ def found(measured: Callable[..., list[Outcome]], monkeypatch: pytest.MonkeyPatc
 @torch.no_grad()
 def accuracy_by_steps(run: Run, length: int) -> float:
     """Read the same sequences token by token and count."""
-    tokens, labels = draw_batch(run.task, 8, 16, 3, Stream.TEST, 16, 0)
+    tokens, labels, *_ = draw_batch(run.task, 8, 16, 3, Stream.TEST, 16, 0)
     state, right = run.model.init_state(8), []
     for position in range(length):
         state, logits = run.model.step(state, tokens[:, position])
