@@ -89,8 +89,8 @@ class SequenceSolution(Solution):
 
 
 MOST_IN_WINDOWS = 16
-"""Windows pay for up to this many sequences: their calls are too small to fill a processor otherwise, while more
-sequences fill it in the sequential mode, whose evaluations per token are half as many (docs/solvers.md)."""
+"""Windows pay for up to this many sequences: more of them fill a processor in the sequential mode, whose
+evaluations per token are half as many (docs/solvers.md)."""
 
 SHORTEST_IN_WINDOWS = 9
 """Sequences of at least this many tokens pay for windows."""
