@@ -18,6 +18,7 @@ from implicit.models.delta_rule import (
     ImplicitGatedDeltaProduct,
 )
 from implicit.models.elman import Elman
+from implicit.models.gru import GRU
 from implicit.models.interface import ALPHABETS, ModelConfig, SequenceModel
 from implicit.models.lstm import LSTM
 from implicit.models.mamba2 import ImplicitMamba2, Mamba2
@@ -38,6 +39,7 @@ MODELS: dict[str, type[SequenceModel]] = {
         GatedDeltaProduct,
         Transformer,
         LSTM,
+        GRU,
         Elman,
     )
 }
