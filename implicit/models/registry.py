@@ -14,6 +14,7 @@ from implicit.models.delta_rule import (
     DeltaNet,
     GatedDeltaNet,
     GatedDeltaProduct,
+    ImplicitDeltaNet,
     ImplicitGatedDeltaNet,
     ImplicitGatedDeltaProduct,
 )
@@ -31,6 +32,7 @@ MODELS: dict[str, type[SequenceModel]] = {
     model.name: model
     for model in (
         ImplicitMamba2,
+        ImplicitDeltaNet,
         ImplicitGatedDeltaNet,
         ImplicitGatedDeltaProduct,
         Mamba2,
