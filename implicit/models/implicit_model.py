@@ -26,6 +26,7 @@ from implicit.models.interface import FixedPointModel, ModelOutput, warn_unless_
 from implicit.models.stack import CellStack, StackConfig, of_layer
 from implicit.modes import Inputs, Recurrence, SequenceSolution, Solve, chosen_mode, solve_by
 from implicit.modes.fused import has_fused_self_map, request_of, self_map_of, solve_sequentially_fused
+from implicit.modes.problems import sequence_problem
 from implicit.ops.sequential_solve import SelfMap, choose
 from theory.transition import State
 from theory.transition_batch import TokenInputs, TransitionBatch
@@ -173,7 +174,7 @@ class ImplicitModel(CellStack, FixedPointModel):
     def problem(self, tokens: Tensor, state: State | None = None) -> FixedPointProblem:
         """Return the fixed-point problem of the simultaneous mode: Φ of all tokens together."""
         tokens, state, _ = self.begin(tokens, state, None)
-        return self._recurrence(tokens, state).problem()
+        return sequence_problem(self._recurrence(tokens, state))
 
     def states_at(self, tokens: Tensor, latents: Tensor, state: State | None = None) -> State:
         """Return the state before every token and after the last, each part ``[batch, length + 1, …]``."""
