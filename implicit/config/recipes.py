@@ -92,8 +92,8 @@ MODEL_RECIPES: dict[tuple[str, str], Settings] = {
         "contraction_weight": 0.01,
     },
 }
-"""Settings of single models, in place of those of the task. Whoever compares a model under such a recipe gives
-the others the same data: the same lengths, steps and batches."""
+"""Settings of single models, in place of those of the task. Whoever compares such a model gives the others
+the same data: the same lengths, steps and batches."""
 
 MODEL_RECIPE_SIZES: dict[tuple[str, str], Sizes] = {
     ("S3", "implicit-deltanet"): {"d_model": 64, "negative_eigenvalues": True},
