@@ -21,6 +21,7 @@ def markdown(report: Report) -> str:
     Example:
         >>> spread = {"min": 0.1, "median": 0.2, "max": 0.3}
         >>> theorem = {"sentence": "Theorem 1 fails", "reasons": {"fails: linear": 64}, "verdict": "fails"}
+        >>> theorem["kind_sentence"] = "The transition is diagonal and linear."
         >>> from theory.theorem1.report import QUANTITIES
         >>> model = {
         ...     "model": "mamba2", "task": "parity", "parameters": 9, "training_length": 32,
