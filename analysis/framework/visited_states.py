@@ -142,9 +142,7 @@ def _read(model: SequenceModel, state: State, token: Tensor) -> State:
     return implicit.run(token[:, None], state, Solve("sequential", stopping=stopping)).state
 
 
-def choose_positions(
-    tokens: Tensor, count: int, *, lengths: Tensor | None = None
-) -> list[tuple[int, int]]:
+def choose_positions(tokens: Tensor, count: int, *, lengths: Tensor | None = None) -> list[tuple[int, int]]:
     """Choose (sequence, position) pairs: equally many for every token, none with another one's history.
 
     Args:
