@@ -19,10 +19,10 @@ from analysis.certificates.cover.checker import check_cover
 from analysis.certificates.cover.document import CoverCertificate
 from analysis.certificates.parts import RefusedError, seal
 from analysis.certificates.words.producer import solve_steps
+from analysis.framework.needs import as_implicit
 from analysis.framework.output import RunIdentity
 from automata.errors import InputError
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.runs.loading import Run, load_run
 
@@ -49,8 +49,7 @@ def test_a_model_that_forgets_is_proved_right_for_every_length(forgetful: Run) -
     assert found.found is not None
     assert "on all words of every length" in found.sentence
     # states that random words of 60 tokens lead to, in floating point, lie in the sets that targets name
-    cover, model = found.found.cover, forgetful.model.double()
-    assert isinstance(model, ImplicitModel)
+    cover, model = found.found.cover, as_implicit(forgetful).double()
     tokens = torch.randint(0, 2, (20, 60), generator=torch.Generator().manual_seed(0))
     state, place = np.zeros((20, 18)), np.zeros(20, dtype=np.int64)
     stopping = Stopping(rtol=1e-13, max_iterations=2000)

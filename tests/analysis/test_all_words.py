@@ -11,7 +11,7 @@ import torch
 from analysis import all_words
 from automata.errors import InputError
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_model import ImplicitModel
+from implicit.modes import Solve
 from implicit.runs.loading import load_run
 
 
@@ -20,10 +20,10 @@ def test_margins_and_answers_are_those_of_every_word_in_floating_point() -> None
     found = all_words.analyse(run, length=6)
     assert found.proved_length == 6
     model = run.model.double()
-    assert isinstance(model, ImplicitModel)
     words = torch.tensor(list(itertools.product((0, 1), repeat=6)))
     with torch.no_grad():
-        logits = model.solve(words, "sequential", stopping=Stopping(rtol=1e-12, max_iterations=2000)).logits
+        stopping = Stopping(rtol=1e-12, max_iterations=2000)
+        logits = model.run(words, solve=Solve("sequential", stopping=stopping)).logits
     labels = words.cumsum(1) % 2
     right = logits.gather(2, labels[..., None])[..., 0]
     margins = (right - logits.gather(2, 1 - labels[..., None])[..., 0]).amin(dim=0).numpy()

@@ -16,7 +16,7 @@ def test_accuracy_is_that_of_a_plain_loop(make_run: Any, name: str) -> None:
     found = length_generalization.analyse(run, lengths=(4, 16), sequences=6, batch_size=4, seed=5, rtol=1e-4)
     right: list[list[bool]] = []
     for index, size in enumerate((4, 2)):
-        tokens, _ = draw_batch(run.task, size, 16, 5, Stream.TEST, 16, index)
+        tokens = draw_batch(run.task, size, 16, 5, Stream.TEST, 16, index).tokens
         for sequence in tokens.tolist():
             state, parity, row = run.model.init_state(1), 0, []
             for token in sequence:
