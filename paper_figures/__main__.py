@@ -1,18 +1,38 @@
-"""Draw the figures of the paper: ``python -m paper_figures [NAME ...] [--list] [--rerun] [--out DIR]``."""
+"""Draw the figures of the paper: ``python -m paper_figures [NAME ...] [--list] [--rerun] [--jobs N]``.
+
+Without ``--rerun`` they are drawn from the stored results. With it, the experiment behind each is carried
+out first: what its store holds is kept, what is missing is trained and measured, and the results are stored.
+"""
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
 
 from analysis.framework.figures import save_figure
 from analysis.framework.output import check_writable
+from automata.errors import InputError
 from implicit.command_line import CommandParser, run_command
+from paper_figures.experiments.executors import CLUSTERS, Executor, parse_parameters
+from paper_figures.experiments.outcomes import Outcome, outcomes_of
+from paper_figures.experiments.records import Store
+from paper_figures.experiments.runner import carry_out
+from paper_figures.figures.figure import PaperFigure
 from paper_figures.registry import FIGURES, figure_named
 from paper_figures.stored_results import RESULTS, StoredResults
+
+UNFINISHED = 1
+"""Exit code if a run failed or did not end."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command; use `implicit.command_line.run_command` to get its faults as exit codes.
+
+    Raises:
+        SystemExit: with code 1 if a run failed or did not end, after all that could be done.
 
     Example:
         >>> main(["--list"])
@@ -26,32 +46,118 @@ def main(argv: Sequence[str] | None = None) -> None:
         print("\n".join(f"{figure.name:<{width}}  {figure.title}" for figure in FIGURES.values()))
         return
     figures = [figure_named(name) for name in dict.fromkeys(arguments.names or FIGURES)]
+    store, executor = Store(Path(arguments.experiments)), _executor(arguments)
+    if arguments.status:
+        for figure in figures:
+            Console().print(status_table(figure, outcomes_of(figure.experiment, store)), "")
+        return
     folder = Path(arguments.out)
     check_writable(folder)
-    if arguments.rerun:
-        check_writable(RESULTS)
-        for figure in figures:
-            figure.recompute(Path(arguments.runs)).write(RESULTS)
+    sentences = _rerun(figures, store, executor, arguments.retry_failed) if arguments.rerun else []
     stored = [StoredResults.read(figure.name, RESULTS) for figure in figures]
     folder.mkdir(parents=True, exist_ok=True)
     for figure, results in zip(figures, stored, strict=True):
         png, pdf = save_figure(figure.picture(results), folder, figure.name)
         print(f"{figure.name}: {png} and {pdf.name}, results of {results.date}")
+    if sentences:
+        raise SystemExit(UNFINISHED)
+
+
+def _executor(arguments: Any) -> Executor:
+    """The executor of the flags, which only ``--rerun`` takes."""
+    if not arguments.rerun:
+        for flag in ("jobs", "cluster", "slurm", "retry_failed"):
+            if getattr(arguments, flag):
+                raise InputError(f"--{flag.replace('_', '-')} is given without --rerun; give that as well")
+    if arguments.jobs is not None and not arguments.jobs.removeprefix("-").isdecimal():
+        raise InputError(f"jobs is {arguments.jobs!r}; give a whole number of at least 1")
+    return Executor(
+        1 if arguments.jobs is None else int(arguments.jobs),
+        arguments.cluster or "local",
+        parse_parameters(arguments.slurm),
+    )
+
+
+def _rerun(figures: list[PaperFigure], store: Store, executor: Executor, retry_failed: bool) -> list[str]:
+    """Carry out the experiments and store their results; return what was said about failed runs.
+
+    Raises:
+        SystemExit: with code 1 if a run did not end, so that there are no results to store.
+    """
+    check_writable(RESULTS, "folder of the stored results")
+    said = []
+    for figure in figures:
+        report = carry_out(figure.experiment, store, executor, retry_failed=retry_failed)
+        for sentence in report.sentences():
+            print(f"{figure.name}: {sentence}", file=sys.stderr)
+            said.append(sentence)
+        if not report.complete:
+            raise SystemExit(UNFINISHED)
+        figure.stored(report.outcomes).write(RESULTS)
+    return said
+
+
+def status_table(figure: PaperFigure, outcomes: Sequence[Outcome]) -> Table:
+    """Return a table with a line for every run of a figure's experiment.
+
+    Example:
+        >>> figure = figure_named("convergence")
+        >>> table = status_table(figure, outcomes_of(figure.experiment, Store(Path("nowhere"))))
+        >>> list(table.columns[1].cells)
+        ['missing', 'missing', 'missing', 'missing', 'missing']
+    """
+    table = Table(
+        title=f"{figure.name}: {len(outcomes)} runs", title_justify="left", box=None, padding=(0, 2, 0, 0)
+    )
+    for column in ("run", "status", "measured", "why it failed"):
+        table.add_column(column)
+    for outcome in outcomes:
+        status = "failed" if outcome.failure else "done" if outcome.complete else "begun"
+        table.add_row(
+            outcome.point.name,
+            status if outcome.records else "missing",
+            ", ".join(outcome.values) or "-",
+            outcome.failure or "",
+        )
+    return table
 
 
 def _parser() -> CommandParser:
     parser = CommandParser("python -m paper_figures", "Draw the figures of the paper from stored results.")
     parser.add_argument("names", metavar="NAME", nargs="*", help="figures to draw (default: all)")
     parser.add_argument("--list", action="store_true", help="show the figures, then stop")
-    parser.add_argument(
-        "--rerun", action="store_true", help="compute the results anew, train what is missing, and store them"
-    )
     parser.add_argument("--out", metavar="DIR", default="out/paper_figures", help="default: %(default)s")
-    parser.add_argument(
-        "--runs",
+    group = parser.add_argument_group("experiments")
+    group.add_argument(
+        "--rerun",
+        action="store_true",
+        help="train and measure what is missing first, and store the results; killed, it goes on",
+    )
+    group.add_argument(
+        "--status", action="store_true", help="show what there is of each run in --experiments, then stop"
+    )
+    group.add_argument(
+        "--experiments",
         metavar="DIR",
-        default="runs/paper_figures",
-        help="where --rerun finds and trains the runs (default: %(default)s)",
+        default="out/experiments",
+        help="where runs and measurements are, and go (default: %(default)s)",
+    )
+    group.add_argument("--jobs", metavar="N", help="how many runs at once (default: 1)")
+    group.add_argument(
+        "--cluster",
+        metavar="NAME",
+        help=f"where: {'; '.join(f'{name} ({what})' for name, what in CLUSTERS.items())} (default: local)",
+    )
+    group.add_argument(
+        "--slurm",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a parameter of the SLURM jobs, such as partition=cpu, timeout_min=600 (default: a day), "
+        "mem_gb=8, cpus_per_task=1; can be given several times",
+    )
+    group.add_argument(
+        "--retry-failed", action="store_true", help="try runs and measurements that failed before again"
     )
     return parser
 

@@ -144,8 +144,12 @@ def default_folder(run: Run, analysis: str) -> Path:
     return run.path / "analysis" / analysis
 
 
-def check_writable(folder: Path) -> None:
+def check_writable(folder: Path, field: str = "out") -> None:
     """Refuse an output folder that cannot be made or written, before any work is done; nothing is written.
+
+    Args:
+        folder: need not exist.
+        field: what the folder is called in the sentence.
 
     Raises:
         InputError: if the folder, or the nearest folder above it that exists, cannot be written.
@@ -157,9 +161,9 @@ def check_writable(folder: Path) -> None:
     """
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not there.is_dir():
-        raise InputError(f"out is {folder}, but {there} is not a folder; give another path")
+        raise InputError(f"{field} is {folder}, but {there} is not a folder; give another path")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise InputError(f"out is {folder}, but {there} may not be written; give another path")
+        raise InputError(f"{field} is {folder}, but {there} may not be written; give another path")
 
 
 def analysis_content(

@@ -1,13 +1,14 @@
 """Good settings for each task, found by trial; every explicit model takes those of the implicit one.
 
-The controls get the same data, the same number of steps and the same optimiser, so that what differs is the
-model. They ignore the settings of the fixed point.
+The controls get the same data, the same state passing, the same number of steps and the same optimiser, so
+that what differs is the model. They ignore the settings of the fixed point. The one exception: a Transformer,
+whose state grows with every token, begins every sequence anew.
 """
 
 from typing import Any
 
 from automata.errors import unknown_name
-from automata.tasks.specification import TaskSource
+from automata.tasks.specification import TaskSource, task_from
 from implicit.config.flat import flat_places, groups, nest
 from implicit.config.references import (
     AnyModel,
@@ -15,7 +16,7 @@ from implicit.config.references import (
     task_specification,
 )
 from implicit.config.run import TrainConfig
-from implicit.models.registry import Sizes, size_fields, size_names
+from implicit.models.registry import Sizes, model_class, size_fields, size_names
 
 Settings = dict[str, Any]
 
@@ -110,7 +111,10 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
     }
     sizes.update(overrides.pop("sizes", {}))
     # In their groups, so that a group among the overrides takes the place of the recipe's.
-    settings = nest(TrainConfig, RECIPES.get(known, FALLBACK))
+    good = dict(RECIPES.get(known, FALLBACK))
+    if model_class(model).state_grows or not task_from(specification).continues:
+        good["carried_share"] = 0.0  # such a model cannot go on in the next batch, nor can such a task
+    settings = nest(TrainConfig, good)
     fields = [*flat_places(TrainConfig), *groups(TrainConfig)]
     every_size = {*size_fields(), *size_names(model)}
     for name, value in overrides.items():

@@ -86,6 +86,7 @@ class SequenceModel(nn.Module, ABC):
         name: the name that commands know the model by.
         description: what it is, in one line.
         config_class: the model's own `ModelConfig`.
+        state_grows: whether the state grows with every token, as that of attention does.
 
     Example:
         >>> from implicit.models.lstm import LSTM, LSTMConfig
@@ -101,6 +102,7 @@ class SequenceModel(nn.Module, ABC):
     name: ClassVar[str]
     description: ClassVar[str] = ""
     config_class: ClassVar[type[ModelConfig]]
+    state_grows: ClassVar[bool] = False
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -110,11 +112,6 @@ class SequenceModel(nn.Module, ABC):
     def implicit(self) -> "FixedPointModel | None":
         """The model itself where it seeks a fixed point at every token; None for an explicit model."""
         return None
-
-    @property
-    def state_grows(self) -> bool:
-        """Whether the state grows with every token, as that of attention does."""
-        return False
 
     @abstractmethod
     def init_state(self, batch_size: int) -> State:

@@ -9,7 +9,7 @@
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
@@ -69,10 +69,10 @@ class CellStack(SequenceModel):
     latent_norm: RMSNorm | None
     head: nn.Linear
 
-    @property
-    def state_grows(self) -> bool:
-        """Whether the state grows with every token."""
-        return self.cell_class.state_grows
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "cell_class" in cls.__dict__:
+            cls.state_grows = cls.cell_class.state_grows
 
     @property
     def cells(self) -> list[Cell]:

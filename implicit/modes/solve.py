@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import torch
 from torch import Tensor
 
 from automata.errors import InputError, unknown_name
@@ -65,12 +66,11 @@ class SequenceSolution(Solution):
             and counts as converged.
 
     Example:
-        >>> import torch
         >>> from implicit import load_run
         >>> with torch.no_grad():
         ...     solution = load_run("parity").model.run(torch.tensor([[0, 1, 1]])).solution
         >>> solution.latents.shape, solution.share_converged, solution.mode
-        (torch.Size([1, 3, 32]), 1.0, 'windowed')
+        (torch.Size([1, 3, 32]), 1.0, 'sequential')
     """
 
     evaluations: Tensor
@@ -88,13 +88,22 @@ class SequenceSolution(Solution):
         return self.mask
 
 
+MOST_IN_WINDOWS = 16
+"""Windows pay for up to this many sequences: more of them fill a processor in the sequential mode, whose
+evaluations per token are half as many (docs/solvers.md)."""
+
+SHORTEST_IN_WINDOWS = 9
+"""Sequences of at least this many tokens pay for windows."""
+
+
 def chosen_mode(solve: Solve, solver: Solver, start: Tensor, *, one_launch: bool) -> Mode | Windowed:
     """Return the mode that ``"auto"`` stands for; any other as it is.
 
     Unrolled iterations and solvers with a memory exist for all tokens together only, so they choose the
     simultaneous mode. Otherwise the answer has to be that of the sequential mode, token by token: that mode
-    itself for a single token or where one launch does it, and elsewhere the windowed mode, which verifies its
-    answer against it (docs/solvers.md has the times of all three).
+    itself, or the windowed one, which verifies its answer against it, whichever takes less time
+    (docs/solvers.md). Where a gradient is wanted it is the windowed mode for more than one token, because its
+    gradient is that of all tokens together, not one chain through all solves.
 
     Args:
         solve: the options.
@@ -103,11 +112,13 @@ def chosen_mode(solve: Solve, solver: Solver, start: Tensor, *, one_launch: bool
         one_launch: whether the sequential mode runs in one launch on this device.
 
     Example:
-        >>> import torch
         >>> from implicit.fixed_point import DampedPicard
-        >>> z = torch.zeros(1, 8, 4)
-        >>> chosen_mode(Solve(), DampedPicard(), z, one_launch=False)
+        >>> with torch.no_grad():
+        ...     for shape in ((1, 64, 4), (64, 64, 4)):
+        ...         chosen_mode(Solve(), DampedPicard(), torch.zeros(shape), one_launch=False)
         'windowed'
+        'sequential'
+        >>> z = torch.zeros(1, 64, 4)
         >>> chosen_mode(Solve(gradient=Unrolled(4)), DampedPicard(), z, one_launch=False)
         'simultaneous'
     """
@@ -115,7 +126,11 @@ def chosen_mode(solve: Solve, solver: Solver, start: Tensor, *, one_launch: bool
         return solve.mode
     if isinstance(solve.gradient, Unrolled) or solver.start(start) is not None:
         return "simultaneous"
-    return "sequential" if one_launch or start.shape[1] == 1 else "windowed"
+    batch, length = start.shape[:2]
+    if one_launch or length == 1:
+        return "sequential"
+    pays = batch <= MOST_IN_WINDOWS and length >= SHORTEST_IN_WINDOWS
+    return "windowed" if pays or torch.is_grad_enabled() else "sequential"
 
 
 def solve_by(
@@ -134,7 +149,6 @@ def solve_by(
     Example:
         >>> from implicit.fixed_point import DampedPicard
         >>> from implicit.gradients import Phantom
-        >>> import torch
         >>> x = torch.tensor([[[1.0], [2.0]]])
         >>> recurrence = Recurrence(
         ...     [x], {}, lambda z, x, s: (x[0], s), lambda z, x, s: (x[0], s), lambda z, x, s: s

@@ -11,7 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from automata.errors import InputError
+from automata.tasks.interface import Task
+from implicit.config.curriculum import Curriculum
 from implicit.fixed_point import Solution
+from implicit.models.interface import SequenceModel
 from theory.transition import State
 
 
@@ -94,3 +98,31 @@ class Carried:
             name.removeprefix("state."): part for name, part in tensors.items() if name.startswith("state.")
         }
         return cls(states, tensors["end"], tensors["reached"])
+
+
+def check_state_passing(curriculum: Curriculum, task: Task, model: SequenceModel) -> None:
+    """Refuse a curriculum whose sequences go on, for a task or a model that cannot.
+
+    Raises:
+        InputError: if ``carried_share`` is above 0 and the state of the model grows, or the task begins anew.
+
+    Example:
+        >>> from automata.tasks import make_task
+        >>> from implicit.models.registry import build_model
+        >>> parity = make_task("parity")
+        >>> check_state_passing(Curriculum(carried_share=0.5), parity, build_model("transformer", {}, parity))
+        Traceback (most recent call last):
+        automata.errors.InputError: carried_share is 0.5, but the state of transformer grows with every ...
+    """
+    if curriculum.carried_share == 0:
+        return
+    if model.state_grows:
+        raise InputError(
+            f"carried_share is {curriculum.carried_share}, but the state of {model.name} grows with every "
+            "token; give 0 for this model"
+        )
+    if not task.continues:
+        raise InputError(
+            f"carried_share is {curriculum.carried_share}, but sequences of {task.name} begin anew in every "
+            "batch; give 0 for this task"
+        )

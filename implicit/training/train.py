@@ -13,6 +13,7 @@ from implicit.config.run import TrainConfig
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
 from implicit.training.loop import majority_baselines, take_steps
+from implicit.training.state_passing import check_state_passing
 
 
 class ShortCurriculumWarning(UserWarning):
@@ -51,8 +52,9 @@ def train(
         The finished run; if it was finished before, nothing is computed.
 
     Raises:
-        InputError: for a device that is not there, sizes that do not divide, a folder that holds something
-            else or a run of another configuration, or a loss that is no longer finite.
+        InputError: for a device that is not there, sizes that do not divide, state passing that task or model
+            cannot do, a folder that holds something else or a run of another configuration, or a loss that is
+            no longer finite.
         OSError: if the folder cannot be written; what was there stays whole.
 
     Warns:
@@ -72,6 +74,7 @@ def train(
     config = config.updated(**{field: value for field, value in given.items() if value is not None})
     built_task = config.build_task()
     built_model = initial_model(config, built_task).to(_device(device))
+    check_state_passing(config.curriculum, built_task, built_model)
     if folder.begun:
         folder.check_same(config)
     if folder.begun and folder.finished:

@@ -1,21 +1,16 @@
-"""What a figure of the paper is: the runs it needs, the numbers taken from them, and their drawing."""
+"""What a figure of the paper is: an experiment, the numbers collected from it, and their drawing."""
 
 import textwrap
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from analysis.framework.figures import styled
-from analysis.framework.output import RunIdentity
-from implicit.config.recipes import recipe
-from implicit.runs.environment import describe_environment
-from implicit.runs.loading import Run
-from implicit.train import train
+from paper_figures.experiments.grid import TRAINING, Experiment
+from paper_figures.experiments.outcomes import Outcome, common_environment
 from paper_figures.stored_results import StoredResults
 
 Results = dict[str, Any]
@@ -26,115 +21,58 @@ CAPTION_WIDTH = 17
 
 
 @dataclass(frozen=True)
-class RunRecipe:
-    """A training run that a figure needs, made by the recipe of its task.
-
-    Example:
-        >>> run = RunRecipe("parity", "lstm", seed=3)
-        >>> run.name, run.command
-        ('parity-lstm-seed-3', 'python -m implicit.train --task parity --model lstm --seed 3 --out RUN')
-    """
-
-    task: str
-    model: str
-    seed: int
-
-    @property
-    def name(self) -> str:
-        """The name of the run folder."""
-        return f"{self.task}-{self.model}-seed-{self.seed}"
-
-    @property
-    def command(self) -> str:
-        """The command that trains the run."""
-        return (
-            f"python -m implicit.train --task {self.task} --model {self.model} --seed {self.seed} --out RUN"
-        )
-
-    def train(self, folder: Path) -> Run:
-        """Return the run from ``folder/<name>``, trained there if it is missing or unfinished.
-
-        Raises:
-            InputError: if that folder holds something else, or a run of other settings.
-            OSError: if it cannot be written.
-        """
-        return train(recipe(self.task, self.model, seed=self.seed), folder / self.name)
-
-
-Runs = Mapping[RunRecipe, Run]
-
-
-@dataclass(frozen=True)
 class PaperFigure:
     """A figure of the paper.
 
     Attributes:
-        name: of the module, the results and the files.
         title: what it shows, in a line.
-        runs: the training runs that it is computed from.
-        compute: takes the loaded runs and returns the numbers, ready for JSON.
-        draw: draws the numbers; called within the style of `analysis.framework.figures`.
-        caption: tells what was drawn, from the numbers; seeds and number of runs are added to it.
+        experiment: the training runs and what is measured of them; the figure has its name.
+        collect: takes what came of the points, failed ones included, and returns what is drawn.
+        draw: draws that; called within the style of `analysis.framework.figures`.
+        caption: tells what was drawn; the runs, their seeds and what failed are added to it.
 
     Example:
         >>> figure = PaperFigure(
-        ...     name="counts",
         ...     title="Counts",
-        ...     runs=(),
-        ...     compute=lambda runs: {"runs": len(runs)},
+        ...     experiment=Experiment("counts", (), ()),
+        ...     collect=lambda outcomes: {"runs": len(outcomes)},
         ...     draw=lambda found: Figure(),
         ...     caption=lambda found: f"{found['runs']} counted.",
         ... )
-        >>> stored = figure.recompute(Path("runs"))
+        >>> stored = figure.stored([])
         >>> stored.results, stored.command, figure.full_caption(stored)
         ({'runs': 0}, 'python -m paper_figures counts --rerun', '0 counted. No training runs.')
     """
 
-    name: str
     title: str
-    runs: tuple[RunRecipe, ...]
-    compute: Callable[[Runs], Results]
+    experiment: Experiment
+    collect: Callable[[Sequence[Outcome]], Results]
     draw: Callable[[Results], Figure]
     caption: Callable[[Results], str]
 
-    def recompute(self, folder: Path) -> StoredResults:
-        """Train what is missing in the folder and compute the numbers.
+    @property
+    def name(self) -> str:
+        """The name of the experiment, of the stored results and of the files."""
+        return self.experiment.name
 
-        Args:
-            folder: the run folders lie in it, by the names of `RunRecipe`.
-
-        Raises:
-            InputError: if a run folder holds something else.
-            OSError: if a run cannot be written.
-        """
-        runs = {wanted: wanted.train(folder) for wanted in self.runs}
-        began = time.monotonic()
-        results = self.compute(runs)
+    def stored(self, outcomes: Sequence[Outcome]) -> StoredResults:
+        """Return what is stored of an experiment that ended: the numbers, and how they came about."""
+        records = [record for outcome in outcomes for record in outcome.records.values()]
+        measured = [record for record in records if record.measurement != TRAINING]
         return StoredResults(
             figure=self.name,
             command=f"python -m paper_figures {self.name} --rerun",
-            date=datetime.now(UTC).date().isoformat(),
-            environment=describe_environment(),
-            seconds=round(time.monotonic() - began, 1),
-            seeds=sorted({wanted.seed for wanted in runs}),
-            runs=[
-                {**asdict(RunIdentity.of(run)), "name": wanted.name, "command": wanted.command}
-                for wanted, run in runs.items()
-            ],
-            results=results,
+            date=max((record.date for record in records), default=datetime.now(UTC).date().isoformat()),
+            environment=common_environment(measured),
+            seconds=round(sum(record.seconds for record in measured), 1),
+            seeds=sorted({outcome.point.seed for outcome in outcomes}),
+            runs=[outcome.run for outcome in outcomes],
+            results=self.collect(outcomes),
         )
 
     def full_caption(self, stored: StoredResults) -> str:
-        """Return the caption with the seeds and the number of runs of every model."""
-        by_model: dict[str, list[int]] = {}
-        for run in stored.runs:
-            by_model.setdefault(run["model"], []).append(run["seed"])
-        runs = [
-            f"{model} {len(seeds)} (seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, sorted(seeds)))})"
-            for model, seeds in by_model.items()
-        ]
-        counted = f"Training runs: {'; '.join(runs)}." if runs else "No training runs."
-        return f"{self.caption(dict(stored.results))} {counted}"
+        """Return the caption with the number of runs, their seeds, and which failed."""
+        return f"{self.caption(dict(stored.results))} {runs_sentence(stored.runs)}"
 
     def picture(self, stored: StoredResults) -> Figure:
         """Draw the stored numbers with the caption below them."""
@@ -144,3 +82,47 @@ class PaperFigure:
             caption = textwrap.fill(self.full_caption(stored), width)
             figure.supxlabel(caption, fontsize=8, x=0.01, ha="left", linespacing=1.35)
         return figure
+
+
+def runs_sentence(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Tell how many training runs there are, of what settings and seeds, and which failed.
+
+    Args:
+        runs: as `StoredResults` holds them.
+
+    Example:
+        >>> run = {"settings": {"task": "parity", "model": "lstm", "seed": 0}, "status": "done"}
+        >>> other = {"settings": {"task": "parity", "model": "lstm", "seed": 1}, "status": "failed"}
+        >>> runs_sentence([run])
+        'Training runs: 1, none failed: lstm 1 (seed 0).'
+        >>> runs_sentence([run, other])
+        'Training runs: 2, 1 failed: lstm 1 of 2 (seed 0; failed: 1).'
+    """
+    if not runs:
+        return "No training runs."
+    several_tasks = len({run["settings"]["task"] for run in runs}) > 1
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for run in runs:
+        settings = dict(run["settings"])
+        task, model = settings.pop("task"), settings.pop("model")
+        settings.pop("seed")
+        words = [
+            model,
+            *([f"on {task}"] if several_tasks else []),
+            *(f"{k}={v}" for k, v in settings.items()),
+        ]
+        groups.setdefault(" ".join(words), []).append(run)
+    failed = sum(run["status"] == "failed" for run in runs)
+    listed = "; ".join(f"{name} {_seeds(group)}" for name, group in groups.items())
+    return f"Training runs: {len(runs)}, {failed or 'none'} failed: {listed}."
+
+
+def _seeds(group: Sequence[Mapping[str, Any]]) -> str:
+    """How many runs of one kind there are, with their seeds and those that failed."""
+    done = sorted(run["settings"]["seed"] for run in group if run["status"] == "done")
+    failed = sorted(run["settings"]["seed"] for run in group if run["status"] != "done")
+    words = [f"seed{'s' * (len(done) > 1)} {', '.join(map(str, done))}"] if done else []
+    if failed:
+        words.append(f"failed: {', '.join(map(str, failed))}")
+    count = f"{len(done)} of {len(group)}" if failed else f"{len(done)}"
+    return f"{count} ({'; '.join(words)})"

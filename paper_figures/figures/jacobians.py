@@ -4,7 +4,7 @@ The block ∂h'/∂h is shown whole, as the root mean square of its entries over
 by one; beside them off-diagonal mass and nonlinearity at every visited state, with what they have to exceed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,10 +15,13 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from analysis.framework.figures import GREY, MODEL_COLORS
-from analysis.framework.output import json_ready
-from analysis.jacobian.measurement import JacobianAnalysis, JacobianSettings, analyse
-from paper_figures.figures.figure import PaperFigure, Results, RunRecipe, Runs
+from analysis.framework.figures import GREY
+from analysis.jacobian.measurement import JacobianSettings, analyse
+from implicit.runs.loading import Run
+from paper_figures.experiments.grid import Experiment, Grid, Measurement
+from paper_figures.experiments.outcomes import Outcome
+from paper_figures.figures.figure import PaperFigure, Results
+from paper_figures.figures.groups import Group, draw_legend, group_label, group_styles, grouped
 from theory.fixed_point import ERROR_MARGIN
 
 CELLS = 128
@@ -28,29 +31,23 @@ ZOOM = 24
 DECADES = 6
 """Range of the colours below the largest entry; smaller entries, but not zeros, share the darkest colour."""
 SETTINGS = JacobianSettings(states=64, sequences=16, length=64, seed=0)
-LABELS = {"mamba2": "explicit Mamba-2", "implicit-mamba2": "implicit Mamba-2"}
 
 FloatArray = NDArray[np.float64]
 
 
-def compute(runs: Runs) -> Results:
-    """Check Theorem 1 at visited states of every run and keep one Jacobian of each.
+def measure(run: Run, settings: JacobianSettings) -> dict[str, Any]:
+    """Check Theorem 1 at visited states of a run, and keep one Jacobian.
 
     Raises:
         InputError: for a run without any fixed point.
 
     Example:
-        >>> compute({})["models"]
-        {}
+        >>> from implicit.runs.loading import load_run
+        >>> found = measure(load_run("parity"), JacobianSettings(states=2, sequences=1, length=4))
+        >>> found["theorem1"]["states"], len(found["nonlinearity"])
+        (2, 2)
     """
-    return {
-        "settings": SETTINGS.model_dump(mode="json"),
-        "cells": CELLS,
-        "models": {wanted.model: _numbers(analyse(run, SETTINGS)) for wanted, run in runs.items()},
-    }
-
-
-def _numbers(found: JacobianAnalysis) -> dict[str, Any]:
+    found = analyse(run, settings)
     layers = [layer for check in found.report.checks for layer in check.layers]
     shown: dict[str, Any] | None = None
     if found.shown is not None:
@@ -62,17 +59,40 @@ def _numbers(found: JacobianAnalysis) -> dict[str, Any]:
             "whole": logarithms(root_mean_squares(block, CELLS)),
             "corner": logarithms(np.abs(block[:ZOOM, :ZOOM])),
         }
-    numbers: dict[str, Any] = json_ready(
-        {
-            "theorem1": found.theorem1(),
-            "off_diagonal_mass": [layer.off_diagonal_mass for layer in layers],
-            "off_diagonal_error": [layer.off_diagonal_error for layer in layers],
-            "nonlinearity": [layer.nonlinearity for layer in layers],
-            "nonlinearity_error": [layer.nonlinearity_error for layer in layers],
-            "shown": shown,
-        }
-    )
-    return numbers
+    return {
+        "theorem1": found.theorem1(),
+        "off_diagonal_mass": [layer.off_diagonal_mass for layer in layers],
+        "off_diagonal_error": [layer.off_diagonal_error for layer in layers],
+        "nonlinearity": [layer.nonlinearity for layer in layers],
+        "nonlinearity_error": [layer.nonlinearity_error for layer in layers],
+        "shown": shown,
+    }
+
+
+EXPERIMENT = Experiment(
+    "jacobians",
+    (Grid({"model": ["mamba2", "implicit-mamba2"], "seed": [0]}, {"task": "parity"}),),
+    (Measurement("jacobians", measure, SETTINGS),),
+)
+
+
+def collect(outcomes: Sequence[Outcome], settings: JacobianSettings = SETTINGS) -> Results:
+    """Collect what was measured of every run.
+
+    Example:
+        >>> collect([])["groups"]
+        []
+    """
+    return {
+        "settings": settings.model_dump(mode="json"),
+        "cells": CELLS,
+        "groups": grouped(outcomes, "jacobians"),
+    }
+
+
+def _measured(found: Results) -> list[tuple[Group, dict[str, Any]]]:
+    """The groups of which a run ended well, each with its first run."""
+    return [(group, next(iter(group["seeds"].values()))) for group in found["groups"] if group["seeds"]]
 
 
 def root_mean_squares(matrix: FloatArray, cells: int) -> FloatArray:
@@ -112,35 +132,35 @@ def draw(found: Results) -> Figure:
         ...     len(draw(StoredResults.read("jacobians").results).axes) >= 6
         True
     """
-    models = found["models"]
-    drawn = [model for model in LABELS if models[model]["shown"] is not None]
-    largest = max(
-        _entries(models[model]["shown"][part]).max() for model in drawn for part in ("whole", "corner")
-    )
+    measured = _measured(found)
+    shown = [run["shown"] for _, run in measured if run["shown"] is not None]
+    largest = max((_entries(run[part]).max() for run in shown for part in ("whole", "corner")), default=1.0)
     colors = LogNorm(largest * 10.0**-DECADES, largest)
-    figure = Figure(figsize=(10.5, 7.4), layout="constrained")
-    columns = figure.subplots(2, 3, width_ratios=[1, 1, 0.95])
-    for column, model in enumerate(LABELS):
-        shown = models[model]["shown"]
-        verdict = models[model]["theorem1"]["verdict"]
-        mass = models[model]["theorem1"]["off_diagonal_mass"]["median"]
+    figure = Figure(figsize=(3.5 * (len(measured) + 1), 7.4), layout="constrained")
+    columns = figure.subplots(2, len(measured) + 1, width_ratios=[*[1] * len(measured), 0.95], squeeze=False)
+    for column, (group, run) in enumerate(measured):
+        verdict = run["theorem1"]["verdict"]
+        mass = run["theorem1"]["off_diagonal_mass"]["median"]
         columns[0, column].set_title(
-            f"{LABELS[model]}: ∂h'/∂h\nTheorem 1 {verdict}; off-diagonal mass {_short(mass)}"
+            f"{group_label(group['settings'])}: ∂h'/∂h\nTheorem 1 {verdict}; off-diagonal mass {_short(mass)}"
         )
-        if shown is not None:
-            _draw_whole(columns[0, column], shown, colors)
-            _draw_corner(columns[1, column], shown, colors)
-    figure.colorbar(
-        ScalarMappable(colors, "magma_r"),
-        ax=columns[:, :2],
-        label="absolute value (white: exactly 0)",
-        shrink=0.5,
-        aspect=40,
-        location="bottom",
+        if run["shown"] is not None:
+            _draw_whole(columns[0, column], run["shown"], colors)
+            _draw_corner(columns[1, column], run["shown"], colors)
+    if shown:
+        figure.colorbar(
+            ScalarMappable(colors, "magma_r"),
+            ax=columns[:, :-1],
+            label="absolute value (white: exactly 0)",
+            shrink=0.5,
+            aspect=40,
+            location="bottom",
+        )
+    _draw_conclusions(
+        columns[0, -1], measured, "off_diagonal_mass", "off_diagonal_error", "off-diagonal mass"
     )
-    _draw_conclusions(columns[0, 2], models, "off_diagonal_mass", "off_diagonal_error", "off-diagonal mass")
-    _draw_conclusions(columns[1, 2], models, "nonlinearity", "nonlinearity_error", "nonlinearity")
-    columns[0, 2].legend(loc="center right", bbox_to_anchor=(1, 0.24))
+    _draw_conclusions(columns[1, -1], measured, "nonlinearity", "nonlinearity_error", "nonlinearity")
+    draw_legend(columns[0, -1], loc="center right", bbox_to_anchor=(1, 0.24))
     return figure
 
 
@@ -184,11 +204,13 @@ def _entries(logarithms_: list[list[float | None]]) -> FloatArray:
     return np.array([[0.0 if entry is None else 10.0**entry for entry in row] for row in logarithms_])
 
 
-def _draw_conclusions(axes: Axes, models: Mapping[str, Any], quantity: str, error: str, label: str) -> None:
+def _draw_conclusions(
+    axes: Axes, measured: list[tuple[Group, dict[str, Any]]], quantity: str, error: str, label: str
+) -> None:
     """Draw a quantity at every state, sorted, with a tick at what it has to exceed."""
     floor = np.finfo(np.float64).eps / 10
-    for model, marker in zip(LABELS, "so", strict=True):
-        values, errors = models[model][quantity], models[model][error]
+    for style, (_, run) in zip(group_styles([group for group, _ in measured]), measured, strict=True):
+        values, errors = run[quantity], run[error]
         pairs = sorted(
             (max(value, floor), ERROR_MARGIN * bound)
             for value, bound in zip(values, errors, strict=True)
@@ -198,20 +220,19 @@ def _draw_conclusions(axes: Axes, models: Mapping[str, Any], quantity: str, erro
             continue
         ordered, thresholds = np.array(pairs).T
         places = np.arange(1, len(pairs) + 1)
-        color = MODEL_COLORS[model]
-        axes.plot(places, ordered, marker, color=color, markersize=3, label=LABELS[model])
+        axes.plot(places, ordered, style.marker, color=style.color, markersize=3, label=style.label)
         axes.plot(
             places,
             thresholds,
             "_",
-            color=color,
+            color=style.color,
             alpha=0.6,
             label=f"its threshold, {ERROR_MARGIN:.0f} × error",
         )
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     axes.set_ylim(low, 10 * high)
-    if floor > low and any(0 in models[model][quantity] for model in LABELS):
+    if floor > low and any(0 in run[quantity] for _, run in measured):
         axes.text(1, 3 * floor, "exactly 0", color=GREY, fontsize=8)
     axes.set(xlabel="visited states, sorted", ylabel=f"{label}, relative to ‖∂h'/∂h‖")
 
@@ -228,10 +249,10 @@ def caption(found: Results) -> str:
         >>> caption(StoredResults.read("jacobians").results).startswith("State-to-state Jacobian")
         True
     """
-    settings, models = found["settings"], found["models"]
-    verdicts = [f"{LABELS[model]}: {_counts(models[model]['theorem1'])}" for model in LABELS]
-    shown = models["implicit-mamba2"]["shown"]
-    cell = shown["size"] // found["cells"] if shown is not None else 1
+    settings, measured = found["settings"], _measured(found)
+    verdicts = [f"{group_label(group['settings'])}: {_counts(run['theorem1'])}" for group, run in measured]
+    sizes = {run["shown"]["size"] for _, run in measured if run["shown"] is not None}
+    cell = max(sizes, default=found["cells"]) // found["cells"]
     return (
         "State-to-state Jacobian ∂h'/∂h of models trained on parity, in float64, at the visited state of "
         f"median off-diagonal mass: root mean square over cells of {cell} × {cell} entries (top) and single "
@@ -247,10 +268,9 @@ def _counts(theorem1: Mapping[str, Any]) -> str:
 
 
 FIGURE = PaperFigure(
-    name="jacobians",
     title="State-to-state Jacobians, explicit and implicit",
-    runs=(RunRecipe("parity", "mamba2", 0), RunRecipe("parity", "implicit-mamba2", 0)),
-    compute=compute,
+    experiment=EXPERIMENT,
+    collect=collect,
     draw=draw,
     caption=caption,
 )

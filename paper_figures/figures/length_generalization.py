@@ -1,63 +1,78 @@
 """Accuracy against length on parity: several seeds of implicit Mamba-2, explicit Mamba-2 and LSTM."""
 
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.framework.figures import GREY, MODEL_COLORS, powers_of_two
-from analysis.framework.output import json_ready
+from analysis.framework.figures import GREY, powers_of_two
 from analysis.length_generalization import LengthSettings, analyse
+from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS
-from paper_figures.figures.figure import PaperFigure, Results, RunRecipe, Runs
+from paper_figures.experiments.grid import Experiment, Grid, Measurement
+from paper_figures.experiments.outcomes import Outcome
+from paper_figures.figures.figure import PaperFigure, Results
+from paper_figures.figures.groups import draw_legend, draw_runs, group_label, group_styles, grouped
 
-SEEDS = {"implicit-mamba2": (0, 1, 2, 3, 4), "mamba2": (0, 1, 2), "lstm": (0, 1, 2)}
 SETTINGS = LengthSettings(lengths=(32, 64, 128, 256, 512), sequences=512, mode="sequential", seed=0)
-LABELS = {"implicit-mamba2": "implicit Mamba-2", "mamba2": "explicit Mamba-2", "lstm": "LSTM"}
-MARKERS = {"implicit-mamba2": "o", "mamba2": "s", "lstm": "^"}
-DASHES = {"implicit-mamba2": "-", "mamba2": "-", "lstm": "--"}
 SOLVED_LENGTH = 256
 SOLVED_ACCURACY = 0.99
 """A run solves parity if it is this accurate at that length."""
 
 
-def compute(runs: Runs) -> Results:
-    """Measure the accuracy of every run at every length, and count those that solve parity.
+def measure(run: Run, settings: LengthSettings) -> dict[str, Any]:
+    """Measure the accuracy of a run at every length.
 
     Example:
-        >>> from pathlib import Path
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import Run, initial_model
-        >>> wanted, task = RunRecipe("parity", "lstm", seed=0), make_task("parity")
-        >>> config = recipe("parity", "lstm", d_model=4)
-        >>> untrained = Run(Path(wanted.name), config, initial_model(config, task), task, [])
-        >>> compute({wanted: untrained})["solved"]["lstm"]
-        {'length': 256, 'accuracy': 0.99, 'runs': 0, 'of': 1}
+        >>> from implicit.runs.loading import load_run
+        >>> found = measure(load_run("parity"), LengthSettings(lengths=(4,), sequences=2))
+        >>> sorted(found), found["chance"]
+        (['accuracy', 'chance', 'interval', 'share_converged'], 0.5)
     """
-    measured = json_ready(analyse(runs.values(), SETTINGS).numbers())
-    by_model: dict[str, dict[str, Any]] = {model: {} for model in SEEDS}
-    for wanted in runs:
-        by_model[wanted.model][str(wanted.seed)] = {
-            "command": wanted.command,
-            **{key: measured[wanted.name][key] for key in ("accuracy", "interval", "share_converged")},
+    (numbers,) = analyse(run, settings).numbers().values()
+    return {name: numbers[name] for name in ("accuracy", "interval", "share_converged", "chance")}
+
+
+EXPERIMENT = Experiment(
+    "length_generalization",
+    (
+        Grid(
+            {
+                "model": ["implicit-mamba2", "mamba2", "lstm"],
+                "carried_share": [0.9, 0.0],
+                "seed": range(5),
+            },
+            {"task": "parity"},
+        ),
+    ),
+    (Measurement("accuracy", measure, SETTINGS),),
+)
+
+
+def collect(outcomes: Sequence[Outcome], settings: LengthSettings = SETTINGS) -> Results:
+    """Collect the accuracies, and count the runs that solve parity; one that failed does not.
+
+    Example:
+        >>> collect([])["groups"]
+        []
+    """
+    groups = grouped(outcomes, "accuracy")
+    measured = [run for group in groups for run in group["seeds"].values()]
+    trained = [outcome.run["training_length"] for outcome in outcomes if "accuracy" in outcome.values]
+    for group in groups:
+        accuracies = [accuracy_at(run, SOLVED_LENGTH) for run in group["seeds"].values()]
+        group["solved"] = {
+            "length": SOLVED_LENGTH,
+            "accuracy": SOLVED_ACCURACY,
+            "runs": sum(accuracy >= SOLVED_ACCURACY for accuracy in accuracies),
+            "of": len(accuracies) + len(group["failed"]),
         }
     return {
-        "settings": SETTINGS.model_dump(mode="json"),
+        "settings": settings.model_dump(mode="json"),
         "reported_tokens": REPORTED_TOKENS,
-        "training_length": next(iter(runs.values())).config.length,
-        "chance": next(iter(measured.values()))["chance"],
-        "solved": {
-            model: {
-                "length": SOLVED_LENGTH,
-                "accuracy": SOLVED_ACCURACY,
-                "runs": sum(accuracy_at(run, SOLVED_LENGTH) >= SOLVED_ACCURACY for run in seeds.values()),
-                "of": len(seeds),
-            }
-            for model, seeds in by_model.items()
-        },
-        "models": by_model,
+        "training_lengths": sorted(set(trained)),
+        "chance": sorted({run["chance"] for run in measured}),
+        "groups": groups,
     }
 
 
@@ -72,7 +87,7 @@ def accuracy_at(run: dict[str, Any], length: int) -> float:
 
 
 def draw(found: Results) -> Figure:
-    """Draw every run as a thin line and the mean of each model's runs as a thick one.
+    """Draw every run as a thin line and the mean of each group's runs as a thick one.
 
     Example:
         >>> from analysis.framework.figures import styled
@@ -84,12 +99,13 @@ def draw(found: Results) -> Figure:
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
     lengths = found["settings"]["lengths"]
-    for model, seeds in found["models"].items():
-        _draw_model(
-            axes, model, np.array([[accuracy_at(run, n) for n in lengths] for run in seeds.values()]), lengths
-        )
-    axes.axhline(found["chance"], color=GREY, linewidth=0.9, linestyle=":", label="chance")
-    axes.axvline(found["training_length"], color=GREY, linewidth=0.9, linestyle="--", label="training length")
+    for group, style in zip(found["groups"], group_styles(found["groups"]), strict=True):
+        runs = group["seeds"].values()
+        draw_runs(axes, lengths, [[accuracy_at(run, n) for n in lengths] for run in runs], style)
+    for chance in found["chance"]:
+        axes.axhline(chance, color=GREY, linewidth=0.9, linestyle=":", label="chance")
+    for length in found["training_lengths"]:
+        axes.axvline(length, color=GREY, linewidth=0.9, linestyle="--", label="training length")
     powers_of_two(axes, lengths)
     axes.set(
         xlabel="sequence length (tokens)",
@@ -97,16 +113,8 @@ def draw(found: Results) -> Figure:
         ylim=(0.4, 1.03),
         title="Parity: train short, test long",
     )
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1))  # beside the lines, which may go anywhere
+    draw_legend(axes, loc="upper left", bbox_to_anchor=(1.01, 1))  # beside the lines, which may go anywhere
     return figure
-
-
-def _draw_model(axes: Axes, model: str, accuracies: Any, lengths: list[int]) -> None:
-    color = MODEL_COLORS[model]
-    axes.plot(lengths, accuracies.T, DASHES[model], color=color, linewidth=0.8, alpha=0.7)
-    label = f"{LABELS[model]}, mean of {len(accuracies)} runs"
-    style = MARKERS[model] + DASHES[model]
-    axes.plot(lengths, accuracies.mean(axis=0), style, color=color, linewidth=2.2, label=label)
 
 
 def caption(found: Results) -> str:
@@ -119,22 +127,22 @@ def caption(found: Results) -> str:
     """
     settings = found["settings"]
     solved = "; ".join(
-        f"{LABELS[model]}: {counts['runs']} of {counts['of']}" for model, counts in found["solved"].items()
+        f"{group_label(group['settings'])}: {group['solved']['runs']} of {group['solved']['of']}"
+        for group in found["groups"]
     )
     return (
         f"Accuracy on parity against length: mean over the last {found['reported_tokens']} tokens of "
         f"{settings['sequences']} fresh sequences (data seed {settings['seed']}), implicit models in "
         f"{settings['mode']} mode. Thin lines are single runs, thick ones their mean. Trained at length "
-        f"{found['training_length']}. Runs with an accuracy of at least {SOLVED_ACCURACY} at length "
-        f"{SOLVED_LENGTH}: {solved}."
+        f"{', '.join(map(str, found['training_lengths']))}. Runs with an accuracy of at least "
+        f"{SOLVED_ACCURACY} at length {SOLVED_LENGTH}: {solved}."
     )
 
 
 FIGURE = PaperFigure(
-    name="length_generalization",
     title="Accuracy against length on parity",
-    runs=tuple(RunRecipe("parity", model, seed) for model, seeds in SEEDS.items() for seed in seeds),
-    compute=compute,
+    experiment=EXPERIMENT,
+    collect=collect,
     draw=draw,
     caption=caption,
 )

@@ -1,15 +1,20 @@
-"""Runs of untrained models, small enough for every computation to take a moment."""
+"""Points with untrained models, small enough for every measurement to take a moment."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from analysis.framework.output import RunIdentity
 from automata.tasks.registry import make_task
 from implicit.config.recipes import recipe
 from implicit.runs.loading import Run, initial_model
-from paper_figures.figures.figure import RunRecipe
+from paper_figures.experiments.grid import Measurement, Point
+from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.records import Record
+from paper_figures.stored_results import compact_json
 
 SIZES: dict[str, dict[str, Any]] = {
     "implicit-mamba2": {"d_model": 4, "head_size": 4, "d_state": 2, "residual": False},
@@ -19,15 +24,38 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="session")
-def untrained() -> Callable[[RunRecipe], Run]:
-    """Make the run of a recipe with its initial weights and small sizes."""
+def untrained() -> Callable[[Point], Run]:
+    """Make the run of a point with its initial weights and small sizes."""
 
-    def make(wanted: RunRecipe) -> Run:
-        config = recipe(wanted.task, wanted.model, seed=wanted.seed, **SIZES[wanted.model])
-        task = make_task(wanted.task)
+    def make(point: Point) -> Run:
+        config = recipe(**point.settings, **SIZES[point.config.model])
+        task = make_task(config.task)
         model = initial_model(config, task)
-        if model.implicit is not None:  # a self-map that depends little on z is a contraction
+        if config.model == "implicit-mamba2":  # a self-map that depends little on z is a contraction
             model.get_parameter("mixers.0.in_proj.weight").data.mul_(0.1)
-        return Run(Path("runs") / wanted.name, config, model, task, [])
+        return Run(Path("runs") / point.identifier, config, model, task, [])
 
     return make
+
+
+@pytest.fixture(scope="session")
+def measured(untrained: Callable[[Point], Run]) -> Callable[..., list[Outcome]]:
+    """Measure untrained models of some points, and let the value go through text as a store does."""
+
+    def outcomes(
+        points: list[Point], measurement: Measurement, failed: tuple[Point, ...] = ()
+    ) -> list[Outcome]:
+        found = []
+        for point in points:
+            run = untrained(point)
+            identity = RunIdentity.of(run)
+            records = {"training": Record.done(point, None, identity, None, 1.0)}
+            if point in failed:
+                records = {"training": Record.failed(point, None, ValueError("no luck"), None, 1.0)}
+            else:
+                value = json.loads(compact_json(measurement.measure(run, measurement.settings)))
+                records[measurement.name] = Record.done(point, measurement, identity, value, 2.0)
+            found.append(Outcome(point, records, complete=True))
+        return found
+
+    return outcomes

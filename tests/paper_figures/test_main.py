@@ -1,29 +1,62 @@
-"""The command: draws from stored results without training, recomputes on request, refuses bad input."""
+"""The command: draws from stored results without training, re-runs on request, refuses bad input."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
 
+from implicit.command_line import run_command
+from implicit.runs.loading import Run
 from paper_figures import __main__ as command
-from paper_figures.figures.figure import PaperFigure, RunRecipe
+from paper_figures.experiments import work
+from paper_figures.experiments.executors import Executor
+from paper_figures.experiments.grid import Experiment, Grid, Measurement
+from paper_figures.figures.figure import PaperFigure
 from paper_figures.registry import FIGURES
 from paper_figures.stored_results import RESULTS, StoredResults
 
 Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
 
-COUNTS = PaperFigure(
-    "counts", "Counts", (), lambda runs: {"runs": len(runs)}, lambda found: Figure(), lambda found: "Counts."
-)
+BASE = {"task": "parity", "model": "lstm", "steps": 1, "warmup_steps": 1, "batch_size": 2, "d_model": 4}
+
+
+def even(run: Run, settings: None) -> int:
+    if run.config.seed % 2:
+        raise ValueError("odd")
+    return run.config.seed
+
+
+def figure(name: str, *seeds: int) -> PaperFigure:
+    return PaperFigure(
+        "Seeds",
+        Experiment(name, (Grid({"seed": seeds}, BASE),), (Measurement("even", even),)),
+        lambda outcomes: {"seeds": [outcome.values.get("even") for outcome in outcomes]},
+        lambda found: Figure(),
+        lambda found: "Seeds.",
+    )
 
 
 @pytest.fixture
 def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: RunRecipe, folder: Path) -> None:
-        raise AssertionError(f"{self.name} would be trained in {folder}")
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("would be trained")
 
-    monkeypatch.setattr(RunRecipe, "train", refuse)
+    monkeypatch.setattr(work, "train", refuse)
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three figures of tiny runs, whose results go to a folder of the test."""
+    monkeypatch.setitem(FIGURES, "good", figure("good", 0, 2))
+    monkeypatch.setitem(FIGURES, "failing", figure("failing", 0, 1))
+    monkeypatch.setattr(command, "RESULTS", tmp_path / "results")
+    return tmp_path / "results"
+
+
+def flags(folder: Path) -> list[str]:
+    return ["--rerun", "--out", str(folder / "out"), "--experiments", str(folder / "experiments")]
 
 
 @pytest.mark.usefixtures("no_training")
@@ -53,35 +86,95 @@ def test_lists_names_and_titles(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_figure_has_its_own_module_and_results() -> None:
-    for name, figure in FIGURES.items():
-        assert figure.compute.__module__ == f"paper_figures.figures.{name}"
+    for name, found in FIGURES.items():
+        assert found.collect.__module__ == f"paper_figures.figures.{name}"
         stored = StoredResults.read(name)
-        assert {(run["model"], run["seed"]) for run in stored.runs} == {
-            (r.model, r.seed) for r in figure.runs
-        }
+        points = found.experiment.points
+        assert [dict(run["settings"]) for run in stored.runs] == [dict(point.settings) for point in points]
+        assert [(run["name"], run["command"]) for run in stored.runs] == [(p.name, p.command) for p in points]
         assert stored.command == f"python -m paper_figures {name} --rerun"
         assert stored.environment["torch"]
 
 
-def test_rerun_writes_results_and_draws_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FIGURES, "counts", COUNTS)
-    monkeypatch.setattr(command, "RESULTS", tmp_path / "results")
-    command.main(["counts", "--rerun", "--out", str(tmp_path / "out"), "--runs", str(tmp_path / "runs")])
-    assert StoredResults.read("counts", tmp_path / "results").results == {"runs": 0}
-    assert (tmp_path / "out" / "counts.png").stat().st_size > 1000
-    assert not (tmp_path / "runs").exists()
-    assert sorted(RESULTS.glob("counts*")) == []
+def test_rerun_stores_results_and_draws_them(
+    tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command.main(["good", *flags(tmp_path)])
+    stored = StoredResults.read("good", results)
+    assert stored.results == {"seeds": [0, 2]}
+    assert (tmp_path / "out" / "good.png").stat().st_size > 1000
+    assert len(list((tmp_path / "experiments" / "runs").iterdir())) == 2
+    assert sorted(RESULTS.glob("good*")) == []
+    monkeypatch.setattr(work, "train", None)  # nothing is trained or measured again
+    command.main(["good", *flags(tmp_path)])
+    assert StoredResults.read("good", results) == stored
+
+
+def test_a_failed_run_is_told_and_stored_and_drawn(
+    tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):  # the second time it is read, not tried again
+        with pytest.raises(SystemExit) as ended:
+            run_command(command.main, ["failing", *flags(tmp_path)])
+        assert ended.value.code == 1
+        errors = capsys.readouterr().err.splitlines()
+        assert errors[-1].startswith("failing: run parity-lstm-seed-1 ")
+        assert "seed-1 failed (even: ValueError: odd); it stays in the results as failed" in errors[-1]
+        stored = StoredResults.read("failing", results)
+        assert stored.results == {"seeds": [0, None]}
+        assert [run["status"] for run in stored.runs] == ["done", "failed"]
+        assert (tmp_path / "out" / "failing.pdf").is_file()
+
+
+def test_runs_that_did_not_end_are_told_and_nothing_is_stored(
+    tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Executor, "start", lambda self, worker, logs: [])  # all ended at once
+    with pytest.raises(SystemExit) as ended:
+        run_command(command.main, ["good", *flags(tmp_path), "--jobs", "2"])
+    assert ended.value.code == 1
+    assert "2 of 2 runs did not end: their process was ended from outside" in capsys.readouterr().err
+    assert not results.exists()
+
+
+def test_status_shows_every_run(
+    tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = ["failing", "--status", "--experiments", str(tmp_path / "experiments")]
+    command.main(shown)
+    assert capsys.readouterr().out.count("missing") == 2
+    assert not (tmp_path / "experiments").exists()
+    with pytest.raises(SystemExit):
+        command.main(["failing", *flags(tmp_path)])
+    capsys.readouterr()
+    command.main(shown)
+    first, second = capsys.readouterr().out.splitlines()[-3:-1]
+    assert first.split()[1:] == ["done", "even"]
+    assert second.rstrip().split(maxsplit=3)[1:] == ["failed", "-", "even: ValueError: odd"]
 
 
 BAD_INPUT = {
     "unknown name": (["jacobian"], "figure 'jacobian' is unknown; did you mean 'jacobians'?"),
     "one of several unknown": (
-        ["jacobians", "lenght_generalization"],
+        ["jacobians", "lenght_generalization", "--rerun"],
         "did you mean 'length_generalization'?",
     ),
     "unknown flag": (["--rerum"], "flag --rerum is unknown; the nearest is --rerun"),
     "out is a file": (["--out", "{file}"], "is not a folder"),
     "out below a file": (["--out", "{file}/deeper"], "is not a folder"),
+    "store is a file": (["--rerun", "--out", "{file}x", "--experiments", "{file}"], "error: experiments is "),
+    "no jobs": (["--rerun", "--jobs", "0"], "jobs is 0; give at least 1"),
+    "jobs below zero": (["--rerun", "--jobs", "-1"], "jobs is -1; give at least 1"),
+    "jobs is no number": (["--rerun", "--jobs", "two"], "jobs is 'two'; give a whole number"),
+    "unknown cluster": (
+        ["--rerun", "--cluster", "slrum"],
+        "cluster 'slrum' is unknown; did you mean 'slurm'",
+    ),
+    "slurm here": (["--rerun", "--slurm", "mem_gb=3"], "cluster is local; give --cluster slurm"),
+    "half a parameter": (["--rerun", "--cluster", "slurm", "--slurm", "mem_gb"], "give KEY=VALUE"),
+    "jobs without rerun": (["--jobs", "2"], "--jobs is given without --rerun"),
+    "retry without rerun": (["--retry-failed"], "--retry-failed is given without --rerun"),
 }
 
 
@@ -90,6 +183,14 @@ def test_refuses_bad_input(argv: list[str], sentence: str, tmp_path: Path, refus
     file = tmp_path / "file"
     file.write_text("taken")
     assert sentence in refuses(command.main, [part.format(file=file) for part in argv])
+
+
+def test_refuses_results_that_cannot_be_written(
+    tmp_path: Path, results: Path, refuses: Refuses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("taken")
+    monkeypatch.setattr(command, "RESULTS", tmp_path / "file" / "results")
+    assert "error: folder of the stored results is" in refuses(command.main, ["good", *flags(tmp_path)])
 
 
 def test_missing_results_are_named_and_nothing_is_drawn(

@@ -19,44 +19,16 @@ from implicit.train import train
 ROOT = Path(__file__).parents[3]
 FINISHED_FILES = ["config.json", "environment.json", "metrics.jsonl", "model.safetensors"]
 
-KILL_AT_EVERY_INSTANT = '''
-"""Fork a child for every instant at which files change, kill it there, and let another child go on."""
-import os, signal, sys
+KILL_AT_EVERY_INSTANT = """
+import sys
 from pathlib import Path
-import torch
 from implicit.train import train
 from implicit.config.run import TrainConfig
+from tests.interrupting import kill_at_every_instant
 
-torch.set_num_threads(1)  # a process with threads cannot be forked
 config = TrainConfig.model_validate_json(sys.argv[2])
-folder = Path(sys.argv[1])
-
-def in_child(out, kill_at):
-    """Train in a child that kills itself at its kill_at-th call of fsync or replace; return its status."""
-    pid = os.fork()
-    if pid == 0:
-        calls = 0
-        def killing(function):
-            def call(*arguments):
-                nonlocal calls
-                calls += 1
-                if calls == kill_at:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return function(*arguments)
-            return call
-        os.fsync, os.replace = killing(os.fsync), killing(os.replace)
-        train(config, out, progress=False)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-train(config, folder / "uninterrupted", progress=False)
-kill_at = 1
-while (status := in_child(folder / str(kill_at), kill_at)) == -signal.SIGKILL:
-    assert in_child(folder / str(kill_at), 0) == 0
-    kill_at += 1
-assert status == 0
-print(kill_at - 1)
-'''
+print(kill_at_every_instant(Path(sys.argv[1]), lambda out: train(config, out, progress=False)))
+"""
 
 
 @pytest.fixture

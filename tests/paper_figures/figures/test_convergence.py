@@ -1,30 +1,28 @@
 """The convergence figure draws what the analysis measured."""
 
-import json
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 
 from analysis.convergence import MODES, ConvergenceSettings, analyse
 from analysis.framework.figures import styled
 from implicit.runs.loading import Run
+from paper_figures.experiments.grid import Measurement, Point
+from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures import convergence
-from paper_figures.figures.figure import Results, RunRecipe
-from paper_figures.stored_results import compact_json
 
 SETTINGS = ConvergenceSettings(sequences=2, length=4, rtol=1e-4, max_iterations=200)
+MEASUREMENT = Measurement("convergence", convergence.measure, SETTINGS)
 
 
 def test_lines_are_the_runs_and_their_mean(
-    untrained: Callable[[RunRecipe], Run], monkeypatch: pytest.MonkeyPatch
+    untrained: Callable[[Point], Run], measured: Callable[..., list[Outcome]]
 ) -> None:
-    monkeypatch.setattr(convergence, "SETTINGS", SETTINGS)
-    runs = {wanted: untrained(wanted) for wanted in convergence.FIGURE.runs[:2]}
-    found: Results = json.loads(compact_json(convergence.compute(runs)))
+    points = list(convergence.EXPERIMENT.points[:2])
+    found = convergence.collect(measured(points, MEASUREMENT), SETTINGS)
     with styled():
         residual, position, cost = convergence.draw(found).axes
-    analyses = [analyse(run, SETTINGS) for run in runs.values()]
+    analyses = [analyse(untrained(point), SETTINGS) for point in points]
     for number, mode in enumerate(MODES):
         medians = [np.median(of.modes[mode].iterations, axis=0) for of in analyses]
         drawn = [np.asarray(line.get_ydata()) for line in position.lines[3 * number : 3 * number + 3]]
@@ -37,3 +35,19 @@ def test_lines_are_the_runs_and_their_mean(
         np.testing.assert_allclose(np.asarray(residual.lines[number].get_ydata()), history, rtol=1e-12)
     shares = [min(of.modes[mode].share_converged for of in analyses) for mode in MODES]
     assert f"simultaneous {shares[0]:.2%}; sequential {shares[1]:.2%}" in convergence.caption(found)
+
+
+def test_without_the_first_seed_the_next_one_is_shown(measured: Callable[..., list[Outcome]]) -> None:
+    points = list(convergence.EXPERIMENT.points[:2])
+    found = convergence.collect(measured(points, MEASUREMENT, (points[0],)), SETTINGS)
+    with styled():
+        assert convergence.draw(found).axes[0].get_title() == "residual over tokens (seed 1)"
+
+
+def test_an_experiment_of_which_all_failed_is_drawn_empty(measured: Callable[..., list[Outcome]]) -> None:
+    points = list(convergence.EXPERIMENT.points[:2])
+    stored = convergence.FIGURE.stored(measured(points, MEASUREMENT, tuple(points)))
+    assert [len(axes.lines) for axes in convergence.FIGURE.picture(stored).axes] == [1, 0, 0]
+    assert "Training runs: 2, 2 failed: implicit-mamba2 0 of 2 (failed: 0, 1)." in (
+        convergence.FIGURE.full_caption(stored)
+    )

@@ -1,82 +1,86 @@
-"""The frame: which runs a figure trains, what it stores about them, and the caption."""
+"""The frame: what a figure stores about its runs, and the caption that tells of them."""
 
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
 
-from analysis.framework.output import RunIdentity
-from automata.errors import InputError
-from implicit import load_run, recipe
 from implicit.runs.loading import Run
-from implicit.train import train
-from paper_figures.figures.figure import PaperFigure, Results, RunRecipe, Runs
-
-RECIPES = (RunRecipe("parity", "lstm", 1), RunRecipe("parity", "lstm", 0), RunRecipe("parity", "mamba2", 1))
-
-
-def losses(runs: Runs) -> Results:
-    return {wanted.name: run.metrics[-1]["loss"] for wanted, run in runs.items()}
+from paper_figures.experiments.grid import Experiment, Grid, Measurement
+from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.records import Store
+from paper_figures.experiments.runner import carry_out
+from paper_figures.figures.figure import PaperFigure, Results
+from paper_figures.stored_results import StoredResults
 
 
-FIGURE = PaperFigure(
+def even_loss(run: Run, settings: None) -> float:
+    if run.config.seed == 1 and run.config.model == "mamba2":
+        raise ValueError("no loss")
+    return float(run.metrics[-1]["loss"])
+
+
+def collect(outcomes: Sequence[Outcome]) -> Results:
+    return {outcome.point.name: outcome.values["loss"] for outcome in outcomes if outcome.values}
+
+
+BASE = {"task": "parity", "steps": 2, "warmup_steps": 1, "batch_size": 4, "d_model": 16}
+EXPERIMENT = Experiment(
     "losses",
+    (Grid({"model": ["lstm", "mamba2"], "seed": [1, 0]}, BASE),),
+    (Measurement("loss", even_loss),),
+)
+FIGURE = PaperFigure(
     "Losses",
-    RECIPES,
-    losses,
+    EXPERIMENT,
+    collect,
     lambda found: Figure(figsize=(4, 3)),
     lambda found: f"{len(found)} losses.",
 )
 
 
-@pytest.fixture
-def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Recipes of two steps."""
-    monkeypatch.setattr(
-        "paper_figures.figures.figure.recipe",
-        lambda task, model, seed: recipe(
-            task, model, seed=seed, steps=2, warmup_steps=1, batch_size=4, d_model=16
-        ),
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
+    return carry_out(EXPERIMENT, Store(tmp_path_factory.mktemp("store"))).outcomes
+
+
+def test_stores_what_it_collects_with_every_run(outcomes: list[Outcome], tmp_path: Path) -> None:
+    stored = FIGURE.stored(outcomes)
+    assert stored.figure == "losses"
+    assert stored.seeds == [0, 1]
+    assert stored.command == "python -m paper_figures losses --rerun"
+    assert stored.results == collect(outcomes)
+    assert len(stored.results) == 3
+    assert stored.environment["threads"] == 1
+    measuring = [outcome.records["loss"].seconds for outcome in outcomes]
+    assert stored.seconds == round(sum(measuring), 1)
+    for about, outcome in zip(stored.runs, outcomes, strict=True):
+        assert about["command"] == outcome.point.command
+        assert about["settings"] == dict(outcome.point.settings)
+        assert outcome.records["training"].run is not None
+        assert about["weights_sha256"] == outcome.records["training"].run["weights_sha256"]
+    stored.write(tmp_path)
+    assert StoredResults.read("losses", tmp_path) == stored
+
+
+def test_a_failed_run_stays_in_the_results_as_failed(outcomes: list[Outcome]) -> None:
+    assert [(run["name"], run["status"]) for run in FIGURE.stored(outcomes).runs] == [
+        ("parity-lstm-seed-1", "done"),
+        ("parity-lstm-seed-0", "done"),
+        ("parity-mamba2-seed-1", "failed"),
+        ("parity-mamba2-seed-0", "done"),
+    ]
+    assert FIGURE.stored(outcomes).runs[2]["failure"] == "loss: ValueError: no loss"
+
+
+def test_the_caption_tells_runs_seeds_and_failures(outcomes: list[Outcome]) -> None:
+    assert FIGURE.full_caption(FIGURE.stored(outcomes)) == (
+        "3 losses. Training runs: 4, 1 failed: lstm 2 (seeds 0, 1); mamba2 1 of 2 (seed 0; failed: 1)."
     )
 
 
-@pytest.mark.usefixtures("short_training")
-def test_rerun_trains_what_is_missing_and_takes_what_is_there(tmp_path: Path) -> None:
-    first = FIGURE.recompute(tmp_path)
-    weights = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/model.safetensors")}
-    assert {path.parent.name for path in weights} == {wanted.name for wanted in RECIPES}
-    again = FIGURE.recompute(tmp_path)
-    assert {path: path.stat().st_mtime_ns for path in weights} == weights
-    assert again.results == first.results == losses({w: load_run(tmp_path / w.name) for w in RECIPES})
-
-
-@pytest.mark.usefixtures("short_training")
-def test_stores_seeds_commands_and_hashes_of_the_runs(tmp_path: Path) -> None:
-    stored = FIGURE.recompute(tmp_path)
-    assert stored.seeds == [0, 1]
-    assert stored.command == "python -m paper_figures losses --rerun"
-    for wanted, about in zip(RECIPES, stored.runs, strict=True):
-        run = load_run(tmp_path / wanted.name)
-        assert dict(about) == {**asdict(RunIdentity.of(run)), "command": wanted.command}
-    assert FIGURE.full_caption(stored) == "3 losses. Training runs: lstm 2 (seeds 0, 1); mamba2 1 (seed 1)."
-
-
-@pytest.mark.usefixtures("short_training")
-def test_a_run_of_other_settings_is_refused(tmp_path: Path) -> None:
-    other = recipe("parity", "lstm", seed=1, steps=3, warmup_steps=1, batch_size=4, d_model=16)
-    train(other, tmp_path / RECIPES[0].name, progress=False)
-    with pytest.raises(InputError, match="was begun with"):
-        FIGURE.recompute(tmp_path)
-
-
-@pytest.mark.usefixtures("short_training")
-def test_the_picture_holds_the_whole_caption(tmp_path: Path) -> None:
-    stored = FIGURE.recompute(tmp_path)
+def test_the_picture_holds_the_whole_caption(outcomes: list[Outcome]) -> None:
+    stored = FIGURE.stored(outcomes)
     picture = FIGURE.picture(stored)
     assert " ".join(picture.get_supxlabel().split()) == FIGURE.full_caption(stored)
-
-
-def test_runs_are_type_checked_mappings() -> None:
-    run: dict[RunRecipe, Run] = {}
-    assert losses(run) == {}

@@ -1,6 +1,5 @@
 """The numbers of the Jacobian figure against the analysis and NumPy, and the drawing against the numbers."""
 
-import json
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -9,35 +8,36 @@ import pytest
 from analysis.framework.figures import styled
 from analysis.jacobian.measurement import JacobianSettings, analyse
 from implicit.runs.loading import Run
+from paper_figures.experiments.grid import Measurement, Point
+from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures import jacobians
-from paper_figures.figures.figure import Results, RunRecipe
-from paper_figures.stored_results import compact_json
+from paper_figures.figures.figure import Results
 
 SETTINGS = JacobianSettings(states=4, sequences=4, length=8)
+MEASUREMENT = Measurement("jacobians", jacobians.measure, SETTINGS)
 
 
 @pytest.fixture(scope="module")
-def runs(untrained: Callable[[RunRecipe], Run]) -> dict[RunRecipe, Run]:
-    return {wanted: untrained(wanted) for wanted in jacobians.FIGURE.runs}
-
-
-@pytest.fixture(scope="module")
-def found(runs: dict[RunRecipe, Run]) -> Iterator[Results]:
+def outcomes(measured: Callable[..., list[Outcome]]) -> Iterator[list[Outcome]]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jacobians, "SETTINGS", SETTINGS)
         patch.setattr(jacobians, "CELLS", 5)
-        results: Results = json.loads(compact_json(jacobians.compute(runs)))
-        yield results
+        yield measured(list(jacobians.EXPERIMENT.points), MEASUREMENT)
 
 
-def test_holds_the_matrices_of_the_analysis(found: Results, runs: dict[RunRecipe, Run]) -> None:
-    for wanted, run in runs.items():
-        expected = analyse(run, SETTINGS)
+@pytest.fixture(scope="module")
+def found(outcomes: list[Outcome]) -> Results:
+    return jacobians.collect(outcomes, SETTINGS)
+
+
+def test_holds_the_matrices_of_the_analysis(found: Results, untrained: Callable[[Point], Run]) -> None:
+    assert [group["settings"]["model"] for group in found["groups"]] == ["mamba2", "implicit-mamba2"]
+    for point, group in zip(jacobians.EXPERIMENT.points, found["groups"], strict=True):
+        expected = analyse(untrained(point), SETTINGS)
         assert expected.shown is not None
         block = expected.shown.state_block.numpy()
-        shown = found["models"][wanted.model]["shown"]
+        shown = group["seeds"]["0"]["shown"]
         assert shown["size"] == len(block) == 16
-        assert found["models"][wanted.model]["theorem1"]["counts"] == expected.report.counts
+        assert group["seeds"]["0"]["theorem1"]["counts"] == expected.report.counts
         corner = np.array(shown["corner"], dtype=float)  # None becomes NaN
         assert (np.isnan(corner) == (block == 0)).all()
         nonzero = block != 0
@@ -73,5 +73,20 @@ def test_titles_tell_the_verdicts(found: Results) -> None:
     with styled():
         titles = [axes.get_title() for axes in jacobians.draw(found).axes[:2]]
     assert "Theorem 1 fails; off-diagonal mass 0" in titles[0]
-    assert f"Theorem 1 {found['models']['implicit-mamba2']['theorem1']['verdict']}" in titles[1]
+    assert f"Theorem 1 {found['groups'][1]['seeds']['0']['theorem1']['verdict']}" in titles[1]
     assert "explicit Mamba-2: fails at 4 states" in jacobians.caption(found)
+
+
+@pytest.mark.parametrize("failed", [[0], [1], [0, 1]], ids=str)
+def test_a_model_whose_run_failed_is_left_out(
+    failed: list[int], outcomes: list[Outcome], measured: Callable[..., list[Outcome]]
+) -> None:
+    points = list(jacobians.EXPERIMENT.points)
+    again = [
+        measured([point], MEASUREMENT, (point,))[0] if number in failed else outcomes[number]
+        for number, point in enumerate(points)
+    ]
+    stored = jacobians.FIGURE.stored(again)
+    images = [axes for axes in jacobians.FIGURE.picture(stored).axes if axes.images]
+    assert len(images) == 2 * (2 - len(failed))
+    assert f"Training runs: 2, {len(failed)} failed" in jacobians.FIGURE.full_caption(stored)

@@ -1,0 +1,49 @@
+"""Kill work with SIGKILL at every instant at which files change, and let another process go on."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def kill_at_every_instant(folder: Path, work: Callable[[Path], Any]) -> int:
+    """Do work into ``folder/uninterrupted``, and killed at its n-th instant and done again into ``folder/n``.
+
+    To be called in a process of its own: it forks, which a process with threads cannot do.
+
+    Returns:
+        How many instants there are: calls of fsync and replace.
+    """
+    torch.set_num_threads(1)
+
+    def in_child(out: Path, kill_at: int) -> int:
+        """Work in a child that kills itself at its kill_at-th call; return its status."""
+        pid = os.fork()
+        if pid == 0:
+            calls = 0
+
+            def killing(function: Callable[..., Any]) -> Callable[..., Any]:
+                def call(*arguments: Any) -> Any:
+                    nonlocal calls
+                    calls += 1
+                    if calls == kill_at:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    return function(*arguments)
+
+                return call
+
+            os.fsync, os.replace = killing(os.fsync), killing(os.replace)
+            work(out)
+            os._exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    work(folder / "uninterrupted")
+    kill_at = 1
+    while (status := in_child(folder / str(kill_at), kill_at)) == -signal.SIGKILL:
+        assert in_child(folder / str(kill_at), 0) == 0
+        kill_at += 1
+    assert status == 0
+    return kill_at - 1

@@ -1,0 +1,147 @@
+"""Grids expand to every combination, and a point is known by everything that determines its run."""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from automata.errors import InputError
+from implicit import train as training
+from implicit.config import recipes
+from implicit.config.recipes import recipe
+from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
+from tests.paper_figures.experiments.tiny import Length, accuracy
+
+AXES: dict[str, list[Any]] = {
+    "task": ["parity", "S3"],
+    "model": ["lstm", "mamba2"],
+    "carried_share": [0.0, 0.9],
+    "d_model": [8, 16],
+    "seed": [0, 5],
+}
+
+
+def test_expands_to_every_combination_of_tasks_models_fields_and_sizes() -> None:
+    """Against nested loops, and each configuration against the recipe called by hand."""
+    points = Grid(AXES, {"steps": 300}).points
+    expected = [
+        recipe(task, model, steps=300, carried_share=share, d_model=size, seed=seed)
+        for task, model, share, size, seed in itertools.product(*AXES.values())
+    ]
+    assert [point.config for point in points] == expected
+    assert len({point.identifier for point in points}) == len(points) == 32
+
+
+def test_the_identifier_hashes_the_whole_configuration() -> None:
+    point = Point({"task": "parity", "model": "lstm", "seed": 3})
+    text = json.dumps(point.config.as_json(), sort_keys=True, ensure_ascii=False)
+    assert point.identifier == f"parity-lstm-seed-3-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "same"),
+    [
+        ({"model": "lstm", "seed": 0, "task": "parity"}, True),  # another order
+        ({"task": "parity", "model": "lstm", "seed": 0, "batch_size": 64}, True),  # what the recipe says
+        ({"task": "parity", "model": "lstm", "seed": 1}, False),
+        ({"task": "parity", "model": "lstm", "seed": 0, "d_model": 31}, False),
+        ({"task": "parity", "model": "lstm", "seed": 0, "gradient_clip": None}, False),
+    ],
+    ids=str,
+)
+def test_points_are_the_same_if_their_configurations_are(settings: dict[str, Any], same: bool) -> None:
+    point = Point({"task": "parity", "model": "lstm", "seed": 0})
+    assert (Point(settings).identifier == point.identifier) is same
+
+
+def test_a_changed_default_makes_another_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A setting that no axis names is changed in the recipe: results of before must not be taken for it."""
+    settings = {"task": "parity", "model": "lstm", "seed": 0}
+    before = Point(settings).identifier
+    monkeypatch.setitem(recipes.RECIPES, "parity", {**recipes.FALLBACK, "weight_decay": 0.5})
+    assert Point(settings).identifier != before
+
+
+def test_a_point_of_two_grids_is_one_point() -> None:
+    base = {"task": "parity", "model": "lstm"}
+    experiment = Experiment("e", (Grid({"seed": [0, 1]}, base), Grid({"seed": [1, 2]}, base)), ())
+    assert [point.seed for point in experiment.points] == [0, 1, 2]
+
+
+def test_names_tell_what_the_points_of_an_experiment_differ_in() -> None:
+    """Of two grids with other bases too: no two points have one name, and the base stays in the command."""
+    base = {"task": "parity", "model": "lstm", "length": 16}
+    slow, fast = (
+        Grid({"seed": [0, 1]}, {**base, "learning_rate": rate, **more})
+        for rate, more in ((1e-3, {}), (1e-2, {"batch_size": 8}))
+    )
+    points = Experiment("e", (slow, fast), ()).points
+    assert [point.name for point in points] == [
+        "parity-lstm-learning_rate=0.001-seed-0",
+        "parity-lstm-learning_rate=0.001-seed-1",
+        "parity-lstm-learning_rate=0.01-batch_size=8-seed-0",
+        "parity-lstm-learning_rate=0.01-batch_size=8-seed-1",
+    ]
+    assert [point.config for point in points] == [
+        point.config for grid in (slow, fast) for point in grid.points
+    ]
+    assert all("--length 16" in point.command for point in points)
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {"task": "S3", "model": "mamba2", "seed": 4, "carried_share": 0.5, "d_model": 16},
+    {"task": "parity", "model": "lstm", "seed": 0, "gradient_clip": None, "evaluation_lengths": [16, 32]},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=["numbers", "none and a list"])
+def test_the_command_trains_the_point(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the command line makes of the command is the configuration of the point."""
+    found = []
+
+    def capture(config: Any, *rest: Any) -> None:
+        found.append(config)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "train", capture)
+    point = Point(settings)
+    program, arguments = point.command.split()[:3], point.command.split()[3:]
+    assert program == ["python", "-m", "implicit.train"]
+    with pytest.raises(KeyboardInterrupt):
+        training.main(arguments)
+    assert found == [point.config]
+
+
+def test_other_settings_of_a_measurement_are_another_file() -> None:
+    short, long, again = (Measurement("accuracy", accuracy, Length(length=n)) for n in (8, 16, 8))
+    assert short.file_name == again.file_name != long.file_name
+
+
+BASE = {"task": "parity", "model": "lstm", "seed": 0}
+FAULTS: dict[str, tuple[Callable[[], Any], str]] = {
+    "no values": (lambda: Grid({"steps": []}, BASE), "axis steps has no values"),
+    "an axis set twice": (lambda: Grid({"seed": [1]}, BASE), "axis seed is set in the base as well"),
+    "no model": (lambda: Grid({"seed": [1]}, {"task": "parity"}), "grid has no model"),
+    "unknown field": (lambda: experiment(stepz=3).points, "field 'stepz' is unknown; did you mean 'steps'"),
+    "unknown task": (lambda: experiment(task="partiy").points, "did you mean 'parity'"),
+    "bad value": (lambda: experiment(steps=0).points, "steps is 0; it should be greater than 0"),
+    "a taken name": (lambda: Measurement("training", accuracy), "is named 'training'"),
+    "a name with a slash": (lambda: Measurement("a/b", accuracy), "letters, digits and underscores"),
+    "a name twice": (
+        lambda: Experiment("e", (), (Measurement("a", accuracy), Measurement("a", accuracy))),
+        "measurement a is given twice",
+    ),
+}
+
+
+def experiment(**settings: Any) -> Experiment:
+    return Experiment("e", (Grid({"learning_rate": [1e-3]}, {**BASE, **settings}),), ())
+
+
+@pytest.mark.parametrize(("make", "sentence"), FAULTS.values(), ids=FAULTS)
+def test_refuses_a_bad_grid(make: Callable[[], Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence.replace("?", r"\?")):
+        make()
