@@ -26,7 +26,7 @@ def tables(found: LengthAnalysis) -> list[Table | str]:
         >>> found = LengthAnalysis(LengthSettings(lengths=(16,), sequences=8), (accuracy,))
         >>> table = tables(found)[0]
         >>> [list(column.cells) for column in table.columns]
-        [['mine', 'most frequent answer'], ['1.000 (0.676–1.000)', '0.500']]
+        [['mine', 'most frequent answer'], ['1.000 (0.676–1.000)', '0.5']]
     """
     table = Table(
         title=f"accuracy over the last {REPORTED_TOKENS} tokens, {found.settings.sequences} sequences, with "
@@ -45,7 +45,7 @@ def tables(found: LengthAnalysis) -> list[Table | str]:
     for task, baselines in {result.run.task: result.baseline for result in found.runs}.items():
         several = len({result.run.task for result in found.runs}) > 1
         label = f"most frequent answer{f' of {task}' if several else ''}"
-        table.add_row(label, *(f"{baselines[length]:.3f}" for length in found.settings.lengths))
+        table.add_row(label, *(number(baselines[length]) for length in found.settings.lengths))
     lines: list[Table | str] = [table]
     for result in found.runs:
         share = (result.share_converged or {}).get(max(found.settings.lengths), 1.0)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from automata.tasks.registry import make_task
+from automata.tasks.registry import make_task, registered_task
 from implicit.config.recipes import recipe
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.stack import Injections
@@ -16,10 +16,18 @@ from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
 from theory import State
 
+DELTA = {"d_model": 4, "heads": 2, "key_size": 3, "value_size": 2}
 SMALL = {
     "implicit-mamba2": {"d_model": 4, "d_state": 2, "head_size": 4},
     "mamba2": {"d_model": 4, "d_state": 2, "head_size": 4},
     "lstm": {"d_model": 6},
+    "elman": {"d_model": 6},
+    "transformer": {"d_model": 4, "heads": 2, "key_value_heads": 1, "head_size": 4, "mlp_size": 8},
+    "deltanet": DELTA,
+    "gated-deltanet": DELTA,
+    "gated-deltaproduct": DELTA,
+    "implicit-gated-deltanet": DELTA,
+    "implicit-gated-deltaproduct": DELTA,
 }
 
 MakeRun = Callable[..., Run]
@@ -29,11 +37,13 @@ MakeRun = Callable[..., Run]
 def make_run(tmp_path: Path) -> MakeRun:
     """Write the run folder of a small model with random weights and load it."""
 
-    def make(model: str, *, contracting: bool = False, name: str = "", **overrides: Any) -> Run:
-        config = recipe("parity", model, seed=2, **{**SMALL[model], **overrides})
+    def make(
+        model: str, *, task: str = "parity", contracting: bool = False, name: str = "", **overrides: Any
+    ) -> Run:
+        config = recipe(task, model, seed=2, **{**SMALL[model], **overrides})
         folder = RunFolder(tmp_path / (name or model))
         folder.begin(config)
-        network = initial_model(config, make_task("parity"))
+        network = initial_model(config, registered_task(task))
         if contracting:
             # The next latent then depends less on the last one, and more on the state: about 30 iterations.
             with torch.no_grad():

@@ -22,6 +22,7 @@ from analysis.certificates.words.producer import solve_steps
 from analysis.framework.needs import as_implicit
 from analysis.framework.output import RunIdentity
 from automata.errors import InputError
+from automata.tasks.word_problem import WordProblem
 from implicit.fixed_point import Stopping
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.runs.loading import Run, load_run
@@ -36,7 +37,8 @@ def forgetful() -> Run:
         run.model.get_parameter("mixers.0.A_log").add_(3.0)  # h decays by more than e⁻²⁰ Δ a token
         run.model.get_parameter("head.weight").mul_(0.05)
         run.model.get_parameter("head.bias").copy_(torch.tensor([3.0, -3.0]))
-    task = type(run.task)([[0, 0], [1, 1]], 0, run.task.token_names, run.task.state_names, name="constant")
+    names = run.task.token_names, run.task.target_names
+    task = WordProblem([[0, 0], [1, 1]], 0, *names, name="constant")
     return replace(run, task=task)
 
 
@@ -66,7 +68,7 @@ def test_a_model_that_forgets_is_proved_right_for_every_length(forgetful: Run) -
 
 
 def test_a_wrong_answer_is_not_proved_right(forgetful: Run) -> None:
-    task = type(forgetful.task)([[0, 1], [1, 0]], 0, ("0", "1"), ("even", "odd"), name="parity")
+    task = WordProblem([[0, 1], [1, 0]], 0, ("0", "1"), ("even", "odd"), name="parity")
     found = all_lengths.analyse(replace(forgetful, task=task), **COARSE)
     assert not found.proved
     assert found.found is not None

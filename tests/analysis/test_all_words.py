@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from analysis import all_words
+from analysis.framework.needs import word_problem_of
 from automata.errors import InputError
+from automata.tasks.word_problem import WordProblem
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
 from implicit.runs.loading import load_run
@@ -50,9 +52,9 @@ def test_a_model_that_is_wrong_is_not_proved_right() -> None:
 
 def test_of_another_task_the_first_wrong_word_is_told() -> None:
     run = load_run("parity-small")
-    task = run.task
+    task = word_problem_of(run)
     # odd stays odd under the token 1: the words 1, 01, 001 are answered alike, 11 is not
-    once = type(task)([[0, 1], [1, 1]], 0, task.token_names, task.state_names, name="once")
+    once = WordProblem([[0, 1], [1, 1]], 0, task.token_names, task.state_names, name="once")
     found = all_words.analyse(replace(run, task=once), length=4)
     assert found.counterexample == (1, 1)
     assert found.proved_length == 1
