@@ -171,16 +171,22 @@ class ImplicitModel(CellStack, FixedPointModel):
         assert output.solution is not None
         return self.states_at(tokens, output.solution.latents, state)
 
-    def problem(self, tokens: Tensor, state: State | None = None) -> FixedPointProblem:
+    def problem(
+        self, tokens: Tensor, state: State | None = None, lengths: Tensor | None = None
+    ) -> FixedPointProblem:
         """Return the fixed-point problem of the simultaneous mode: Φ of all tokens together."""
-        tokens, state, _ = self.begin(tokens, state, None)
-        return sequence_problem(self._recurrence(tokens, state))
+        return sequence_problem(self._recurrence(*self.begin(tokens, state, lengths)))
 
-    def states_at(self, tokens: Tensor, latents: Tensor, state: State | None = None) -> State:
+    def states_at(
+        self,
+        tokens: Tensor,
+        latents: Tensor,
+        state: State | None = None,
+        lengths: Tensor | None = None,
+    ) -> State:
         """Return the state before every token and after the last, each part ``[batch, length + 1, …]``."""
-        tokens, state, _ = self.begin(tokens, state, None)
-        recurrence = self._recurrence(tokens, state)
-        return recurrence.states(latents, recurrence.inputs, state)
+        recurrence = self._recurrence(*self.begin(tokens, state, lengths))
+        return recurrence.states(latents, recurrence.inputs, recurrence.state)
 
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) at every one of the tokens; the state is that of all cells."""
