@@ -21,6 +21,6 @@ def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
 
     def run(title: str) -> None:
         for arguments in commands_of(title):
-            assert run_module([*arguments, *SHORT.get(arguments[0], [])]) == 0, " ".join(arguments)
+            assert run_module([*arguments, *SHORT.get(arguments[0], "").split()]) == 0, " ".join(arguments)
 
     return run

@@ -43,6 +43,9 @@ def run_module(arguments: Sequence[str]) -> int:
     return code
 
 
-_FEW = {"steps": 2, "warmup-steps": 1, "batch-size": 4, "length": 8, "evaluation-sequences": 4}
-SHORT = {"implicit.train": [part for name, value in _FEW.items() for part in (f"--{name}", str(value))]}
+SHORT = {
+    "implicit.train": "--steps 2 --warmup-steps 1 --batch-size 4 --length 8 --evaluation-sequences 4",
+    "analysis.jacobian": "--sequences 2 --length 6 --states 4",
+    "analysis.length_generalization": "--sequences 4 --lengths 4 8",
+}
 """Flags that shorten a command: of a flag that is given twice, the last counts."""
