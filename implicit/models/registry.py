@@ -24,6 +24,7 @@ from implicit.models.interface import ALPHABETS, ModelConfig, SequenceModel
 from implicit.models.lstm import LSTM
 from implicit.models.mamba2 import ImplicitMamba2, Mamba2
 from implicit.models.mamba3 import ImplicitMamba3, Mamba3
+from implicit.models.pd_ssm import PDSSM
 from implicit.models.transformer import Transformer
 
 Sizes = dict[str, Any]
@@ -42,6 +43,7 @@ MODELS: dict[str, type[SequenceModel]] = {
         DeltaNet,
         GatedDeltaNet,
         GatedDeltaProduct,
+        PDSSM,
         Transformer,
         LSTM,
         GRU,

@@ -14,6 +14,7 @@ from implicit.cells import (
     GatedDeltaProductCell,
     Mamba2Cell,
     Mamba3Cell,
+    PDSSMCell,
 )
 from implicit.cells.interface import Cell
 
@@ -31,6 +32,7 @@ CELLS: dict[str, tuple[type[Cell], dict[str, Any]]] = {
     "mamba2": (Mamba2Cell, {"d_state": 4, "head_size": 3, "d_conv": 3}),
     "mamba2-no-convolution": (Mamba2Cell, {"d_state": 4, "head_size": 3, "groups": 2, "d_conv": 1}),
     "mamba3": (Mamba3Cell, {"d_state": 8, "head_size": 3}),
+    "pd-ssm": (PDSSMCell, {"heads": 2, "d_state": 3, "dictionary_size": 4}),
 }
 """A new cell is one row here: its class and the sizes that it is tested with, beside d_model = 6."""
 D_MODEL = 6
