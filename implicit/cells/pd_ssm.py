@@ -1,22 +1,21 @@
-"""A cell whose transition moves entries of the state and multiplies them: P D with one 1 in every column of P.
+"""A cell whose transition moves and multiplies the entries of its state: P D, a single 1 in each column of P.
 
-| code              | paper | meaning                                                                        |
-|-------------------|-------|--------------------------------------------------------------------------------|
-| ``dictionary``    | M_k   | matrices, ``[heads, dictionary_size, d_state, d_state]``                       |
-| ``scores``        | M(x)  | their mean, weighted by a softmax of the selector, ``[…, heads, d_state, d_state]`` |
-| ``target``        | P(x)  | row of the largest score in every column, ``[…, heads, d_state]``              |
-| ``factor``        | D(x)  | complex, of absolute value below 1, ``[…, heads, d_state]``                    |
-| ``written``       | B x   | complex, ``[…, heads, d_state]``                                               |
-| ``state["ssm"]``  | h     | ``[batch, heads, d_state, 2]``, the last axis for real and imaginary part      |
+| code              | paper | meaning                                                                    |
+|-------------------|-------|----------------------------------------------------------------------------|
+| ``dictionary``    | M_k   | matrices, ``[heads, dictionary_size, d_state, d_state]``                   |
+| ``scores``        | M(x)  | their weighted mean, ``[…, heads, d_state, d_state]``                      |
+| ``target``        | P(x)  | row of the largest score in every column, ``[…, heads, d_state]``          |
+| ``factor``        | D(x)  | complex, of absolute value below 1, ``[…, heads, d_state]``                |
+| ``written``       | B x   | complex, ``[…, heads, d_state]``                                           |
+| ``state["ssm"]``  | h     | ``[batch, heads, d_state, 2]``, the last axis for real and imaginary part  |
 
-A step is h ← P D h + b, and the output a linear function of h. With P a permutation and |D| = 1 the
-eigenvalues are on the unit circle: every finite automaton with at most d_state states is one layer.
+A step is h ← P D h + b, and the output is linear in h. With |D| = 1 a permutation P has its eigenvalues on
+the unit circle; one head can follow any automaton with at most d_state states.
 
-The choice of P has no derivative but zero. What the cell *reads* is given that derivative, the true one: fixed
-points and Theorem 1 ask for it. The *parameters* of the choice, dictionary and selector, learn by the
-straight-through estimator: as if a column of P were the softmax of its scores. Nothing learns through the
-choice in the layers before it or in the embedding, other than in the paper; and the injection does not reach
-the choice.
+The choice of P has the derivative zero. In what the cell *reads* (inputs, injection, state) the derivative is
+this true one, which fixed points and Theorem 1 ask for. The *parameters* of the choice, dictionary and
+selector, learn by the straight-through estimator: as if a column of P were the softmax of its scores. So,
+unlike in the paper, nothing before the cell learns through the choice, and an injection does not reach it.
 """
 
 import math
@@ -92,7 +91,8 @@ class PDSSMCell(Cell):
 
     def init_state(self, batch_size: int) -> State:
         """Return the zero state, in float32 or wider."""
-        return {"ssm": self.in_proj.weight.new_zeros(batch_size, self.heads, self.d_state, 2, dtype=self._wide)}
+        shape = (batch_size, self.heads, self.d_state, 2)
+        return {"ssm": self.in_proj.weight.new_zeros(shape, dtype=self._wide)}
 
     def forward(
         self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None

@@ -4,5 +4,7 @@ from implicit.cells import PDSSMCell
 from implicit.models.explicit import explicit_model
 
 PDSSM = explicit_model(
-    "pd-ssm", PDSSMCell, "linear, not diagonal: a column-one-hot matrix, chosen by the token, times a diagonal"
+    "pd-ssm",
+    PDSSMCell,
+    "linear, not diagonal: entries of the state are moved, as the token says, and multiplied",
 )

@@ -66,9 +66,9 @@ def model_class(name: str) -> type[SequenceModel]:
     Example:
         >>> model_class("lstm").__name__, model_class("implicit.models.lstm:LSTM").__name__
         ('LSTM', 'LSTM')
-        >>> model_class("mamba22")
+        >>> model_class("mamab2")
         Traceback (most recent call last):
-        automata.errors.InputError: model 'mamba22' is unknown; did you mean 'mamba2'? Known: ...
+        automata.errors.InputError: model 'mamab2' is unknown; did you mean 'mamba2'? Known: ...
     """
     if ":" in name:
         return _imported(name)
