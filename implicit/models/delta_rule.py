@@ -9,6 +9,9 @@ GatedDeltaNet = explicit_model("gated-deltanet", GatedDeltaNetCell, "DeltaNet wh
 GatedDeltaProduct = explicit_model(
     "gated-deltaproduct", GatedDeltaProductCell, "several Householder steps per token, with decay"
 )
+ImplicitDeltaNet = implicit_model(
+    "implicit-deltanet", DeltaNetCell, "DeltaNet layers iterated to a fixed point at every token"
+)
 ImplicitGatedDeltaNet = implicit_model(
     "implicit-gated-deltanet", GatedDeltaNetCell, "gated DeltaNet layers iterated to a fixed point"
 )

@@ -1,6 +1,6 @@
 """The explicit model: a stack of cells run once, an ordinary language model with recurrent layers."""
 
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import torch
 from pydantic import create_model
@@ -119,9 +119,10 @@ def config_class(cell: type[Cell], base: type[StackConfig]) -> type[StackConfig]
         4
     """
     bases: Any = (base, cell.sizes_class)
-    made: Any = create_model(f"{cell.__name__}Config", __base__=bases, __doc__=base.__doc__)
-    found: type[StackConfig] = made
-    return found
+    return cast(
+        "type[StackConfig]",
+        create_model(f"{cell.__name__}Config", __base__=bases, __doc__=base.__doc__),
+    )
 
 
 Stack = TypeVar("Stack", bound=CellStack)

@@ -14,10 +14,12 @@ from implicit.models.delta_rule import (
     DeltaNet,
     GatedDeltaNet,
     GatedDeltaProduct,
+    ImplicitDeltaNet,
     ImplicitGatedDeltaNet,
     ImplicitGatedDeltaProduct,
 )
 from implicit.models.elman import Elman
+from implicit.models.gru import GRU
 from implicit.models.interface import ALPHABETS, ModelConfig, SequenceModel
 from implicit.models.lstm import LSTM
 from implicit.models.mamba2 import ImplicitMamba2, Mamba2
@@ -30,6 +32,7 @@ MODELS: dict[str, type[SequenceModel]] = {
     model.name: model
     for model in (
         ImplicitMamba2,
+        ImplicitDeltaNet,
         ImplicitGatedDeltaNet,
         ImplicitGatedDeltaProduct,
         Mamba2,
@@ -38,6 +41,7 @@ MODELS: dict[str, type[SequenceModel]] = {
         GatedDeltaProduct,
         Transformer,
         LSTM,
+        GRU,
         Elman,
     )
 }
@@ -149,7 +153,7 @@ def size_fields() -> dict[str, FieldInfo]:
 
     Example:
         >>> size_fields()["d_conv"].description
-        'width of the short convolution; 1 for none (implicit-mamba2, mamba2)'
+        'width of the short convolution; 1 for none (implicit-mamba2, ...)'
     """
     owners: dict[str, list[str]] = {}
     fields: dict[str, FieldInfo] = {}

@@ -20,20 +20,10 @@ from automata.errors import InputError
 from implicit.models.interface import ALPHABETS, SequenceModel
 from implicit.models.registry import MODELS, size_names
 from implicit.modes import Solve, Windowed
+from tests.small_models import small_sizes
 from theory.transition import State
 
 VOCABULARY, CLASSES, BATCH, LENGTH = 5, 3, 3, 6
-SMALL: dict[str, Any] = {
-    "d_model": 8,
-    "d_state": 4,
-    "head_size": 4,
-    "d_conv": 3,
-    "groups": 2,
-    "heads": 2,
-    "key_value_heads": 1,
-    "key_size": 4,
-    "value_size": 3,
-}
 # Relative tolerance of a solve in float64: little above what rounding allows, 64 units of 2e-16.
 TIGHT = 1e-13
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -60,7 +50,7 @@ AGREE = 1e-10
 
 def build_case(case: str) -> SequenceModel:
     model = MODELS[case.split(",")[0]]
-    sizes = {name: value for name, value in SMALL.items() if name in size_names(model.name)}
+    sizes = small_sizes(model.name)
     if "rtol" in size_names(model.name):  # 5e-6: a little above what rounding allows in float32
         single = torch.get_default_dtype() == torch.float32
         sizes.update({"rtol": 5e-6 if single else TIGHT})

@@ -179,7 +179,7 @@ def test_outputs_without_a_fixed_point_are_warned_about() -> None:
     model.config = model.config.model_copy(update={"max_iterations": 2})
     with torch.no_grad():
         with pytest.warns(
-            NotConvergedWarning, match=r"without a fixed point \(mode windowed\): 14 of 14 tokens"
+            NotConvergedWarning, match=r"without a fixed point \(mode sequential\): 14 of 14 tokens"
         ):
             model(TOKENS)
         with pytest.warns(NotConvergedWarning, match="2 of 2 tokens: the iteration limit was reached first"):

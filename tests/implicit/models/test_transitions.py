@@ -9,19 +9,19 @@ from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.registry import MODELS
+from tests.small_models import CONSTANT_STATE, small_sizes
 from tests.solving import solved
 from theory import State, Transition, batched_layer_jacobians, layer_jacobians
 
 TOKENS = torch.tensor([[0, 2, 1], [1, 1, 0]])
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=CONSTANT_STATE)
 def model(request: pytest.FixtureRequest) -> SequenceModel:
     kind = MODELS[request.param]
-    sizes = {} if request.param == "lstm" else {"head_size": 4, "d_state": 3}
     torch.manual_seed(0)
     config = kind.config_class.model_validate(
-        {"vocabulary_size": 3, "output_size": 2, "d_model": 8, "layers": 2, **sizes}
+        {"vocabulary_size": 3, "output_size": 2, **small_sizes(request.param), "layers": 2}
     )
     return kind(config).double().eval()
 

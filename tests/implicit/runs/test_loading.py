@@ -21,6 +21,7 @@ from implicit.models.registry import MODELS
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import initial_model, load_run
 from implicit.train import train
+from tests.small_models import small_sizes
 from tests.solving import solved
 
 
@@ -47,7 +48,7 @@ def small(model: str, **overrides: object) -> TrainConfig:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_loaded_run_answers_as_the_trained_model_does(model: str, tmp_path: Path) -> None:
-    head = {} if model == "lstm" else {"head_size": 8}
+    head = small_sizes(model)
     trained = train(small(model, hard_fraction=0.5, **head), tmp_path / "run", progress=False)
     loaded = load_run(str(tmp_path / "run"))
     assert loaded.config == trained.config

@@ -171,6 +171,7 @@ def test_regular_expression_and_file_on_the_command_line(tmp_path: Path) -> None
     names = task.state_names
     automaton = {
         "initial": names[task.initial_state],
+        "avoid": [names[state] for state in task.avoid],
         "transitions": {
             names[state]: {token: names[following] for token, following in zip("ab", row, strict=True)}
             for state, row in enumerate(task.table)

@@ -61,12 +61,12 @@ def arguments(batch: int = 2, length: int = 3, dtype: torch.dtype = torch.float3
     cells = model.cells
     state = model.init_state(batch)
     with torch.no_grad():
-        self_map = self_map_of(cells, [model.mixer_norms[0]], model.latent_norm, residual=False)  # type: ignore[list-item]
+        self_map = self_map_of(cells, model.norms, model.latent_norm, residual=False)
     for weight in self_map.weights.values():
         weight.requires_grad_(False)
     return {
         "self_map": self_map,
-        "injections": torch.zeros(1, batch, length, cells[0].d_in_proj, dtype=dtype, device=DEVICE),
+        "injections": torch.zeros(1, batch, length, cells[0].injection_size, dtype=dtype, device=DEVICE),
         "start": torch.ones(batch, length, 8, dtype=dtype, device=DEVICE),
         "windows": state["conv.0"][None],
         "states": state["ssm.0"][None],
