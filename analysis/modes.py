@@ -21,6 +21,7 @@ from analysis.framework.analysis import EachRunAnalysis
 from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity, analysis_content
 from analysis.framework.settings import settings_from
+from analysis.framework.terminal import number
 from analysis.length_generalization.measurement import last_answers
 from implicit.models.interface import FixedPointModel, ModelOutput
 from implicit.modes import Solve
@@ -109,9 +110,9 @@ class ModesAnalysis:
 
     Example:
         >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity-small"), lengths=(4, 8), sequences=2)
+        >>> found = analyse(load_run("parity-small"), lengths=(4, 16), sequences=2)
         >>> [(entry.length, entry.equal, entry.called.mode) for entry in found.lengths]
-        [(4, 1.0, 'windowed'), (8, 1.0, 'windowed')]
+        [(4, 1.0, 'sequential'), (16, 1.0, 'windowed')]
     """
 
     run: RunIdentity
@@ -202,24 +203,14 @@ def tables(*found: ModesAnalysis) -> Sequence[Table | str]:
 
     Example:
         >>> from implicit.runs.loading import load_run
-        >>> table = tables(analyse(load_run("parity-small"), lengths=(8,), sequences=2))[0]
+        >>> table = tables(analyse(load_run("parity-small"), lengths=(16,), sequences=2))[0]
         >>> [list(column.cells)[0] for column in table.columns][:6]
-        ['parity-small', '8', 'windowed', '100.000%', '1.000', '1.000']
+        ['parity-small', '16', 'windowed', '100.000%', '1 / 1', '100.00%']
     """
-    table = Table(title="model(tokens) against the sequential mode", title_justify="left")
+    table = Table(title="model(tokens) / sequential mode", title_justify="left")
     table.add_column("run", overflow="fold")
-    for heading in (
-        "length",
-        "mode",
-        "equal",
-        "accuracy",
-        "sequential",
-        "converged",
-        "sequential",
-        "seconds",
-        "sequential",
-    ):
-        table.add_column(heading, justify="right")
+    for heading in ("length", "mode", "equal", "accuracy", "converged", "seconds"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for result in found:
         for entry in result.lengths:
             pair = (entry.called, entry.sequential)
@@ -229,9 +220,9 @@ def tables(*found: ModesAnalysis) -> Sequence[Table | str]:
                 str(entry.length),
                 entry.called.mode,
                 equal if entry.is_demanded else f"[bold red]{equal}[/]",
-                *(f"{answers.accuracy:.3f}" for answers in pair),
-                *(f"{answers.share_converged:.2%}" for answers in pair),
-                *(f"{answers.seconds:.2f}" for answers in pair),
+                " / ".join(number(answers.accuracy) for answers in pair),
+                f"{min(answers.share_converged for answers in pair):.2%}",
+                " / ".join(f"{answers.seconds:.2f}" for answers in pair),
             )
     return [table, *(f"{result.run.name}: {result.sentence}" for result in found)]
 
