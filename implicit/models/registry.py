@@ -158,7 +158,7 @@ def size_fields() -> dict[str, FieldInfo]:
 
     Example:
         >>> size_fields()["d_conv"].description
-        'width of the short convolution; 1 for none (implicit-mamba2, mamba2)'
+        'width of the short convolution; 1 for none (implicit-mamba2, ...)'
     """
     owners: dict[str, list[str]] = {}
     fields: dict[str, FieldInfo] = {}

@@ -1,0 +1,68 @@
+"""An analysis of one's own: how large does the state become along a sequence?"""
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from analysis.framework.analysis import RunAnalysis
+from analysis.framework.figures import new_figure, styled
+from analysis.framework.needs import Need
+from analysis.framework.settings import SampleSettings
+from analysis.framework.visited_states import in_double_precision, sample_sequences
+from implicit import Run
+
+
+@dataclass(frozen=True, eq=False)
+class StateSize:
+    """The mean norm of every part of the state before each token and after the last."""
+
+    norms: dict[str, np.ndarray]
+
+    def numbers(self) -> dict[str, Any]:
+        """Return what is stored as JSON."""
+        return {"norms": {part: norms.tolist() for part, norms in self.norms.items()}}
+
+
+def measure(run: Run, settings: SampleSettings) -> StateSize:
+    """Visit the states of test sequences, in float64."""
+    tokens, _ = sample_sequences(run.task, settings.sequences, settings.length, settings.seed)
+    states = in_double_precision(run.model).states(tokens)
+    return StateSize({name: part.flatten(2).norm(dim=2).mean(0).numpy() for name, part in states.items()})
+
+
+def draw(found: StateSize) -> Figure:
+    """Draw the norms against the number of tokens that were read."""
+    with styled():
+        figure = new_figure(5, 3, "size of the state")
+        axes = figure.subplots()
+        for part, norms in found.norms.items():
+            axes.plot(norms, label=part)
+        axes.set(xlabel="tokens read", ylabel="mean norm")
+        axes.legend()
+    return figure
+
+
+def tables(found: StateSize) -> list[str]:
+    """Return what the terminal shows."""
+    return [
+        f"{part}: {norms[0]:.3g} at first, {norms[-1]:.3g} at last" for part, norms in found.norms.items()
+    ]
+
+
+ANALYSIS = RunAnalysis(
+    name="state_size",
+    question="How large does the state become along a sequence?",
+    description="Follow the norm of the state along sequences of the task.",
+    settings=SampleSettings,
+    measure=measure,
+    draw=draw,
+    tables=tables,
+    needs=Need(lambda model: not model.state_grows, "whose state grows", "give a model whose state does not"),
+)
+main = ANALYSIS.main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,26 @@
+"""Run the commands of docs/extending.md as a reader would run them."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.docs.page import EXAMPLES, SHORT, commands_of, run_module
+
+
+@pytest.fixture
+def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Run the commands of a section in an empty folder, with the examples importable and their data there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for data in EXAMPLES.glob("*.json"):
+        shutil.copy(data, tmp_path)
+
+    def run(title: str) -> None:
+        for arguments in commands_of(title):
+            assert run_module([*arguments, *SHORT.get(arguments[0], "").split()]) == 0, " ".join(arguments)
+
+    return run

@@ -1,0 +1,51 @@
+"""What docs/extending.md says: its sections, the commands in them and the files that they show."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from implicit.command_line import run_command
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "docs" / "examples"
+PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+
+
+def section(title: str) -> str:
+    """The text below a heading, up to the next one of its level."""
+    match = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", PAGE, flags=re.DOTALL | re.MULTILINE)
+    assert match, f"docs/extending.md has no section {title!r}"
+    return match.group(1)
+
+
+def commands_of(title: str) -> list[list[str]]:
+    """The arguments of every command of a section, beginning with the module's name."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", section(title), flags=re.DOTALL | re.MULTILINE)
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith("python -m ")]
+    assert lines
+    return [shlex.split(line, comments=True)[2:] for line in lines]
+
+
+def is_quoted(title: str, file: str) -> bool:
+    """Whether a section shows a file of docs/examples as it is."""
+    return f"```python\n{(EXAMPLES / file).read_text(encoding='utf-8')}```" in section(title)
+
+
+def run_module(arguments: Sequence[str]) -> int:
+    """Do what ``python -m`` does with a package's module, in this process."""
+    module: Any = import_module(arguments[0])
+    if arguments[0] == "implicit.train":
+        return run_command(module.main, list(arguments[1:]))
+    code: int = module.main(list(arguments[1:]))
+    return code
+
+
+SHORT = {
+    "implicit.train": "--steps 2 --warmup-steps 1 --batch-size 4 --length 8 --evaluation-sequences 4",
+    "analysis.jacobian": "--sequences 2 --length 6 --states 4",
+    "analysis.length_generalization": "--sequences 4 --lengths 4 8",
+}
+"""Flags that shorten a command: of a flag that is given twice, the last counts."""
