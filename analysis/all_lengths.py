@@ -39,7 +39,7 @@ from analysis.certificates.producing import automaton_of, document_head
 from analysis.certificates.words.producer import enclosed_loop, solve_steps
 from analysis.framework.analysis import RunAnalysis
 from analysis.framework.figures import COLORS, RED, new_figure, styled
-from analysis.framework.needs import FIXED_POINTS, as_implicit
+from analysis.framework.needs import FIXED_POINTS, as_implicit, word_problem_of
 from analysis.framework.output import RunIdentity
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
@@ -152,7 +152,7 @@ class AllLengthsAnalysis:
         # the answer to a token is the label of its target
         labels = np.zeros(cover.set_count, dtype=np.int64)
         labels[cover.targets.ravel()] = cover.answers.ravel()
-        labels[0] = run.task.initial_state
+        labels[0] = word_problem_of(run).initial_state
         certificate = CoverCertificate(
             format=COVER_FORMAT,
             statements=COVER_STATEMENTS,
@@ -179,7 +179,8 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
         chosen: settings by name, instead.
 
     Raises:
-        InputError: for a bad setting, or a model that is not implicit, has several layers or a large state.
+        InputError: for a bad setting, a model that is not implicit, has several layers or a large state, or a
+            task that is no word problem.
 
     Example:
         A minute and some hundred megabytes for the stored run; too few sets are told at once.
@@ -190,7 +191,7 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
     """
     settings = settings or settings_from(AllLengthsSettings, chosen)
     began = time.monotonic()
-    model = in_double_precision(as_implicit(run))
+    model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     loop = enclosed_loop(model)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
 
@@ -198,8 +199,8 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
         return reachable_states(
             lambda states, tokens: solve_steps(model, states, tokens, stopping),
             np.zeros(loop.state_size),
-            run.task.initial_state,
-            run.task.table,
+            task.initial_state,
+            task.table,
             tolerance,
             settings.sets,
         )
@@ -216,7 +217,7 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
     coarse = follow(coarse_tolerance)
     if coarse is None:
         return outcome(None, f"{many} {settings.distance} from each other")
-    cover = _with_metrics(loop, coarse, run.task.table, settings.rate)
+    cover = _with_metrics(loop, coarse, task.table, settings.rate)
     if cover is None:
         return outcome(None, unsettled)
     room = _room(loop, cover, settings.gain)
@@ -231,7 +232,7 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
     fine = follow(fine_tolerance)
     if fine is None:
         return outcome(None, f"{many} their sets may be wide from each other")
-    whole = _with_metrics(loop, fine, run.task.table, settings.rate)
+    whole = _with_metrics(loop, fine, task.table, settings.rate)
     return outcome(None, unsettled) if whole is None else outcome(close_cover(loop, whole))
 
 

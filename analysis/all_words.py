@@ -30,7 +30,7 @@ from analysis.certificates.words.document import (
 from analysis.certificates.words.producer import prove_levels
 from analysis.framework.analysis import RunAnalysis
 from analysis.framework.figures import COLORS, RED, new_figure, styled
-from analysis.framework.needs import FIXED_POINTS, as_implicit
+from analysis.framework.needs import FIXED_POINTS, as_implicit, word_problem_of
 from analysis.framework.output import RunIdentity
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
@@ -161,7 +161,8 @@ def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -
         chosen: settings by name, instead.
 
     Raises:
-        InputError: for a bad setting, or a model that is not implicit, has several layers or a large state.
+        InputError: for a bad setting, or a model that is not implicit, has several layers or a large state,
+            or a task that is no word problem.
 
     Example:
         >>> from implicit.runs.loading import load_run
@@ -171,12 +172,12 @@ def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -
     """
     settings = settings or settings_from(AllWordsSettings, chosen)
     began = time.monotonic()
-    model = in_double_precision(as_implicit(run))
+    model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
     rows: list[tuple[int, int, float, float, float]] = []
     levels: list[WordLevel] = []
     counterexample = None
-    for level in prove_levels(model, run.task, settings.length, stopping):
+    for level in prove_levels(model, task, settings.length, stopping):
         proved, bounds = level.proved, level.bounds
         margin = bounds.margin.min() if proved.all() else -np.inf
         reached = np.where(proved, bounds.image, 0.0).max()
@@ -186,7 +187,7 @@ def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -
             counterexample = tuple(level.words[proved.argmin()].tolist())
         if counterexample is None:
             levels.append(level.document())
-    total = run.task.vocabulary_size ** np.arange(1, len(rows) + 1)
+    total = task.vocabulary_size ** np.arange(1, len(rows) + 1)
     _, proved_counts, margins, reaches, gains = (np.array(column) for column in zip(*rows, strict=True))
     return AllWordsAnalysis(
         RunIdentity.of(run),
@@ -197,7 +198,7 @@ def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -
         reaches,
         gains,
         counterexample,
-        run.task.token_names,
+        task.token_names,
         tuple(levels),
         time.monotonic() - began,
     )

@@ -43,9 +43,8 @@ from analysis.framework.settings import SampleSettings, settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import (
     VisitedState,
-    implicit_form,
     in_double_precision,
-    sample_sequences,
+    sample_batch,
     visited_states,
 )
 from implicit.models.interface import FixedPointModel
@@ -88,10 +87,11 @@ def certify(run: Run, settings: CertifySettings | None = None, **chosen: int) ->
     settings = settings or settings_from(CertifySettings, chosen)
     began = time.monotonic()
     BALL_ARITHMETIC.require(run)
-    tokens, _ = sample_sequences(run.task, settings.sequences, settings.length, settings.seed)
-    visited = visited_states(in_double_precision(run.model), tokens, settings.states)
+    batch = sample_batch(run.task, settings.sequences, settings.length, settings.seed)
+    model = in_double_precision(run.model)
+    visited = visited_states(model, batch.tokens, settings.states, lengths=batch.lengths)
     pairs: list[Pair] | list[ControlPair]
-    implicit = implicit_form(run.model)
+    implicit = run.model.implicit
     if implicit is None:
         pairs = certify_control(run.model, visited)
     else:

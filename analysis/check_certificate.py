@@ -23,9 +23,9 @@ from analysis.certificates.theorem1.checker import check
 from analysis.certificates.theorem1.document import Certificate
 from analysis.certificates.words.checker import check_words
 from analysis.certificates.words.document import WORDS_FORMAT, WordsCertificate
-from analysis.framework.visited_states import choose_positions, sample_sequences
+from analysis.framework.visited_states import choose_positions, sample_batch
 from automata.errors import InputError
-from automata.tasks.word_problem import WordProblem
+from automata.tasks.interface import Task
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
 from implicit.runs.folder import RunFolder
@@ -88,7 +88,7 @@ def check_certificate(
         check(certificate, weights, visited=visited_pairs(run.task, certificate.settings), **how)
 
 
-def visited_pairs(task: WordProblem, settings: Mapping[str, int]) -> list[tuple[int, int, int]]:
+def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[tuple[int, int, int]]:
     """Return sequence, position and token of the pairs that settings stand for.
 
     Args:
@@ -107,9 +107,9 @@ def visited_pairs(task: WordProblem, settings: Mapping[str, int]) -> list[tuple[
     for name, (least, most) in LIMITS.items():
         if not least <= settings.get(name, -1) <= most:
             raise RefusedError(f"settings.{name}", f"is not a number from {least} to {most}")
-    tokens, _ = sample_sequences(task, settings["sequences"], settings["length"], settings["seed"])
-    places = choose_positions(tokens, settings["states"])
-    return [(sequence, position, int(tokens[sequence, position])) for sequence, position in places]
+    batch = sample_batch(task, settings["sequences"], settings["length"], settings["seed"])
+    places = choose_positions(batch.tokens, settings["states"], lengths=batch.lengths)
+    return [(sequence, position, int(batch.tokens[sequence, position])) for sequence, position in places]
 
 
 def _command(argv: Sequence[str] | None) -> None:

@@ -15,6 +15,7 @@ from analysis import (
     extraction,
     jacobian,
     length_generalization,
+    modes,
 )
 from analysis.framework.analysis import Analysis
 from analysis.framework.report_section import ReportSection
@@ -24,6 +25,7 @@ QUESTIONS: tuple[Analysis[Any, Any], ...] = (
     jacobian.ANALYSIS,
     agreement.ANALYSIS,
     convergence.ANALYSIS,
+    modes.ANALYSIS,
     extraction.ANALYSIS,
     certify.ANALYSIS,
     all_words.ANALYSIS,

@@ -22,6 +22,7 @@ from rich.console import Console
 
 from automata.errors import InputError, unknown_name
 from benchmarks import (
+    cells,
     certificates,
     fixed_point_modes,
     gradient_memory,
@@ -48,6 +49,7 @@ BENCHMARKS = {
         word_problem_throughput,
         ssd_scan,
         mamba2_cell,
+        cells,
         gradient_memory,
         implicit_gradient,
         torchdeq_solvers,

@@ -6,11 +6,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from analysis.framework.needs import as_implicit
 from benchmarks.frame import Benchmark, Case, Contender, IncorrectError
-from benchmarks.solvers import WATCHED_LENGTHS, watched
+from benchmarks.solvers import WATCHED_LENGTHS, Solved, watched
 from implicit import load_run
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_model import ImplicitModel
+from implicit.models.interface import FixedPointModel
 from implicit.modes import Mode, SequenceSolution, Solve
 from implicit.training.streams import Stream, draw_batch
 
@@ -23,8 +24,7 @@ STOPPING = Stopping(rtol=1e-3, max_iterations=1000)
 
 def cases() -> Iterator[Case]:
     run = load_run(RUN)
-    model = run.model
-    assert isinstance(model, ImplicitModel)
+    model = as_implicit(run)
     for length in LENGTHS:
         tokens, labels = draw_batch(run.task, SEQUENCES, length, 0, Stream.TEST, length)[:2]
         solutions = {mode: solve(model, tokens, mode) for mode in MODES}
@@ -35,7 +35,7 @@ def cases() -> Iterator[Case]:
                 Contender(
                     mode,
                     partial(solve, model, tokens, mode),
-                    {"token_evaluations": evaluations(solutions[mode], mode)},
+                    {"token_evaluations": evaluations(solutions[mode][0], mode)},
                     allocator="torch" if length <= WATCHED_LENGTHS[mode] else None,
                     watched=watched(model, tokens, mode),
                 )
@@ -46,8 +46,10 @@ def cases() -> Iterator[Case]:
 
 
 @torch.no_grad()
-def solve(model: ImplicitModel, tokens: Tensor, mode: Mode) -> SequenceSolution:
-    return model.fixed_points(tokens, solve=Solve(mode, stopping=STOPPING))
+def solve(model: FixedPointModel, tokens: Tensor, mode: Mode) -> Solved:
+    output = model.run(tokens, solve=Solve(mode, stopping=STOPPING))
+    assert output.solution is not None
+    return output.solution, output.logits.argmax(-1)
 
 
 def evaluations(solution: SequenceSolution, mode: Mode) -> int:
@@ -58,12 +60,12 @@ def evaluations(solution: SequenceSolution, mode: Mode) -> int:
     return int(solution.iterations.max(dim=0).values.sum()) * batch
 
 
-def check(solutions: dict[Mode, SequenceSolution], labels: Tensor) -> None:
+def check(solutions: dict[Mode, Solved], labels: Tensor) -> None:
     """Both modes converge at every token and decode the same answers, the right ones."""
-    for mode, solution in solutions.items():
+    for mode, (solution, decoded) in solutions.items():
         if solution.share_converged < 1:
             raise IncorrectError(f"{mode}: only {solution.share_converged:.2%} of the tokens converged")
-        right = (solution.logits.argmax(-1) == labels).double().mean().item()
+        right = (decoded == labels).double().mean().item()
         if right < 1:
             raise IncorrectError(f"{mode}: only {right:.2%} of the answers are right")
 

@@ -11,6 +11,7 @@ over rounds; in a round every way runs once, so that clocks and neighbours are s
 """
 
 import argparse
+import copy
 import json
 import os
 import statistics
@@ -92,9 +93,7 @@ def random_model(sizes: Sizes, dtype: torch.dtype, device: str) -> ImplicitModel
 
 
 def in_float64(model: ImplicitModel) -> ImplicitModel:
-    assert isinstance(model.config, ImplicitMamba2Config)
-    exact = ImplicitMamba2(model.config)
-    exact.load_state_dict(model.state_dict())
+    exact = copy.deepcopy(model)
     exact.sequential_backend = "loop"
     return exact.to(model.device, torch.float64)
 

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from analysis.framework.needs import as_implicit
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
 from implicit import load_run
 from implicit.fixed_point import Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
-from implicit.models.implicit_model import ImplicitModel
+from implicit.models.interface import FixedPointModel
 from implicit.modes import Solve
 from implicit.training.streams import Stream, draw_batch
 
@@ -32,8 +33,7 @@ TOLERANCE = 1e-4
 
 def cases() -> Iterator[Case]:
     run = load_run(RUN)
-    model = run.model
-    assert isinstance(model, ImplicitModel)
+    model = as_implicit(run)
     tokens, labels = draw_batch(run.task, SEQUENCES, LENGTH, 0, Stream.TEST, LENGTH)[:2]
     double = copy.deepcopy(model).double()
     start = fixed_points(double, tokens)
@@ -41,7 +41,7 @@ def cases() -> Iterator[Case]:
     for iterations in ITERATIONS:
         rules: dict[str, GradientRule] = {
             "unrolled": Unrolled(iterations),
-            "phantom, 4 steps": Phantom(4, model.config.damping),
+            "phantom, 4 steps": Phantom(4, model.solver.damping),
             "implicit": Implicit(stopping=ADJOINT),
         }
         right = {
@@ -64,7 +64,7 @@ def cases() -> Iterator[Case]:
 
 
 @torch.no_grad()
-def fixed_points(model: ImplicitModel, tokens: Tensor) -> Tensor:
+def fixed_points(model: FixedPointModel, tokens: Tensor) -> Tensor:
     """The latents at rounding level."""
     solution = model.fixed_points(
         tokens, solve=Solve("simultaneous", stopping=Stopping(rtol=1e-12, max_iterations=2000))
@@ -74,7 +74,7 @@ def fixed_points(model: ImplicitModel, tokens: Tensor) -> Tensor:
 
 
 def gradient(
-    model: ImplicitModel,
+    model: FixedPointModel,
     tokens: Tensor,
     labels: Tensor,
     start: Tensor,
@@ -84,10 +84,9 @@ def gradient(
     """The gradient of the cross-entropy in all parameters, one after the other, ``[parameters]``."""
     # Nothing is within a tolerance of zero, so that no iteration is saved.
     stopping = Stopping(rtol=0, max_iterations=iterations)
-    solution = model.fixed_points(
-        tokens, solve=Solve("simultaneous", start=start, stopping=stopping, gradient=rule)
-    )
-    loss = cross_entropy(solution.logits.flatten(0, 1), labels.flatten(), reduction="sum")
+    solve = Solve("simultaneous", start=start, stopping=stopping, gradient=rule)
+    output = model.run(tokens, solve=solve)
+    loss = cross_entropy(output.logits.flatten(0, 1), labels.flatten(), reduction="sum")
     return torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(model.parameters()))])
 
 

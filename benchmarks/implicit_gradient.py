@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from analysis.framework.needs import as_implicit
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
 from implicit import load_run
 from implicit.fixed_point import DampedPicard, Solution, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom
 from implicit.gradients.factored import FactoredImplicit
-from implicit.models.implicit_model import ImplicitModel
+from implicit.models.interface import FixedPointModel
 from implicit.modes import Solve, Windowed
 from implicit.training.streams import Stream, draw_batch
 
@@ -46,8 +47,7 @@ RULES: dict[str, GradientRule] = {
 def cases() -> Iterator[Case]:
     for name, sequences, length, turns in SIZES:
         run = load_run(name)
-        model = run.model
-        assert isinstance(model, ImplicitModel)
+        model = as_implicit(run)
         tokens, labels = draw_batch(run.task, sequences, length, 0, Stream.TEST, length)[:2]
         with torch.no_grad():
             stopping = Stopping(rtol=1e-6, max_iterations=4000)
@@ -75,11 +75,11 @@ def cases() -> Iterator[Case]:
 
 
 def gradient(
-    model: ImplicitModel, tokens: Tensor, labels: Tensor, solution: Solution, rule: GradientRule
+    model: FixedPointModel, tokens: Tensor, labels: Tensor, solution: Solution, rule: GradientRule
 ) -> Tensor:
     """The gradient of the cross-entropy in all parameters, as one vector."""
     found = rule.attach(model.problem(tokens), model.solver, model.stopping, solution)
-    loss = functional.cross_entropy(model.head(found.value).flatten(0, 1), labels.flatten())
+    loss = functional.cross_entropy(model.get_submodule("head")(found.value).flatten(0, 1), labels.flatten())
     return torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(model.parameters()))])
 
 

@@ -12,11 +12,12 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor
 
+from analysis.framework.needs import as_implicit
 from analysis.framework.visited_states import in_double_precision
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
 from implicit import load_run
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_model import ImplicitModel
+from implicit.models.interface import FixedPointModel
 from implicit.modes import SequenceSolution, Solve
 from implicit.training.streams import Stream, draw_batch
 from theory import (
@@ -47,13 +48,13 @@ class VisitedSequence:
         states: ``[length, …]`` each.
     """
 
-    model: ImplicitModel
+    model: FixedPointModel
     tokens: Tensor
     states: State
 
     @classmethod
     @torch.no_grad()
-    def of(cls, model: ImplicitModel, tokens: Tensor) -> "VisitedSequence":
+    def of(cls, model: FixedPointModel, tokens: Tensor) -> "VisitedSequence":
         latents = model.fixed_points(tokens[None], solve=Solve("simultaneous", stopping=STOPPING)).latents[0]
         start = {name: entry[0] for name, entry in model.init_state(1).items()}
         return cls(model, tokens, model.transitions(tokens).states_along(start, latents))
@@ -114,11 +115,10 @@ class VisitedSequence:
 def cases() -> Iterator[Case]:
     run = load_run(RUN)
     # Weights that want gradients would make jacrev keep the whole graph of its own backward pass.
-    model = in_double_precision(run.model).requires_grad_(False)
-    assert isinstance(model, ImplicitModel)
+    model = in_double_precision(as_implicit(run)).requires_grad_(False)
     sequence = VisitedSequence.of(model, draw_batch(run.task, 1, LENGTH, 0, Stream.TEST, LENGTH)[0][0])
     single, reverse = spread(SINGLE_TOKENS), spread(JACREV_TOKENS)
-    rank, size = model.config.d_model, sequence.states["ssm.0"][0].numel()
+    rank, size = model.latent_size, sequence.states["ssm.0"][0].numel()
     factored = {"megabytes_of_results": round(8e-6 * LENGTH * size * (2 * rank + 1))}
     dense = {"megabytes_of_results": round(8e-6 * LENGTH * size**2)}
     yield Case(

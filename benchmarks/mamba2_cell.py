@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
-from implicit.cells import Mamba2Cell
+from implicit.cells import Cell, Mamba2Cell
 
 SIZES = (
     {"batch": 8, "length": 256, "d_model": 256, "expand": 2, "d_state": 64, "head_size": 64},
@@ -77,8 +77,11 @@ def contenders(
 
 
 def outputs_of(layer: nn.Module, inputs: Tensor) -> Tensor:
-    outputs = layer(inputs)
-    return outputs[0] if isinstance(outputs, tuple) else outputs
+    """Of a layer that reads the inputs from its initial state."""
+    if isinstance(layer, Cell):
+        return layer(inputs, layer.init_state(len(inputs)))[0]
+    outputs: Tensor = layer(inputs)
+    return outputs
 
 
 @torch.no_grad()

@@ -10,12 +10,16 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from analysis.framework.needs import as_implicit
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
 from implicit import load_run
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_model import ImplicitModel
+from implicit.models.interface import FixedPointModel
 from implicit.modes import Mode, SequenceSolution, Solve
 from implicit.training.streams import Stream, draw_batch
+
+Solved = tuple[SequenceSolution, Tensor]
+"""Fixed points, and what is decoded from them, ``[batch, length]``."""
 
 MODES: tuple[Mode, ...] = ("simultaneous", "sequential", "windowed")
 SIZES = (  # run, sequences, length, relative tolerance, turns
@@ -41,8 +45,7 @@ WATCHED_LENGTHS: dict[Mode, int] = {"simultaneous": 4096, "sequential": 128, "wi
 def cases() -> Iterator[Case]:
     for name, sequences, length, rtol, turns in SIZES:
         run = load_run(name)
-        model = run.model
-        assert isinstance(model, ImplicitModel)
+        model = as_implicit(run)
         tokens, _ = draw_batch(run.task, sequences, length, 0, Stream.TEST, length)[:2]
         stopping = Stopping(rtol=rtol, max_iterations=4000)
         solutions = {mode: solve(model, tokens, mode, stopping) for mode in MODES}
@@ -53,7 +56,7 @@ def cases() -> Iterator[Case]:
                 Contender(
                     mode,
                     partial(solve, model, tokens, mode, stopping),
-                    {"evaluations_a_token": round(solutions[mode].evaluations.double().mean().item(), 1)},
+                    {"evaluations_a_token": round(solutions[mode][0].evaluations.double().mean().item(), 1)},
                     allocator="torch" if length <= WATCHED_LENGTHS[mode] else None,
                     watched=watched(model, tokens, mode),
                 )
@@ -64,24 +67,25 @@ def cases() -> Iterator[Case]:
 
 
 @torch.no_grad()
-def solve(model: ImplicitModel, tokens: Tensor, mode: Mode, stopping: Stopping) -> SequenceSolution:
-    return model.fixed_points(tokens, solve=Solve(mode, stopping=stopping))
+def solve(model: FixedPointModel, tokens: Tensor, mode: Mode, stopping: Stopping) -> Solved:
+    output = model.run(tokens, solve=Solve(mode, stopping=stopping))
+    assert output.solution is not None
+    return output.solution, output.logits.argmax(-1)
 
 
-def watched(model: ImplicitModel, tokens: Tensor, mode: Mode) -> Callable[[], object] | None:
+def watched(model: FixedPointModel, tokens: Tensor, mode: Mode) -> Callable[[], object] | None:
     """A few iterations, which hold as much as thousands where every iteration is like the one before it."""
     if mode == "windowed":
         return None
     return partial(solve, model, tokens, mode, Stopping(rtol=0, max_iterations=2))
 
 
-def check(solutions: dict[Mode, SequenceSolution]) -> None:
+def check(solutions: dict[Mode, Solved]) -> None:
     """Every token converges in every mode, and the windowed mode decodes what the sequential one decodes."""
-    for mode, solution in solutions.items():
+    for mode, (solution, _) in solutions.items():
         if solution.share_converged < 1:
             raise IncorrectError(f"{mode}: only {solution.share_converged:.2%} of the tokens converged")
-    decoded = {mode: solution.logits.argmax(-1) for mode, solution in solutions.items()}
-    differ = int((decoded["windowed"] != decoded["sequential"]).sum())
+    differ = int((solutions["windowed"][1] != solutions["sequential"][1]).sum())
     if differ:
         raise IncorrectError(f"windowed and sequential decode {differ} tokens differently")
 

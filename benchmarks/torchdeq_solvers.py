@@ -16,10 +16,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from analysis.framework.needs import as_implicit
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
 from implicit import load_run
 from implicit.fixed_point import Anderson, FixedPointProblem, Solver, Stopping, solve
-from implicit.models.implicit_model import ImplicitModel
+from implicit.models.interface import FixedPointModel
 from implicit.modes import Solve
 from implicit.training.streams import Stream, draw_batch
 
@@ -27,7 +28,8 @@ RUN, SEQUENCES = "parity", 8
 LENGTHS = (32, 128)
 STOPPING = Stopping(rtol=1e-3, max_iterations=1000)
 HALVINGS = 10
-Solve = Callable[[], Tensor]
+Latents = Callable[[], Tensor]
+"""Work that ends with latents, ``[batch, length, features]``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +50,13 @@ class Setting:
 
     @classmethod
     @torch.no_grad()
-    def of(cls, model: ImplicitModel, tokens: Tensor) -> "Setting":
-        sequential = model.fixed_points(tokens, solve=Solve("sequential", stopping=STOPPING))
-        sequential.require_converged()
-        start = torch.zeros_like(sequential.value)
-        return cls(model.problem(tokens), start, model.head, sequential.logits.argmax(-1))
+    def of(cls, model: FixedPointModel, tokens: Tensor) -> "Setting":
+        sequential = model.run(tokens, solve=Solve("sequential", stopping=STOPPING))
+        assert sequential.solution is not None
+        sequential.solution.require_converged()
+        start = torch.zeros_like(sequential.solution.latents)
+        head = model.get_submodule("head")
+        return cls(model.problem(tokens), start, head, sequential.logits.argmax(-1))
 
     @torch.no_grad()
     def ours(self, solver: Solver) -> Tensor:
@@ -93,9 +97,9 @@ class Setting:
         differs = self.head(latent).argmax(-1) != self.decoded
         return outside.double().mean().item(), differs.double().mean().item()
 
-    def check(self, solve: Solve) -> None:
+    def check(self, work: Latents) -> None:
         """Every token is within the tolerance and decoded as by the sequential mode."""
-        outside, differs = self.wrong(solve())
+        outside, differs = self.wrong(work())
         if outside or differs:
             raise IncorrectError(
                 f"wrong on {outside:.1%} of the tokens by the residual and on {differs:.1%} by the answer"
@@ -112,11 +116,10 @@ class Setting:
 
 def cases() -> Iterator[Case]:
     run = load_run(RUN)
-    model = run.model
-    assert isinstance(model, ImplicitModel)
+    model = as_implicit(run)
     for length in LENGTHS:
         setting = Setting.of(model, draw_batch(run.task, SEQUENCES, length, 0, Stream.TEST, length)[0])
-        damping = {"tau": model.config.damping}
+        damping = {"tau": model.solver.damping}
         yield Case(
             parameters={"run": RUN, "sequences": SEQUENCES, "length": length, "rtol": STOPPING.rtol},
             check=lambda: None,  # every contender is checked by itself

@@ -14,6 +14,7 @@ SMALL: dict[str, Any] = {
     "key_value_heads": 1,
     "key_size": 4,
     "value_size": 3,
+    "dictionary_size": 3,
 }
 
 CONSTANT_STATE = [name for name, model in MODELS.items() if not model.state_grows]

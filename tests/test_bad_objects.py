@@ -21,7 +21,6 @@ from automata import (
 )
 from implicit import load_run
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_model import ImplicitModel
 from implicit.ops.ssd import ssd
 from tests.solving import solved
 
@@ -34,7 +33,6 @@ def _automaton(columns: list[list[float]]) -> ProbabilisticAutomaton:
 
 def _solve(tokens: list[list[int]], mode: str = "simultaneous") -> object:
     model = load_run("parity").model
-    assert isinstance(model, ImplicitModel)
     return solved(model, torch.tensor(tokens, dtype=torch.long), mode=mode)  # type: ignore[arg-type]
 
 

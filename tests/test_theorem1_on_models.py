@@ -36,7 +36,7 @@ def _visited(model: SequenceModel, count: int) -> list[State]:
     tokens = torch.randint(TOKENS, (1, count), generator=torch.Generator().manual_seed(1))
     state, visited = model.init_state(1), []
     for token in tokens[0]:
-        if isinstance(model, ImplicitModel):
+        if model.implicit is not None:
             few = Stopping(rtol=1e-8, max_iterations=60)  # a visited state need not be that of a fixed point
             state = solved(model, token.view(1, 1), mode="sequential", state=state, stopping=few).state
         else:

@@ -217,11 +217,11 @@ def assert_kind(
 
 
 class Solution(Protocol):
-    """What a model's ``solve`` returns.
+    """The fixed points of a batch of sequences.
 
     Example:
         >>> sorted(name for name in vars(Solution) if not name.startswith("_"))
-        ['latents', 'logits', 'status']
+        ['latents', 'status']
     """
 
     @property
@@ -232,23 +232,36 @@ class Solution(Protocol):
     def status(self) -> Tensor:
         """How each token's solve ended, shape ``[B, L]``; zero is converged, as in :class:`theory.Status`."""
 
+
+class Output(Protocol):
+    """What a model makes of a batch of sequences.
+
+    Example:
+        >>> sorted(name for name in vars(Output) if not name.startswith("_"))
+        ['logits', 'solution']
+    """
+
     @property
     def logits(self) -> Tensor:
         """The outputs, shape ``[B, L, V]``."""
 
+    @property
+    def solution(self) -> Solution | None:
+        """The fixed points; None for a model that seeks none."""
 
-class SolvableModel(Protocol):
-    """A model with the two modes of evaluation.
+
+class RunnableModel(Protocol):
+    """A model that reads sequences, in the mode that an option of its own names.
 
     Example:
         >>> class Model:
-        ...     def solve(self, tokens: Tensor, mode: str = "simultaneous") -> Solution: ...
-        >>> model: SolvableModel = Model()  # accepted by the type checker
+        ...     def run(self, tokens: Tensor, state: None = None, solve: object = None) -> Output: ...
+        >>> model: RunnableModel = Model()  # accepted by the type checker
     """
 
     # *args and **kwargs accept any further options that the model may take.
-    def solve(self, *args: Any, **kwargs: Any) -> Solution:
-        """Return the solution for ``tokens`` ``[B, L]`` and ``mode="simultaneous"`` or ``"sequential"``."""
+    def run(self, *args: Any, **kwargs: Any) -> Output:
+        """Return the output for ``tokens`` ``[B, L]`` and ``solve``, the options of one mode."""
 
 
 @dataclass(frozen=True)
@@ -269,46 +282,56 @@ class ModesAgreement:
 
 
 def assert_modes_agree(
-    model: SolvableModel, tokens: Tensor, *, tolerance: float = 1e-4, share: float = 1.0, **options: Any
+    model: RunnableModel,
+    tokens: Tensor,
+    one: Any,
+    other: Any,
+    *,
+    tolerance: float = 1e-4,
+    share: float = 1.0,
 ) -> ModesAgreement:
-    """Assert that simultaneous and sequential evaluation reach the same fixed points and the same outputs.
+    """Assert that two modes of evaluation reach the same fixed points and the same outputs.
 
     Args:
-        model: offers ``solve(tokens, mode=...)``.
+        model: offers ``run(tokens, solve=...)``, whose output has logits and a solution.
         tokens: int64, shape ``[B, L]``.
+        one: ``solve`` of one mode, of this package's models ``implicit.modes.Solve("simultaneous")``.
+        other: that of the other, such as ``Solve("sequential")``.
         tolerance: two latents are the same if ‖z − z̃‖₂ ≤ tolerance · max(1, ‖z‖₂). It must exceed the
             tolerance of the solver divided by 1 − spectral radius, the distance to the fixed point itself.
         share: the smallest share of tokens that must agree, in latents and in outputs.
-        options: further arguments of ``solve``.
 
     Raises:
         AssertionError: naming the share, its threshold, and the worst sequence and token.
         NotApplicableError: if the model has no fixed points, so that it has one mode of evaluation only.
 
     Example:
+        >>> from types import SimpleNamespace
         >>> class Echo:
-        ...     def solve(self, tokens, *, mode, **options):
+        ...     def run(self, tokens, state=None, solve=None):
         ...         latents = tokens[..., None].double()
-        ...         return SolutionOf(latents, torch.zeros_like(tokens), latents)
-        >>> @dataclass
-        ... class SolutionOf:
-        ...     latents: Tensor
-        ...     status: Tensor
-        ...     logits: Tensor
-        >>> assert_modes_agree(Echo(), torch.tensor([[0, 1, 1]]))
+        ...         solution = SimpleNamespace(latents=latents, status=torch.zeros_like(tokens))
+        ...         return SimpleNamespace(logits=latents, solution=solution)
+        >>> assert_modes_agree(Echo(), torch.tensor([[0, 1, 1]]), "simultaneous", "sequential")
         ModesAgreement(fixed_points=1.0, tokens=1.0)
     """
-    if not hasattr(model, "solve"):
+    if not hasattr(model, "run"):
         raise NotApplicableError(
-            f"not applicable: {type(model).__name__} offers no solve(tokens, mode=...), so that it has one "
+            f"not applicable: {type(model).__name__} offers no run(tokens, solve=...), so that it has one "
             "mode of evaluation only; give a model that solves for fixed points"
         )
-    one = model.solve(tokens, mode="simultaneous", **options)
-    other = model.solve(tokens, mode="sequential", **options)
-    distance = (one.latents - other.latents).norm(dim=-1) / one.latents.norm(dim=-1).clamp(min=1)
-    converged = (one.status == 0) & (other.status == 0)
+    outputs = [model.run(tokens, solve=solve) for solve in (one, other)]
+    solutions = [output.solution for output in outputs]
+    first, second = solutions
+    if first is None or second is None:
+        raise NotApplicableError(
+            f"not applicable: {type(model).__name__} seeks no fixed points, so that it has one mode of "
+            "evaluation only; give a model that solves for fixed points"
+        )
+    distance = (first.latents - second.latents).norm(dim=-1) / first.latents.norm(dim=-1).clamp(min=1)
+    converged = (first.status == 0) & (second.status == 0)
     same = converged & (distance <= tolerance)
-    decoded = one.logits.argmax(dim=-1) == other.logits.argmax(dim=-1)
+    decoded = outputs[0].logits.argmax(dim=-1) == outputs[1].logits.argmax(dim=-1)
     agreement = ModesAgreement(same.double().mean().item(), decoded.double().mean().item())
     if agreement.fixed_points < share or agreement.tokens < share:
         # NaN is the worst distance; among equal ones, an unconverged token is worse than a converged one.

@@ -135,7 +135,9 @@ def search_fixed_points(
     tokens = torch.full((count, 1), token)
     stopping = Stopping(rtol=TIGHT_RTOL, max_iterations=max_iterations)
     solve = Solve("sequential", stopping=stopping, start=starts[:, None])
-    solution = model.fixed_points(tokens, batched, solve)
+    output = model.run(tokens, batched, solve)
+    solution = output.solution
+    assert solution is not None
     converged = solution.converged[:, 0]
     transition = model.transition(token)
     clusters: list[_Cluster] = []
@@ -143,7 +145,7 @@ def search_fixed_points(
         latent, residual = solution.latents[index, 0], solution.residual[index, 0].item()
         home = next((cluster for cluster in clusters if cluster.holds(latent, residual)), None)
         if home is None:
-            answer = int(solution.logits[index, 0].argmax())
+            answer = int(output.logits[index, 0].argmax())
             home = _Cluster.around(transition, state, latent, residual, answer)
             clusters.append(home)
         home.members.append(index)

@@ -242,7 +242,7 @@ def _search(
     searches = []
     for (sequence, position, reason), state in zip(examples, states, strict=True):
         modes = torch.stack([simultaneous[sequence, position], sequential[sequence, position]])
-        random = torch.randn(settings.starts, model.config.d_model, generator=generator, dtype=torch.float64)
+        random = torch.randn(settings.starts, model.latent_size, generator=generator, dtype=torch.float64)
         starts = torch.cat([modes, torch.zeros_like(modes[:1]), scale * random])
         token = int(tokens[sequence, position])
         names = ["simultaneous", "sequential"]

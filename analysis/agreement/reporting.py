@@ -63,7 +63,7 @@ def content(run: Run, result: Mapping[str, Any]) -> dict[str, Any]:
         >>> content(load_run("parity"), {"tokens": 1.0})
         {'agreement': {'tokens': 1.0}, 'state_names': ('0', '1')}
     """
-    return {"agreement": result, "state_names": run.task.state_names[: run.task.state_count]}
+    return {"agreement": result, "state_names": run.task.target_names}
 
 
 def paragraphs(name: str, entry: Entry) -> Sequence[str]:

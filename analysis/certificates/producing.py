@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from analysis.certificates.answers import Automaton
 from analysis.certificates.parts import ARITHMETIC, PRODUCER_PRECISION, Arithmetic
+from analysis.framework.needs import word_problem_of
 from analysis.framework.output import RunIdentity, json_ready
 from implicit.runs.environment import describe_environment
 from implicit.runs.loading import Run
@@ -41,9 +42,13 @@ def document_head(run: Run, settings: BaseModel, seconds: float) -> dict[str, An
 def automaton_of(run: Run) -> Automaton:
     """Return the task of a run as certificates hold it.
 
+    Raises:
+        InputError: if it is no word problem.
+
     Example:
         >>> from implicit.runs.loading import load_run
         >>> automaton_of(load_run("parity-small")).table
         [[0, 1], [1, 0]]
     """
-    return Automaton(initial_state=run.task.initial_state, table=run.task.table.tolist())
+    task = word_problem_of(run)
+    return Automaton(initial_state=task.initial_state, table=task.table.tolist())

@@ -4,6 +4,7 @@ from analysis.extraction.drawing import draw
 from analysis.extraction.measurement import ExtractionSettings, analyse
 from analysis.extraction.reporting import tables
 from analysis.framework.analysis import EachRunAnalysis
+from analysis.framework.needs import CONSTANT_STATE
 
 ANALYSIS = EachRunAnalysis(
     name="extraction",
@@ -13,5 +14,6 @@ ANALYSIS = EachRunAnalysis(
     measure=analyse,
     draw=draw,
     tables=tables,
+    needs=CONSTANT_STATE,
 )
 main = ANALYSIS.main

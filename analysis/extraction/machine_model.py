@@ -7,12 +7,41 @@ from torch import Tensor
 from torch.nn import functional
 
 from automata.machines.mealy import MealyMachine
-from implicit.models.interface import ModelConfig, SequenceModel
+from implicit.cells import keep_where
+from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
+from implicit.modes import Solve
 from theory import State
 from theory.transition_batch import TransitionBatch
 
 
-class MachineModel(SequenceModel):
+class StepwiseModel(SequenceModel):
+    """A model that is given by its step alone: sequences are read token by token.
+
+    Example:
+        >>> issubclass(MachineModel, StepwiseModel)
+        True
+    """
+
+    def run(
+        self,
+        tokens: Tensor,
+        state: State | None = None,
+        solve: Solve | None = None,  # noqa: ARG002
+        *,
+        lengths: Tensor | None = None,
+    ) -> ModelOutput:
+        """Read sequences token by token; padding leaves the state as it is."""
+        tokens, state, mask = self.begin(tokens, state, lengths)
+        logits = []
+        for position, token in enumerate(tokens.T):
+            following, answer = self.step(state, token)
+            real = None if mask is None else mask[:, position]
+            state = following if real is None else keep_where(real, following, state)
+            logits.append(answer if real is None else answer.masked_fill(~real[:, None], 0))
+        return ModelOutput(torch.stack(logits, dim=1), state)
+
+
+class MachineModel(StepwiseModel):
     """The model whose state is the machine's as a one-hot vector, and whose logits are 1 at its answer.
 
     Args:
@@ -48,12 +77,6 @@ class MachineModel(SequenceModel):
         following = torch.einsum("bs,bsr->br", state["state"], steps)
         answer = replies.gather(1, state["state"].argmax(dim=1, keepdim=True))[:, 0]
         return {"state": following}, functional.one_hot(answer, self.config.output_size).float()
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Return the logits after every token."""
-        self.check_tokens(tokens)
-        answers = torch.as_tensor(self.machine.read(tokens.numpy()))
-        return functional.one_hot(answers, self.config.output_size).float()
 
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) without a latent: the state times the token's matrix."""

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat
 
 from analysis.extraction.behaviour import IntArray, Reader
 from analysis.extraction.state_merging import Effort, Extraction, extract_machine
+from analysis.framework.needs import CONSTANT_STATE, word_problem_of
 from analysis.framework.output import RunIdentity
 from analysis.framework.settings import settings_from
 from analysis.framework.visited_states import sample_sequences
@@ -244,12 +245,12 @@ def analyse(run: Run, settings: ExtractionSettings | None = None, **chosen: Any)
     """Extract the automaton behind a model and compare it with the task's.
 
     Args:
-        run: a loaded run of any model.
+        run: a loaded run, of any model whose state has a constant size, on a word problem.
         settings: how.
         chosen: settings by name, instead.
 
     Raises:
-        InputError: for a bad setting.
+        InputError: for a bad setting, a task that is no word problem, or a model whose state grows.
 
     Example:
         >>> from implicit.runs.loading import load_run
@@ -258,7 +259,8 @@ def analyse(run: Run, settings: ExtractionSettings | None = None, **chosen: Any)
         'equivalent to the automaton of parity: 2 states; the model follows it at 100.00% of tokens at ...'
     """
     settings = settings or settings_from(ExtractionSettings, chosen)
-    task, length = run.task, settings.length or run.config.length
+    CONSTANT_STATE.require(run)
+    task, length = word_problem_of(run), settings.length or run.config.length
     reader = Reader(run.model, Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations))
     tokens, _ = sample_sequences(task, settings.sequences, length, settings.seed)
     effort = Effort(settings.votes, settings.inconsistent, settings.max_suffixes, settings.max_states)
@@ -266,7 +268,7 @@ def analyse(run: Run, settings: ExtractionSettings | None = None, **chosen: Any)
     # Another batch of the test stream than that of the sequences, whose number is 0.
     fresh, labels = draw_batch(
         task, settings.fresh_words, settings.times * length, settings.seed, Stream.TEST, 1
-    )
+    )[:2]
     answers = reader.answers(fresh)
     machine, difference, departure, first_error = extraction.machine, None, None, None
     correct = answers == labels.numpy()

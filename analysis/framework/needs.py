@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from automata.errors import InputError
+from automata.tasks.word_problem import WordProblem
 from implicit.enclosed.mamba2 import enclosable
 from implicit.models.interface import FixedPointModel, SequenceModel
 from implicit.runs.loading import Run
@@ -77,6 +78,11 @@ def has_ball_arithmetic_form(model: SequenceModel) -> bool:
 
 ANY_MODEL = Need(lambda _model: True, "", "")
 FIXED_POINTS = Need(seeks_fixed_points, "which has no fixed points", "give the run of an implicit model")
+CONSTANT_STATE = Need(
+    lambda model: not model.state_grows,
+    "whose state grows with every token",
+    "give the run of a model whose state has a constant size",
+)
 BALL_ARITHMETIC = Need(
     has_ball_arithmetic_form,
     "of which there is no ball-arithmetic form",
@@ -104,3 +110,22 @@ def as_implicit(run: Run) -> FixedPointModel:
     model = run.model.implicit
     assert model is not None
     return model
+
+
+def word_problem_of(run: Run) -> WordProblem:
+    """Return the task of a run as a word problem: a finite machine whose states are the answers.
+
+    Raises:
+        InputError: if it is none.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> word_problem_of(load_run("parity")).table.tolist()
+        [[0, 1], [1, 0]]
+    """
+    if not isinstance(run.task, WordProblem):
+        raise InputError(
+            f"run {run.path.name} was trained on {run.task.name}, which is no word problem; "
+            "give the run of one, such as parity, S3 or S5"
+        )
+    return run.task

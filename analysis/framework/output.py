@@ -166,6 +166,36 @@ def check_writable(folder: Path, field: str = "out") -> None:
         raise InputError(f"{field} is {folder}, but {there} may not be written; give another path")
 
 
+def analysis_content(
+    name: str,
+    *,
+    runs: RunIdentity | tuple[RunIdentity, ...],
+    settings: Mapping[str, Any],
+    result: Mapping[str, Any],
+    seconds: float,
+) -> dict[str, Any]:
+    """Return what the JSON file of an analysis holds; the arguments are those of `write_analysis`.
+
+    Example:
+        >>> identity = RunIdentity("parity", "parity", "lstm", 178, 32, 0, "0" * 64)
+        >>> list(analysis_content("length", runs=identity, settings={}, result={}, seconds=0.1))
+        ['analysis', 'run', 'settings', 'environment', 'seconds', 'result']
+    """
+    identities: dict[str, Any] = (
+        {"run": asdict(runs)} if isinstance(runs, RunIdentity) else {"runs": [asdict(run) for run in runs]}
+    )
+    content = {
+        "analysis": name,
+        **identities,
+        "settings": settings,
+        "environment": describe_environment(),
+        "seconds": seconds,
+        "result": result,
+    }
+    ready: dict[str, Any] = json_ready(content)
+    return ready
+
+
 def write_analysis(
     folder: Path,
     name: str,
@@ -206,16 +236,6 @@ def write_analysis(
     """
     folder.mkdir(parents=True, exist_ok=True)
     png, pdf = save_figure(figure, folder, name)
-    identities = (
-        {"run": asdict(runs)} if isinstance(runs, RunIdentity) else {"runs": [asdict(run) for run in runs]}
-    )
-    content = {
-        "analysis": name,
-        **identities,
-        "settings": settings,
-        "environment": describe_environment(),
-        "seconds": seconds,
-        "result": result,
-    }
-    write_json(folder / f"{name}.json", json_ready(content))
+    content = analysis_content(name, runs=runs, settings=settings, result=result, seconds=seconds)
+    write_json(folder / f"{name}.json", content)
     return folder / f"{name}.json", png, pdf

@@ -14,7 +14,7 @@ from automata.tasks.interface import Task
 from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
 from implicit.modes import Solve
-from implicit.training.streams import Stream, draw_batch
+from implicit.training.streams import Stream, TokenBatch, draw_batch
 from theory import State
 
 TIGHT_RTOL = 1e-10
@@ -63,6 +63,18 @@ def in_double_precision(model: Model) -> Model:
     return copy.deepcopy(model).double().eval()
 
 
+def sample_batch(task: Task, sequences: int, length: int, seed: int) -> TokenBatch:
+    """Draw sequences of the test stream, with what is asked of each and how long they are.
+
+    Example:
+        >>> from automata.tasks.registry import make_task
+        >>> batch = sample_batch(make_task("parity"), sequences=3, length=5, seed=0)
+        >>> batch.tokens.shape, bool(batch.counted.all())
+        (torch.Size([3, 5]), True)
+    """
+    return draw_batch(task, sequences, length, seed, Stream.TEST, 0)
+
+
 def sample_sequences(task: Task, sequences: int, length: int, seed: int) -> tuple[Tensor, Tensor]:
     """Draw sequences of the test stream: tokens and the labels after each, int64 ``[sequences, length]``.
 
@@ -72,11 +84,13 @@ def sample_sequences(task: Task, sequences: int, length: int, seed: int) -> tupl
         >>> bool((tokens.cumsum(1) % 2 == labels).all())
         True
     """
-    return draw_batch(task, sequences, length, seed, Stream.TEST, 0)[:2]
+    return sample_batch(task, sequences, length, seed)[:2]
 
 
 @torch.no_grad()
-def visited_states(model: SequenceModel, tokens: Tensor, count: int) -> tuple[VisitedState, ...]:
+def visited_states(
+    model: SequenceModel, tokens: Tensor, count: int, *, lengths: Tensor | None = None
+) -> tuple[VisitedState, ...]:
     """Choose states that sequences visit, the same number for every token and spread over all positions.
 
     A state is the one before its token is read. No two have the same history; the state before the first
@@ -86,6 +100,10 @@ def visited_states(model: SequenceModel, tokens: Tensor, count: int) -> tuple[Vi
         model: in float64, see `in_double_precision`.
         tokens: ``[sequences, length]``.
         count: how many states; fewer come back if fewer different ones were visited.
+        lengths: real tokens of each sequence, ``[sequences]``; all if None. Padding is left out.
+
+    Raises:
+        InputError: for a model whose state grows.
 
     Example:
         >>> from implicit.models.lstm import LSTM
@@ -95,7 +113,8 @@ def visited_states(model: SequenceModel, tokens: Tensor, count: int) -> tuple[Vi
         >>> [(visited.position, visited.token) for visited in visited_states(model, tokens, 4)]
         [(1, 0), (3, 0), (1, 1), (3, 1)]
     """
-    chosen = choose_positions(tokens, count)
+    model.require_constant_state()
+    chosen = choose_positions(tokens, count, lengths=lengths)
     positions = {position for _, position in chosen}
     states, state = {}, model.init_state(len(tokens))
     for position in range(max(positions) + 1):
@@ -123,23 +142,25 @@ def _read(model: SequenceModel, state: State, token: Tensor) -> State:
     return implicit.run(token[:, None], state, Solve("sequential", stopping=stopping)).state
 
 
-def choose_positions(tokens: Tensor, count: int) -> list[tuple[int, int]]:
+def choose_positions(tokens: Tensor, count: int, *, lengths: Tensor | None = None) -> list[tuple[int, int]]:
     """Choose (sequence, position) pairs: equally many for every token, none with another one's history.
 
     Args:
         tokens: ``[sequences, length]``.
         count: how many; fewer come back if fewer histories are different.
+        lengths: real tokens of each sequence, ``[sequences]``; all if None.
 
     Example:
         >>> choose_positions(torch.tensor([[0, 1, 1, 0], [1, 0, 1, 1]]), 4)
         [(1, 1), (0, 3), (0, 1), (1, 3)]
     """
     length = tokens.shape[1]
+    real = [length] * len(tokens) if lengths is None else lengths.tolist()
     by_token: dict[int, list[tuple[int, int]]] = defaultdict(list)
     seen = set()
     for position in range(min(1, length - 1), length):
         for sequence, history in enumerate(tokens[:, : position + 1].tolist()):
-            if tuple(history) not in seen:
+            if position < real[sequence] and tuple(history) not in seen:
                 seen.add(tuple(history))
                 by_token[history[-1]].append((sequence, position))
     chosen: list[tuple[int, int]] = []

@@ -1,6 +1,7 @@
 """The command ``python -m analysis.jacobian`` and the section of the report."""
 
 from analysis.framework.analysis import RunAnalysis
+from analysis.framework.needs import CONSTANT_STATE
 from analysis.jacobian.drawing import draw
 from analysis.jacobian.measurement import JacobianSettings, analyse
 from analysis.jacobian.reporting import SECTION, tables
@@ -14,6 +15,7 @@ ANALYSIS = RunAnalysis(
     measure=analyse,
     draw=draw,
     tables=tables,
+    needs=CONSTANT_STATE,
     section=SECTION,
 )
 main = ANALYSIS.main

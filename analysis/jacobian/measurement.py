@@ -18,9 +18,10 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 from tqdm import tqdm
 
+from analysis.framework.needs import CONSTANT_STATE
 from analysis.framework.output import RunIdentity
 from analysis.framework.settings import SampleSettings, settings_from
-from analysis.framework.visited_states import in_double_precision, sample_sequences, visited_states
+from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states
 from analysis.jacobian.block_structure import BlockStructure, StateJacobian
 from implicit.runs.loading import Run
 from theory import (
@@ -182,7 +183,7 @@ def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -
         chosen: settings by name, instead.
 
     Raises:
-        InputError: for a bad setting.
+        InputError: for a bad setting, or a model whose state grows.
 
     Example:
         >>> from pathlib import Path
@@ -195,9 +196,10 @@ def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -
         4
     """
     settings = settings or settings_from(JacobianSettings, chosen)
+    CONSTANT_STATE.require(run)
     model = in_double_precision(run.model)
-    tokens, _ = sample_sequences(run.task, settings.sequences, settings.length, settings.seed)
-    visited = visited_states(model, tokens, settings.states)
+    batch = sample_batch(run.task, settings.sequences, settings.length, settings.seed)
+    visited = visited_states(model, batch.tokens, settings.states, lengths=batch.lengths)
     transitions = {token: model.transition(token) for token in sorted({state.token for state in visited})}
     alternatives = [state.state for state in visited]
     checks = []

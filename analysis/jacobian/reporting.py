@@ -58,7 +58,7 @@ def tables(found: JacobianAnalysis) -> list[Table | str]:
     for quantity, (label, verdict) in rows.items():
         table.add_row(label, str(verdict), *(number(spreads[quantity].get(part)) for part in SPREAD))
     reasons = [f"  {count} × {reason}" for reason, count in summary["reasons"].items()]
-    lines: list[Table | str] = [table, found.sentence, *reasons]
+    lines: list[Table | str] = [table, found.sentence, *reasons, found.report.kind_sentence]
     if found.blocks is not None:
         lines.append(_block_table(found.blocks))
     return lines
@@ -92,7 +92,8 @@ def paragraphs(name: str, entry: Entry) -> Sequence[str]:
 
     Example:
         >>> spread = dict.fromkeys(SPREAD, 0.5)
-        >>> theorem1 = {"sentence": "Theorem 1 fails", "reasons": {}, **dict.fromkeys(QUANTITIES, spread)}
+        >>> theorem1 = {"sentence": "Theorem 1 fails", "reasons": {}, "kind_sentence": "It is diagonal."}
+        >>> theorem1 |= dict.fromkeys(QUANTITIES, spread)
         >>> paragraphs("mine", {"theorem1": theorem1, "block_masses": None})[0]
         '**Theorem 1 fails.**'
     """
@@ -100,6 +101,7 @@ def paragraphs(name: str, entry: Entry) -> Sequence[str]:
     lines = [
         f"**{found['sentence']}.**",
         "\n".join(f"- {count} states: {reason}" for reason, count in found["reasons"].items()),
+        found["kind_sentence"],
         markdown_table(
             ["measured", *SPREAD],
             [

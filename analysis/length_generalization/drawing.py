@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from analysis.framework.figures import COLORS, GREY, MODEL_COLORS, new_figure, powers_of_two, styled
-from analysis.length_generalization.measurement import LengthAnalysis
+from analysis.length_generalization.measurement import LengthAnalysis, RunAccuracy
 from implicit.training.evaluation import REPORTED_TOKENS
 
 
@@ -58,14 +58,16 @@ def draw(found: LengthAnalysis) -> Figure:
                 label=result.run.name,
             )
             by_position.plot(
-                _running(result.correct.mean(axis=0)),
+                _running(result),
                 color=color,
                 linewidth=1.2 + 3 * breadth,
                 label=result.run.name,
             )
         for axes in (by_length, by_position):
-            for chance in {result.chance for result in found.runs}:
-                axes.axhline(chance, color=GREY, linewidth=0.8, linestyle=":", label="chance")
+            for baseline in {tuple(result.baseline[length] for length in lengths) for result in found.runs}:
+                axes.plot(
+                    lengths, baseline, color=GREY, linewidth=0.8, linestyle=":", label="most frequent answer"
+                )
             for length in {result.run.training_length for result in found.runs}:
                 axes.axvline(length, color=GREY, linewidth=0.8, linestyle="--", label="training length")
             axes.set_ylim(-0.02, 1.03)
@@ -83,12 +85,16 @@ def draw(found: LengthAnalysis) -> Figure:
         return figure
 
 
-def _running(accuracy: NDArray[np.float64]) -> NDArray[np.float64]:
+def _running(result: RunAccuracy) -> NDArray[np.float64]:
     """Mean over a token and the nine before it: what the accuracy of a sequence that ends there would be."""
-    sums = np.concatenate([[0.0], np.cumsum(accuracy)])
-    ends = np.arange(1, len(accuracy) + 1)
+    ends = np.arange(1, result.correct.shape[1] + 1)
     starts = np.maximum(0, ends - REPORTED_TOKENS)
-    return (sums[ends] - sums[starts]) / (ends - starts)
+    right, asked = (
+        np.concatenate([[0], part.sum(axis=0).cumsum()])
+        for part in (result.correct & result.asked, result.asked)
+    )
+    counts = asked[ends] - asked[starts]
+    return np.where(counts > 0, (right[ends] - right[starts]) / np.maximum(counts, 1), np.nan)
 
 
 def _cycled(markers: str, count: int) -> str:

@@ -2,9 +2,10 @@
 
 One evaluation of the longest sequences tells about all shorter ones: every model here is causal, and the
 first L tokens of a random sequence are distributed as a sequence of L tokens. Accuracy is the mean over the
-last ten tokens.
+last ten tokens; where a task does not ask after every token, over the last ten answers that it asks for.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from tqdm import tqdm
 
 from analysis.framework.output import RunIdentity, require_different_names
 from analysis.framework.settings import settings_from
+from automata.tasks.interface import Task
 from implicit.fixed_point import Stopping
 from implicit.modes import Mode, Solve
 from implicit.runs.loading import Run
@@ -41,8 +43,8 @@ class LengthSettings(BaseModel):
     sequences: PositiveInt = Field(default=256, description="sequences")
     batch_size: PositiveInt = Field(default=64, description="sequences at a time; all wait for the slowest")
     mode: Mode = Field(
-        default="sequential",
-        description="of implicit models: sequential (several times faster at length 256) or simultaneous",
+        default="auto",
+        description="of implicit models: how fixed points are sought; auto answers as the sequential mode",
     )
     rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance of the fixed points")
     max_iterations: PositiveInt = Field(default=200, description="the most self-iterations per token")
@@ -83,29 +85,73 @@ class RunAccuracy:
     Attributes:
         run: which run.
         correct: ``[sequences, longest length]``.
-        share_converged: by length, of all tokens; None for a model without fixed points.
-        chance: accuracy of guessing one class.
+        share_converged: by length, of all real tokens; None for a model without fixed points.
+        baseline: by length, the accuracy of giving the most frequent answer always.
+        counted: where something is asked, ``[sequences, longest length]``; None for everywhere.
 
     Example:
         >>> identity = RunIdentity("parity", "parity", "lstm", 178, 32, 0, "0" * 64)
         >>> correct = np.array([[True] * 12, [False] * 2 + [True] * 10])
-        >>> found = RunAccuracy(identity, correct, None, 0.5)
+        >>> found = RunAccuracy(identity, correct, None, {2: 0.5, 12: 0.5})
         >>> found.accuracy(12), found.accuracy(2)
         (1.0, 0.5)
+
+        Asked after the first two tokens only:
+
+        >>> RunAccuracy(identity, correct, None, {12: 0.5}, counted=np.arange(12) < 2).accuracy(12)
+        0.5
     """
 
     run: RunIdentity
     correct: NDArray[np.bool_]
     share_converged: dict[int, float] | None
-    chance: float
+    baseline: dict[int, float]
+    counted: NDArray[np.bool_] | None = None
+
+    @property
+    def asked(self) -> NDArray[np.bool_]:
+        """Where something is asked, ``[sequences, longest length]``."""
+        everywhere = True if self.counted is None else self.counted
+        return np.broadcast_to(np.asarray(everywhere, np.bool_), self.correct.shape)
 
     def accuracy(self, length: int) -> float:
-        """Return the accuracy at a length: mean over its last ten tokens, or all if there are fewer."""
-        return float(self.correct[:, max(0, length - REPORTED_TOKENS) : length].mean())
+        """Return the accuracy at a length: mean over its last ten answers, or all if there are fewer.
+
+        NaN if nothing is asked up to that length.
+        """
+        right = self.correct[last_answers(self.asked, length)]
+        return float(right.mean()) if right.size else math.nan
 
     def interval(self, length: int, confidence: float = 0.95) -> tuple[float, float]:
-        """Return the confidence interval of the accuracy at a length."""
-        return wilson_interval(self.accuracy(length), len(self.correct), confidence)
+        """Return the confidence interval of the accuracy at a length; NaN as `accuracy`."""
+        sequences = int(last_answers(self.asked, length).any(axis=1).sum())
+        if not sequences:
+            return math.nan, math.nan
+        return wilson_interval(self.accuracy(length), sequences, confidence)
+
+    @property
+    def by_position(self) -> NDArray[np.float64]:
+        """Mean over the sequences that are asked at a position, ``[longest length]``; NaN where none is."""
+        asked = self.asked.sum(axis=0)
+        right = (self.correct & self.asked).sum(axis=0)
+        return np.where(asked > 0, right / np.maximum(asked, 1), np.nan)
+
+
+def last_answers(asked: NDArray[np.bool_], length: int) -> NDArray[np.bool_]:
+    """Return where the last ten answers of the first ``length`` tokens of each sequence are.
+
+    Args:
+        asked: where something is asked, ``[sequences, longest length]``.
+        length: in tokens.
+
+    Example:
+        >>> asked = np.ones((1, 20), bool)
+        >>> np.flatnonzero(last_answers(asked, 16)).tolist()
+        [6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
+    """
+    here = asked & (np.arange(asked.shape[1]) < length)
+    still_to_come = here[:, ::-1].cumsum(axis=1)[:, ::-1]  # answers from here to the end
+    return here & (still_to_come <= REPORTED_TOKENS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +187,10 @@ class LengthAnalysis:
             "run": asdict(found.run),
             "accuracy": {length: found.accuracy(length) for length in lengths},
             "interval": {length: found.interval(length, confidence) for length in lengths},
-            "accuracy_by_position": found.correct.mean(axis=0),
+            "accuracy_by_position": found.by_position,
             "share_converged": found.share_converged,
-            "chance": found.chance,
+            "majority_baseline": found.baseline,
+            "chance": found.baseline[max(lengths)],
         }
 
 
@@ -180,17 +227,40 @@ def analyse(
 def _measure(run: Run, settings: LengthSettings) -> RunAccuracy:
     longest = max(settings.lengths)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
-    correct, converged = [], []
+    correct, counted, targets, converged, real = [], [], [], [], []
     firsts = range(0, settings.sequences, settings.batch_size)
     for index, first in enumerate(tqdm(firsts, desc=run.path.name, unit="batch", leave=False, disable=None)):
         size = min(settings.batch_size, settings.sequences - first)
         batch = draw_batch(run.task, size, longest, settings.seed, Stream.TEST, longest, index)
-        output = run.model.run(batch.tokens, solve=Solve(settings.mode, stopping=stopping))
+        solve = Solve(settings.mode, stopping=stopping)
+        output = run.model.run(batch.tokens, solve=solve, lengths=batch.lengths)
         if output.solution is not None:
             converged.append(output.solution.converged.numpy())
+            real.append(
+                np.ones(batch.tokens.shape, np.bool_)
+                if (mask := output.solution.mask) is None
+                else mask.numpy()
+            )
         correct.append((output.logits.argmax(dim=-1) == batch.targets).numpy())
+        counted.append(batch.counted.numpy())
+        targets.append(batch.targets.numpy())
     share = None
     if converged:
-        tokens_converged = np.concatenate(converged)
-        share = {length: float(tokens_converged[:, :length].mean()) for length in settings.lengths}
-    return RunAccuracy(RunIdentity.of(run), np.concatenate(correct), share, 1 / run.task.output_size)
+        found, among = np.concatenate(converged), np.concatenate(real)
+        share = {length: float(found[:, :length][among[:, :length]].mean()) for length in settings.lengths}
+    asked, answers = np.concatenate(counted), np.concatenate(targets)
+    return RunAccuracy(
+        RunIdentity.of(run),
+        np.concatenate(correct),
+        share,
+        {length: _baseline(run.task, length, asked, answers) for length in settings.lengths},
+        None if asked.all() else asked,
+    )
+
+
+def _baseline(task: Task, length: int, asked: NDArray[np.bool_], answers: NDArray[np.int64]) -> float:
+    """The share of the most frequent answer: the task's own figure where it asks after every token."""
+    if asked.all():
+        return task.majority_baseline(length, last=REPORTED_TOKENS)
+    given = answers[last_answers(asked, length)]
+    return float(np.bincount(given).max() / given.size) if given.size else math.nan

@@ -1,11 +1,14 @@
 """What `analysis.length_generalization` says in the terminal and in the report."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
 
+from analysis.framework.markdown import shown
 from analysis.framework.report_section import Entry, ReportSection
+from analysis.framework.terminal import number
 from analysis.length_generalization.measurement import LengthAnalysis
 from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS
@@ -19,11 +22,11 @@ def tables(found: LengthAnalysis) -> list[Table | str]:
         >>> from analysis.framework.output import RunIdentity
         >>> from analysis.length_generalization.measurement import LengthSettings, RunAccuracy
         >>> identity = RunIdentity("mine", "parity", "lstm", 178, 32, 0, "0" * 64)
-        >>> accuracy = RunAccuracy(identity, np.ones((8, 16), bool), None, 0.5)
+        >>> accuracy = RunAccuracy(identity, np.ones((8, 16), bool), None, {16: 0.5})
         >>> found = LengthAnalysis(LengthSettings(lengths=(16,), sequences=8), (accuracy,))
         >>> table = tables(found)[0]
         >>> [list(column.cells) for column in table.columns]
-        [['mine'], ['1.000 (0.676–1.000)']]
+        [['mine', 'most frequent answer'], ['1.000 (0.676–1.000)', '0.5']]
     """
     table = Table(
         title=f"accuracy over the last {REPORTED_TOKENS} tokens, {found.settings.sequences} sequences, with "
@@ -37,8 +40,12 @@ def tables(found: LengthAnalysis) -> list[Table | str]:
         cells = []
         for length in found.settings.lengths:
             low, high = result.interval(length, found.settings.confidence)
-            cells.append(f"{result.accuracy(length):.3f} ({low:.3f}–{high:.3f})")
+            cells.append(_cell(result.accuracy(length), low, high))
         table.add_row(result.run.name, *cells)
+    for task, baselines in {result.run.task: result.baseline for result in found.runs}.items():
+        several = len({result.run.task for result in found.runs}) > 1
+        label = f"most frequent answer{f' of {task}' if several else ''}"
+        table.add_row(label, *(number(baselines[length]) for length in found.settings.lengths))
     lines: list[Table | str] = [table]
     for result in found.runs:
         share = (result.share_converged or {}).get(max(found.settings.lengths), 1.0)
@@ -51,13 +58,14 @@ def content(_run: Run, result: Mapping[str, Any]) -> dict[str, Any]:
     """Return what ``report.json`` holds of the numbers of a run.
 
     Example:
-        >>> content(None, {"accuracy": {"32": 1.0}, "interval": {"32": [0.9, 1.0]}, "chance": 0.5})
-        {'accuracy': {'32': 1.0}, 'accuracy_interval': {'32': [0.9, 1.0]}, 'chance': 0.5}
+        >>> numbers = {"accuracy": {"32": 1.0}, "interval": {"32": [0.9, 1.0]}}
+        >>> content(None, {**numbers, "majority_baseline": {"32": 0.5}})["majority_baseline"]
+        {'32': 0.5}
     """
     return {
         "accuracy": result["accuracy"],
         "accuracy_interval": result["interval"],
-        "chance": result["chance"],
+        "majority_baseline": result["majority_baseline"],
     }
 
 
@@ -71,28 +79,39 @@ def columns(entry: Entry) -> dict[str, str]:
     cells = {}
     for length, accuracy in entry["accuracy"].items():
         low, high = entry["accuracy_interval"][length]
-        cells[f"accuracy at {length}"] = f"{accuracy:.3f} ({low:.3f}–{high:.3f})"
+        cells[f"accuracy at {length}"] = _cell(accuracy, low, high)
     return cells
+
+
+def _cell(accuracy: float | None, low: float, high: float) -> str:
+    """An accuracy with its interval; a dash where nothing is asked."""
+    if accuracy is None or math.isnan(accuracy):
+        return "–"
+    return f"{accuracy:.3f} ({low:.3f}–{high:.3f})"
 
 
 def overview(report: Mapping[str, Any]) -> Sequence[str]:
     """Return what the accuracies are, and their figure, as Markdown.
 
     Example:
-        >>> overview({"settings": {"sequences": 256}, "models": {"mine": {"chance": 0.5}}})[0]
-        'Accuracy: mean over the last ten tokens of 256 sequences, ...; guessing gives 0.5.'
+        >>> models = {"mine": {"task": "parity", "majority_baseline": {"32": 0.5}}}
+        >>> overview({"settings": {"sequences": 256}, "models": models})[0]
+        'Accuracy: mean over the last ten ...; giving the most frequent answer always reaches 0.5 on parity.'
     """
-    chance = next(iter(report["models"].values()))["chance"]
+    baselines = {
+        model["task"]: list(model["majority_baseline"].values())[-1] for model in report["models"].values()
+    }
+    reached = ", ".join(f"{shown(baseline)} on {task}" for task, baseline in baselines.items())
     return [
         f"Accuracy: mean over the last ten tokens of {report['settings']['sequences']} sequences, with 95% "
-        f"intervals; guessing gives {chance:.3g}.",
+        f"intervals; giving the most frequent answer always reaches {reached}.",
         "![Accuracy against length](analysis/length_generalization.png)",
     ]
 
 
 def _lines(entry: Entry) -> Sequence[str]:
     return [
-        "accuracy " + ", ".join(f"{value:.3f} at {length}" for length, value in entry["accuracy"].items())
+        "accuracy " + ", ".join(f"{number(value)} at {length}" for length, value in entry["accuracy"].items())
     ]
 
 

@@ -21,12 +21,13 @@ def markdown(report: Report) -> str:
     Example:
         >>> spread = {"min": 0.1, "median": 0.2, "max": 0.3}
         >>> theorem = {"sentence": "Theorem 1 fails", "reasons": {"fails: linear": 64}, "verdict": "fails"}
+        >>> theorem["kind_sentence"] = "The transition is diagonal and linear."
         >>> from theory.theorem1.report import QUANTITIES
         >>> model = {
         ...     "model": "mamba2", "task": "parity", "parameters": 9, "training_length": 32,
         ...     "training_steps": 5, "training_seconds": 1.5, "seed": 0, "weights_sha256": "ab" * 32,
-        ...     "accuracy": {"32": 0.5}, "accuracy_interval": {"32": [0.4, 0.6]}, "chance": 0.5,
-        ...     "block_masses": None,
+        ...     "accuracy": {"32": 0.5}, "accuracy_interval": {"32": [0.4, 0.6]},
+        ...     "majority_baseline": {"32": 0.5}, "block_masses": None,
         ...     "theorem1": {**theorem, **dict.fromkeys(QUANTITIES, spread)},
         ... }
         >>> environment = {"python": "3.11", "torch": "2.13"}

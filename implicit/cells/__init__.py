@@ -9,6 +9,7 @@ from implicit.cells.mamba2 import Mamba2Cell
 from implicit.cells.mamba3 import Mamba3Cell
 from implicit.cells.mlp import SwiGLU
 from implicit.cells.norm import GatedRMSNorm, RMSNorm
+from implicit.cells.pd_ssm import PDSSMCell
 
 __all__ = [
     "AttentionCell",
@@ -20,6 +21,7 @@ __all__ = [
     "GatedRMSNorm",
     "Mamba2Cell",
     "Mamba3Cell",
+    "PDSSMCell",
     "RMSNorm",
     "SwiGLU",
     "keep_where",

@@ -48,10 +48,10 @@ class Mamba2Parameters(Cell):
     def __init__(
         self,
         d_model: int,
-        d_state: int = 128,
+        d_state: int = 16,
         d_conv: int = 4,
         expand: int = 2,
-        head_size: int = 64,
+        head_size: int = 16,
         groups: int = 1,
         backend: str = "auto",
     ) -> None:

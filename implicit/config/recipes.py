@@ -80,6 +80,26 @@ RECIPE_SIZES: dict[str, Sizes] = {
 }
 
 
+MODEL_RECIPES: dict[tuple[str, str], Settings] = {
+    ("S3", "implicit-deltanet"): {
+        "learning_rate": 2e-3,
+        "steps": 1800,
+        "start_length": 3,
+        "length_growth": 3,
+        "length_growth_every": 120,
+        "bounded_steps": 720,
+        "free_max_iterations": 40,
+        "contraction_weight": 0.01,
+    },
+}
+"""Settings of single models, in place of those of the task. Whoever compares such a model gives the others
+the same data: the same lengths, steps and batches."""
+
+MODEL_RECIPE_SIZES: dict[tuple[str, str], Sizes] = {
+    ("S3", "implicit-deltanet"): {"d_model": 64, "negative_eigenvalues": True},
+}
+
+
 def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
     """Return the configuration for a task and a model.
 
@@ -109,9 +129,10 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
         for name, value in RECIPE_SIZES.get(known, FALLBACK_SIZES).items()
         if name in size_names(model)
     }
+    sizes.update(MODEL_RECIPE_SIZES.get((known, model), {}))
     sizes.update(overrides.pop("sizes", {}))
     # In their groups, so that a group among the overrides takes the place of the recipe's.
-    good = dict(RECIPES.get(known, FALLBACK))
+    good = {**RECIPES.get(known, FALLBACK), **MODEL_RECIPES.get((known, model), {})}
     if model_class(model).state_grows or not task_from(specification).continues:
         good["carried_share"] = 0.0  # such a model cannot go on in the next batch, nor can such a task
     settings = nest(TrainConfig, good)

@@ -26,6 +26,7 @@ from implicit.models.interface import FixedPointModel, ModelOutput, warn_unless_
 from implicit.models.stack import CellStack, StackConfig, of_layer
 from implicit.modes import Inputs, Recurrence, SequenceSolution, Solve, chosen_mode, solve_by
 from implicit.modes.fused import has_fused_self_map, request_of, self_map_of, solve_sequentially_fused
+from implicit.modes.problems import sequence_problem
 from implicit.ops.sequential_solve import SelfMap, choose
 from theory.transition import State
 from theory.transition_batch import TokenInputs, TransitionBatch
@@ -170,16 +171,22 @@ class ImplicitModel(CellStack, FixedPointModel):
         assert output.solution is not None
         return self.states_at(tokens, output.solution.latents, state)
 
-    def problem(self, tokens: Tensor, state: State | None = None) -> FixedPointProblem:
+    def problem(
+        self, tokens: Tensor, state: State | None = None, lengths: Tensor | None = None
+    ) -> FixedPointProblem:
         """Return the fixed-point problem of the simultaneous mode: Φ of all tokens together."""
-        tokens, state, _ = self.begin(tokens, state, None)
-        return self._recurrence(tokens, state).problem()
+        return sequence_problem(self._recurrence(*self.begin(tokens, state, lengths)))
 
-    def states_at(self, tokens: Tensor, latents: Tensor, state: State | None = None) -> State:
+    def states_at(
+        self,
+        tokens: Tensor,
+        latents: Tensor,
+        state: State | None = None,
+        lengths: Tensor | None = None,
+    ) -> State:
         """Return the state before every token and after the last, each part ``[batch, length + 1, …]``."""
-        tokens, state, _ = self.begin(tokens, state, None)
-        recurrence = self._recurrence(tokens, state)
-        return recurrence.states(latents, recurrence.inputs, state)
+        recurrence = self._recurrence(*self.begin(tokens, state, lengths))
+        return recurrence.states(latents, recurrence.inputs, recurrence.state)
 
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) at every one of the tokens; the state is that of all cells."""

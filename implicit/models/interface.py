@@ -342,22 +342,32 @@ class FixedPointModel(SequenceModel):
         return solution
 
     @abstractmethod
-    def problem(self, tokens: Tensor, state: State | None = None) -> FixedPointProblem:
+    def problem(
+        self, tokens: Tensor, state: State | None = None, lengths: Tensor | None = None
+    ) -> FixedPointProblem:
         """Return the fixed-point problem of the simultaneous mode: Φ of all tokens together.
 
         Args:
             tokens: ``[batch, length]``, int64.
             state: the state before the first token; the initial state if None.
+            lengths: as `run` takes them; Φ is 0 at padding.
         """
 
     @abstractmethod
-    def states_at(self, tokens: Tensor, latents: Tensor, state: State | None = None) -> State:
+    def states_at(
+        self,
+        tokens: Tensor,
+        latents: Tensor,
+        state: State | None = None,
+        lengths: Tensor | None = None,
+    ) -> State:
         """Return the state before every token and after the last, ``[batch, length + 1, …]``, from latents.
 
         Args:
             tokens: ``[batch, length]``, int64.
             latents: of these tokens, ``[batch, length, features]``.
             state: the state before the first token; the initial state if None.
+            lengths: as `run` takes them; the state stays as it is at padding.
         """
 
 

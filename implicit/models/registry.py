@@ -23,6 +23,8 @@ from implicit.models.gru import GRU
 from implicit.models.interface import ALPHABETS, ModelConfig, SequenceModel
 from implicit.models.lstm import LSTM
 from implicit.models.mamba2 import ImplicitMamba2, Mamba2
+from implicit.models.mamba3 import ImplicitMamba3, Mamba3
+from implicit.models.pd_ssm import PDSSM
 from implicit.models.transformer import Transformer
 
 Sizes = dict[str, Any]
@@ -32,13 +34,16 @@ MODELS: dict[str, type[SequenceModel]] = {
     model.name: model
     for model in (
         ImplicitMamba2,
+        ImplicitMamba3,
         ImplicitDeltaNet,
         ImplicitGatedDeltaNet,
         ImplicitGatedDeltaProduct,
         Mamba2,
+        Mamba3,
         DeltaNet,
         GatedDeltaNet,
         GatedDeltaProduct,
+        PDSSM,
         Transformer,
         LSTM,
         GRU,
@@ -61,9 +66,9 @@ def model_class(name: str) -> type[SequenceModel]:
     Example:
         >>> model_class("lstm").__name__, model_class("implicit.models.lstm:LSTM").__name__
         ('LSTM', 'LSTM')
-        >>> model_class("mamba3")
+        >>> model_class("mamab2")
         Traceback (most recent call last):
-        automata.errors.InputError: model 'mamba3' is unknown; did you mean 'mamba2'? Known: ...
+        automata.errors.InputError: model 'mamab2' is unknown; did you mean 'mamba2'? Known: ...
     """
     if ":" in name:
         return _imported(name)
@@ -153,7 +158,7 @@ def size_fields() -> dict[str, FieldInfo]:
 
     Example:
         >>> size_fields()["d_conv"].description
-        'width of the short convolution; 1 for none (implicit-mamba2, mamba2)'
+        'width of the short convolution; 1 for none (implicit-mamba2, ...)'
     """
     owners: dict[str, list[str]] = {}
     fields: dict[str, FieldInfo] = {}

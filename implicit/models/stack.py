@@ -161,6 +161,7 @@ def of_layer(state: State, layer: int) -> State:
     """Return the state of one layer's cell under its own names.
 
     Example:
+        >>> import torch
         >>> of_layer({"ssm.0": torch.zeros(1), "ssm.1": torch.ones(1)}, 1)
         {'ssm': tensor([1.])}
     """
@@ -172,6 +173,7 @@ def in_layer(state: State, layer: int) -> State:
     """Undo `of_layer`.
 
     Example:
+        >>> import torch
         >>> in_layer({"ssm": torch.ones(1)}, 1)
         {'ssm.1': tensor([1.])}
     """

@@ -10,21 +10,18 @@ after token t and all derivatives at the fixed point,
 so that λ is to this pass what the state is to the sequential mode, and nothing is iterated.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from implicit.modes.recurrence import Inputs, Recurrence
-    from theory.transition import State
+from implicit.modes.recurrence import Inputs, Recurrence
+from theory.transition import State
 
 MAX_CHUNK_ENTRIES = 2**18
 """The most entries of ∂zΦ that are computed together: what they take on the way should stay in the cache."""
 
 
 @torch.no_grad()
-def solve_adjoint(recurrence: "Recurrence", latent: Tensor, gradient: Tensor) -> Tensor:
+def solve_adjoint(recurrence: Recurrence, latent: Tensor, gradient: Tensor) -> Tensor:
     """Return v with v = g + Jᵀ v, J the derivative of the images of all tokens in the latents of all tokens.
 
     A token whose I − ∂zΦ is singular gets a v that is not finite, and so do the tokens before it.
@@ -44,7 +41,6 @@ def solve_adjoint(recurrence: "Recurrence", latent: Tensor, gradient: Tensor) ->
     Example:
         Φ(z; h, x) = z / 2 + h and h' = h + z: with two tokens J = [[1/2, 0], [1, 1/2]].
 
-        >>> from implicit.modes import Recurrence
         >>> recurrence = Recurrence(
         ...     [torch.zeros(1, 2, 1)], {"h": torch.zeros(1, 1)},
         ...     sweep=lambda z, x, s: (z / 2 + z.cumsum(1) - z, {"h": s["h"] + z.sum(1)}),
@@ -91,7 +87,7 @@ def _transposed(results: list[Tensor], leaves: list[Tensor], given: list[Tensor]
     )
 
 
-def _factors(recurrence: "Recurrence", latent: Tensor, before: "State") -> tuple[Tensor, Tensor]:
+def _factors(recurrence: Recurrence, latent: Tensor, before: State) -> tuple[Tensor, Tensor]:
     """The LU factors of I − ∂zΦ at every token, ``[batch, tokens, features, features]``, and their pivots."""
     batch, tokens, features = latent.shape
     flat = latent.flatten(0, 1)
@@ -112,7 +108,7 @@ def _factors(recurrence: "Recurrence", latent: Tensor, before: "State") -> tuple
     return factors.unflatten(0, (batch, tokens)), pivots.unflatten(0, (batch, tokens))
 
 
-def _by_rows(recurrence: "Recurrence", latent: Tensor, inputs: "Inputs", state: "State") -> Tensor:
+def _by_rows(recurrence: Recurrence, latent: Tensor, inputs: Inputs, state: State) -> Tensor:
     """∂zΦ of single tokens, ``[tokens, features, features]``, a row for each backward pass."""
     with torch.enable_grad():
         leaf = latent.detach().requires_grad_()

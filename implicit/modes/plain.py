@@ -5,6 +5,7 @@ from torch import Tensor
 
 from implicit.fixed_point import Solution, Solver, Stopping
 from implicit.gradients import GradientRule, solve_with_gradient
+from implicit.modes.problems import sequence_problem, token_problem
 from implicit.modes.recurrence import ModeResult, Recurrence
 
 
@@ -34,7 +35,7 @@ def solve_simultaneously(
         >>> result.solution.value.flatten().tolist(), result.evaluations.tolist()
         ([0.98..., 1.96...], [[5, 5]])
     """
-    found = solve_with_gradient(recurrence.problem(), solver, stopping, start, gradient)
+    found = solve_with_gradient(sequence_problem(recurrence), solver, stopping, start, gradient)
     after = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1]
     return ModeResult(found, after, (found.iterations.max() + 1).expand_as(found.iterations))
 
@@ -69,7 +70,7 @@ def solve_sequentially(
     reached = torch.ones(len(start), 1, dtype=torch.bool, device=start.device)
     for t in range(start.shape[1]):
         inputs = [tensor[:, t] for tensor in recurrence.inputs]
-        problem = recurrence.token_problem(inputs, state)
+        problem = token_problem(recurrence, inputs, state)
         solution = solve_with_gradient(problem, solver, stopping, start[:, t : t + 1], gradient)
         state = recurrence.advance(solution.value[:, 0], inputs, state)[1]
         solutions.append(solution.after(reached))

@@ -1,14 +1,12 @@
 """What a mode needs of a model, and what it returns."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from torch import Tensor
 
-from implicit.fixed_point import Dependence, FixedPointProblem, Solution
-from implicit.modes.adjoint import solve_adjoint
+from implicit.fixed_point import Solution
 from theory.transition import State
 
 Inputs: TypeAlias = list[Tensor]
@@ -43,7 +41,7 @@ class Recurrence:
         ...     advance=lambda z, x, s: ((x[0] + z) / 2, {"h": s["h"] + z}),
         ...     states=lambda z, x, s: {"h": torch.cat([s["h"][:, None], s["h"][:, None] + z.cumsum(1)], 1)},
         ... )
-        >>> recurrence.problem().function(torch.zeros(1, 2, 1)).flatten().tolist()
+        >>> recurrence.sweep(torch.zeros(1, 2, 1), recurrence.inputs, recurrence.state)[0].flatten().tolist()
         [0.5, 1.0]
     """
 
@@ -53,22 +51,6 @@ class Recurrence:
     advance: Map
     states: Callable[[Tensor, Inputs, State], State]
     derivative: Callable[[Tensor, Inputs, State], Tensor] | None = None
-
-    def problem(self) -> FixedPointProblem:
-        """Return the fixed-point problem of all tokens together."""
-        return FixedPointProblem(
-            lambda z: self.sweep(z, self.inputs, self.state)[0],
-            Dependence.CAUSAL,
-            solve_adjoint=partial(solve_adjoint, self),
-        )
-
-    def token_problem(self, inputs: Inputs, state: State) -> FixedPointProblem:
-        """Return the fixed-point problem of one token, given its inputs and the state before it."""
-        alone = replace(self, inputs=[tensor[:, None] for tensor in inputs], state=state)
-        return FixedPointProblem(
-            lambda z: self.advance(z[:, 0], inputs, state)[0][:, None],
-            solve_adjoint=partial(solve_adjoint, alone),
-        )
 
 
 class ModeResult(NamedTuple):

@@ -21,6 +21,7 @@ from automata.errors import InputError
 from implicit.fixed_point import Dependence, Solution, Solver, Status, Stopping
 from implicit.fixed_point.loop import Account, with_all_it_depends_on
 from implicit.gradients import GradientRule
+from implicit.modes.problems import sequence_problem
 from implicit.modes.recurrence import ModeResult, Recurrence
 from implicit.modes.verification import Candidates, verify
 from implicit.modes.window import Place, Window
@@ -121,7 +122,7 @@ def solve_windowed(
         found = search.run()
     if not torch.is_grad_enabled():
         return ModeResult(found, search.front.state, search.evaluations)
-    found = gradient.attach(recurrence.problem(), solver, stopping, found)
+    found = gradient.attach(sequence_problem(recurrence), solver, stopping, found)
     after = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1]
     return ModeResult(found, after, search.evaluations + 1)
 

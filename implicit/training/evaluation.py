@@ -28,7 +28,7 @@ class Convergence:
         mean_relative_residual: mean of ‖Φ(z) − z‖ / ‖z‖.
 
     Example:
-        >>> from implicit.fixed_point import DampedPicard, FixedPointProblem, solve
+        >>> from implicit.fixed_point import DampedPicard, FixedPointProblem, Stopping, solve
         >>> problem = FixedPointProblem(lambda z: 0.5 * z + 1)
         >>> solution = solve(problem, DampedPicard(1.0), Stopping(rtol=0.1), torch.zeros(1, 1, 1))
         >>> Convergence.of([solution])

@@ -85,13 +85,21 @@ def objective(
     implicit, solution = model.implicit, output.solution
     if implicit is not None and solution is not None:
         if phase.contraction_weight > 0:
-            problem = implicit.problem(batch.tokens, state)
-            measured = contraction_penalty(problem, solution.latents.detach(), generator=noise)
+            problem = implicit.problem(batch.tokens, state, batch.lengths)
+            latents = solution.latents.detach()
+            measured = contraction_penalty(problem, latents, generator=noise, mask=solution.mask)
             penalty = phase.contraction_weight * measured
         if phase.forgetting_weight > 0:
             before = model.init_state(len(batch.tokens)) if state is None else state
             left = forgetting_penalty(
-                implicit, batch.tokens, before, solution, phase.gradient, phase.stopping, generator=noise
+                implicit,
+                batch.tokens,
+                before,
+                solution,
+                phase.gradient,
+                phase.stopping,
+                generator=noise,
+                lengths=batch.lengths,
             )
             forgetting = phase.forgetting_weight * left
     loss = weighted_cross_entropy(output.logits, batch.targets, batch.weights)

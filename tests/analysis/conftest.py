@@ -6,19 +6,28 @@ from typing import Any, cast
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from automata.tasks.registry import make_task
+from automata.tasks.registry import make_task, registered_task
 from implicit.config.recipes import recipe
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.stack import Injections
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
 from theory import State
 
+DELTA = {"d_model": 4, "heads": 2, "key_size": 3, "value_size": 2}
 SMALL = {
     "implicit-mamba2": {"d_model": 4, "d_state": 2, "head_size": 4},
     "mamba2": {"d_model": 4, "d_state": 2, "head_size": 4},
     "lstm": {"d_model": 6},
+    "elman": {"d_model": 6},
+    "transformer": {"d_model": 4, "heads": 2, "key_value_heads": 1, "head_size": 4, "mlp_size": 8},
+    "deltanet": DELTA,
+    "gated-deltanet": DELTA,
+    "gated-deltaproduct": DELTA,
+    "implicit-gated-deltanet": DELTA,
+    "implicit-gated-deltaproduct": DELTA,
 }
 
 MakeRun = Callable[..., Run]
@@ -28,11 +37,13 @@ MakeRun = Callable[..., Run]
 def make_run(tmp_path: Path) -> MakeRun:
     """Write the run folder of a small model with random weights and load it."""
 
-    def make(model: str, *, contracting: bool = False, name: str = "", **overrides: Any) -> Run:
-        config = recipe("parity", model, seed=2, **{**SMALL[model], **overrides})
+    def make(
+        model: str, *, task: str = "parity", contracting: bool = False, name: str = "", **overrides: Any
+    ) -> Run:
+        config = recipe(task, model, seed=2, **{**SMALL[model], **overrides})
         folder = RunFolder(tmp_path / (name or model))
         folder.begin(config)
-        network = initial_model(config, make_task("parity"))
+        network = initial_model(config, registered_task(task))
         if contracting:
             # The next latent then depends less on the last one, and more on the state: about 30 iterations.
             with torch.no_grad():
@@ -64,6 +75,7 @@ class Bistable(ImplicitMamba2):
         }
         super().__init__(ImplicitMamba2Config(**cast(Any, sizes), d_conv=1))
         self.register_buffer("drives", torch.tensor(self.DRIVES))
+        self.latent_norm = cast(Any, nn.Identity())
         with torch.no_grad():
             self.head.weight.copy_(torch.tensor([[-1.0], [1.0]]))
             self.head.bias.zero_()
@@ -71,14 +83,16 @@ class Bistable(ImplicitMamba2):
     def _inject(self, tokens: Tensor) -> list[Tensor]:
         return [cast(Tensor, self.drives)[tokens][..., None]]
 
-    def _sweep(self, latent: Tensor, injections: list[Tensor], state: State) -> tuple[Tensor, State]:
-        before = torch.cat([state["ssm.0"][:, 0, :, 0][:, None], latent[:, :-1]], dim=1)
-        image = torch.tanh(2 * latent + before / 2 + injections[0])
-        return image, {**state, "ssm.0": latent[:, -1, None, :, None]}
+    def sweep(
+        self, stream: Tensor, injections: Injections, state: State, mask: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        before = torch.cat([state["ssm.0"][:, 0, :, 0][:, None], stream[:, :-1]], dim=1)
+        image = torch.tanh(2 * stream + before / 2 + cast(Tensor, injections[0]))
+        return image, {**state, "ssm.0": stream[:, -1, None, :, None]}
 
-    def _advance(self, latent: Tensor, injections: list[Tensor], state: State) -> tuple[Tensor, State]:
-        image = torch.tanh(2 * latent + state["ssm.0"][:, 0, :, 0] / 2 + injections[0])
-        return image, {**state, "ssm.0": latent[:, None, :, None]}
+    def advance(self, stream: Tensor, injections: Injections, state: State) -> tuple[Tensor, State]:
+        image = torch.tanh(2 * stream + state["ssm.0"][:, 0, :, 0] / 2 + cast(Tensor, injections[0]))
+        return image, {**state, "ssm.0": stream[:, None, :, None]}
 
 
 @pytest.fixture

@@ -19,10 +19,11 @@ from analysis.certificates.cover.checker import check_cover
 from analysis.certificates.cover.document import CoverCertificate
 from analysis.certificates.parts import RefusedError, seal
 from analysis.certificates.words.producer import solve_steps
+from analysis.framework.needs import as_implicit
 from analysis.framework.output import RunIdentity
 from automata.errors import InputError
+from automata.tasks.word_problem import WordProblem
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.runs.loading import Run, load_run
 
@@ -36,7 +37,8 @@ def forgetful() -> Run:
         run.model.get_parameter("mixers.0.A_log").add_(3.0)  # h decays by more than e⁻²⁰ Δ a token
         run.model.get_parameter("head.weight").mul_(0.05)
         run.model.get_parameter("head.bias").copy_(torch.tensor([3.0, -3.0]))
-    task = type(run.task)([[0, 0], [1, 1]], 0, run.task.token_names, run.task.state_names, name="constant")
+    names = run.task.token_names, run.task.target_names
+    task = WordProblem([[0, 0], [1, 1]], 0, *names, name="constant")
     return replace(run, task=task)
 
 
@@ -49,8 +51,7 @@ def test_a_model_that_forgets_is_proved_right_for_every_length(forgetful: Run) -
     assert found.found is not None
     assert "on all words of every length" in found.sentence
     # states that random words of 60 tokens lead to, in floating point, lie in the sets that targets name
-    cover, model = found.found.cover, forgetful.model.double()
-    assert isinstance(model, ImplicitModel)
+    cover, model = found.found.cover, as_implicit(forgetful).double()
     tokens = torch.randint(0, 2, (20, 60), generator=torch.Generator().manual_seed(0))
     state, place = np.zeros((20, 18)), np.zeros(20, dtype=np.int64)
     stopping = Stopping(rtol=1e-13, max_iterations=2000)
@@ -67,7 +68,7 @@ def test_a_model_that_forgets_is_proved_right_for_every_length(forgetful: Run) -
 
 
 def test_a_wrong_answer_is_not_proved_right(forgetful: Run) -> None:
-    task = type(forgetful.task)([[0, 1], [1, 0]], 0, ("0", "1"), ("even", "odd"), name="parity")
+    task = WordProblem([[0, 1], [1, 0]], 0, ("0", "1"), ("even", "odd"), name="parity")
     found = all_lengths.analyse(replace(forgetful, task=task), **COARSE)
     assert not found.proved
     assert found.found is not None

@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from analysis import all_words
+from analysis.framework.needs import word_problem_of
 from automata.errors import InputError
+from automata.tasks.word_problem import WordProblem
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_model import ImplicitModel
+from implicit.modes import Solve
 from implicit.runs.loading import load_run
 
 
@@ -20,10 +22,10 @@ def test_margins_and_answers_are_those_of_every_word_in_floating_point() -> None
     found = all_words.analyse(run, length=6)
     assert found.proved_length == 6
     model = run.model.double()
-    assert isinstance(model, ImplicitModel)
     words = torch.tensor(list(itertools.product((0, 1), repeat=6)))
     with torch.no_grad():
-        logits = model.solve(words, "sequential", stopping=Stopping(rtol=1e-12, max_iterations=2000)).logits
+        stopping = Stopping(rtol=1e-12, max_iterations=2000)
+        logits = model.run(words, solve=Solve("sequential", stopping=stopping)).logits
     labels = words.cumsum(1) % 2
     right = logits.gather(2, labels[..., None])[..., 0]
     margins = (right - logits.gather(2, 1 - labels[..., None])[..., 0]).amin(dim=0).numpy()
@@ -50,9 +52,9 @@ def test_a_model_that_is_wrong_is_not_proved_right() -> None:
 
 def test_of_another_task_the_first_wrong_word_is_told() -> None:
     run = load_run("parity-small")
-    task = run.task
+    task = word_problem_of(run)
     # odd stays odd under the token 1: the words 1, 01, 001 are answered alike, 11 is not
-    once = type(task)([[0, 1], [1, 1]], 0, task.token_names, task.state_names, name="once")
+    once = WordProblem([[0, 1], [1, 1]], 0, task.token_names, task.state_names, name="once")
     found = all_words.analyse(replace(run, task=once), length=4)
     assert found.counterexample == (1, 1)
     assert found.proved_length == 1

@@ -11,11 +11,13 @@ from analysis import (
     agreement,
     all_lengths,
     all_words,
+    certify,
     convergence,
     demo,
     extraction,
     jacobian,
     length_generalization,
+    modes,
     report,
 )
 from implicit.runs.files import read_tensors, write_tensors
@@ -127,6 +129,18 @@ OTHER_CASES: list[tuple[Main, list[str], str]] = [
     (all_words.main, ["EXPLICIT"], "is a mamba2, which has no fixed points"),
     (all_words.main, ["parity", "--out", "OUT"], "numbers; give a run of at most 200"),
     (report.main, ["RUN", "RUN", "--out", "OUT"], "is given twice"),
+    (modes.main, ["EXPLICIT"], "is a mamba2, which has no fixed points"),
+    (modes.main, ["RUN", "--lengths", "0"], "is 0; it should be greater than 0"),
+    (jacobian.main, ["GROWING"], "is a transformer, whose state grows with every token; give the run of"),
+    (extraction.main, ["GROWING"], "is a transformer, whose state grows with every token; give the run of"),
+    (convergence.main, ["GROWING"], "is a transformer, which has no fixed points"),
+    (agreement.main, ["GROWING"], "is a transformer, which has no fixed points"),
+    (certify.main, ["GROWING"], "is a transformer, of which there is no ball-arithmetic form"),
+    (all_words.main, ["GROWING"], "is a transformer, which has no fixed points"),
+    (all_words.main, ["DELTA"], "is a implicit-gated-deltanet, of which there is no ball-arithmetic form"),
+    (extraction.main, ["REPL"], "was trained on repl-3-reveals, which is no word problem; give"),
+    (all_words.main, ["REPL"], "was trained on repl-3-reveals, which is no word problem; give"),
+    (all_lengths.main, ["REPL"], "was trained on repl-3-reveals, which is no word problem; give"),
     (demo.main, ["--steps", "0", "--out", "OUT"], "steps is 0"),
     (demo.main, ["--training-sed", "0", "--out", "OUT"], "the nearest is --training-seed"),
     (demo.main, ["--out", "/dev/null/demo"], "/dev/null is not a folder"),
@@ -145,6 +159,9 @@ def test_commands_refuse_what_only_they_take(
     places = {
         "RUN": str(make_run("implicit-mamba2").path),
         "EXPLICIT": str(make_run("mamba2").path),
+        "GROWING": str(make_run("transformer").path),
+        "DELTA": str(make_run("implicit-gated-deltanet").path),
+        "REPL": str(make_run("implicit-mamba2", task="repl-3-reveals", name="repl").path),
         "OUT": str(tmp_path / "out"),
     }
     before = sorted(tmp_path.rglob("*"))

@@ -4,15 +4,14 @@ import numpy as np
 import torch
 
 from analysis import convergence
+from analysis.framework.needs import as_implicit
 from analysis.framework.visited_states import in_double_precision, sample_sequences
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_model import ImplicitModel
 
 
 def test_histories_are_those_of_a_plain_loop(make_run: Any) -> None:
     run = make_run("implicit-mamba2", contracting=True)
-    model = in_double_precision(run.model)
-    assert isinstance(model, ImplicitModel)
+    model = in_double_precision(as_implicit(run))
     tokens, _ = sample_sequences(run.task, 2, 5, 0)
     found = convergence.follow(model, tokens, "sequential", Stopping(rtol=1e-6))
     state = {name: entry[0] for name, entry in model.init_state(1).items()}
@@ -37,8 +36,7 @@ def test_histories_are_those_of_a_plain_loop(make_run: Any) -> None:
 
 def test_shorter_sequences_are_prefixes_in_both_modes(make_run: Any) -> None:
     run = make_run("implicit-mamba2", contracting=True)
-    model = in_double_precision(run.model)
-    assert isinstance(model, ImplicitModel)
+    model = in_double_precision(as_implicit(run))
     tokens, _ = sample_sequences(run.task, 3, 12, 0)
     for mode in convergence.MODES:
         whole = convergence.follow(model, tokens, mode, Stopping(rtol=1e-6))

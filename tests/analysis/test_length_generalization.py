@@ -1,3 +1,5 @@
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,6 +9,7 @@ import torch
 
 from analysis import length_generalization
 from automata.errors import InputError
+from automata.tasks.repl_language import ReplLanguage
 from implicit.training.streams import Stream, draw_batch
 
 
@@ -16,7 +19,7 @@ def test_accuracy_is_that_of_a_plain_loop(make_run: Any, name: str) -> None:
     found = length_generalization.analyse(run, lengths=(4, 16), sequences=6, batch_size=4, seed=5, rtol=1e-4)
     right: list[list[bool]] = []
     for index, size in enumerate((4, 2)):
-        tokens, _ = draw_batch(run.task, size, 16, 5, Stream.TEST, 16, index)
+        tokens = draw_batch(run.task, size, 16, 5, Stream.TEST, 16, index).tokens
         for sequence in tokens.tolist():
             state, parity, row = run.model.init_state(1), 0, []
             for token in sequence:
@@ -28,6 +31,60 @@ def test_accuracy_is_that_of_a_plain_loop(make_run: Any, name: str) -> None:
     np.testing.assert_array_equal(found.runs[0].correct, right)
     assert found.runs[0].accuracy(16) == np.mean(np.array(right)[:, 6:])
     assert found.runs[0].accuracy(4) == np.mean(np.array(right)[:, :4])
+
+
+@pytest.mark.parametrize("task", ["repl-3-reveals", "noisy-parity-reveals"])
+def test_only_answers_that_are_asked_for_count(make_run: Any, task: str) -> None:
+    run = make_run("lstm", task=task)
+    found = length_generalization.analyse(run, lengths=(40, 200), sequences=6, batch_size=6, seed=5)
+    batch = draw_batch(run.task, 6, 200, 5, Stream.TEST, 200, 0)
+    assert not batch.counted.all()
+    for length in (40, 200):
+        right, given = [], []
+        for row in range(6):
+            state, answers = run.model.init_state(1), []
+            for token, target, weight in zip(
+                batch.tokens[row, :length], batch.targets[row], batch.weights[row], strict=False
+            ):
+                with torch.no_grad():
+                    state, logits = run.model.step(state, token[None])
+                if weight > 0:
+                    answers.append((int(logits.argmax()), int(target)))
+            right += [answer == target for answer, target in answers[-10:]]
+            given += [target for _, target in answers[-10:]]
+        assert found.runs[0].accuracy(length) == np.mean(right)
+        assert found.runs[0].baseline[length] == Counter(given).most_common(1)[0][1] / len(given)
+    assert found.runs[0].by_position.shape == (200,)
+    assert length_generalization.draw(found).axes
+
+
+def test_where_nothing_is_asked_there_is_no_accuracy(make_run: Any) -> None:
+    run = make_run("lstm", task="repl-3-reveals")
+    found = length_generalization.analyse(run, lengths=(2, 200), sequences=4)
+    assert np.isnan(found.runs[0].accuracy(2))
+    assert np.isnan(found.runs[0].interval(2)).all()
+    table: Any = length_generalization.tables(found)[0]
+    assert list(table.columns[1].cells) == ["–", "–"]
+    assert length_generalization.draw(found).axes
+
+
+def test_padding_does_not_count_as_converged(make_run: Any) -> None:
+    run = make_run("implicit-mamba2", contracting=True, task="repl-3-reveals")
+    task = ReplLanguage(swaps=1, reveal_every=1)  # 34 tokens or so
+    found = length_generalization.analyse(
+        replace(run, task=task), lengths=(60,), sequences=3, max_iterations=1, mode="sequential"
+    )
+    assert draw_batch(task, 3, 60, 0, Stream.TEST, 60, 0).lengths is not None
+    assert found.runs[0].share_converged == {60: 0.0}
+
+
+def test_the_baseline_is_that_of_the_task_where_everything_is_asked(make_run: Any) -> None:
+    run = make_run("lstm", task="dyck-4")
+    found = length_generalization.analyse(run, lengths=(5, 30), sequences=4)
+    assert found.runs[0].baseline == {
+        length: run.task.majority_baseline(length, last=10) for length in (5, 30)
+    }
+    assert found.runs[0].baseline[30] > 1 / run.task.output_size
 
 
 @pytest.mark.parametrize(("successes", "count"), [(0, 5), (3, 7), (512, 512), (250, 512)])

@@ -23,10 +23,9 @@ from benchmarks.frame import Benchmark, Case, Contender, IncorrectError, run_cas
 from benchmarks.table import table
 from implicit import ImplicitMamba2, ImplicitMamba2Config
 from implicit.fixed_point import Stopping
-from implicit.modes import SequenceSolution
+from implicit.modes import SequenceSolution, Solve
 from implicit.ops.backends import Backend
 from implicit.ops.ssd import BACKENDS, dispatch, ssd_reference
-from tests.solving import solved
 
 Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
 
@@ -244,18 +243,19 @@ def test_the_check_of_the_modes_notices_wrong_answers_and_tokens_not_converged()
     model.get_parameter("mixers.0.in_proj.weight").data.mul_(0.1)
     tokens = torch.tensor([[0, 1, 1]])
     solutions = {mode: fixed_point_modes.solve(model, tokens, mode) for mode in fixed_point_modes.MODES}
-    answers = solutions["sequential"].logits.argmax(-1)
+    answers = solutions["sequential"][1]
     fixed_point_modes.check(solutions, answers)
     with pytest.raises(IncorrectError, match=r"simultaneous: only 0.00% of the answers are right"):
         fixed_point_modes.check(solutions, 1 - answers)
-    early = solved(model, tokens, stopping=Stopping(rtol=1e-3, max_iterations=1))
+    stopping = Stopping(rtol=1e-3, max_iterations=1)
+    early = model.fixed_points(tokens, solve=Solve("simultaneous", stopping=stopping))
     with pytest.raises(IncorrectError, match=r"sequential: only 0.00% of the tokens converged"):
-        fixed_point_modes.check({**solutions, "sequential": early}, answers)
+        fixed_point_modes.check({**solutions, "sequential": (early, answers)}, answers)
 
 
 def test_token_evaluations_count_what_is_solved_together() -> None:
     iterations = torch.tensor([[3, 9, 4], [5, 2, 8]])
     empty = torch.zeros(2, 3)
-    solution = SequenceSolution(empty, iterations, empty, empty, empty, {}, iterations)
+    solution = SequenceSolution(empty, iterations, empty, empty, iterations, "simultaneous")
     assert fixed_point_modes.evaluations(solution, "simultaneous") == 9 * 6
     assert fixed_point_modes.evaluations(solution, "sequential") == 2 * (5 + 9 + 8)

@@ -4,11 +4,11 @@ from functools import partial
 
 import pytest
 
+from analysis.framework.needs import as_implicit
 from benchmarks import solvers
 from benchmarks.memory import peak_bytes
 from implicit import load_run
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Mode
 from implicit.training.streams import Stream, draw_batch
 
@@ -16,8 +16,7 @@ from implicit.training.streams import Stream, draw_batch
 @pytest.mark.parametrize("mode", ["simultaneous", "sequential"])
 def test_two_iterations_hold_as_much_as_many(mode: Mode) -> None:
     run = load_run("parity")
-    model = run.model
-    assert isinstance(model, ImplicitModel)
+    model = as_implicit(run)
     tokens, _ = draw_batch(run.task, 2, 12, 0, Stream.TEST, 12)[:2]
     whole = partial(solvers.solve, model, tokens, mode, Stopping(rtol=1e-3, max_iterations=1000))
     part = solvers.watched(model, tokens, mode)

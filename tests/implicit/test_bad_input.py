@@ -87,7 +87,7 @@ NEW_MODEL = "--model lstm --out new"
 COMMANDS: dict[str, tuple[Prepare, str, str]] = {
     "unknown task": (nothing, f"{NEW} --task partiy", "task 'partiy' is unknown; did you mean 'parity'?"),
     "task in another case": (nothing, f"{NEW} --task s5", "task 's5' is unknown; did you mean 'S5'?"),
-    "unknown model": (nothing, f"{NEW} --model mamba3", "model 'mamba3' is unknown; did you mean 'mamba2'?"),
+    "unknown model": (nothing, f"{NEW} --model mamab2", "model 'mamab2' is unknown; did you mean 'mamba2'?"),
     "unknown flag": (nothing, f"{NEW} --stepz 3", "flag --stepz is unknown; the nearest is --steps"),
     "abbreviated flag": (nothing, f"{NEW} --learning 1", "flag --learning is unknown"),
     "task of a module that is not there": (

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from analysis.framework.output import RunIdentity
-from automata.tasks.registry import make_task
 from implicit.config.recipes import recipe
 from implicit.runs.loading import Run, initial_model
 from paper_figures.experiments.grid import Measurement, Point
@@ -29,7 +28,7 @@ def untrained() -> Callable[[Point], Run]:
 
     def make(point: Point) -> Run:
         config = recipe(**point.settings, **SIZES[point.config.model])
-        task = make_task(config.task)
+        task = config.build_task()
         model = initial_model(config, task)
         if config.model == "implicit-mamba2":  # a self-map that depends little on z is a contraction
             model.get_parameter("mixers.0.in_proj.weight").data.mul_(0.1)

@@ -1,6 +1,5 @@
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 import torch
@@ -93,7 +92,12 @@ def test_states_are_required(make_ssm: MakeSSM) -> None:
 class Solved:
     latents: Tensor
     status: Tensor
+
+
+@dataclass
+class Answered:
     logits: Tensor
+    solution: Solved | None
 
 
 @dataclass
@@ -103,19 +107,20 @@ class TwoModes:
     shift: Tensor
     status: int = 0
 
-    def solve(self, tokens: Tensor, mode: str = "simultaneous", **options: Any) -> Solved:
+    def run(self, tokens: Tensor, state: None = None, solve: str = "") -> Answered:
         latents = torch.stack([tokens, 1 - tokens], dim=-1).double()
-        if mode == "sequential":
+        if solve == "sequential":
             latents = latents + self.shift
-        return Solved(latents, torch.full_like(tokens, self.status), latents)
+        return Answered(latents, Solved(latents, torch.full_like(tokens, self.status)))
 
 
 TOKENS = torch.tensor([[0, 1, 1], [1, 0, 1]])
+MODES = ("simultaneous", "sequential")
 
 
 def test_modes_agree_within_the_tolerance() -> None:
     shift = torch.full((2, 3, 2), 1e-6, dtype=torch.float64)
-    agreement = assert_modes_agree(TwoModes(shift), TOKENS)
+    agreement = assert_modes_agree(TwoModes(shift), TOKENS, *MODES)
     assert (agreement.fixed_points, agreement.tokens) == (1.0, 1.0)
 
 
@@ -128,13 +133,13 @@ def test_modes_that_differ_name_the_worst_token() -> None:
         r"not .*worst is sequence 1, token 2: relative distance 3, threshold 0\.0001"
     )
     with pytest.raises(AssertionError, match=pattern):
-        assert_modes_agree(TwoModes(shift), TOKENS)
-    assert assert_modes_agree(TwoModes(shift), TOKENS, share=0.6).tokens == pytest.approx(5 / 6)
+        assert_modes_agree(TwoModes(shift), TOKENS, *MODES)
+    assert assert_modes_agree(TwoModes(shift), TOKENS, *MODES, share=0.6).tokens == pytest.approx(5 / 6)
 
 
 def test_unconverged_tokens_do_not_count_as_agreeing() -> None:
     with pytest.raises(AssertionError, match=r"agree on 0\.00% .* 6 of 6 tokens did not converge"):
-        assert_modes_agree(TwoModes(torch.zeros(2, 3, 2, dtype=torch.float64), status=1), TOKENS)
+        assert_modes_agree(TwoModes(torch.zeros(2, 3, 2, dtype=torch.float64), status=1), TOKENS, *MODES)
 
 
 def tanh_rnn() -> Transition:
@@ -185,5 +190,12 @@ def test_kind_is_asserted_of_every_model(make_ssm: MakeSSM, make_states: MakeSta
 
 
 def test_a_model_with_one_mode_of_evaluation_has_no_modes_that_agree() -> None:
-    with pytest.raises(NotApplicableError, match=r"^not applicable: GRU offers no solve"):
-        assert_modes_agree(torch.nn.GRU(2, 2), TOKENS)  # type: ignore[arg-type]
+    with pytest.raises(NotApplicableError, match=r"^not applicable: GRU offers no run"):
+        assert_modes_agree(torch.nn.GRU(2, 2), TOKENS, *MODES)  # type: ignore[arg-type]
+
+    class Explicit:
+        def run(self, tokens: Tensor, state: None = None, solve: str = "") -> Answered:
+            return Answered(tokens[..., None].double(), None)
+
+    with pytest.raises(NotApplicableError, match=r"^not applicable: Explicit seeks no fixed points"):
+        assert_modes_agree(Explicit(), TOKENS, *MODES)

@@ -80,10 +80,12 @@ def prove_levels(
         InputError: for several layers or a large state.
 
     Example:
+        >>> from automata.tasks.registry import make_task
         >>> from implicit.runs.loading import load_run
         >>> run = load_run("parity-small")
         >>> stopping = Stopping(rtol=1e-13, max_iterations=2000)
-        >>> levels = prove_levels(run.model.double(), run.task, 3, stopping)
+        >>> model, task = run.model.double().implicit, make_task("parity")
+        >>> levels = prove_levels(model, task, 3, stopping)
         >>> [int(level.proved.sum()) for level in levels]
         [2, 4, 8]
     """

@@ -12,7 +12,11 @@ from implicit.fixed_point import FixedPointProblem
 
 
 def contraction_penalty(
-    problem: FixedPointProblem, latent: Tensor, scale: float = 0.1, generator: torch.Generator | None = None
+    problem: FixedPointProblem,
+    latent: Tensor,
+    scale: float = 0.1,
+    generator: torch.Generator | None = None,
+    mask: Tensor | None = None,
 ) -> Tensor:
     """Estimate how much a random perturbation of the latents is amplified by one self-iteration.
 
@@ -26,6 +30,7 @@ def contraction_penalty(
         latent: where to measure, ``[batch, tokens, features]``: fixed points, without gradient.
         scale: ε, in the units of the latent (whose entries are of order 1 after its norm).
         generator: draws v.
+        mask: the tokens that the mean is over, ``[batch, tokens]``, bool; all if None.
 
     Returns:
         A scalar, differentiable in the parameters of Φ.
@@ -45,4 +50,5 @@ def contraction_penalty(
     """
     direction = torch.randn(latent.shape, dtype=latent.dtype, generator=generator).to(latent.device)
     change = problem.function(latent + scale * direction) - problem.function(latent)
-    return (change / scale).square().sum(dim=-1).mean()
+    amplified = (change / scale).square().sum(dim=-1)
+    return amplified.mean() if mask is None else amplified[mask].mean()

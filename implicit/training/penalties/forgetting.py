@@ -28,6 +28,7 @@ def forgetting_penalty(
     stopping: Stopping,
     scale: float = 0.2,
     generator: torch.Generator | None = None,
+    lengths: Tensor | None = None,
 ) -> Tensor:
     """Measure how much of a random disturbance of the first state is left after each token.
 
@@ -45,6 +46,7 @@ def forgetting_penalty(
         stopping: of the disturbed solution.
         scale: ε, in those units.
         generator: draws v.
+        lengths: real tokens per sequence, as `run` takes them; what is left is summed over those.
 
     Returns:
         A scalar, differentiable in the parameters.
@@ -67,7 +69,7 @@ def forgetting_penalty(
         True
     """
     with torch.no_grad():
-        undisturbed = model.states_at(tokens, solution.latents, state)
+        undisturbed = model.states_at(tokens, solution.latents, state, lengths)
         units = {
             name: part[:, -1].square().mean().sqrt().clamp_min(1e-6) for name, part in undisturbed.items()
         }
@@ -77,10 +79,12 @@ def forgetting_penalty(
         for name, part in state.items()
     }
     solve = Solve("simultaneous", stopping=stopping, gradient=gradient)
-    disturbed = model.run(tokens, start, solve).solution
+    disturbed = model.run(tokens, start, solve, lengths=lengths).solution
     assert disturbed is not None
     left = torch.zeros((), device=tokens.device)
-    for name, part in model.states_at(tokens, disturbed.latents, start).items():
+    for name, part in model.states_at(tokens, disturbed.latents, start, lengths).items():
         left = left + ((part - undisturbed[name]) / units[name]).flatten(2).square().sum(-1)
     shares = left[:, 1:] / left[:, :1]
+    if disturbed.mask is not None:
+        shares = shares.masked_fill(~disturbed.mask, 0)
     return shares.sum(dim=1).clamp(max=LARGEST_GROWTH).mean()

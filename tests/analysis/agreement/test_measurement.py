@@ -7,8 +7,8 @@ from scipy.optimize import brentq
 
 from analysis import agreement
 from analysis.agreement.fixed_point_search import search_fixed_points
+from analysis.framework.needs import as_implicit
 from analysis.framework.visited_states import in_double_precision, sample_sequences
-from implicit.models.implicit_model import ImplicitModel
 from implicit.runs.loading import Run
 
 DRIVES = (0.3125, -0.3125)
@@ -56,8 +56,7 @@ def test_different_fixed_points_are_found_where_a_plain_loop_finds_them(bistable
 
 
 def test_the_search_finds_the_roots_of_the_scalar_equation(bistable_run: Run) -> None:
-    model = in_double_precision(bistable_run.model)
-    assert isinstance(model, ImplicitModel)
+    model = in_double_precision(as_implicit(bistable_run))
     state = {name: entry[0] for name, entry in model.init_state(1).items()}
     state["ssm.0"] = torch.full_like(state["ssm.0"], 0.4)
     starts = torch.linspace(-1, 1, 9, dtype=torch.float64)[:, None]

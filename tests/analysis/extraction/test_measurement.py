@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from analysis import extraction
 from analysis.extraction.behaviour import Reader
-from analysis.extraction.machine_model import MachineModel
+from analysis.extraction.machine_model import MachineModel, StepwiseModel
 from analysis.extraction.state_merging import Effort, extract_machine
 from analysis.framework.visited_states import sample_sequences
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy
@@ -30,7 +30,7 @@ def run_of(model: SequenceModel, task: str = "parity") -> Run:
     return Run(Path("runs") / model.name, config, model.eval(), make_task(task), [])
 
 
-class Loose(SequenceModel):
+class Loose(StepwiseModel):
     """A model given by a function of (number, token): the next number and the answer, one number a state."""
 
     name = "loose"
@@ -47,9 +47,6 @@ class Loose(SequenceModel):
         following, answer = self.advance(state["number"][:, 0], token)
         logits = functional.one_hot(answer.long(), self.config.output_size).float()
         return {"number": following[:, None]}, logits
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        raise NotImplementedError
 
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         raise NotImplementedError

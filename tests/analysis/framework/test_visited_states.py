@@ -7,6 +7,16 @@ import torch
 from analysis.framework.visited_states import in_double_precision, sample_sequences, visited_states
 
 
+def test_no_state_is_chosen_at_padding(make_run: Any) -> None:
+    run = make_run("lstm")
+    tokens, lengths = torch.zeros(3, 9, dtype=torch.int64), torch.tensor([2, 4, 9])
+    tokens[:, 1] = torch.arange(3) % 2
+    tokens[1, 3] = 1
+    visited = visited_states(in_double_precision(run.model), tokens, 50, lengths=lengths)
+    assert {(place.sequence, place.position) for place in visited} >= {(1, 3), (2, 8)}
+    assert all(place.position < lengths[place.sequence] for place in visited)
+
+
 @pytest.mark.parametrize("name", ["implicit-mamba2", "mamba2", "lstm"])
 def test_a_visited_state_is_where_reading_its_history_leads(make_run: Any, name: str) -> None:
     run = make_run(name, contracting=name == "implicit-mamba2")

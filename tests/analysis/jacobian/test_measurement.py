@@ -6,9 +6,12 @@ import torch
 from torch import Tensor
 
 from analysis import jacobian
+from analysis.framework.output import json_ready
 from analysis.framework.visited_states import in_double_precision, sample_sequences, visited_states
 from analysis.jacobian import measurement
 from analysis.jacobian.block_structure import Block, BlockStructure, StateJacobian
+from analysis.jacobian.reporting import content, paragraphs
+from automata.errors import InputError
 from theory import solve_fixed_point
 
 
@@ -24,6 +27,38 @@ def test_the_verdicts_of_the_three_models(make_run: Any) -> None:
     # Non-linear and dense, but not by a fixed point: the reason says that the theorem does not speak of it.
     assert lstm.verdict == "holds"
     assert all("not by a fixed point" in reason for reason in lstm.report.reasons)
+
+
+KINDS = {
+    "mamba2": "diagonal and linear",
+    "deltanet": "non-diagonal and linear",
+    "gated-deltanet": "non-diagonal and linear",
+    "gated-deltaproduct": "non-diagonal and linear",
+    "implicit-mamba2": "non-diagonal and non-linear",
+    "implicit-gated-deltanet": "non-diagonal and non-linear",
+    "implicit-gated-deltaproduct": "non-diagonal and non-linear",
+    "lstm": "non-diagonal and non-linear",
+    "elman": "non-diagonal and non-linear",
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), KINDS.items(), ids=KINDS)
+def test_the_kind_of_the_transition_of_every_recurrent_model(make_run: Any, name: str, kind: str) -> None:
+    run = make_run(name)
+    found = jacobian.analyse(run, states=4, length=8)
+    assert found.report.kind == kind
+    sentence = found.report.kind_sentence
+    assert kind in sentence
+    assert sentence in jacobian.tables(found)
+    assert found.numbers()["theorem1"]["kind_sentence"] == sentence
+    entry = content(run, found.numbers())
+    assert sentence in paragraphs(name, json_ready(entry))
+    assert jacobian.draw(found).axes
+
+
+def test_a_model_whose_state_grows_is_refused(make_run: Any) -> None:
+    with pytest.raises(InputError, match="run transformer is a transformer, whose state grows"):
+        jacobian.analyse(make_run("transformer"), states=2, length=4)
 
 
 def test_states_without_a_fixed_point_are_counted_and_do_not_decide(make_run: Any) -> None:

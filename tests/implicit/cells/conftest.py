@@ -7,7 +7,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from implicit.cells import AttentionCell, DeltaNetCell, GatedDeltaNetCell, GatedDeltaProductCell, Mamba3Cell
+from implicit.cells import (
+    AttentionCell,
+    DeltaNetCell,
+    GatedDeltaNetCell,
+    GatedDeltaProductCell,
+    Mamba2Cell,
+    Mamba3Cell,
+    PDSSMCell,
+)
 from implicit.cells.interface import Cell
 
 AnyCell = TypeVar("AnyCell", bound=Cell)
@@ -21,7 +29,10 @@ CELLS: dict[str, tuple[type[Cell], dict[str, Any]]] = {
     "gated-deltaproduct-3": (GatedDeltaProductCell, {**SMALL, "d_conv": 1, "householder_steps": 3}),
     "attention": (AttentionCell, {"heads": 4, "key_value_heads": 2, "head_size": 4}),
     "attention-one-group": (AttentionCell, {"heads": 2, "key_value_heads": 1, "head_size": 6}),
+    "mamba2": (Mamba2Cell, {"d_state": 4, "head_size": 3, "d_conv": 3}),
+    "mamba2-no-convolution": (Mamba2Cell, {"d_state": 4, "head_size": 3, "groups": 2, "d_conv": 1}),
     "mamba3": (Mamba3Cell, {"d_state": 8, "head_size": 3}),
+    "pd-ssm": (PDSSMCell, {"heads": 2, "d_state": 3, "dictionary_size": 4}),
 }
 """A new cell is one row here: its class and the sizes that it is tested with, beside d_model = 6."""
 D_MODEL = 6

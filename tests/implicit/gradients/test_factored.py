@@ -15,6 +15,7 @@ from implicit.gradients import GradientRule, Implicit, Unrolled, solve_with_grad
 from implicit.gradients.factored import FactoredImplicit
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Mode, ModeResult, Recurrence, solve_sequentially, solve_simultaneously
+from implicit.modes.problems import sequence_problem
 from implicit.modes.recurrence import Inputs
 from tests.solving import solved
 from theory.transition import State
@@ -174,7 +175,7 @@ def expanding(rate: float) -> tuple[FixedPointProblem, Solution, Tensor]:
         latent[0, t] = (carried + 1) / (1 - rate) if rate != 1 else 0  # then there is none
         carried = carried / 2 + latent[0, t].item()
     tokens = torch.zeros(1, 3)
-    return recurrence.problem(), Solution(latent, tokens.long(), tokens, tokens.to(torch.int8)), x
+    return sequence_problem(recurrence), Solution(latent, tokens.long(), tokens, tokens.to(torch.int8)), x
 
 
 def test_it_is_exact_where_the_iteration_does_not_contract() -> None:

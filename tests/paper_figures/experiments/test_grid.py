@@ -1,6 +1,7 @@
 """Grids expand to every combination, and a point is known by everything that determines its run."""
 
 import hashlib
+import importlib
 import itertools
 import json
 from collections.abc import Callable
@@ -9,7 +10,6 @@ from typing import Any
 import pytest
 
 from automata.errors import InputError
-from implicit import train as training
 from implicit.config import recipes
 from implicit.config.recipes import recipe
 from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
@@ -106,12 +106,13 @@ def test_the_command_trains_the_point(settings: dict[str, Any], monkeypatch: pyt
         found.append(config)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training, "train", capture)
+    command = importlib.import_module("implicit.train")  # the module, not the function of that name
+    monkeypatch.setattr(command, "train", capture)
     point = Point(settings)
     program, arguments = point.command.split()[:3], point.command.split()[3:]
     assert program == ["python", "-m", "implicit.train"]
     with pytest.raises(KeyboardInterrupt):
-        training.main(arguments)
+        command.main(arguments)
     assert found == [point.config]
 
 

@@ -64,3 +64,22 @@ def test_penalty_enters_in_the_free_phase_only(step: int) -> None:
     )
     assert result.penalty is not None
     assert result.penalty.item() == 0.25 * expected.item()
+
+
+def test_padding_counts_in_neither_penalty() -> None:
+    """A padded sequence is penalised as it would be alone, with the same directions."""
+    model = small_model()
+    tokens = torch.tensor([[0, 1, 1, 0, 1]])
+    padded = torch.cat([tokens, torch.zeros(1, 3, dtype=torch.long)], dim=1)
+    lengths = torch.tensor([5])
+    alone = torch.randn(1, 5, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    latents = torch.cat([alone, torch.zeros(1, 3, 8, dtype=torch.float64)], dim=1)
+    directions = torch.randn(1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    mask = torch.arange(8)[None] < lengths[:, None]
+    found = contraction_penalty(
+        model.problem(padded, None, lengths), latents, generator=torch.Generator().manual_seed(3), mask=mask
+    )
+    problem = model.problem(tokens)
+    change = problem.function(alone + 0.1 * directions[:, :5]) - problem.function(alone)
+    expected = (change / 0.1).square().sum(-1).mean()
+    assert found.item() == pytest.approx(expected.item(), rel=1e-10)  # float64 rounding

@@ -1,0 +1,256 @@
+"""Does a model answer as in its sequential mode when it is simply called? ``python -m analysis.modes RUN…``.
+
+``model(tokens)`` chooses a mode by itself (`implicit.modes.chosen_mode`). Here its answers are compared with
+those of the sequential mode, token by token, at the model's own tolerance, and both are timed once: by
+default up to the length of 4,096 tokens.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+from rich.table import Table
+from tqdm import tqdm
+
+from analysis.framework.analysis import EachRunAnalysis
+from analysis.framework.needs import FIXED_POINTS, as_implicit
+from analysis.framework.output import RunIdentity, analysis_content
+from analysis.framework.settings import settings_from
+from analysis.framework.terminal import number
+from analysis.length_generalization.measurement import last_answers
+from implicit.models.interface import FixedPointModel, ModelOutput
+from implicit.modes import Solve
+from implicit.runs.loading import Run
+from implicit.training.streams import Stream, TokenBatch, draw_batch
+
+DEMANDED = 0.999
+"""The share of tokens that both have to answer alike."""
+
+
+class ModesSettings(BaseModel):
+    """Which sequences are read.
+
+    Example:
+        >>> ModesSettings().lengths
+        (64, 1024, 4096)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    lengths: tuple[PositiveInt, ...] = Field(
+        default=(64, 1024, 4096), min_length=1, description="lengths of the sequences, in tokens"
+    )
+    sequences: PositiveInt = Field(default=4, description="sequences of each length, all at a time")
+    seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
+
+
+@dataclass(frozen=True)
+class ModeAnswers:
+    """What one way to solve makes of the sequences of one length.
+
+    Attributes:
+        mode: that found the fixed points.
+        accuracy: over the last ten answers that are asked for.
+        share_converged: of the real tokens.
+        seconds: that reading all sequences took, once.
+
+    Example:
+        >>> ModeAnswers("windowed", accuracy=1.0, share_converged=1.0, seconds=0.5).mode
+        'windowed'
+    """
+
+    mode: str
+    accuracy: float
+    share_converged: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class LengthComparison:
+    """The two ways at one length.
+
+    Attributes:
+        length: in tokens.
+        tokens: how many real ones were compared.
+        equal: the share of them from which both decode the same answer.
+        called: ``model(tokens)``.
+        sequential: the sequential mode.
+
+    Example:
+        >>> answers = ModeAnswers("sequential", accuracy=1.0, share_converged=1.0, seconds=0.5)
+        >>> LengthComparison(64, tokens=256, equal=0.9, called=answers, sequential=answers).is_demanded
+        False
+    """
+
+    length: int
+    tokens: int
+    equal: float
+    called: ModeAnswers
+    sequential: ModeAnswers
+
+    @property
+    def is_demanded(self) -> bool:
+        """Whether at least 99.9% of the tokens are answered alike."""
+        return self.equal >= DEMANDED
+
+
+@dataclass(frozen=True, eq=False)
+class ModesAnalysis:
+    """What `analyse` returns.
+
+    Attributes:
+        run: which run.
+        settings: what was chosen.
+        lengths: one entry per length.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = analyse(load_run("parity-small"), lengths=(4, 16), sequences=2)
+        >>> [(entry.length, entry.equal, entry.called.mode) for entry in found.lengths]
+        [(4, 1.0, 'sequential'), (16, 1.0, 'windowed')]
+    """
+
+    run: RunIdentity
+    settings: ModesSettings
+    lengths: tuple[LengthComparison, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The finding."""
+        worst = min(self.lengths, key=lambda entry: entry.equal)
+        verb = "answers" if worst.is_demanded else "does not answer"
+        return (
+            f"model(tokens) {verb} as the sequential mode: at least {worst.equal:.3%} of tokens are equal "
+            f"(demanded: {DEMANDED:.1%}; the least at length {worst.length})"
+        )
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything for JSON, by length."""
+        return {
+            "sentence": self.sentence,
+            "demanded": DEMANDED,
+            "is_demanded": all(entry.is_demanded for entry in self.lengths),
+            "lengths": {entry.length: asdict(entry) for entry in self.lengths},
+        }
+
+
+def analyse(run: Run, settings: ModesSettings | None = None, **chosen: Any) -> ModesAnalysis:
+    """Compare what a model answers when called with what its sequential mode answers.
+
+    Args:
+        run: a loaded run of an implicit model.
+        settings: which sequences.
+        chosen: settings by name, instead.
+
+    Raises:
+        InputError: for a bad setting, or a model without fixed points.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> analyse(load_run("parity-small"), lengths=(8,), sequences=2).sentence
+        'model(tokens) answers as the sequential mode: at least 100.000% of tokens are equal (...)'
+    """
+    settings = settings or settings_from(ModesSettings, chosen)
+    model = as_implicit(run)
+    bar = tqdm(settings.lengths, desc=run.path.name, unit="length", leave=False, disable=None)
+    found = []
+    for length in bar:
+        batch = draw_batch(run.task, settings.sequences, length, settings.seed, Stream.TEST, length, 0)
+        found.append(_compare(model, batch, length))
+    return ModesAnalysis(RunIdentity.of(run), settings, tuple(found))
+
+
+def _compare(model: FixedPointModel, batch: TokenBatch, length: int) -> LengthComparison:
+    batch = batch.to(model.device)
+    called, called_seconds = _timed(model, batch, None)
+    sequential, sequential_seconds = _timed(model, batch, Solve("sequential"))
+    equal = called.logits.argmax(dim=-1) == sequential.logits.argmax(dim=-1)
+    assert sequential.solution is not None
+    if sequential.solution.mask is not None:
+        equal = equal[sequential.solution.mask]
+    return LengthComparison(
+        length,
+        equal.numel(),
+        float(equal.double().mean()),
+        _answers(called, batch, called_seconds),
+        _answers(sequential, batch, sequential_seconds),
+    )
+
+
+@torch.no_grad()
+def _timed(model: FixedPointModel, batch: TokenBatch, solve: Solve | None) -> tuple[ModelOutput, float]:
+    began = time.perf_counter()
+    output = model.run(batch.tokens, solve=solve, lengths=batch.lengths)
+    output.logits.sum().item()  # waits for a device that computes on its own
+    return output, time.perf_counter() - began
+
+
+def _answers(output: ModelOutput, batch: TokenBatch, seconds: float) -> ModeAnswers:
+    assert output.solution is not None
+    right = (output.logits.argmax(dim=-1) == batch.targets).cpu().numpy()
+    last = right[last_answers(batch.counted.cpu().numpy(), right.shape[1])]
+    accuracy = float(last.mean()) if last.size else float(np.nan)
+    return ModeAnswers(output.solution.mode, accuracy, output.solution.share_converged, seconds)
+
+
+def tables(*found: ModesAnalysis) -> Sequence[Table | str]:
+    """Return a line for every run and length, for the terminal.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> table = tables(analyse(load_run("parity-small"), lengths=(16,), sequences=2))[0]
+        >>> [list(column.cells)[0] for column in table.columns][:6]
+        ['parity-small', '16', 'windowed', '100.000%', '1 / 1', '100.00%']
+    """
+    table = Table(title="model(tokens) / sequential mode", title_justify="left")
+    table.add_column("run", overflow="fold")
+    for heading in ("length", "mode", "equal", "accuracy", "converged", "seconds"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for result in found:
+        for entry in result.lengths:
+            pair = (entry.called, entry.sequential)
+            equal = f"{entry.equal:.3%}"
+            table.add_row(
+                result.run.name,
+                str(entry.length),
+                entry.called.mode,
+                equal if entry.is_demanded else f"[bold red]{equal}[/]",
+                " / ".join(number(answers.accuracy) for answers in pair),
+                f"{min(answers.share_converged for answers in pair):.2%}",
+                " / ".join(f"{answers.seconds:.2f}" for answers in pair),
+            )
+    return [table, *(f"{result.run.name}: {result.sentence}" for result in found)]
+
+
+def _documents(_run: Run, found: ModesAnalysis) -> dict[str, Any]:
+    seconds = sum(entry.called.seconds + entry.sequential.seconds for entry in found.lengths)
+    content = analysis_content(
+        "modes",
+        runs=found.run,
+        settings=found.settings.model_dump(),
+        result=found.numbers(),
+        seconds=seconds,
+    )
+    return {"modes.json": content}
+
+
+ANALYSIS = EachRunAnalysis(
+    name="modes",
+    question="Does model(tokens) answer as the sequential mode does, also at 4,096 tokens? How fast?",
+    description="Compare the answers of model(tokens) with those of the sequential mode, and time both.",
+    settings=ModesSettings,
+    measure=analyse,
+    draw=None,
+    tables=tables,
+    documents=_documents,
+    needs=FIXED_POINTS,
+)
+main = ANALYSIS.main
+
+if __name__ == "__main__":
+    sys.exit(main())

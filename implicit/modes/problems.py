@@ -1,0 +1,56 @@
+"""A recurrence as a fixed-point problem: of all tokens together, and of one token."""
+
+from dataclasses import replace
+from functools import partial
+
+from implicit.fixed_point import Dependence, FixedPointProblem
+from implicit.modes.adjoint import solve_adjoint
+from implicit.modes.recurrence import Inputs, Recurrence
+from theory.transition import State
+
+
+def sequence_problem(recurrence: Recurrence) -> FixedPointProblem:
+    """Return the fixed-point problem of all tokens together.
+
+    Example:
+        Φ(z; h, x) = x / 2 + z / 2 has the fixed point z = x.
+
+        >>> import torch
+        >>> recurrence = Recurrence(
+        ...     [torch.tensor([[[1.0], [2.0]]])], {},
+        ...     sweep=lambda z, x, s: ((x[0] + z) / 2, s),
+        ...     advance=lambda z, x, s: ((x[0] + z) / 2, s),
+        ...     states=lambda z, x, s: s,
+        ... )
+        >>> sequence_problem(recurrence).function(torch.zeros(1, 2, 1)).flatten().tolist()
+        [0.5, 1.0]
+    """
+    return FixedPointProblem(
+        lambda z: recurrence.sweep(z, recurrence.inputs, recurrence.state)[0],
+        Dependence.CAUSAL,
+        solve_adjoint=partial(solve_adjoint, recurrence),
+    )
+
+
+def token_problem(recurrence: Recurrence, inputs: Inputs, state: State) -> FixedPointProblem:
+    """Return the fixed-point problem of one token, given its inputs and the state before it.
+
+    Args:
+        recurrence: Φ and G.
+        inputs: at the token, each tensor ``[batch, …]``.
+        state: before the token.
+
+    Example:
+        >>> import torch
+        >>> recurrence = Recurrence(
+        ...     [], {}, None, lambda z, x, s: ((x[0] + z) / 2, s), lambda z, x, s: s
+        ... )
+        >>> problem = token_problem(recurrence, [torch.tensor([[1.0]])], {})
+        >>> problem.function(torch.zeros(1, 1, 1)).item()
+        0.5
+    """
+    alone = replace(recurrence, inputs=[tensor[:, None] for tensor in inputs], state=state)
+    return FixedPointProblem(
+        lambda z: recurrence.advance(z[:, 0], inputs, state)[0][:, None],
+        solve_adjoint=partial(solve_adjoint, alone),
+    )

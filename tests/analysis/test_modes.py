@@ -1,0 +1,74 @@
+"""What model(tokens) answers against the sequential mode, on models of which both are known."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from analysis import modes
+from implicit.modes import Solve
+from implicit.runs.loading import Run, load_run
+from implicit.training.streams import Stream, draw_batch
+
+
+def test_the_numbers_are_those_of_the_two_calls() -> None:
+    run = load_run("parity-small")
+    found = modes.analyse(run, lengths=(6, 24), sequences=3, seed=4)
+    assert [entry.length for entry in found.lengths] == [6, 24]
+    for entry in found.lengths:
+        batch = draw_batch(run.task, 3, entry.length, 4, Stream.TEST, entry.length, 0)
+        with torch.no_grad():
+            called = run.model(batch.tokens).argmax(-1)
+            output = run.model.run(batch.tokens, solve=Solve("sequential"))
+            chosen = run.model.run(batch.tokens).solution
+        assert output.solution is not None
+        assert chosen is not None
+        sequential = output.logits.argmax(-1)
+        assert entry.tokens == called.numel()
+        assert entry.equal == (called == sequential).double().mean()
+        assert entry.called.accuracy == np.mean((called == batch.targets)[:, -10:].numpy())
+        assert entry.called.mode == chosen.mode
+        assert entry.sequential.mode == "sequential"
+        assert entry.sequential.share_converged == output.solution.share_converged == 1
+        assert min(entry.called.seconds, entry.sequential.seconds) > 0
+    assert found.numbers()["is_demanded"]
+
+
+def test_other_answers_are_told(bistable_run: Run) -> None:
+    # two fixed points a token: a call is made to choose the mode that may fall to the other one
+    bistable_run.model.run = other_mode(bistable_run.model.run)  # type: ignore[method-assign]
+    found = modes.analyse(bistable_run, lengths=(5,), sequences=6)
+    assert found.lengths[0].called.mode == "simultaneous"
+    assert found.lengths[0].equal < 0.999
+    assert not found.numbers()["is_demanded"]
+    assert "does not answer as the sequential mode" in found.sentence
+    table: Any = modes.tables(found)[0]
+    assert "bold red" in next(iter(table.columns[3].cells))
+
+
+def other_mode(run: Any) -> Any:
+    def changed(tokens: Any, state: Any = None, solve: Any = None, *, lengths: Any = None) -> Any:
+        return run(tokens, state, solve or Solve("simultaneous"), lengths=lengths)
+
+    return changed
+
+
+def test_only_real_tokens_are_compared(make_run: Any) -> None:
+    run = make_run("implicit-mamba2", contracting=True, task="repl-3-reveals")
+    batch = draw_batch(run.task, 2, 130, 0, Stream.TEST, 130, 0)
+    found = modes.analyse(run, lengths=(130,), sequences=2).lengths[0]
+    assert found.tokens == (batch.tokens.numel() if batch.lengths is None else batch.lengths.sum())
+    assert found.equal == 1
+
+
+def test_the_command_writes_its_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["parity-small", "--lengths", "4", "--sequences", "2", "--out", str(tmp_path)]
+    assert modes.main(argv) == 0
+    content = json.loads((tmp_path / "modes.json").read_text())
+    assert content["run"]["name"] == "parity-small"
+    assert content["settings"]["lengths"] == [4]
+    assert content["result"]["lengths"]["4"]["equal"] == 1
+    assert "100.000%" in capsys.readouterr().out
