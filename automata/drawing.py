@@ -117,14 +117,14 @@ def _draw(
     axes = plt.subplots(figsize=_figure_size(len(states)), layout="constrained")[1] if ax is None else ax
     places = _places(states, arrows)
     centre = np.mean(list(places.values()), axis=0)
-    crowded = len(states) > _LARGEST_CIRCLE  # no room for an arrow from outside: the initial state is grey
+    crowded = len(states) > _LARGEST_CIRCLE  # no space for an arrow from outside: the initial state is grey
     radius = 0.3
     size = 11 if max(map(len, labels.values())) <= 5 else 8
     for (source, target), (text, colour) in arrows.items():
         here, there = places[source], places[target]
         if source == target:
             outwards = _unit(here - centre)
-            if source == start:  # the arrow into the initial state comes from outside: leave it the room
+            if source == start:  # the arrow into the initial state comes from outside: leave it the space
                 outwards = _turned(outwards, -1.2)
             tip, tail = (here + radius * _turned(outwards, angle) for angle in (-0.5, 0.5))
             far = here + 2.1 * radius * outwards

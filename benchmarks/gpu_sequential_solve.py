@@ -49,10 +49,10 @@ class Sizes:
 
     Attributes:
         batches: numbers of sequences, each timed by itself; the first one is checked too.
-        length: tokens a sequence.
+        length: tokens per sequence.
         d_model: features of the latent.
         d_state: state size per channel.
-        head_size: channels a head.
+        head_size: channels per head.
         layers: inside the fixed point.
         iterations: self-iterations of each token where their number is fixed.
         rtol: tolerance where it is not.
@@ -193,7 +193,7 @@ def measure(
     rounds: int,
     clock: Callable[[Callable[[], object]], float] = milliseconds,
 ) -> dict[str, Any]:
-    """Milliseconds a token of each way, and how many times faster than the loop it is."""
+    """Milliseconds per token of each way, and how many times faster than the loop it is."""
     functions = ways(sizes, dtype, device, batch, stopping)
     for _ in range(2):  # compilation and warm clocks
         for function in functions.values():
@@ -242,7 +242,7 @@ def report(measured: dict[str, Any]) -> None:
     stopping = measured["stopping"]
     what = f"to {stopping['rtol']:g}" if stopping["rtol"] else f"{stopping['max_iterations']} iterations"
     for name, values in measured["milliseconds_a_token"].items():
-        line = f"  batch {measured['batch']:>4}, {what}: {name:<22} {values['median']:9.3f} ms a token"
+        line = f"  batch {measured['batch']:>4}, {what}: {name:<22} {values['median']:9.3f} ms per token"
         faster = measured["times_faster_than_eager"].get(name)
         print(line if faster is None else f"{line}  {faster:6.1f} times faster")
 

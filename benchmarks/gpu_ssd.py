@@ -196,7 +196,7 @@ def main() -> None:
     gpu = torch.cuda.is_available()
     parser.add_argument("--check-only", action="store_true", help="compare with the definition, time nothing")
     parser.add_argument("--batch", type=int, default=8 if gpu else 1)
-    parser.add_argument("--length", type=int, default=2048 if gpu else 70, help="tokens a sequence")
+    parser.add_argument("--length", type=int, default=2048 if gpu else 70, help="tokens per sequence")
     parser.add_argument("--heads", type=int, default=24 if gpu else 2)
     parser.add_argument("--groups", type=int, default=1, help="groups of heads that share B and C")
     parser.add_argument("--head-size", type=int, default=64 if gpu else 16)

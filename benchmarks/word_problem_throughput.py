@@ -1,4 +1,4 @@
-"""How many tokens a second a word problem samples on one core, batch 4096, length 256.
+"""How many tokens per second a word problem samples on one core, batch 4096, length 256.
 
 Beside it a plain Python loop over the transition table, with the generator of the standard library.
 """
@@ -91,7 +91,7 @@ def follow(table: list[list[int]], initial_state: int, sequences: list[list[int]
 
 BENCHMARK = Benchmark(
     "word_problem_throughput",
-    "Tokens a second that a word problem samples",
+    "Tokens per second that a word problem samples",
     cases,
     checked="labels are those of following the table",
     headlines=tuple(

@@ -1,4 +1,4 @@
-"""The numbers behind a figure, with what is needed to make them again, as one JSON file a figure."""
+"""The numbers behind a figure, with what is needed to make them again, as one JSON file per figure."""
 
 import json
 from collections.abc import Mapping

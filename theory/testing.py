@@ -58,7 +58,7 @@ def assert_fixed_point(
     Args:
         transition: the pair (Φ, G), in float64.
         states: visited states, without a batch axis.
-        latents: the latents to test, one a state; those that the damped iteration finds if not given.
+        latents: the latents to test, one per state; those that the damped iteration finds if not given.
         tolerance: the largest residual ‖Φ(z) − z‖₂; one decade above the rounding level of Φ if not given.
         max_iterations: the largest number of iterations where no latents are given.
 

@@ -97,7 +97,7 @@ class JacobianAnalysis:
     Attributes:
         run: which run.
         settings: what was chosen.
-        report: theory's checks, one a visited state.
+        report: theory's checks, one per visited state.
         blocks: the block structure; None if no state has a fixed point.
         shown: the Jacobian of the figure, that of median off-diagonal mass; None likewise.
         spectra: the eigenvalues of ∂h'/∂h where the blocks were measured, by the label of the state.

@@ -7,7 +7,7 @@
 | ``z`` (in_proj)     | gate           | ``[…, d_inner]``                                                   |
 | ``x``               | X              | ``[…, heads, head_size]``                                          |
 | ``B``, ``C``        | B, C           | ``[…, groups, d_state]``                                           |
-| ``dt``, ``A_log``, ``D`` | Δ, log(−A), D | one a head                                                    |
+| ``dt``, ``A_log``, ``D`` | Δ, log(−A), D | one per head                                                  |
 | ``state["conv"]``   |                | last inputs of the convolution, ``[batch, channels, d_conv − 1]``  |
 | ``state["ssm"]``    | h              | ``[batch, heads, head_size, d_state]``                             |
 
@@ -37,7 +37,7 @@ class Mamba2Cell(Mamba2Parameters):
         d_state: state size per head and channel.
         d_conv: width of the short convolution; 1 leaves no window between tokens.
         expand: d_inner = expand · d_model.
-        head_size: channels a head; divides d_inner.
+        head_size: channels per head; divides d_inner.
         groups: groups that share B and C; divides the number of heads.
         backend: backend of the SSD scan.
 

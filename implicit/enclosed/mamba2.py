@@ -4,7 +4,7 @@ The weights are taken as the exact numbers that their floats are, and every oper
 what comes out encloses the exact values and derivatives (`theory.rigorous.enclosure`). One token's step of
 the cell, with the names of `implicit.cells.mamba2`:
 
-    a = exp(−e^{A_log} Δ)          decay, one a head
+    a = exp(−e^{A_log} Δ)          decay, one per head
     h' = a ⊙ h + (Δ x) Bᵀ
     y  = h' C + D x = a ⊙ (h C) + (Δ x) (B·C) + D x
 

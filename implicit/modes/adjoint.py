@@ -32,7 +32,7 @@ def solve_adjoint(recurrence: Recurrence, latent: Tensor, gradient: Tensor) -> T
         gradient: g, of the same shape.
 
     Returns:
-        v, of the same shape. The memory is that of the states of all tokens and of one matrix a token.
+        v, of the same shape. The memory is that of the states of all tokens and of one matrix per token.
 
     Source:
         Bai et al. 2019, "Deep Equilibrium Models", arXiv 1909.01377, Theorem 1, for the system; the recursion

@@ -37,7 +37,7 @@ class Windowed:
     Attributes:
         width: tokens of a sequence that are iterated together.
         sweeps: evaluations of a window between two moves.
-        block: candidates a sequence that are collected before they are verified; None to trust them
+        block: candidates per sequence that are collected before they are verified; None to trust them
             unverified, which is safe only where the fixed points are known to be unique.
         precision: candidates are iterated to the tolerance divided by this. The residual of a token that
             follows others which still move is smaller, for the same error, than that of one solved alone.

@@ -129,7 +129,7 @@ class RunFolder:
                 )
 
     def read_metrics(self) -> list[Metrics]:
-        """Return the metrics, one entry an evaluation.
+        """Return the metrics, one entry per evaluation.
 
         Raises:
             InputError: for a missing or corrupt file.

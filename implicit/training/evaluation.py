@@ -110,7 +110,7 @@ def evaluate(
     Args:
         model: any model; its weights and its training flag stay as they are.
         task: the task.
-        length: tokens a sequence.
+        length: tokens per sequence.
         sequences: how many.
         batch_size: sequences at a time; part of what determines the sequences drawn.
         seed: seed of the stream.

@@ -104,7 +104,7 @@ def draw_batch(
     Args:
         task: the task; of one with a store of data the part that the stream stands for is read.
         batch_size: sequences.
-        length: tokens a sequence.
+        length: tokens per sequence.
         seed: the seed of the run, or of a report.
         stream: what the batch is for.
         number: which batch of the stream; one or several integers from 0.

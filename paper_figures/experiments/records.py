@@ -1,4 +1,4 @@
-"""What is stored of an experiment: one folder a run, and one JSON file for its training and each measurement.
+"""What is stored of an experiment: a folder per run, a JSON file for its training and for each measurement.
 
     <store>/runs/<point>/                              the run folder, as implicit.train makes it
     <store>/records/<point>/training.json              that the training ended, and how

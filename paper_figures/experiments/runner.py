@@ -26,7 +26,7 @@ class Report:
     """What came of an experiment.
 
     Attributes:
-        outcomes: one a point, in the order of the grid.
+        outcomes: one per point, in the order of the grid.
         logs: of the workers that ended before their work did; None if there are none.
         fault: what a worker said that could not go on; None if none did.
 

@@ -81,7 +81,7 @@ def draw(found: Results) -> Figure:
         ylabel="relative residual ‖Φ(z) − z‖ / ‖z‖",
         yscale="log",
     )
-    residual.set_ylim(tolerance * 1e-6, None)  # room for the legend
+    residual.set_ylim(tolerance * 1e-6, None)  # space for the legend
     residual.legend(title="median; middle 50% and 98%", title_fontsize=7.5, loc="lower right")
     position.set(
         title="self-iterations until the tolerance",

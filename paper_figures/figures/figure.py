@@ -17,7 +17,7 @@ Results = dict[str, Any]
 """Numbers as JSON takes them."""
 
 CAPTION_WIDTH = 17
-"""Characters of the caption's type an inch of the figure's width."""
+"""Characters of the caption's type per inch of the figure's width."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def make_run(tmp_path: Path) -> MakeRun:
 
 
 class Bistable(ImplicitMamba2):
-    """Φ(z; s) = tanh(2 z + s/2 + b) with b = ±5/16 by token, and s' = z: two attracting fixed points a token.
+    """Φ(z; s) = tanh(2 z + s/2 + b) with b = ±5/16 by token, and s' = z: two attracting ones per token.
 
     The class decoded is whether z is positive. Sequential evaluation starts from z = 0 with the final s;
     simultaneous evaluation starts while the token before is still near 0, and may fall to the other side.

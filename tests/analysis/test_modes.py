@@ -38,7 +38,7 @@ def test_the_numbers_are_those_of_the_two_calls() -> None:
 
 
 def test_other_answers_are_told(bistable_run: Run) -> None:
-    # two fixed points a token: a call is made to choose the mode that may fall to the other one
+    # two fixed points per token: a call is made to choose the mode that may fall to the other one
     bistable_run.model.run = other_mode(bistable_run.model.run)  # type: ignore[method-assign]
     found = modes.analyse(bistable_run, lengths=(5,), sequences=6)
     assert found.lengths[0].called.mode == "simultaneous"

@@ -416,7 +416,7 @@ def test_disk_that_fills_up_leaves_nothing_half_written(
         train(config, tmp_path / "parent" / "run", progress=False)
     assert str(caught.value.filename).startswith(str(tmp_path / "parent" / "run"))
     assert not list(tmp_path.rglob("*.tmp"))
-    if call <= 6:  # two a file: until the configuration is in place there is no run
+    if call <= 6:  # two per file: until the configuration is in place there is no run
         assert not (tmp_path / "parent").exists()
     monkeypatch.setattr(os, "fsync", fsync)
     run = train(config, tmp_path / "parent" / "run", progress=False)

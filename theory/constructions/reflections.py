@@ -1,6 +1,6 @@
 """Permutations as products of Householder reflections: linear recurrences with exact integer weights.
 
-A generalised Householder step is I − β k kᵀ with ‖k‖ = 1 and β ∈ [0, 2]; DeltaNet takes one a token,
+A generalised Householder step is I − β k kᵀ with ‖k‖ = 1 and β ∈ [0, 2]; DeltaNet takes one per token,
 DeltaProduct (Siems et al. 2025, arXiv 2502.10297) n of them. With β = 2 and k = (e_i − e_j)/√2 the step
 is the swap of i and j, with integer entries. A product of n steps differs from I by a matrix of rank at
 most n.

@@ -128,7 +128,7 @@ def batched_layer_jacobians(
     """Return for each layer the blocks ∂v'/∂v of ds'/ds at all positions, the rest of each state held fixed.
 
     The values are those of `layer_jacobians` at every position, to rounding. The factors take 8 T n (2 d + 1)
-    bytes a layer (137 MB at T = 256, n = 1024, d = 32); a D that is not diagonal takes 8 T n² instead.
+    bytes per layer (137 MB at T = 256, n = 1024, d = 32); a D that is not diagonal takes 8 T n² instead.
 
     Args:
         transitions: the pairs (Φ, G) of T positions, in float64.

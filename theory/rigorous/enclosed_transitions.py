@@ -45,7 +45,7 @@ class EnclosedTransitions(Protocol):
         blocks: the name of the state h of each layer.
 
     Example:
-        That of a Mamba-2 model is `implicit.enclosed.mamba2.EnclosedImplicitMamba2`.
+        That of a Mamba-2 model is `implicit.enclosed.mamba2.EnclosedMamba2`.
     """
 
     @property

@@ -124,7 +124,7 @@ class Coefficients:
         x: the convolved channels.
         gate: before its SiLU.
         decays: one per head.
-        entering: what the next window takes in, one a convolved channel.
+        entering: what the next window takes in, one per convolved channel.
         entering_slopes: its derivatives.
 
     Example:

@@ -2,7 +2,7 @@
 
 Choosing is floating point and heuristic; every claim is then proved by `theory.rigorous.enclosure`, over a
 region that is larger than the one claimed by `MARGIN`. That leaves a checker with another formulation, whose
-enclosures over wide balls may be a little wider, room to confirm it.
+enclosures over wide balls may be a little wider and still confirm it.
 """
 
 import numpy as np

@@ -127,12 +127,12 @@ class SelfMap:
 
     @property
     def heads(self) -> int:
-        """Heads a layer."""
+        """Heads per layer."""
         return self.D.shape[1]
 
     @property
     def head_size(self) -> int:
-        """Channels a head."""
+        """Channels per head."""
         return self.d_inner // self.heads
 
     @property

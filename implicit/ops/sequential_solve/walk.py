@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 class Walk(NamedTuple):
-    """What a sequential solve finds: one entry a token, and the state after the last.
+    """What a sequential solve finds: one entry per token, and the state after the last.
 
     Attributes:
         value: z, ``[batch, length, d_model]``, of the dtype of the weights.

@@ -15,7 +15,7 @@ from implicit.ops.ssd import chunked_passes
 from implicit.ops.ssd.chunked_passes import LOG2_E
 
 CHUNK_SIZE = 64
-"""Tokens a chunk unless told otherwise: the fastest, or within 10% of it, of 16 to 128 on a CPU."""
+"""Tokens per chunk unless told otherwise: the fastest, or within 10% of it, of 16 to 128 on a CPU."""
 
 
 def ssd_chunked(
@@ -40,7 +40,7 @@ def ssd_chunked(
         B: input projections, ``[batch, length, groups, state_size]``.
         C: output projections, shaped like ``B``.
         initial_state: state before the first token, ``[batch, heads, head_size, state_size]``; zero if None.
-        chunk_size: tokens a chunk; any length of sequence works, the last chunk is shorter.
+        chunk_size: tokens per chunk; any length of sequence works, the last chunk is shorter.
 
     Returns:
         The outputs, shaped like ``x``, and the state after the last token (float32 for half precision).

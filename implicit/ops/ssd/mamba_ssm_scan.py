@@ -26,7 +26,7 @@ def ssd_mamba_ssm(
         B: input projections, ``[batch, length, groups, state_size]``.
         C: output projections, shaped like ``B``.
         initial_state: state before the first token, ``[batch, heads, head_size, state_size]``; zero if None.
-        chunk_size: tokens a chunk, a power of two.
+        chunk_size: tokens per chunk, a power of two.
 
     Returns:
         The outputs, shaped like ``x``, and the state after the last token, float32.

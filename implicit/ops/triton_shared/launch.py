@@ -24,7 +24,7 @@ class Schedule(Protocol):
 
     @property
     def warps(self) -> int:
-        """Warps a program."""
+        """Warps per program."""
         ...
 
     @property

@@ -12,7 +12,7 @@ class Tiles:
     Attributes:
         tokens: rows a tile.
         features: columns a tile.
-        warps: warps a program.
+        warps: warps per program.
         stages: stages of the software pipeline; passes over memory have no use for any.
 
     Example:

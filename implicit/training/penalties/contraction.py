@@ -1,8 +1,8 @@
 """A penalty that makes the self-map contract around its fixed points.
 
 Nothing in cross-entropy asks for a fixed point that is unique or quick to reach: trained on it alone, a model
-may answer right and still have several fixed points a token, or none at some. Penalising the Jacobian of the
-self-map at the fixed point cures both (figures in docs/log.md).
+may answer right and still have several fixed points per token, or none at some. Penalising the Jacobian of
+the self-map at the fixed point cures both (figures in docs/log.md).
 """
 
 import torch

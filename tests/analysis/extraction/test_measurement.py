@@ -31,7 +31,7 @@ def run_of(model: SequenceModel, task: str = "parity") -> Run:
 
 
 class Loose(StepwiseModel):
-    """A model given by a function of (number, token): the next number and the answer, one number a state."""
+    """A model given by a function of (number, token): next number and answer, one number per state."""
 
     name = "loose"
     config_class = ModelConfig

@@ -150,7 +150,7 @@ def test_sweeps_are_those_of_jacobi_iteration(name: str, encoding: Encoding) -> 
 
 
 def test_a_group_needs_as_many_sweeps_as_tokens_in_the_worst_case() -> None:
-    """One token that is not the identity, then identities: the front moves by one token a sweep."""
+    """One token that is not the identity, then identities: the front moves by one token per sweep."""
     tokens = np.zeros((1, 40), dtype=np.int64)
     tokens[0, 0] = 1
     assert sweeps_of_automaton(alternating_group(5).table, tokens).tolist() == [list(range(1, 41))]

@@ -43,7 +43,7 @@ def round_up(radius: Array, operations: int = 0) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Ball:
-    """Intervals [midpoint − radius, midpoint + radius], one an entry.
+    """Intervals [midpoint − radius, midpoint + radius], one per entry.
 
     An operation on balls encloses the operation on all real numbers in them. Where that is not defined on a
     whole ball (a division by a ball around zero) the radius is infinite or NaN, so that no comparison with it

@@ -11,7 +11,7 @@ between the two. Sums are in float32 whatever the element type of the weights.
 | `projected` | layers times D_IN_PROJ          | gate, channels and Δ before convolution and softplus     |
 | `activated` | layers times CHANNELS           | x, B and C: the channels after convolution and silu      |
 | `gated`     | D_INNER                         | (y + D x) silu(gate), not yet normalised                 |
-| `factors`   | GROUPS                          | the factor of the gated norm, one a group                |
+| `factors`   | GROUPS                          | the factor of the gated norm, one per group              |
 """
 
 import triton

@@ -29,7 +29,7 @@ class Tiles:
     Attributes:
         block_rows: rows a tile.
         block_columns: columns a tile.
-        warps: warps a program.
+        warps: warps per program.
         stages: stages of the software pipeline; these products have no use for any.
 
     Example:

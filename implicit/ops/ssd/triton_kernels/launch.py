@@ -9,7 +9,7 @@ from torch import Tensor
 from implicit.ops.triton_shared.launch import padded
 
 CHUNK_SIZE = 64
-"""Tokens a chunk. `device.log_decay_sums` is exact up to this size."""
+"""Tokens per chunk. `device.log_decay_sums` is exact up to this size."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Shape:
 
     @property
     def chunks(self) -> int:
-        """Chunks a sequence, the last of them perhaps shorter."""
+        """Chunks per sequence, the last of them perhaps shorter."""
         return -(-self.length // CHUNK_SIZE)
 
     def arguments(self) -> dict[str, int]:

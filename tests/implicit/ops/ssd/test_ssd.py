@@ -230,8 +230,9 @@ def test_a_sequence_does_not_see_the_others_of_its_batch() -> None:
     assert y_beside_nan[1].isnan().all()
 
 
-# Largest error over the largest entry. The products and sums of the recurrence err by a few roundings a token
-# (6e-8 in float32) and contract; bfloat16 inputs are taken as exact, and only the outputs are rounded (4e-3).
+# Largest error over the largest entry. The products and sums of the recurrence err by a few roundings per
+# token (6e-8 in float32) and contract; bfloat16 inputs are taken as exact, and only the outputs are rounded
+# (4e-3).
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.bfloat16, 4e-3)], ids=str)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_chunked_in_low_precision(length: int, dtype: torch.dtype, tolerance: float) -> None:
