@@ -38,7 +38,7 @@ EXPERIMENT = Experiment(
     (
         Grid({"model": ["implicit-mamba2"], "seed": range(5)}, {"task": "parity", "carried_share": 0.9}),
         Grid(
-            {"model": ["mamba2", "lstm"], "carried_share": [0.9, 0.0], "seed": range(5)}, {"task": "parity"}
+            {"model": ["mamba2", "lstm"], "carried_share": [0.9, 0.0], "seed": range(3)}, {"task": "parity"}
         ),
     ),
     (Measurement("accuracy", measure, SETTINGS),),
