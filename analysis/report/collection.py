@@ -10,6 +10,7 @@ from analysis.framework.output import RunIdentity, json_ready
 from analysis.questions import reported_questions, section_of
 from analysis.report.markdown import markdown
 from analysis.report.settings import ReportSettings
+from analysis.report.shortcuts import task_shortcuts
 from analysis.report.tasks import RESULTS
 from implicit.runs.environment import describe_environment
 from implicit.runs.files import write_bytes, write_json
@@ -63,6 +64,7 @@ def collect(
         "command": command,
         "settings": settings.model_dump(),
         "environment": describe_environment(),
+        "tasks": task_shortcuts(runs),
         "models": models,
     }
 

@@ -6,6 +6,7 @@ from typing import Any
 from analysis.framework.markdown import red, shown, table
 from analysis.framework.report_section import ReportSection
 from analysis.questions import reported_questions, section_of
+from analysis.report.shortcuts import shortcut_paragraphs
 
 Report = Mapping[str, Any]
 
@@ -55,6 +56,7 @@ def markdown(report: Report) -> str:
         "## In short",
         _in_short(models, parts),
         *(paragraph for part in parts for paragraph in part.overview(report)),
+        *shortcut_paragraphs(report.get("tasks", {})),
         "## What was trained",
         table(
             ["run", "model", "task", "length", "steps", "seconds", "seed", "SHA-256 of the weights"],

@@ -84,7 +84,7 @@ class PDSSMCell(Cell):
         self.projection_sizes = [entries, entries, 2 * entries]
         self.injection_size = sum(self.projection_sizes)
         self.in_proj = nn.Linear(d_model, self.injection_size, bias=False)
-        self.magnitude_bias = nn.Parameter(torch.full((entries,), torch.tensor(INITIAL_MAGNITUDE).logit()))
+        self.magnitude_bias = nn.Parameter(torch.full((entries,), INITIAL_MAGNITUDE).logit())
         self.selector = nn.Linear(d_model, heads * dictionary_size, bias=False)
         self.dictionary = nn.Parameter(torch.randn(heads, dictionary_size, d_state, d_state))
         self.out_proj = nn.Linear(2 * entries, d_model, bias=False)

@@ -14,20 +14,13 @@ from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.stack import Injections
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
+from tests.small_models import small_sizes
 from theory import State
 
-DELTA = {"d_model": 4, "heads": 2, "key_size": 3, "value_size": 2}
-SMALL = {
+SMALL: dict[str, dict[str, Any]] = {
     "implicit-mamba2": {"d_model": 4, "d_state": 2, "head_size": 4},
     "mamba2": {"d_model": 4, "d_state": 2, "head_size": 4},
     "lstm": {"d_model": 6},
-    "elman": {"d_model": 6},
-    "transformer": {"d_model": 4, "heads": 2, "key_value_heads": 1, "head_size": 4, "mlp_size": 8},
-    "deltanet": DELTA,
-    "gated-deltanet": DELTA,
-    "gated-deltaproduct": DELTA,
-    "implicit-gated-deltanet": DELTA,
-    "implicit-gated-deltaproduct": DELTA,
 }
 
 MakeRun = Callable[..., Run]
@@ -40,7 +33,7 @@ def make_run(tmp_path: Path) -> MakeRun:
     def make(
         model: str, *, task: str = "parity", contracting: bool = False, name: str = "", **overrides: Any
     ) -> Run:
-        config = recipe(task, model, seed=2, **{**SMALL[model], **overrides})
+        config = recipe(task, model, seed=2, **{**SMALL.get(model, small_sizes(model)), **overrides})
         folder = RunFolder(tmp_path / (name or model))
         folder.begin(config)
         network = initial_model(config, registered_task(task))

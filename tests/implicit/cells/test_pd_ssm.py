@@ -123,7 +123,7 @@ def test_follows_the_symmetric_group_of_three_exactly() -> None:
     state = cell.init_state(1)
     state["ssm"][0, 0, group.index((0, 1, 2)), 0] = 1
     visited = cell.states(torch.eye(D_MODEL, dtype=torch.float64)[letters][None], state)["ssm"][0, 1:, 0]
-    element = (0, 1, 2)
+    element: tuple[int, ...] = (0, 1, 2)
     for letter, after in zip(letters.tolist(), visited, strict=True):
         element = product(group[letter], element)
         expected = torch.zeros(6, 2, dtype=torch.float64)
