@@ -51,7 +51,7 @@ TOLERANCES = {
 def scan_arguments(
     options: argparse.Namespace, dtype: torch.dtype, device: str, seed: int = 0
 ) -> list[Tensor]:
-    """Arguments of order one, with decays from e^-0.001 to e^-2 a token as at Mamba-2's initialisation."""
+    """Arguments of order one, with decays from e^-0.001 to e^-2 per token as at Mamba-2's initialisation."""
     generator = torch.Generator().manual_seed(seed)
     heads, groups, size, state_size = options.heads, options.groups, options.head_size, options.state_size
 

@@ -35,7 +35,7 @@ def cases() -> Iterator[Case]:
 
 
 def random_arguments(batch: int, length: int, heads: int, head_size: int, state_size: int) -> list[Tensor]:
-    """x, Δ, A, B, C in float32, with decays of 0.1 to 1 a token."""
+    """x, Δ, A, B, C in float32, with decays of 0.1 to 1 per token."""
     generator = torch.Generator().manual_seed(0)
 
     def normal(*shape: int) -> Tensor:

@@ -74,7 +74,7 @@ def _remark(record: Mapping[str, Any]) -> str:
         parts.append(f"from {record['share']:.1%} of the work")
     for name, value in record.items():
         if name.endswith("_per_second"):
-            parts.append(f"{value['median'] / 1e6:.1f} million {name.removesuffix('_per_second')} a second")
+            parts.append(f"{value['median'] / 1e6:.1f} million {name.removesuffix('_per_second')} per second")
         elif name not in _NOT_COUNTS:
             parts.append(f"{value} {name.replace('_', ' ')}")
     return ", ".join(parts)

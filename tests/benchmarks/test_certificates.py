@@ -15,7 +15,7 @@ FEW = CertifySettings(states=2, sequences=2, length=3)
 
 
 def test_a_small_case(tmp_path: Path) -> None:
-    # a start and an end for every contender: certify takes 3 seconds a turn, the check 4
+    # a start and an end for every contender: certify takes 3 seconds per turn, the check 4
     ticks = iter([0.0, 3.0, 0.0, 4.0] * 4)  # one turn is not counted
     case = certificates.case(tmp_path / "run", SIZES, 0, FEW)
     assert case.parameters["entries_of_h"] == 16

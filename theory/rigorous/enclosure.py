@@ -17,7 +17,7 @@ value is at least (1 − ‖E‖₂) / ‖P‖₂.
 k of them has ‖·‖_∞ ≤ q < 1, then |x| = max_{0≤i<k} q^{−i/k} sup ‖P_i x‖_∞, over all products P_i of i of
 them, is a norm with |M x| ≤ q^{1/k} |x| for every M ∈ 𝓜. As ‖x‖_∞ ≤ |x|, and as the mean of ∂zΦ along a
 segment in Z is enclosed as well, the damped iteration from any start with |z₀ − z*| ≤ r − e stays in Z and
-converges to z*, by the factor q^{1/k} a step (the norm of Rota & Strang 1960, on the joint spectral radius).
+converges to z*, by the factor q^{1/k} per step (the norm of Rota & Strang 1960, on joint spectral radii).
 
 **A4.** J_ij = ∂G_i/∂h_j + ∂zG_i x with x = (I − ∂zΦ)⁻¹ b = (I − E)⁻¹ P b, where b = ∂Φ/∂h_j and ‖E‖_∞ ≤ κ,
 so that x differs from P b + E P b by at most κ² / (1 − κ) ‖P b‖_∞ in each component.

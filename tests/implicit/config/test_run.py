@@ -44,7 +44,7 @@ def test_learning_rate_is_that_of_torch() -> None:
     warmup = of_steps(LambdaLR(torch.optim.SGD([weight], 0.2), lambda step: (step + 1) / 10), 10)
     annealing = CosineAnnealingLR(torch.optim.SGD([weight], 0.2), T_max=40, eta_min=0.05)
     cosine = of_steps(annealing, 41)[1:]
-    # torch's cosine is a recurrence over 40 steps: rounding of some 1e-16 a step.
+    # torch's cosine is a recurrence over 40 steps: rounding of some 1e-16 per step.
     assert [config.learning_rate_at(step) for step in range(1, 51)] == pytest.approx(
         warmup + cosine, rel=1e-12
     )

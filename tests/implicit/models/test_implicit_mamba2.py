@@ -140,7 +140,7 @@ def test_gradient_rules_agree_at_the_fixed_point(layers: int) -> None:
     for rule, mode in others:
         for name, gradient in gradients(model, rule, mode).items():
             scale = expected[name].abs().max().item()
-            # Solutions to 1e-10, and contractions of at most 0.75 a step: 0.75^80 = 1e-10.
+            # Solutions to 1e-10, and contractions of at most 0.75 per step: 0.75^80 = 1e-10.
             assert (gradient - expected[name]).abs().max() < 1e-7 * scale + 1e-12, (rule, mode, name)
 
 

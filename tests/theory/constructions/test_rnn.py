@@ -59,7 +59,7 @@ def test_simultaneous_mode_is_torchs_rnn(nonlinearity: str, gain: float, decay: 
         expected, _ = rnn(inputs)
     result = ssm_of_rnn(rnn, decay=decay).solve(inputs, tolerance=1e-12)
     assert result.converged.all()
-    # the tolerance is on the change of a sweep, which contracts by 0.9 a token: at most 10 times as far away
+    # the tolerance is on a sweep's change, which contracts by 0.9 per token: at most 10 times as far away
     torch.testing.assert_close(result.states, expected, rtol=0, atol=1e-11)
     assert (result.sweeps <= torch.arange(100) + 1).all()  # one more than in exact arithmetic, for rounding
 

@@ -161,7 +161,7 @@ def test_s3_confuses_a_diagonal_model_that_forgets() -> None:
     elements = {"g": swap, "k": turn, "e": group.identity}
     assert group.multiply(*(elements[x] for x in one)) != group.multiply(*(elements[x] for x in other))
     apart = diagonal_state(one, decays, drives, 0.0) - diagonal_state(other, decays, drives, 0.0)
-    # exactly 1e-26 (0.999⁶⁰⁰⁰⁰) times a number of order 1; rounding, 1e-16 a step for 1000 steps, adds 1e-13
+    # exactly 1e-26 (0.999⁶⁰⁰⁰⁰) times a number of order 1; rounding, 1e-16 per step over 1000, adds 1e-13
     assert np.abs(apart).max() < 1e-12
 
 

@@ -39,7 +39,7 @@ def random_arguments(
     dtype: torch.dtype = torch.float64,
     seed: int = 0,
 ) -> Arguments:
-    """Draw arguments of order one; the decays of the heads range from e^-0.01 to e^-2 a token."""
+    """Draw arguments of order one; the decays of the heads range from e^-0.01 to e^-2 per token."""
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> Tensor:

@@ -46,7 +46,7 @@ class Case(NamedTuple):
 
 
 def random_arguments(case: Case, dtype: torch.dtype = torch.float32, seed: int = 0) -> Arguments:
-    """Draw arguments of order one; the decays of the heads range from e^-0.01 to e^-2 a token."""
+    """Draw arguments of order one; the decays of the heads range from e^-0.01 to e^-2 per token."""
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> Tensor:
