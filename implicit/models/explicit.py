@@ -1,5 +1,6 @@
 """The explicit model: a stack of cells run once, an ordinary language model with recurrent layers."""
 
+import sys
 from typing import Any, ClassVar, TypeVar, cast
 
 import torch
@@ -107,7 +108,9 @@ def explicit_model(
     class Model(ExplicitModel):
         cell_class: ClassVar[type[Cell]] = cell
 
-    return named(Model, name, description, config_class(cell, base))
+    # As for a named tuple: the class is found under the module that makes it, and can be imported from there.
+    module = sys._getframe(1).f_globals.get("__name__", __name__)
+    return named(Model, name, description, config_class(cell, base), module)
 
 
 def config_class(cell: type[Cell], base: type[StackConfig]) -> type[StackConfig]:
@@ -128,7 +131,9 @@ def config_class(cell: type[Cell], base: type[StackConfig]) -> type[StackConfig]
 Stack = TypeVar("Stack", bound=CellStack)
 
 
-def named(model: type[Stack], name: str, description: str, config: type[StackConfig]) -> type[Stack]:
+def named(
+    model: type[Stack], name: str, description: str, config: type[StackConfig], module: str = __name__
+) -> type[Stack]:
     """Give a model class its name, its description and its configuration.
 
     Example:
@@ -138,6 +143,7 @@ def named(model: type[Stack], name: str, description: str, config: type[StackCon
         'MyMamba'
     """
     model.name, model.description, model.config_class = name, description, config
+    model.__module__ = module
     model.__name__ = model.__qualname__ = "".join(part.capitalize() for part in name.split("-"))
     model.__doc__ = f"{description[0].upper()}{description[1:]}."
     return model

@@ -11,6 +11,7 @@
 Source: Schöne et al. 2025, arXiv 2502.07827, Eq. 1 and 2, with any cell in the place of Mamba-2.
 """
 
+import sys
 from typing import ClassVar
 
 import torch
@@ -328,4 +329,5 @@ def implicit_model(name: str, cell: type[Cell], description: str) -> type[Implic
     class Model(ImplicitModel):
         cell_class: ClassVar[type[Cell]] = cell
 
-    return named(Model, name, description, config_class(cell, ImplicitConfig))
+    module = sys._getframe(1).f_globals.get("__name__", __name__)  # as in explicit_model
+    return named(Model, name, description, config_class(cell, ImplicitConfig), module)
