@@ -60,6 +60,7 @@ class ExplicitModel(CellStack):
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Read one token."""
         self.check_tokens(token[:, None])
+        self.check_state(state, len(token))
         stream, following = self.advance(self.embedding(token), [None] * self.config.layers, state)
         return following, self.head(self.final_norm(stream))
 

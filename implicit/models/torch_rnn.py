@@ -129,6 +129,7 @@ class TorchRNN(SequenceModel):
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Read one token."""
         self.check_tokens(token[:, None])
+        self.check_state(state, len(token))
         following = self._advance(self.embedding(token), state)
         return following, self.head(following[f"hidden.{self.config.layers - 1}"])
 

@@ -397,5 +397,7 @@ def test_a_state_that_is_none_of_the_model_is_refused(model: SequenceModel, toke
     first = next(iter(own))
     with pytest.raises(InputError, match=f"state has the parts foreign; a state of {model.name} has"):
         model.run(tokens, {"foreign": own[first]})
+    with pytest.raises(InputError, match=f"state has the parts foreign; a state of {model.name} has"):
+        model.step({"foreign": own[first]}, tokens[:, 0])
     with pytest.raises(InputError, match=f"state holds {first} of shape"):
         model.run(tokens, model.init_state(BATCH + 1))
