@@ -79,9 +79,15 @@ def test_an_experiment_of_which_all_failed_is_drawn_empty(measured: Callable[...
 
 def test_the_stored_results_list_every_seed_and_most_solve_parity() -> None:
     stored = StoredResults.read("length_generalization")
-    seeds = {group["settings"]["model"]: group["seeds"] for group in stored.results["groups"]}
-    implicit = seeds["implicit-mamba2"]
+    groups = stored.results["groups"]
+    (implicit,) = (group["seeds"] for group in groups if group["settings"]["model"] == "implicit-mamba2")
     assert sorted(implicit) == ["0", "1", "2", "3", "4"]
     assert stored.results["settings"]["sequences"] >= 512
     assert sum(run["accuracy"]["256"] >= 0.99 for run in implicit.values()) >= 4
-    assert all(run["accuracy"]["256"] <= 0.65 for run in seeds["mamba2"].values())
+    for model in ("mamba2", "lstm"):  # with and without state passing
+        controls = [group for group in groups if group["settings"]["model"] == model]
+        assert {group["settings"]["carried_share"] for group in controls} == {0.0, 0.9}
+        assert all(len(group["seeds"]) >= 3 for group in controls)
+        if model == "mamba2":
+            runs = [run for group in controls for run in group["seeds"].values()]
+            assert all(run["accuracy"]["256"] <= 0.65 for run in runs)
