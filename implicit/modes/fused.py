@@ -38,7 +38,7 @@ def self_map_of(
     Example:
         >>> self_map = self_map_of([Mamba2Cell(8, head_size=4)], [RMSNorm(8)], RMSNorm(8), residual=True)
         >>> self_map.heads, self_map.d_state
-        (4, 128)
+        (4, 16)
     """
     layers = _mamba2(cells)
     return SelfMap(

@@ -44,10 +44,12 @@ def accuracy_by_steps(run: Run, length: int) -> float:
 
 
 def test_accuracies_are_those_of_a_plain_loop(found: Results, untrained: Callable[[Point], Run]) -> None:
-    groups = {group["settings"]["model"]: group for group in found["groups"]}
-    assert (POINTS[-1].config.model, groups["lstm"]["failed"]) == ("lstm", [1])
+    groups = {
+        (group["settings"]["model"], group["settings"]["carried_share"]): group for group in found["groups"]
+    }
+    assert (POINTS[-1].config.model, groups["lstm", 0.0]["failed"]) == ("lstm", [1])
     for point in POINTS[:-1]:
-        stored = groups[point.config.model]["seeds"][str(point.seed)]
+        stored = groups[point.config.model, point.config.curriculum.carried_share]["seeds"][str(point.seed)]
         run = untrained(point)
         for length in (4, 16):
             # Means of the same 0s and 1s, summed in another order.
