@@ -20,7 +20,7 @@ from theory.testing import assert_contractive, assert_fixed_point, assert_modes_
 
 SEED = 20  # of the test streams here; no run was trained or selected on them
 MODES: tuple[Mode, Mode] = ("simultaneous", "sequential")
-STORED = ["parity", "parity-small", "s3", "s5-generators"]
+STORED = ["parity", "parity-small", "s3", "s5-generators", "parity-deltanet", "s3-deltanet"]
 
 
 @pytest.fixture(scope="module", params=STORED)

@@ -14,6 +14,5 @@ class NotApplicableError(InputError):
         >>> assert_contractive(explicit, [{"h": torch.ones(2).double()}])
         Traceback (most recent call last):
         ...
-        theory.testing.not_applicable.NotApplicableError: not applicable: the transition has no latent (latent_size is 0),
-        so there is no fixed point that C3 could speak of; use assert_kind
+        theory.testing.not_applicable.NotApplicableError: not applicable: the transition has no latent ...
     """
