@@ -26,7 +26,7 @@ class Solve:
         mode: in which order the fixed points of the tokens are sought. ``"simultaneous"`` iterates all tokens
             together, ``"sequential"`` one after the other; ``"windowed"``, or a `Windowed` with its options,
             finds the answer of the latter with windows that follow the front of convergence; ``"auto"``
-            chooses one whose answer is that of the sequential mode (`chosen_mode`).
+            chooses one whose answer, where tokens converge, is that of the sequential mode.
         stopping: tolerance and limit; those that the model is configured with if None.
         solver: how the next iterate is made; damped Picard with the configured damping if None.
         gradient: how the solution is differentiated; `Phantom` if None.
@@ -101,9 +101,10 @@ def chosen_mode(solve: Solve, solver: Solver, start: Tensor, *, one_launch: bool
 
     Unrolled iterations and solvers with a memory exist for all tokens together only, so they choose the
     simultaneous mode. Otherwise the answer has to be that of the sequential mode, token by token: that mode
-    itself, or the windowed one, which verifies its answer against it, whichever takes less time
-    (docs/solvers.md). Where a gradient is wanted it is the windowed mode for more than one token, because its
-    gradient is that of all tokens together, not one chain through all solves.
+    itself, or the windowed one, which verifies its answer against it, whichever took less time on the stored
+    runs (docs/solvers.md). From a token without a fixed point on, the two may differ. Where a gradient is
+    wanted it is the windowed mode for more than one token, because its gradient is that of all tokens
+    together, not one chain through all solves.
 
     Args:
         solve: the options.
