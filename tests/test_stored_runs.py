@@ -20,7 +20,7 @@ from theory.testing import assert_contractive, assert_fixed_point, assert_modes_
 
 SEED = 20  # of the test streams here; no run was trained or selected on them
 MODES: tuple[Mode, Mode] = ("simultaneous", "sequential")
-STORED = ["parity", "parity-small", "s3", "s5-generators", "parity-deltanet", "s3-deltanet"]
+STORED = ["parity", "parity-small", "s3", "s5-generators", "parity-deltanet", "s3-gated-deltanet"]
 
 
 @pytest.fixture(scope="module", params=STORED)
@@ -75,7 +75,13 @@ def test_theorem1_holds_on_a_freshly_trained_run(fresh: Run) -> None:
 
 @pytest.mark.parametrize(
     ("name", "length", "least"),
-    [("parity", 256, 0.99), ("parity-small", 256, 0.99), ("s3", 256, 0.99), ("s5-generators", 24, 0.99)],
+    [
+        ("parity", 256, 0.99),
+        ("parity-small", 256, 0.99),
+        ("s3", 256, 0.99),
+        ("s3-gated-deltanet", 256, 0.99),
+        ("s5-generators", 24, 0.99),
+    ],
 )
 def test_stored_runs_solve_their_task(name: str, length: int, least: float) -> None:
     run = load_run(name)

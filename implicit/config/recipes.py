@@ -81,22 +81,23 @@ RECIPE_SIZES: dict[str, Sizes] = {
 
 
 MODEL_RECIPES: dict[tuple[str, str], Settings] = {
-    ("S3", "implicit-deltanet"): {
+    ("S3", "implicit-gated-deltanet"): {
         "learning_rate": 2e-3,
-        "steps": 1800,
-        "start_length": 3,
-        "length_growth": 3,
-        "length_growth_every": 120,
-        "bounded_steps": 720,
+        "steps": 1600,
+        "start_length": 4,
+        "length_growth": 1,
+        "length_growth_every": 50,
+        "bounded_steps": 400,
+        "bounded_iterations": 10,
         "free_max_iterations": 40,
-        "contraction_weight": 0.01,
+        "contraction_weight": 0.02,
     },
 }
 """Settings of single models, in place of those of the task. Whoever compares such a model gives the others
 the same data: the same lengths, steps and batches."""
 
 MODEL_RECIPE_SIZES: dict[tuple[str, str], Sizes] = {
-    ("S3", "implicit-deltanet"): {"d_model": 64, "negative_eigenvalues": True},
+    ("S3", "implicit-gated-deltanet"): {"d_model": 64, "mlp_size": 128},
 }
 
 

@@ -33,7 +33,7 @@ def forgetting_penalty(
     """Measure how much of a random disturbance of the first state is left after each token.
 
     With s_t the states of the solution and s̃_t those from s₀ + ε v, v standard normal, the mean over
-    sequences of Σ_{t≥1} ‖s̃_t − s_t‖² / ‖s̃₀ − s₀‖². A map that contracts by q a token gives at most
+    sequences of Σ_{t≥1} ‖s̃_t − s_t‖² / ‖s̃₀ − s₀‖². A map that contracts by q per token gives at most
     q² / (1 − q²). Every named part of the state is measured in units of its root mean square in the last
     state of the solution. The undisturbed sequence carries no gradient: the disturbed one is drawn to it.
 
