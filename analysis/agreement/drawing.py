@@ -61,6 +61,7 @@ def _draw_distances(axes: Axes, found: AgreementAnalysis) -> None:
         ylabel="tokens",
     )
     log_axis(axes)
+    axes.set_ylim(bottom=0.7)  # a single token shows
     axes.set_xticks(range(-16, 1, 4))
     legend_below(axes)
 
@@ -82,7 +83,7 @@ def _draw_positions(axes: Axes, found: AgreementAnalysis) -> None:
         ylabel="share of sequences",
         ylim=(0, 1.05),
     )
-    legend_below(axes, columns=2)
+    legend_below(axes)
 
 
 def _draw_fixed_points(axes: Axes, found: AgreementAnalysis) -> None:
@@ -108,7 +109,7 @@ def _draw_fixed_points(axes: Axes, found: AgreementAnalysis) -> None:
             )
             seen.add(label)
     axes.set(
-        title="fixed points of example tokens",
+        title="fixed points of examples",
         xlabel="example token",
         ylabel="spectral radius (< 1: attracts)",
         xlim=(0.3, len(found.searches) + 0.7),

@@ -53,6 +53,27 @@ def drawn_dfa(machine: MealyMachine) -> DFA:
     return DFA.from_table(machine.table, machine.initial, states=[str(q) for q in range(machine.state_count)])
 
 
+def state_labels(found: ExtractionAnalysis) -> list[str]:
+    """Return for every state of the automaton the answers that lead to it, at most three.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> from analysis.extraction.measurement import analyse
+        >>> state_labels(analyse(load_run("parity"), sequences=8, length=8, fresh_words=4))
+        ['0', '1']
+    """
+    machine, names = found.extraction.machine, found.task.state_names
+    if machine is None:
+        return []
+    answers: defaultdict[int, set[int]] = defaultdict(set)
+    for target, answer in zip(machine.table.ravel().tolist(), machine.answers.ravel().tolist(), strict=True):
+        answers[target].add(answer)
+    return [
+        "/".join(names[answer] for answer in sorted(answers[state])[:3]) or "-"
+        for state in range(machine.state_count)
+    ]
+
+
 def _draw_automaton(axes: Axes, found: ExtractionAnalysis) -> None:
     machine = found.extraction.machine
     if machine is None or machine.state_count > LARGEST_SHOWN:
@@ -60,16 +81,7 @@ def _draw_automaton(axes: Axes, found: ExtractionAnalysis) -> None:
         axes.set_axis_off()
         axes.text(0.5, 0.5, f"{size} states", ha="center", va="center", transform=axes.transAxes)
     else:
-        answers: defaultdict[int, set[int]] = defaultdict(set)
-        for target, answer in zip(
-            machine.table.ravel().tolist(), machine.answers.ravel().tolist(), strict=True
-        ):
-            answers[target].add(answer)
-        names = found.task.state_names
-        labels: dict[object, str] = {
-            str(state): "/".join(names[answer] for answer in sorted(answers[state])[:3]) or "-"
-            for state in range(machine.state_count)
-        }
+        labels: dict[object, str] = {str(state): label for state, label in enumerate(state_labels(found))}
         dfa = drawn_dfa(machine)
         symbols = dict(zip(dfa.alphabet, found.task.token_names, strict=True))
         transitions = {
@@ -77,6 +89,8 @@ def _draw_automaton(axes: Axes, found: ExtractionAnalysis) -> None:
             for state, row in dfa.transitions.items()
         }
         draw_dfa_or_table(DFA(dfa.states, symbols.values(), transitions, dfa.initial, ()), axes, labels)
+        if axes.tables:
+            axes.set_title("extracted automaton:\nnext state by state and token")
 
 
 def _draw_states(axes: Axes, found: ExtractionAnalysis) -> None:
@@ -93,11 +107,22 @@ def _draw_states(axes: Axes, found: ExtractionAnalysis) -> None:
     reachable = classes < found.extraction.reachable
     # a state of one number has one component only
     first, second = (places.flip(dims=(1,)) if places.shape[1] > 1 else places.repeat(1, 2)).T.numpy()
-    colors = np.array(COLORS)[classes % len(COLORS)]
-    axes.scatter(first[reachable], second[reachable], s=6, c=colors[reachable].tolist(), linewidths=0)
+    labels = state_labels(found)
+    # more classes than colours cannot be told apart, and merged ones have no name of their own
+    named = len(labels) == found.extraction.reachable <= len(COLORS)
+    for number in np.unique(classes[reachable]).tolist():
+        axes.scatter(
+            first[classes == number],
+            second[classes == number],
+            s=5,
+            color=COLORS[number % len(COLORS)],
+            linewidths=0,
+            label=labels[number] if named else None,
+        )
     if not reachable.all():
         axes.scatter(first[~reachable], second[~reachable], s=10, c=GREY, marker="x", label="stray")
-        legend_below(axes)
+    if axes.get_legend_handles_labels()[1]:
+        legend_below(axes, columns=3)
     share = float(values[-2:].sum() / values.sum().clamp_min(torch.finfo(values.dtype).tiny))
     axes.set(
         title="visited states by class",

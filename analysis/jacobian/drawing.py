@@ -84,7 +84,11 @@ def draw_matrix(axes: Axes, jacobian: StateJacobian, title: str) -> None:
     if axes.figure is not None:
         what = f"RMS over {cell}×{cell} entries" if cell > 1 else "absolute value"
         bar = axes.figure.colorbar(
-            picture, ax=axes, label=what, ticks=LogLocator(numticks=6), format=FuncFormatter(power_of_ten)
+            picture,
+            cax=axes.inset_axes((1.04, 0, 0.05, 1)),
+            label=what,
+            ticks=LogLocator(numticks=6),
+            format=FuncFormatter(power_of_ten),
         )
         bar.ax.yaxis.set_minor_locator(NullLocator())
     for block in jacobian.blocks[1:]:
@@ -149,7 +153,7 @@ def _draw_masses(axes: Axes, blocks: BlockStructure) -> None:
     axes.imshow(np.sqrt(blocks.masses), cmap="Blues", vmin=0, vmax=1.4)
     if len(blocks.blocks) <= 8:
         for (row, column), mass in np.ndenumerate(blocks.masses):
-            text = "0" if mass == 0 else f"{mass:.2f}" if mass >= 0.01 else f"{mass:.0e}"
+            text = "0" if mass == 0 else f"{mass:.2f}" if mass >= 0.01 else f"{mass:.0e}".replace("e-0", "e-")
             axes.text(column, row, text, ha="center", va="center", fontsize=SMALLEST_TEXT)
     ticks = range(len(blocks.blocks))
     axes.set_xticks(ticks, blocks.blocks, rotation=45, ha="right", rotation_mode="anchor")
@@ -199,7 +203,7 @@ def _draw_states(axes: Axes, found: JacobianAnalysis) -> None:
         ylabel="relative to ‖∂h'/∂h‖",
     )
     log_axis(axes)
-    legend_below(axes, columns=2)
+    legend_below(axes)
 
 
 def caption(found: JacobianAnalysis) -> str:
