@@ -167,7 +167,10 @@ def draw_transition_table(
         for state in dfa.states
     }
     states = [dfa.initial, *(state for state in dfa.states if state != dfa.initial)]
-    rows = [[names[state], *(names[dfa.transitions[state][symbol]] for symbol in dfa.alphabet)] for state in states]
+    rows = [
+        [names[state], *(names[dfa.transitions[state][symbol]] for symbol in dfa.alphabet)]
+        for state in states
+    ]
     colours = [["#E8E8E8", *["white"] * len(dfa.alphabet)] for _ in states]
     table = axes.table(
         rows,

@@ -52,7 +52,9 @@ def place_labels(axes: "Axes", labels: Sequence[tuple[Sequence[tuple[Point, Poin
             # so far that the nearest side of the box just leaves the arrow
             place = point + outwards * (abs(outwards) @ half + 2 * GAP * axes.figure.dpi / 72 / unit)
             where = Bbox.from_bounds(*(place - half), *(2 * half))
-            covered = sum(_covered(where, other) for other in taken) + 1e-4 * rank * where.width * where.height
+            covered = (
+                sum(_covered(where, other) for other in taken) + 1e-4 * rank * where.width * where.height
+            )
             if covered < least:
                 best, least = place, covered
         text.set_position(tuple(best))
@@ -100,8 +102,14 @@ def overlapping_labels(axes: "Axes") -> list[tuple[str, str]]:
 
 
 def _laid_out(axes: "Axes") -> "Axes":
+    """Give the axes the space that they will have, which costs less than to draw the figure."""
     root: Any = axes.figure
-    root.figure.draw_without_rendering()
+    engine = root.figure.get_layout_engine()
+    if axes.tables:  # cells get their places when they are drawn
+        root.figure.draw_without_rendering()
+    elif engine is not None:
+        engine.execute(root.figure)
+    axes.apply_aspect()
     return axes
 
 

@@ -93,7 +93,9 @@ def overlap(one: Bbox, other: Bbox) -> bool:
 
 
 def legends(figure: Figure) -> list[Any]:
-    return [legend for axes in figure.axes if (legend := axes.get_legend()) is not None] + list(figure.legends)
+    return [legend for axes in figure.axes if (legend := axes.get_legend()) is not None] + list(
+        figure.legends
+    )
 
 
 def covered(axes: Axes, frame: Bbox) -> Iterator[str]:

@@ -91,9 +91,7 @@ def _draw_fixed_points(axes: Axes, found: AgreementAnalysis) -> None:
     seen = set()
     for place, search in enumerate(found.searches, start=1):
         if not search.fixed_points:
-            axes.text(
-                place, 0.5, "no start converged", rotation=90, ha="center", va="center", color=RED
-            )
+            axes.text(place, 0.5, "no start converged", rotation=90, ha="center", va="center", color=RED)
         total = sum(point.starts for point in search.fixed_points) + search.unconverged
         for point in search.fixed_points:
             right = point.answer == search.label

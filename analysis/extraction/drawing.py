@@ -39,7 +39,9 @@ def draw(found: ExtractionAnalysis, width: float = TEXT_WIDTH) -> Figure:
         automaton.set_title("extracted automaton")
         _draw_states(states, found)
         _draw_positions(positions, found)
-        _draw_automaton(automaton, found)  # last: whether its labels overlap depends on the space that is left
+        _draw_automaton(
+            automaton, found
+        )  # last: whether its labels overlap depends on the space that is left
         return figure
 
 
@@ -133,8 +135,19 @@ def _draw_states(axes: Axes, found: ExtractionAnalysis) -> None:
 
 def _draw_positions(axes: Axes, found: ExtractionAnalysis) -> None:
     x = np.arange(1, found.agrees.shape[1] + 1)
-    axes.plot(x, found.correct.mean(axis=0), color=QUANTITY_LOOKS["accuracy"].color, linewidth=3, label="accuracy (model right)")
-    axes.plot(x, found.agrees.mean(axis=0), color=QUANTITY_LOOKS["fidelity"].color, label="fidelity (model as automaton)")
+    axes.plot(
+        x,
+        found.correct.mean(axis=0),
+        color=QUANTITY_LOOKS["accuracy"].color,
+        linewidth=3,
+        label="accuracy (model right)",
+    )
+    axes.plot(
+        x,
+        found.agrees.mean(axis=0),
+        color=QUANTITY_LOOKS["fidelity"].color,
+        label="fidelity (model as automaton)",
+    )
     axes.axvline(found.length, color=GREY, linestyle="--", linewidth=0.8, label="length of the sequences")
     axes.set(title="fresh words", xlabel="position of the token", ylabel="share of words", ylim=(-0.02, 1.03))
     legend_below(axes)

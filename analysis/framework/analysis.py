@@ -207,7 +207,9 @@ class RunAnalysis(Analysis[Settings, Outcome]):
         self, runs: Sequence[Run], settings: Settings, folders: Sequence[Path], width: float = TEXT_WIDTH
     ) -> list[Outcome]:
         """Analyse each run by itself."""
-        return [self._answer_one(run, settings, folder, width) for run, folder in zip(runs, folders, strict=True)]
+        return [
+            self._answer_one(run, settings, folder, width) for run, folder in zip(runs, folders, strict=True)
+        ]
 
     def _answer_one(self, run: Run, settings: Settings, folder: Path, width: float) -> Outcome:
         began = time.monotonic()

@@ -209,7 +209,11 @@ def full_caption(
     several = runs if isinstance(runs, tuple) else (runs,)
     listed = "; ".join(f"{run.name}: {run.title}, {run.parameters} parameters" for run in several)
     chosen = ", ".join(f"{name.replace('_', ' ')} {_in_words(value)}" for name, value in settings.items())
-    sentences = [caption, f"Training runs: {len(several)} ({listed}).", f"Settings: {chosen}." if chosen else ""]
+    sentences = [
+        caption,
+        f"Training runs: {len(several)} ({listed}).",
+        f"Settings: {chosen}." if chosen else "",
+    ]
     return " ".join(sentence for sentence in sentences if sentence)
 
 

@@ -7,7 +7,9 @@ from matplotlib.axes import Axes
 
 from analysis.framework.palette import Look
 
-RUN_LINES = "Thin lines are single runs, thick ones their mean; bands reach from the lowest to the highest run."
+RUN_LINES = (
+    "Thin lines are single runs, thick ones their mean; bands reach from the lowest to the highest run."
+)
 """For captions."""
 
 

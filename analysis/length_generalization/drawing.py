@@ -54,7 +54,9 @@ def draw(found: LengthAnalysis, width: float = TEXT_WIDTH) -> Figure:
                     elinewidth=1,
                 )
         for axes in (by_length, by_position):
-            baselines = sorted({tuple(result.baseline[length] for length in lengths) for result in found.runs})
+            baselines = sorted(
+                {tuple(result.baseline[length] for length in lengths) for result in found.runs}
+            )
             for number, baseline in enumerate(baselines):
                 label = "most frequent answer" if number == 0 else ""
                 axes.plot(lengths, baseline, color=GREY, linewidth=0.8, linestyle=":", label=label)

@@ -15,6 +15,7 @@ from paper_figures.stored_results import StoredResults
 Results = dict[str, Any]
 """Numbers as JSON takes them."""
 
+
 @dataclass(frozen=True)
 class PaperFigure:
     """A figure of the paper.

@@ -13,7 +13,6 @@ Group = dict[str, Any]
 """``settings`` that the runs share, ``seeds`` with the value of each run, and the seeds that ``failed``."""
 
 
-
 def grouped(outcomes: Sequence[Outcome], measurement: str) -> list[Group]:
     """Collect a measurement by settings and seed, in the order of the grid.
 

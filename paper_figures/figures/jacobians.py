@@ -253,9 +253,7 @@ def _draw_conclusions(
     axes.set_ylim(low, 10 * high)
     if floor > low and any(0 in run[quantity] for _, run in measured):
         axes.annotate("exactly 0", (1, floor), (0, 4), textcoords="offset points", color=GREY)
-    axes.set(
-        title=f"{label} at every state", xlabel="visited states, sorted", ylabel="relative to ‖∂h'/∂h‖"
-    )
+    axes.set(title=f"{label} at every state", xlabel="visited states, sorted", ylabel="relative to ‖∂h'/∂h‖")
 
 
 def _short(value: float | None) -> str:

@@ -90,7 +90,9 @@ def test_accuracies_are_those_of_the_group_that_the_legend_names(width: float) -
         (band,) = [
             band
             for band in axes.collections
-            if np.allclose(band_of(band, lengths), [np.min(runs, axis=0), np.max(runs, axis=0)], rtol=0, atol=1e-12)
+            if np.allclose(
+                band_of(band, lengths), [np.min(runs, axis=0), np.max(runs, axis=0)], rtol=0, atol=1e-12
+            )
             and same_color(band, handle(axes, label))
         ][:1]
         assert band is not None
@@ -173,12 +175,16 @@ def test_jacobians_and_conclusions_are_those_of_the_model_that_is_named(width: f
         color = handle(legend_of, name).get_color()
         for quantity, axes in conclusions.items():
             (points,) = [
-                line for line in axes.lines if line.get_color() == color and line.get_marker() not in ("_", "None")
+                line
+                for line in axes.lines
+                if line.get_color() == color and line.get_marker() not in ("_", "None")
             ]
             found = np.maximum(sorted(run[quantity]), np.finfo(float).eps / 10)
             np.testing.assert_allclose(np.asarray(points.get_ydata()), found, rtol=1e-12)
             (ticks,) = [line for line in axes.lines if line.get_color() == color and line.get_marker() == "_"]
-            errors = np.array(run[{"off_diagonal_mass": "off_diagonal_error"}.get(quantity, f"{quantity}_error")])
+            errors = np.array(
+                run[{"off_diagonal_mass": "off_diagonal_error"}.get(quantity, f"{quantity}_error")]
+            )
             np.testing.assert_allclose(
                 sorted(np.asarray(ticks.get_ydata()).tolist()), sorted(10 * errors), rtol=SUM_ORDER
             )
@@ -213,17 +219,25 @@ def test_the_captions_of_jacobians_and_search_say_what_is_stored() -> None:
     found = stored("jacobians")["results"]
     text = caption("jacobians")
     settings = found["settings"]
-    assert f"{settings['sequences']} sequences of {settings['length']} tokens (data seed {settings['seed']})" in text
+    assert (
+        f"{settings['sequences']} sequences of {settings['length']} tokens (data seed {settings['seed']})"
+        in text
+    )
     for group in found["groups"]:
         (run,) = group["seeds"].values()
         verdict, states = run["theorem1"]["verdict"], len(run["nonlinearity"])
         mass = np.median(run["off_diagonal_mass"])
-        sentence = f"{NAMES[group['settings']['model']]}: {verdict} at {states} states, median off-diagonal mass "
+        sentence = (
+            f"{NAMES[group['settings']['model']]}: {verdict} at {states} states, median off-diagonal mass "
+        )
         assert f"{sentence}{f'{mass:.2g}' if mass else '0'}" in text
     found = stored("convergence")["results"]
     text, settings = caption("convergence"), found["settings"]
     (group,) = found["groups"]
-    assert f"{settings['sequences']} sequences of {settings['length']} tokens (data seed {settings['seed']})" in text
+    assert (
+        f"{settings['sequences']} sequences of {settings['length']} tokens (data seed {settings['seed']})"
+        in text
+    )
     shares = [
         min(run[mode]["share_converged"] for run in group["seeds"].values())
         for mode in ("simultaneous", "sequential")
@@ -249,7 +263,9 @@ def test_captions_name_every_run_and_seed_and_leave_nothing_unfilled(name: str) 
     text, content = caption(name), stored(name)
     assert not re.search(r"[{}]|None|nan", text)
     done = [run for run in content["runs"] if run["status"] == "done"]
-    assert f"Training runs: {len(content['runs'])}, {len(content['runs']) - len(done) or 'none'} failed" in text
+    assert (
+        f"Training runs: {len(content['runs'])}, {len(content['runs']) - len(done) or 'none'} failed" in text
+    )
     listed = text.split("Training runs: ")[1]
     for kind in {json.dumps({k: v for k, v in run["settings"].items() if k != "seed"}) for run in done}:
         shared = json.loads(kind)
@@ -258,7 +274,9 @@ def test_captions_name_every_run_and_seed_and_leave_nothing_unfilled(name: str) 
             for run in done
             if {k: v for k, v in run["settings"].items() if k != "seed"} == shared
         )
-        words = " ".join([shared["model"], *(f"{k}={v}" for k, v in shared.items() if k not in ("task", "model"))])
+        words = " ".join(
+            [shared["model"], *(f"{k}={v}" for k, v in shared.items() if k not in ("task", "model"))]
+        )
         several = "s" if len(seeds) > 1 else ""
         assert f"{words} {len(seeds)} (seed{several} {', '.join(map(str, seeds))})" in listed
     assert content["seeds"] == sorted({run["settings"]["seed"] for run in content["runs"]})
@@ -276,7 +294,9 @@ def test_files_have_the_width_that_was_asked_for(width: float, tmp_path: Path) -
     from paper_figures import __main__ as command
 
     command.main(["length_generalization", "--width", str(width), "--out", str(tmp_path)])
-    box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+) ?\]", (tmp_path / "length_generalization.pdf").read_bytes())
+    box = re.search(
+        rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+) ?\]", (tmp_path / "length_generalization.pdf").read_bytes()
+    )
     assert box is not None
     assert float(box.group(1)) == pytest.approx(72 * width, abs=0.01)
     header = (tmp_path / "length_generalization.png").read_bytes()[16:20]
