@@ -229,7 +229,7 @@ def draw(found: AllWordsAnalysis, width: float = TEXT_WIDTH) -> Figure:
             xlabel="length of the words (tokens)",
             ylabel="difference of logits",
         )
-        margin.set_ylim(bottom=0)
+        margin.set_ylim(0, max(1.08 * np.max(found.margin, initial=0, where=np.isfinite(found.margin)), 0.1))
         return figure
 
 

@@ -40,6 +40,11 @@ def faults(figure: Figure, width: float) -> list[str]:
     for (_, one, box), (_, other, further) in combinations(boxes, 2):
         if overlap(box, further):
             found.append(f"{one!r} covers {other!r}")
+    for axes in figure.axes:
+        for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
+            labels = [tick.label1 for tick in axis._update_ticks()]
+            if axes.axison and sum(bool(label.get_text()) for label in labels) < 2:
+                found.append(f"the {name} axis of {axes.get_title()!r} has fewer than two numbers")
     for legend in legends(figure):
         frame = legend.get_window_extent()
         if not within(frame, figure.bbox):

@@ -198,7 +198,7 @@ def log_axis(axes: Axes, which: Literal["x", "y"] = "y", *, most: int = 6) -> No
     """Give an axis a logarithmic scale whose labels have no small exponents: 1e-4.
 
     Args:
-        axes: where.
+        axes: with the data: a short axis gets labels between the powers of ten.
         which: the horizontal or the vertical one.
         most: labels.
 
@@ -211,21 +211,23 @@ def log_axis(axes: Axes, which: Literal["x", "y"] = "y", *, most: int = 6) -> No
         ('log', '1e-4')
     """
     axes.set(**{f"{which}scale": "log"})
-    axis = axes.yaxis if which == "y" else axes.xaxis
-    axis.set_major_locator(LogLocator(numticks=most))
+    axis, limits = (axes.yaxis, axes.get_ylim()) if which == "y" else (axes.xaxis, axes.get_xlim())
+    decades = math.log10(max(limits) / min(limits))
+    steps = (1.0,) if decades > 2 else (1.0, 2.0, 5.0) if decades > 0.7 else tuple(np.arange(1.0, 10.0, 0.5))
+    axis.set_major_locator(LogLocator(subs=steps, numticks=most))
     axis.set_major_formatter(FuncFormatter(power_of_ten))
     axis.set_minor_locator(NullLocator())
 
 
 def power_of_ten(value: float, _place: int | None = None) -> str:
-    """Return the label of a tick; small powers are written out.
+    """Return the label of a tick of a logarithmic axis; small and large powers are written out.
 
     Example:
-        >>> power_of_ten(1e-12), power_of_ten(100.0), power_of_ten(0.1), power_of_ten(1e5)
-        ('1e-12', '100', '0.1', '1e5')
+        >>> power_of_ten(1e-12), power_of_ten(100.0), power_of_ten(0.1), power_of_ten(2.5e5)
+        ('1e-12', '100', '0.1', '2.5e5')
     """
-    exponent = round(math.log10(value))
-    return f"{value:g}" if -2 <= exponent <= 3 else f"1e{exponent}"
+    exponent = math.floor(math.log10(value) + 1e-9)
+    return f"{value:g}" if -2 <= exponent <= 3 else f"{value / 10.0**exponent:.2g}e{exponent}"
 
 
 def save_figure(figure: Figure, folder: Path, name: str, caption: str = "") -> tuple[Path, Path]:
