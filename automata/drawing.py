@@ -281,7 +281,7 @@ def _path(
         if source == start:  # the arrow into the initial state comes from outside: leave it the space
             outwards = _turned(outwards, -1.2)
         tip, tail = (here + RADIUS * _turned(outwards, angle) for angle in (-0.5, 0.5))
-        far = here + 2.1 * RADIUS * outwards
+        far = here + 1.8 * RADIUS * outwards
         sides = [_turned(outwards, angle) for angle in (0.0, 0.9, -0.9)]
         return _Path((tail, tip), "arc3,rad=-1.6", [(far, side) for side in sides])
     along = _unit(there - here)

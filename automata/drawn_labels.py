@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.path import Path
     from matplotlib.text import Text
     from matplotlib.transforms import Bbox
 
@@ -16,12 +17,14 @@ Point = NDArray[np.float64]
 
 STATE = "state"
 """Marks the text inside the circle of a state."""
+SYMBOL = "symbol"
+"""Marks the text beside an arrow."""
 GAP = 0.7
 """Points that are free around a label."""
 
 
 def place_labels(axes: "Axes", labels: Sequence[tuple[Sequence[tuple[Point, Point]], str, str]]) -> None:
-    """Write labels, each beside its arrow where it covers least of the circles and of the labels before it.
+    """Write labels, each beside its arrow where it covers least of circles, arrows and earlier labels.
 
     Args:
         axes: with all that is drawn but the labels; the figure is laid out to measure it.
@@ -38,12 +41,12 @@ def place_labels(axes: "Axes", labels: Sequence[tuple[Sequence[tuple[Point, Poin
     """
     from matplotlib.transforms import Bbox
 
-    taken = _circles(_laid_out(axes))
+    taken, arrows = _circles(_laid_out(axes)), _arrows(axes)
     pixel = axes.transData.transform([[0.0, 0.0], [1.0, 0.0]])
     unit = float(pixel[1, 0] - pixel[0, 0])
     for spots, content, colour in labels:
         text = axes.text(
-            0, 0, content, ha="center", va="center", fontsize=8, color=colour, zorder=5, gid="symbol"
+            0, 0, content, ha="center", va="center", fontsize=8, color=colour, zorder=5, gid=SYMBOL
         )
         box = text.get_window_extent()
         half = np.array([box.width, box.height]) / 2 / unit
@@ -52,9 +55,9 @@ def place_labels(axes: "Axes", labels: Sequence[tuple[Sequence[tuple[Point, Poin
             # so far that the nearest side of the box just leaves the arrow
             place = point + outwards * (abs(outwards) @ half + 2 * GAP * axes.figure.dpi / 72 / unit)
             where = Bbox.from_bounds(*(place - half), *(2 * half))
-            covered = (
-                sum(_covered(where, other) for other in taken) + 1e-4 * rank * where.width * where.height
-            )
+            area = where.width * where.height
+            covered = sum(_covered(where, other) for other in taken) + 1e-4 * rank * area
+            covered += 0.5 * area * sum(path.intersects_bbox(where, filled=False) for path in arrows)
             if covered < least:
                 best, least = place, covered
         text.set_position(tuple(best))
@@ -62,7 +65,7 @@ def place_labels(axes: "Axes", labels: Sequence[tuple[Sequence[tuple[Point, Poin
 
 
 def overlapping_labels(axes: "Axes") -> list[tuple[str, str]]:
-    """Return pairs of texts of a drawing that cover each other, and texts that leave circle, cell or axes.
+    """Return pairs of texts that cover each other, and texts on an arrow or outside of circle, cell or axes.
 
     Args:
         axes: of an automaton, a Cayley graph or a transition table; the figure is laid out to measure it.
@@ -85,7 +88,12 @@ def overlapping_labels(axes: "Axes") -> list[tuple[str, str]]:
         if box.overlaps(further)
     ]
     circles = [axes.transData.transform_bbox(circle) for circle in _circles(axes)]
+    arrows = [path.transformed(axes.transData) for path in _arrows(axes)]
     for text, box in zip(texts, boxes, strict=True):
+        if text.get_gid() == SYMBOL and any(
+            path.intersects_bbox(box.padded(-0.3 * box.height), filled=False) for path in arrows
+        ):
+            pairs.append((text.get_text(), "an arrow"))
         inside = text.get_gid() == STATE
         for circle in circles:
             if inside and _covered(box, circle) and box.width > circle.width:
@@ -125,6 +133,13 @@ def _circles(axes: "Axes") -> "list[Bbox]":
         for patch in axes.patches
         if isinstance(patch, Circle)
     ]
+
+
+def _arrows(axes: "Axes") -> "list[Path]":
+    """The lines of all arrows, in the units of the axes."""
+    from matplotlib.patches import FancyArrowPatch
+
+    return [patch.get_path() for patch in axes.patches if isinstance(patch, FancyArrowPatch)]
 
 
 def _text_box(text: "Text") -> "Bbox":
