@@ -38,10 +38,10 @@ from analysis.certificates.cover.reachable_states import ReachableStates, Tolera
 from analysis.certificates.producing import automaton_of, document_head
 from analysis.certificates.words.producer import enclosed_loop, solve_steps
 from analysis.framework.analysis import RunAnalysis
-from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_panels, styled
-from analysis.framework.palette import RED
+from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
 from analysis.framework.needs import FIXED_POINTS, as_implicit, word_problem_of
 from analysis.framework.output import RunIdentity
+from analysis.framework.palette import RED
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision

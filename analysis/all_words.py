@@ -30,9 +30,9 @@ from analysis.certificates.words.document import (
 from analysis.certificates.words.producer import prove_levels
 from analysis.framework.analysis import RunAnalysis
 from analysis.framework.figures import TEXT_WIDTH, log_axis, new_panels, styled
-from analysis.framework.palette import RED
 from analysis.framework.needs import FIXED_POINTS, as_implicit, word_problem_of
 from analysis.framework.output import RunIdentity
+from analysis.framework.palette import RED
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision

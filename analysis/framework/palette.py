@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from automata.drawing import COLORS
-
 GREY = "#777777"
 """Lines for reference: chance, training length, tolerance."""
 RED = "#C00000"

@@ -18,9 +18,9 @@ from analysis.framework.figures import (
     styled,
 )
 from analysis.framework.palette import GREY, QUANTITY_LOOKS
-from automata.drawing import COLORS
 from analysis.jacobian.block_structure import BlockStructure, StateJacobian
 from analysis.jacobian.measurement import JacobianAnalysis, Spectrum
+from automata.drawing import COLORS
 from theory.fixed_point import ERROR_MARGIN
 
 PIXELS = 256

@@ -17,8 +17,8 @@ answers, as many as the last ten tokens of 64 sequences, have a standard deviati
 ROUNDING = 1e-6
 """Numbers below this are errors of rounding, of which only the order of magnitude is the same elsewhere."""
 MAGNITUDES = 1000.0
-DIGITS = 0.06
-"""Numbers are printed with two digits or more: half a unit of the second, and the same from rounding elsewhere."""
+LAST_DIGIT = 0.6
+"""Of the second digit, or of the third where there are more: what rounding elsewhere may change, 6% or 0.6%."""
 PIXELS = 0.004
 """Share of the pixels of a picture that may differ visibly: a line that is thinner than one elsewhere."""
 VISIBLE = 48 / 255
@@ -29,7 +29,9 @@ def differences(stored: Any, executed: Any) -> list[str]:
     found = []
     for number, (one, other) in enumerate(zip(code(stored), code(executed), strict=True), start=1):
         trained = "train(" in one.source
-        found += [f"cell {number}: {sentence}" for sentence in text_differences(text(one), text(other), trained)]
+        found += [
+            f"cell {number}: {sentence}" for sentence in text_differences(text(one), text(other), trained)
+        ]
         pictures = [list(images(cell)) for cell in (one, other)]
         if len(pictures[0]) != len(pictures[1]):
             found.append(f"cell {number}: {len(pictures[0])} pictures, not {len(pictures[1])}")
@@ -48,7 +50,9 @@ def code(notebook: Any) -> list[Any]:
 
 def text(cell: Any) -> str:
     """All that a cell printed, and its value."""
-    parts = [output.get("text", "") or output.get("data", {}).get("text/plain", "") for output in cell.outputs]
+    parts = [
+        output.get("text", "") or output.get("data", {}).get("text/plain", "") for output in cell.outputs
+    ]
     return "".join(parts)
 
 
@@ -80,4 +84,5 @@ def near(one: str, other: str, trained: bool) -> bool:
         return False
     if max(abs(a), abs(b)) < ROUNDING:
         return a > 0 and b > 0 and 1 / MAGNITUDES < a / b < MAGNITUDES
-    return abs(a - b) <= (TRAINED if trained else DIGITS * abs(b))
+    digits = len(re.sub(r"e.*|\D", "", other).lstrip("0"))
+    return abs(a - b) <= (TRAINED if trained else LAST_DIGIT * 10.0 ** -min(digits - 1, 2) * abs(b))

@@ -70,7 +70,9 @@ def other_picture(notebook: Any) -> None:
 
 def mirrored_picture(notebook: Any) -> None:
     """Exchange the panels of the explicit and the implicit model."""
-    (output,) = [out for cell in code(notebook) for out in cell.outputs if "image/png" in out.get("data", {})][-1:]
+    (output,) = [
+        out for cell in code(notebook) for out in cell.outputs if "image/png" in out.get("data", {})
+    ][-1:]
     picture = imread(io.BytesIO(base64.b64decode(output["data"]["image/png"])))
     buffer = io.BytesIO()
     imsave(buffer, np.roll(picture, picture.shape[1] // 2, axis=1), format="png")

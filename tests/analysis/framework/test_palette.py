@@ -40,14 +40,23 @@ def lab(color: str, blindness: str) -> NDArray[np.float64]:
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     seen = np.clip(BLINDNESS[blindness] @ linear, 0, 1)
     to_xyz = np.array(
-        [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+        [
+            [0.4124564, 0.3575761, 0.1804375],
+            [0.2126729, 0.7151522, 0.0721750],
+            [0.0193339, 0.1191920, 0.9503041],
+        ]
     )
     xyz = to_xyz @ seen / np.array([0.95047, 1.0, 1.08883])
     f = np.where(xyz > (6 / 29) ** 3, np.cbrt(xyz), xyz / (3 * (6 / 29) ** 2) + 4 / 29)
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
-FAMILIES = {"models": MODEL_LOOKS, "modes": MODE_LOOKS, "findings": FINDING_LOOKS, "quantities": QUANTITY_LOOKS}
+FAMILIES = {
+    "models": MODEL_LOOKS,
+    "modes": MODE_LOOKS,
+    "findings": FINDING_LOOKS,
+    "quantities": QUANTITY_LOOKS,
+}
 
 
 @pytest.mark.parametrize("blindness", BLINDNESS)
@@ -77,7 +86,9 @@ def test_every_registered_model_has_a_look_and_a_label() -> None:
     for name in MODELS:
         label = model_label(name)
         assert label.startswith("implicit ") == name.startswith("implicit-")
-        letters = label.lower().replace("-", "").replace(" ", "").removeprefix("implicit").removeprefix("explicit")
+        letters = (
+            label.lower().replace("-", "").replace(" ", "").removeprefix("implicit").removeprefix("explicit")
+        )
         assert letters == name.removeprefix("implicit-").replace("-", "")
 
 
