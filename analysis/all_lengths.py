@@ -307,11 +307,12 @@ def caption(analysis: AllLengthsAnalysis) -> str:
     Example:
         >>> from implicit.runs.loading import load_run
         >>> caption(analyse(load_run("parity-small"), sets=100)).split(",")[0]
-        'A cover of all states that words of any length reach: nothing is proved: more than 100 states lie ...'
+        'A cover of all states that words of any length reach: nothing is proved: more than 100 states ...'
     """
     return (
         f"A cover of all states that words of any length reach: {analysis.sentence}. By how much each step "
-        "shrinks or stretches a set, in the metric of the sets (below 1: contraction), and decimal logarithms of the "
+        "shrinks or stretches a set, in the metric of the sets (below 1: contraction), and decimal "
+        "logarithms of the "
         "radii of all sets in their metrics."
     )
 

@@ -242,8 +242,10 @@ def caption(found: AllWordsAnalysis) -> str:
         'Rigorous enclosures of all states after every word of up to 2 tokens'
     """
     return (
-        f"Rigorous enclosures of all states after every word of up to {len(found.words)} tokens: {found.sentence}. "
-        "The largest radius of any enclosure, and the least proved margin of the right answer over any other, in "
+        f"Rigorous enclosures of all states after every word of up to {len(found.words)} tokens: "
+        f"{found.sentence}. "
+        "The largest radius of any enclosure, and the least proved margin of the right answer over any "
+        "other, in "
         "logits, by the length of the words in tokens."
     )
 

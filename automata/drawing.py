@@ -123,7 +123,8 @@ def draw_dfa_or_table(
         >>> matplotlib.use("Agg")
         >>> from automata.machines.named_dfas import parity_dfa
         >>> from automata.monoids.groups import symmetric_group
-        >>> [len(draw_dfa_or_table(dfa).tables) for dfa in (parity_dfa(), monoid_dfa(symmetric_group(3), range(6)))]
+        >>> dense = monoid_dfa(symmetric_group(3), range(6))
+        >>> [len(draw_dfa_or_table(dfa).tables) for dfa in (parity_dfa(), dense)]
         [0, 1]
     """
     axes = draw_dfa(dfa, ax, label_of)
@@ -138,7 +139,7 @@ def draw_dfa_or_table(
 def draw_transition_table(
     dfa: DFA, ax: "Axes | None" = None, label_of: Mapping[object, str] | None = None
 ) -> "Axes":
-    """Write out the transition table: a row for every state, the initial one first, a column for every symbol.
+    """Write out the transition table: a row for every state, the initial one first, a column a symbol.
 
     Accepting states have a star. A table that the axes have no space for is a sentence with its size.
 

@@ -34,7 +34,7 @@ def place_labels(axes: "Axes", labels: Sequence[tuple[Sequence[tuple[Point, Poin
     Example:
         >>> from matplotlib.figure import Figure
         >>> axes = Figure(figsize=(2, 2)).subplots()
-        >>> spots = [(np.array([0.5, 0.5]), np.array([0.0, 1.0])), (np.array([0.5, 0.5]), np.array([0.0, -1.0]))]
+        >>> spots = [(np.array([0.5, 0.5]), np.array([0.0, side])) for side in (1.0, -1.0)]
         >>> place_labels(axes, [(spots, "a", "black"), (spots, "b", "black")])
         >>> [text.get_position()[1] > 0.5 for text in axes.texts], overlapping_labels(axes)
         ([True, False], [])
@@ -103,9 +103,11 @@ def overlapping_labels(axes: "Axes") -> list[tuple[str, str]]:
         if not inside and not _within(box, axes.get_window_extent().padded(4 * gap)):
             pairs.append((text.get_text(), "the edge"))
     for table in axes.tables:
-        for cell in table.get_celld().values():
-            if not _within(_text_box(cell.get_text()), cell.get_window_extent()):
-                pairs.append((cell.get_text().get_text(), "its cell"))
+        pairs += [
+            (cell.get_text().get_text(), "its cell")
+            for cell in table.get_celld().values()
+            if not _within(_text_box(cell.get_text()), cell.get_window_extent())
+        ]
     return pairs
 
 

@@ -25,7 +25,7 @@ ROUNDING = 1.0
 
 
 def faults(figure: Figure, width: float) -> list[str]:
-    """Everything that would keep a reader from reading a figure printed at that width; empty if all is well."""
+    """What would keep a reader from reading a figure printed at that width; empty if all is well."""
     figure.draw_without_rendering()
     scale = width / figure.get_size_inches()[0]
     found = [] if abs(scale - 1) < 1e-9 else [f"is {figure.get_size_inches()[0]} inches wide"]

@@ -129,9 +129,12 @@ def caption(found: AgreementAnalysis) -> str:
     settings = found.settings
     return (
         f"Fixed points of simultaneous and sequential mode for {settings.sequences} sequences of "
-        f"{settings.length} tokens, in float64: {found.sentence}. Distances ‖z − z̃‖ are relative to ‖z‖; two "
-        "within the tolerance are the same fixed point. Shares by position are of all sequences. The marks of "
-        f"{len(found.searches)} example tokens are fixed points found from {settings.starts} random starts, zero "
+        f"{settings.length} tokens, in float64: {found.sentence}. Distances ‖z − z̃‖ are relative to ‖z‖; "
+        "two "
+        "within the tolerance are the same fixed point. Shares by position are of all sequences. The marks "
+        "of "
+        f"{len(found.searches)} example tokens are fixed points found from {settings.starts} random starts, "
+        "zero "
         "and both modes' latents: the larger, the more starts led there; one with a spectral radius below 1 "
         "attracts the iteration."
     )

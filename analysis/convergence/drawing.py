@@ -80,9 +80,11 @@ def caption(found: ConvergenceAnalysis) -> str:
     settings = found.settings
     shares = ", ".join(f"{mode} mode {result.share_converged:.2%}" for mode, result in found.modes.items())
     return (
-        f"Search for the fixed points of {settings.sequences} sequences of {settings.length} tokens, in float64, "
+        f"Search for the fixed points of {settings.sequences} sequences of {settings.length} tokens, in "
+        "float64, "
         f"to a relative residual of {settings.rtol:g}. Lines are medians over tokens (residual) or sequences "
-        "(iterations), bands their middle 50% and 98%. The cost is the mean over sequences: simultaneous mode "
+        "(iterations), bands their middle 50% and 98%. The cost is the mean over sequences: simultaneous "
+        "mode "
         "evaluates all tokens until the last is done, sequential mode each token until it is done. Converged "
         f"tokens: {shares}."
     )

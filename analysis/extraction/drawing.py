@@ -160,13 +160,16 @@ def caption(found: ExtractionAnalysis) -> str:
         >>> from implicit.runs.loading import load_run
         >>> from analysis.extraction.measurement import analyse
         >>> caption(analyse(load_run("parity"), sequences=8, length=8, fresh_words=4)).split(",")[0]
-        'Automaton extracted from the states that 8 sequences of 8 tokens visit (data seed 0): equivalent to ...'
+        'Automaton extracted from the states that 8 sequences of 8 tokens visit (data seed 0): equivalent ...'
     """
     settings = found.settings
     return (
-        f"Automaton extracted from the states that {settings.sequences} sequences of {found.length} tokens visit "
-        f"(data seed {settings.seed}): {found.sentence}. A state is named by the answers that lead to it; a graph "
-        "whose labels would overlap is given as its transition table, a row for every state and a column for every "
+        f"Automaton extracted from the states that {settings.sequences} sequences of {found.length} tokens "
+        "visit "
+        f"(data seed {settings.seed}): {found.sentence}. A state is named by the answers that lead to it; a "
+        "graph "
+        "whose labels would overlap is given as its transition table, a row for every state and a column "
+        "for every "
         "token, the initial state first. Visited states are coloured by class, projected to their first two "
         f"principal components. Accuracy and fidelity are shares of {found.agrees.shape[0]} fresh words."
     )

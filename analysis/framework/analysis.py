@@ -55,7 +55,8 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         question: one sentence, as ``python -m analysis`` lists it.
         description: the first line of the help.
         settings: its fields become flags.
-        draw: makes the figure of an answer, so many inches wide; None if it has none, and then no ``<name>.json`` either.
+        draw: makes the figure of an answer, so many inches wide; None if it has none, and then no
+            ``<name>.json`` either.
         file: what the command names as written; ``<name>.json`` if None.
         caption: tells what the figure shows; runs and settings are added to it.
         tables: makes tables and lines for the terminal, from one answer or several.

@@ -162,7 +162,7 @@ def new_panels(
 
 
 def wrapped(text: str, width: float, size: float) -> str:
-    """Break every line of a text so that it fits.
+    r"""Break every line of a text so that it fits.
 
     Args:
         text: may have several lines.
@@ -231,7 +231,7 @@ def power_of_ten(value: float, _place: int | None = None) -> str:
 
 
 def save_figure(figure: Figure, folder: Path, name: str, caption: str = "") -> tuple[Path, Path]:
-    """Write a figure as PNG and as PDF, without dates, so that equal results give equal files.
+    r"""Write a figure as PNG and as PDF, without dates, so that equal results give equal files.
 
     Args:
         figure: in the size in which it is printed.

@@ -203,8 +203,9 @@ def full_caption(
 
     Example:
         >>> identity = RunIdentity("mine", "parity", "lstm", 178, 32, 0, "0" * 64)
-        >>> full_caption("Accuracy.", identity, {"lengths": (32, 64), "seed": 1})
-        'Accuracy. Training runs: 1 (mine: lstm on parity, trained at length 32 with seed 0, 178 parameters). Settings: lengths 32 64, seed 1.'
+        >>> print(full_caption("Accuracy.", identity, {"lengths": (32, 64), "seed": 1}))
+        Accuracy. Training runs: 1 (mine: lstm on parity, trained at length 32 with seed 0, 178 parameters).
+        Settings: lengths 32 64, seed 1.
     """
     several = runs if isinstance(runs, tuple) else (runs,)
     listed = "; ".join(f"{run.name}: {run.title}, {run.parameters} parameters" for run in several)

@@ -1,4 +1,4 @@
-"""Runs that differ in their seed only, as lines: every run thin, their mean thick, a band over all of them."""
+"""Runs that differ in their seed only, as lines: every run thin, their mean thick, and a band."""
 
 from typing import Any
 

@@ -217,11 +217,15 @@ def caption(found: JacobianAnalysis) -> str:
     """
     settings, report = found.settings, found.report
     return (
-        f"State-to-state Jacobians at {len(report.checks)} visited states of {settings.sequences} sequences of "
-        f"{settings.length} tokens (data seed {settings.seed}), in float64: {found.sentence}. Heat map: the whole "
-        "state s, windows included, at the state of median off-diagonal mass. Blocks: shares of the Frobenius norm. "
+        f"State-to-state Jacobians at {len(report.checks)} visited states of {settings.sequences} sequences "
+        "of "
+        f"{settings.length} tokens (data seed {settings.seed}), in float64: {found.sentence}. Heat map: the "
+        "whole "
+        "state s, windows included, at the state of median off-diagonal mass. Blocks: shares of the "
+        "Frobenius norm. "
         f"Spectrum: eigenvalues at {len(found.spectra)} states, with the unit circle. Off-diagonal mass and "
-        f"nonlinearity are relative to ‖∂h'/∂h‖, each with its threshold of {ERROR_MARGIN:.0f} times the measured "
+        f"nonlinearity are relative to ‖∂h'/∂h‖, each with its threshold of {ERROR_MARGIN:.0f} times the "
+        "measured "
         "error; a zero is drawn at 2e-17."
     )
 

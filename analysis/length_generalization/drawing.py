@@ -86,7 +86,8 @@ def seed_groups(runs: Sequence[RunAccuracy]) -> list[list[RunAccuracy]]:
         >>> def run(name: str, model: str, seed: int) -> RunAccuracy:
         ...     identity = RunIdentity(name, "parity", model, 178, 32, seed, "0" * 64)
         ...     return RunAccuracy(identity, np.ones((1, 1), np.bool_), None, {1: 0.5})
-        >>> [len(group) for group in seed_groups([run("a", "lstm", 0), run("b", "gru", 0), run("c", "lstm", 1)])]
+        >>> runs = [run("a", "lstm", 0), run("b", "gru", 0), run("c", "lstm", 1)]
+        >>> [len(group) for group in seed_groups(runs)]
         [2, 1]
         >>> [len(group) for group in seed_groups([run("a", "lstm", 0), run("b", "lstm", 0)])]
         [1, 1]
@@ -129,9 +130,12 @@ def caption(found: LengthAnalysis) -> str:
     settings = found.settings
     return (
         f"Accuracy against length: share of right answers among the last {REPORTED_TOKENS} tokens of "
-        f"{settings.sequences} sequences (data seed {settings.seed}), implicit models in {settings.mode} mode; and "
-        f"along the longest sequences, as the mean over a token and the {REPORTED_TOKENS - 1} before it. {RUN_LINES} "
-        f"A run without others of its kind has {settings.confidence:.0%} confidence intervals (Wilson, one value a "
+        f"{settings.sequences} sequences (data seed {settings.seed}), implicit models in {settings.mode} "
+        "mode; and "
+        f"along the longest sequences, as the mean over a token and the {REPORTED_TOKENS - 1} before it. "
+        f"{RUN_LINES} "
+        f"A run without others of its kind has {settings.confidence:.0%} confidence intervals (Wilson, one "
+        "value a "
         "sequence). Lines are drawn broader the earlier they stand in the legend, so that equal ones show."
     )
 

@@ -125,7 +125,7 @@ def logarithms(magnitudes: FloatArray) -> FloatArray:
 
 
 def draw(found: Results, width: float) -> Figure:
-    """Draw a column for each model, and the conclusions at all states beside them, or below in a narrow figure.
+    """Draw a column for each model, and the conclusions at all states beside or below them.
 
     Example:
         >>> from analysis.framework.figures import styled
@@ -275,7 +275,8 @@ def caption(found: Results) -> str:
     return (
         "State-to-state Jacobian ∂h'/∂h of models trained on parity, in float64, at the visited state of "
         f"median off-diagonal mass: root mean square over cells of {cell} × {cell} entries, and single "
-        "entries of its corner, in decimal logarithms of their absolute value. Both conclusions of Theorem 1, "
+        "entries of its corner, in decimal logarithms of their absolute value. Both conclusions of Theorem "
+        "1, "
         f"each relative to the Frobenius norm of ∂h'/∂h, at states of {settings['sequences']} "
         f"sequences of {settings['length']} tokens (data seed {settings['seed']}). Verdicts: "
         f"{'; '.join(verdicts)}."

@@ -131,8 +131,10 @@ def caption(found: Results) -> str:
     return (
         f"Accuracy on parity against length: mean over the last {found['reported_tokens']} tokens of "
         f"{settings['sequences']} fresh sequences (data seed {settings['seed']}), implicit models in "
-        f"{settings['mode']} mode. {RUN_LINES} Lines are drawn broader the earlier they stand in the legend, so "
-        f"that equal ones show. Trained at length {', '.join(map(str, found['training_lengths']))} tokens. Runs with an accuracy of at least "
+        f"{settings['mode']} mode. {RUN_LINES} Lines are drawn broader the earlier they stand in the "
+        "legend, so "
+        f"that equal ones show. Trained at length {', '.join(map(str, found['training_lengths']))} tokens. "
+        "Runs with an accuracy of at least "
         f"{SOLVED_ACCURACY} at length {SOLVED_LENGTH}: {solved}."
     )
 

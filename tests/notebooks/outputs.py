@@ -1,4 +1,4 @@
-"""The stored outputs of a notebook against those of executing it again: what may differ, by how much, and why."""
+"""The stored outputs of a notebook against those of executing it again: what may differ, and why."""
 
 import base64
 import io
@@ -18,7 +18,7 @@ ROUNDING = 1e-6
 """Numbers below this are errors of rounding, of which only the order of magnitude is the same elsewhere."""
 MAGNITUDES = 1000.0
 LAST_DIGIT = 0.6
-"""Of the second digit, or of the third where there are more: what rounding elsewhere may change, 6% or 0.6%."""
+"""Of the second digit, or of the third where there are more: 6% or 0.6% for rounding elsewhere."""
 PIXELS = 0.004
 """Share of the pixels of a picture that may differ visibly: a line that is thinner than one elsewhere."""
 VISIBLE = 48 / 255

@@ -1,7 +1,7 @@
 """What a reader sees in the figures of the paper is what the stored results say.
 
-The results are read as plain JSON, and the names of models are written out here: nothing of the drawing code is
-used to say what has to be drawn.
+The results are read as plain JSON, and the names of models are written out here: nothing of the drawing code
+is used to say what has to be drawn.
 """
 
 import json
@@ -209,7 +209,8 @@ def test_verdicts_are_what_the_measured_quantities_say() -> None:
         assert run["theorem1"]["verdict"] == ("holds" if all(both) else "fails")
         word = {"holds": "hold", "fails": "fail"}[run["theorem1"]["verdict"]]
         assert run["theorem1"]["sentence"] == (
-            f"The conclusions of Theorem 1 {word}: of {len(both)} visited states they hold at {sum(both)}, fail at "
+            f"The conclusions of Theorem 1 {word}: of {len(both)} visited states they hold at {sum(both)}, "
+            "fail at "
             f"{len(both) - sum(both)} and are undecided at 0"
         )
         assert run["theorem1"]["off_diagonal_mass"]["median"] == np.median(run["off_diagonal_mass"])
