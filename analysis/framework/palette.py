@@ -1,8 +1,8 @@
 """Which colour, marker and dashes mean what: the same in every figure.
 
 A model, a mode, a finding and a measured quantity look the same wherever they are drawn. The colours are
-those of Okabe and Ito (2008) and of Paul Tol (2021, "Colour schemes"), which colour-blind readers can tell apart;
-where two of one family come near each other for such readers, their markers differ.
+those of Okabe and Ito (2008) and of Paul Tol (2021, "Colour schemes"), which colour-blind readers can tell
+apart; where two of one family come near each other for such readers, their markers differ.
 """
 
 from collections.abc import Iterable

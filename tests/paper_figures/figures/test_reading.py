@@ -21,6 +21,14 @@ from paper_figures.stored_results import RESULTS, StoredResults
 from tests.drawn_figures import WIDTHS, faults, labelled
 
 NAMES = {"implicit-mamba2": "implicit Mamba-2", "mamba2": "explicit Mamba-2", "lstm": "LSTM"}
+COLORS = {
+    "implicit Mamba-2": "#0072B2",
+    "explicit Mamba-2": "#D55E00",
+    "LSTM": "#009E73",
+    "simultaneous": "#AA3377",
+    "sequential": "#228833",
+}
+"""Of models and modes, in every figure of the paper."""
 SUM_ORDER = 1e-12
 """Means are sums of the same numbers in another order."""
 
@@ -288,6 +296,20 @@ def test_captions_name_every_run_and_seed_and_leave_nothing_unfilled(name: str) 
 
 def legends_of(figure: Figure) -> list[Any]:
     return [text for axes in figure.axes if (legend := axes.get_legend()) for text in legend.get_texts()]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_models_and_modes_have_their_colours(name: str) -> None:
+    seen = 0
+    for axes in drawn(name, 6.75).axes:
+        legend = axes.get_legend()
+        for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True) if legend else ():
+            for meaning, color in COLORS.items():
+                if text.get_text().startswith(meaning):
+                    assert isinstance(handle, Line2D)
+                    assert handle.get_color() == color
+                    seen += 1
+    assert seen >= 2
 
 
 @both_widths
