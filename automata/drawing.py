@@ -157,7 +157,7 @@ def draw_transition_table(
         >>> from automata.machines.named_dfas import parity_dfa
         >>> table = draw_transition_table(parity_dfa()).tables[0]
         >>> [table[row, column].get_text().get_text() for row in range(3) for column in range(3)]
-        ['', '0', '1', 'even', 'even', 'odd', 'odd*', 'odd*', 'even']
+        ['', '0', '1', 'even*', 'even*', 'odd', 'odd', 'odd', 'even*']
     """
     import matplotlib.pyplot as plt
 

@@ -36,7 +36,7 @@ def place_labels(axes: "Axes", labels: Sequence[tuple[Sequence[tuple[Point, Poin
         >>> axes = Figure(figsize=(2, 2)).subplots()
         >>> spots = [(np.array([0.5, 0.5]), np.array([0.0, side])) for side in (1.0, -1.0)]
         >>> place_labels(axes, [(spots, "a", "black"), (spots, "b", "black")])
-        >>> [text.get_position()[1] > 0.5 for text in axes.texts], overlapping_labels(axes)
+        >>> [bool(text.get_position()[1] > 0.5) for text in axes.texts], overlapping_labels(axes)
         ([True, False], [])
     """
     from matplotlib.transforms import Bbox
