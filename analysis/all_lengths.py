@@ -38,9 +38,10 @@ from analysis.certificates.cover.reachable_states import ReachableStates, Tolera
 from analysis.certificates.producing import automaton_of, document_head
 from analysis.certificates.words.producer import enclosed_loop, solve_steps
 from analysis.framework.analysis import RunAnalysis
-from analysis.framework.figures import COLORS, RED, new_figure, styled
+from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
 from analysis.framework.needs import FIXED_POINTS, as_implicit, word_problem_of
 from analysis.framework.output import RunIdentity
+from analysis.framework.palette import RED
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
@@ -270,7 +271,7 @@ def _room(loop: EnclosedClosedLoop, cover: Cover, share: float) -> Array:
     return room
 
 
-def draw(analysis: AllLengthsAnalysis) -> Figure:
+def draw(analysis: AllLengthsAnalysis, width: float = TEXT_WIDTH) -> Figure:
     """Draw the gains of all steps and the radii of all sets.
 
     Example:
@@ -279,26 +280,41 @@ def draw(analysis: AllLengthsAnalysis) -> Figure:
         0
     """
     with styled():
-        figure = new_figure(9, 3.6, f"{analysis.run.title}\n{analysis.sentence}")
-        if not analysis.proved:
-            for text in figure.texts:
-                text.set_color(RED)
+        title, color = f"{analysis.run.title}\n{analysis.sentence}", "black" if analysis.proved else RED
+        panels = 0 if analysis.found is None else 2
+        figure, axes = new_panels(width, panels, title, color=color)
         if analysis.found is None:
             return figure
-        gain, radius = figure.subplots(1, 2)
-        gain.hist(analysis.found.bounds.gain, bins=50, color=COLORS[0])
+        gain, radius = axes
+        gain.hist(analysis.found.bounds.gain, bins=50)
         gain.axvline(1, color=RED, label="no contraction")
-        gain.legend()
+        legend_below(gain)
         gain.set(
             title="gain of the steps, in their metrics", xlabel="gain per token", ylabel="number of steps"
         )
-        radius.hist(np.log10(analysis.found.cover.radii), bins=50, color=COLORS[2])
+        radius.hist(np.log10(analysis.found.cover.radii), bins=50)
         radius.set(
             title="radius of the sets, in their metrics",
             xlabel="log10 of the radius",
             ylabel="number of sets",
         )
         return figure
+
+
+def caption(analysis: AllLengthsAnalysis) -> str:
+    """Tell what is drawn, and the finding.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> caption(analyse(load_run("parity-small"), sets=100)).split(",")[0]
+        'A cover of all states that words of any length reach: nothing is proved: more than 100 states ...'
+    """
+    return (
+        f"A cover of all states that words of any length reach: {analysis.sentence}. By how much each step "
+        "shrinks or stretches a set, in the metric of the sets (below 1: contraction), and decimal "
+        "logarithms of the "
+        "radii of all sets in their metrics."
+    )
 
 
 def tables(analysis: AllLengthsAnalysis) -> list[Table | str]:
@@ -331,6 +347,7 @@ ANALYSIS = RunAnalysis(
     settings=AllLengthsSettings,
     measure=analyse,
     draw=draw,
+    caption=caption,
     tables=tables,
     documents=_documents,
     needs=FIXED_POINTS,

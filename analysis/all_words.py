@@ -29,9 +29,10 @@ from analysis.certificates.words.document import (
 )
 from analysis.certificates.words.producer import prove_levels
 from analysis.framework.analysis import RunAnalysis
-from analysis.framework.figures import COLORS, RED, new_figure, styled
+from analysis.framework.figures import TEXT_WIDTH, log_axis, new_panels, styled
 from analysis.framework.needs import FIXED_POINTS, as_implicit, word_problem_of
 from analysis.framework.output import RunIdentity
+from analysis.framework.palette import RED
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
@@ -204,7 +205,7 @@ def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -
     )
 
 
-def draw(found: AllWordsAnalysis) -> Figure:
+def draw(found: AllWordsAnalysis, width: float = TEXT_WIDTH) -> Figure:
     """Draw how far states lie from their centres, and the least margins, against the length of the words.
 
     Example:
@@ -214,18 +215,39 @@ def draw(found: AllWordsAnalysis) -> Figure:
         ['radius of the enclosures', 'least margin of the right answer']
     """
     with styled():
-        figure = new_figure(9, 3.6, f"{found.run.title}\n{found.sentence}")
-        if found.counterexample is not None:
-            for text in figure.texts:
-                text.set_color(RED)
-        radius, margin = figure.subplots(1, 2)
+        color = "black" if found.counterexample is None else RED
+        figure, (radius, margin) = new_panels(width, 2, f"{found.run.title}\n{found.sentence}", color=color)
         x = np.arange(1, len(found.words) + 1)
-        radius.plot(x, np.maximum(found.radius, 1e-16), "o-", color=COLORS[0])
-        radius.set(title="radius of the enclosures", xlabel="length of the words (tokens)", yscale="log")
-        margin.plot(x, np.where(np.isfinite(found.margin), found.margin, np.nan), "o-", color=COLORS[2])
-        margin.set(title="least margin of the right answer", xlabel="length of the words (tokens)")
-        margin.set_ylim(bottom=0)
+        radius.plot(x, np.maximum(found.radius, 1e-16), "o-")
+        radius.set(
+            title="radius of the enclosures", xlabel="length of the words (tokens)", ylabel="largest radius"
+        )
+        log_axis(radius)
+        margin.plot(x, np.where(np.isfinite(found.margin), found.margin, np.nan), "o-")
+        margin.set(
+            title="least margin of the right answer",
+            xlabel="length of the words (tokens)",
+            ylabel="difference of logits",
+        )
+        margin.set_ylim(0, max(1.08 * np.max(found.margin, initial=0, where=np.isfinite(found.margin)), 0.1))
         return figure
+
+
+def caption(found: AllWordsAnalysis) -> str:
+    """Tell what is drawn, and the finding.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> caption(analyse(load_run("parity-small"), length=2)).split(":")[0]
+        'Rigorous enclosures of all states after every word of up to 2 tokens'
+    """
+    return (
+        f"Rigorous enclosures of all states after every word of up to {len(found.words)} tokens: "
+        f"{found.sentence}. "
+        "The largest radius of any enclosure, and the least proved margin of the right answer over any "
+        "other, in "
+        "logits, by the length of the words in tokens."
+    )
 
 
 def tables(found: AllWordsAnalysis) -> list[Table | str]:
@@ -262,6 +284,7 @@ ANALYSIS = RunAnalysis(
     settings=AllWordsSettings,
     measure=analyse,
     draw=draw,
+    caption=caption,
     tables=tables,
     documents=_documents,
     needs=FIXED_POINTS,

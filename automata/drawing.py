@@ -2,12 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
+from automata.drawn_labels import STATE, Point, overlapping_labels, place_labels
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.named_dfas import monoid_dfa
@@ -19,10 +19,17 @@ if TYPE_CHECKING:
 LARGEST_DRAWING = 150
 """More states than this cannot be told apart in a drawing."""
 
+RADIUS = 0.3
+"""Of the circle of a state, in the units of the axes."""
+
 _LARGEST_CIRCLE = 12
-Point = NDArray[np.float64]
+_SIZE = 8
+"""Points of names and symbols."""
+_SMALLEST = 7
+"""Points of a table's entries."""
 _GREY = "#333333"
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""The palette of Okabe and Ito (2008), which colour-blind readers can tell apart; yellow left out."""
 
 
 def draw_dfa(dfa: DFA, ax: "Axes | None" = None, label_of: Mapping[object, str] | None = None) -> "Axes":
@@ -82,7 +89,7 @@ def draw_cayley_graph(
     from matplotlib.lines import Line2D
 
     dfa = monoid_dfa(monoid, generators, accepting=[])
-    colour_of = {symbol: _COLOURS[i % len(_COLOURS)] for i, symbol in enumerate(dfa.alphabet)}
+    colour_of = {symbol: COLORS[i % len(COLORS)] for i, symbol in enumerate(dfa.alphabet)}
     arrows: dict[tuple[object, object], tuple[str, str]] = {}
     for edge, names in _symbols_of_edges(dfa).items():
         arrows[edge] = ("", colour_of[names[0]]) if len(names) == 1 else (", ".join(names), _GREY)
@@ -90,6 +97,98 @@ def draw_cayley_graph(
     axes = _draw(list(dfa.states), labels, arrows, ax, start=dfa.initial, doubled=frozenset())
     handles = [Line2D([], [], color=colour, label=symbol) for symbol, colour in colour_of.items()]
     axes.legend(handles=handles, title="generator", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    return axes
+
+
+def draw_dfa_or_table(
+    dfa: DFA, ax: "Axes | None" = None, label_of: Mapping[object, str] | None = None
+) -> "Axes":
+    """Draw an automaton, or write out its transition table where labels of the drawing would overlap.
+
+    Whether they overlap is measured in the space that the axes have: draw what else is in the figure first.
+
+    Args:
+        dfa: at most ``LARGEST_DRAWING`` states.
+        ax: where to draw; new axes if left out.
+        label_of: what to write for a state instead of its name.
+
+    Returns:
+        The axes.
+
+    Raises:
+        InputError: there are too many states.
+
+    Example:
+        >>> import matplotlib
+        >>> matplotlib.use("Agg")
+        >>> from automata.machines.named_dfas import parity_dfa
+        >>> from automata.monoids.groups import symmetric_group
+        >>> dense = monoid_dfa(symmetric_group(3), range(6))
+        >>> [len(draw_dfa_or_table(dfa).tables) for dfa in (parity_dfa(), dense)]
+        [0, 1]
+    """
+    axes = draw_dfa(dfa, ax, label_of)
+    if overlapping_labels(axes):
+        title = axes.get_title()
+        axes.clear()
+        axes.set_title(title)
+        draw_transition_table(dfa, axes, label_of)
+    return axes
+
+
+def draw_transition_table(
+    dfa: DFA, ax: "Axes | None" = None, label_of: Mapping[object, str] | None = None
+) -> "Axes":
+    """Write out the transition table: a row for every state, the initial one first, a column a symbol.
+
+    Accepting states have a star. A table that the axes have no space for is a sentence with its size.
+
+    Args:
+        dfa: any automaton.
+        ax: where to draw; new axes if left out.
+        label_of: what to write for a state instead of its name.
+
+    Returns:
+        The axes.
+
+    Example:
+        >>> import matplotlib
+        >>> matplotlib.use("Agg")
+        >>> from automata.machines.named_dfas import parity_dfa
+        >>> table = draw_transition_table(parity_dfa()).tables[0]
+        >>> [table[row, column].get_text().get_text() for row in range(3) for column in range(3)]
+        ['', '0', '1', 'even*', 'even*', 'odd', 'odd', 'odd', 'even*']
+    """
+    import matplotlib.pyplot as plt
+
+    axes = plt.subplots(figsize=_figure_size(len(dfa.states)), layout="constrained")[1] if ax is None else ax
+    axes.set_axis_off()
+    names = {
+        state: ((label_of or {}).get(state, str(state)) or "ε") + ("*" if state in dfa.accepting else "")
+        for state in dfa.states
+    }
+    states = [dfa.initial, *(state for state in dfa.states if state != dfa.initial)]
+    rows = [
+        [names[state], *(names[dfa.transitions[state][symbol]] for symbol in dfa.alphabet)]
+        for state in states
+    ]
+    colours = [["#E8E8E8", *["white"] * len(dfa.alphabet)] for _ in states]
+    table = axes.table(
+        rows,
+        cellColours=colours,
+        cellLoc="center",
+        colLabels=["", *dfa.alphabet],
+        colColours=["#E8E8E8"] * (len(dfa.alphabet) + 1),
+        bbox=(0, 0, 1, 1),
+    )
+    table.auto_set_font_size(False)
+    table.set_fontsize(_SMALLEST)
+    for cell in table.get_celld().values():
+        cell.set_linewidth(0.4)
+    if overlapping_labels(axes):
+        table.remove()
+        size = f"{len(states)} states,\n{len(dfa.alphabet)} symbols"
+        axes.text(0.5, 0.5, size, ha="center", va="center", fontsize=_SIZE, transform=axes.transAxes)
     return axes
 
 
@@ -116,70 +215,90 @@ def _draw(
         raise InputError(f"the drawing would have {len(states)} states; give at most {LARGEST_DRAWING}")
     axes = plt.subplots(figsize=_figure_size(len(states)), layout="constrained")[1] if ax is None else ax
     places = _places(states, arrows)
-    centre = np.mean(list(places.values()), axis=0)
-    crowded = len(states) > _LARGEST_CIRCLE  # no space for an arrow from outside: the initial state is grey
-    radius = 0.3
-    size = 11 if max(map(len, labels.values())) <= 5 else 8
-    for (source, target), (text, colour) in arrows.items():
-        here, there = places[source], places[target]
-        if source == target:
-            outwards = _unit(here - centre)
-            if source == start:  # the arrow into the initial state comes from outside: leave it the space
-                outwards = _turned(outwards, -1.2)
-            tip, tail = (here + radius * _turned(outwards, angle) for angle in (-0.5, 0.5))
-            far = here + 2.1 * radius * outwards
-            style, middle = "arc3,rad=-1.6", far + 0.35 * radius * outwards
-            ends = (tail, tip)
-        else:
-            along = _unit(there - here)
-            both_ways = (target, source) in arrows
-            bend = 0.18 if both_ways else 0.0
-            ends = (here + radius * along, there - radius * along)
-            side = np.array([along[1], -along[0]])
-            # an arc of this bend bulges by bend / 2 of its length on the side that "arc3" curves to
-            length = float(np.linalg.norm(there - here)) - 2 * radius
-            # straight arrows may cross in the middle: their label stands nearer to where they start
-            share = 0.5 if both_ways else 0.4
-            middle = here + share * (there - here) + side * (bend * length / 2 + 0.16)
-            style = f"arc3,rad={bend}"
-        axes.add_patch(
-            FancyArrowPatch(
-                *map(tuple, ends),
-                connectionstyle=style,
-                arrowstyle="-|>",
-                mutation_scale=13,
-                color=colour,
-                linewidth=1.1,
-                shrinkA=0,
-                shrinkB=0,
-            )
-        )
-        if text:
-            axes.text(
-                middle[0], middle[1], text, ha="center", va="center", fontsize=10, color=colour, zorder=5
-            )
-    for state, place in places.items():
-        face = "#DDDDDD" if crowded and state == start else "white"
-        axes.add_patch(Circle(tuple(place), radius, facecolor=face, edgecolor="black", zorder=2))
-        if state in doubled:
-            axes.add_patch(Circle(tuple(place), 0.84 * radius, fill=False, edgecolor="black", zorder=3))
-        axes.text(place[0], place[1], labels[state], ha="center", va="center", fontsize=size, zorder=4)
-    if not crowded:
-        inwards = -_unit(places[start] - centre) if len(states) > 1 else np.array([1.0, 0.0])
-        tip = places[start] - radius * inwards
-        begin = tuple(tip - 0.55 * inwards)
-        axes.add_patch(
-            FancyArrowPatch(
-                begin, tuple(tip), arrowstyle="-|>", mutation_scale=13, shrinkA=0, shrinkB=0, color="black"
-            )
-        )
     corners = np.array(list(places.values()))
     margin = 1.1
     axes.set_xlim(corners[:, 0].min() - margin, corners[:, 0].max() + margin)
     axes.set_ylim(corners[:, 1].min() - margin, corners[:, 1].max() + margin)
     axes.set_aspect("equal")
     axes.set_axis_off()
+    crowded = len(states) > _LARGEST_CIRCLE  # no space for an arrow from outside: the initial state is grey
+    centre = corners.mean(axis=0)
+    paths = []
+    for (source, target), (text, colour) in arrows.items():
+        path = _path(places, arrows, source, target, centre, start)
+        paths.append((path, text, colour))
+        axes.add_patch(
+            FancyArrowPatch(
+                *map(tuple, path.ends),
+                connectionstyle=path.style,
+                arrowstyle="-|>",
+                mutation_scale=9,
+                color=colour,
+                linewidth=0.9,
+                shrinkA=0,
+                shrinkB=0,
+            )
+        )
+    for state, place in places.items():
+        face = "#DDDDDD" if crowded and state == start else "white"
+        axes.add_patch(Circle(tuple(place), RADIUS, facecolor=face, edgecolor="black", zorder=2))
+        if state in doubled:
+            axes.add_patch(Circle(tuple(place), 0.84 * RADIUS, fill=False, edgecolor="black", zorder=3))
+        axes.text(
+            place[0], place[1], labels[state], ha="center", va="center", fontsize=_SIZE, zorder=4, gid=STATE
+        )
+    if not crowded:
+        inwards = -_unit(places[start] - centre) if len(states) > 1 else np.array([1.0, 0.0])
+        tip = places[start] - RADIUS * inwards
+        begin = tuple(tip - 0.55 * inwards)
+        axes.add_patch(
+            FancyArrowPatch(
+                begin, tuple(tip), arrowstyle="-|>", mutation_scale=9, shrinkA=0, shrinkB=0, color="black"
+            )
+        )
+    place_labels(axes, [(path.spots, text, colour) for path, text, colour in paths if text])
     return axes
+
+
+class _Path(NamedTuple):
+    """An arrow: from where to where, how it bends, and where its label may stand, the best place first."""
+
+    ends: tuple[Point, Point]
+    style: str
+    spots: list[tuple[Point, Point]]
+
+
+def _path(
+    places: Mapping[object, Point],
+    arrows: Mapping[tuple[object, object], object],
+    source: object,
+    target: object,
+    centre: Point,
+    start: object,
+) -> _Path:
+    here, there = places[source], places[target]
+    if source == target:
+        outwards = _unit(here - centre)
+        if source == start:  # the arrow into the initial state comes from outside: leave it the space
+            outwards = _turned(outwards, -1.2)
+        tip, tail = (here + RADIUS * _turned(outwards, angle) for angle in (-0.5, 0.5))
+        far = here + 1.8 * RADIUS * outwards
+        sides = [_turned(outwards, angle) for angle in (0.0, 0.9, -0.9)]
+        return _Path((tail, tip), "arc3,rad=-1.6", [(far, side) for side in sides])
+    along = _unit(there - here)
+    bend = 0.18 if (target, source) in arrows else 0.0
+    begin, end = here + RADIUS * along, there - RADIUS * along
+    side = np.array([along[1], -along[0]])
+    # "arc3" is a parabola whose middle control point lies this far to the side
+    control = (begin + end) / 2 + bend * float(np.linalg.norm(end - begin)) * side
+    # straight arrows may cross in the middle: their labels stand nearer to where they start
+    shares = (0.5, 0.4, 0.6, 0.32, 0.68, 0.25) if bend else (0.4, 0.5, 0.32, 0.6, 0.25, 0.68)
+    spots = []
+    for outwards in (side, -side):
+        for share in shares:
+            on_curve = (1 - share) ** 2 * begin + 2 * share * (1 - share) * control + share**2 * end
+            spots.append((on_curve, outwards))
+    return _Path((begin, end), f"arc3,rad={bend}", spots)
 
 
 def _places(

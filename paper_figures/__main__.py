@@ -1,4 +1,4 @@
-"""Draw the figures of the paper: ``python -m paper_figures [NAME ...] [--list] [--rerun] [--jobs N]``.
+"""Draw the figures of the paper: ``python -m paper_figures [NAME ...] [--list] [--width INCHES] [--rerun]``.
 
 Without ``--rerun`` they are drawn from the stored results. With it, the experiment behind each is carried
 out first: what its store holds is kept, what is missing is trained and measured, and the results are stored.
@@ -12,8 +12,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from analysis.framework.figures import save_figure
+from analysis.framework.figures import checked_width, save_figure
 from analysis.framework.output import check_writable
+from analysis.framework.terminal import add_width_flag
 from automata.errors import InputError
 from implicit.command_line import CommandParser, run_command
 from paper_figures.experiments.executors import CLUSTERS, Executor, parse_parameters
@@ -51,14 +52,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         for figure in figures:
             Console().print(status_table(figure, outcomes_of(figure.experiment, store)), "")
         return
-    folder = Path(arguments.out)
+    folder, width = Path(arguments.out), checked_width(arguments.width)
     check_writable(folder)
     sentences = _rerun(figures, store, executor, arguments.retry_failed) if arguments.rerun else []
     stored = [StoredResults.read(figure.name, RESULTS) for figure in figures]
     folder.mkdir(parents=True, exist_ok=True)
     for figure, results in zip(figures, stored, strict=True):
-        png, pdf = save_figure(figure.picture(results), folder, figure.name)
-        print(f"{figure.name}: {png} and {pdf.name}, results of {results.date}")
+        picture, caption = figure.picture(results, width), figure.full_caption(results)
+        png, pdf = save_figure(picture, folder, figure.name, caption)
+        print(f"{figure.name}: {png}, {pdf.name} and {figure.name}.caption.txt, results of {results.date}")
     if sentences:
         raise SystemExit(UNFINISHED)
 
@@ -127,6 +129,7 @@ def _parser() -> CommandParser:
     parser.add_argument("names", metavar="NAME", nargs="*", help="figures to draw (default: all)")
     parser.add_argument("--list", action="store_true", help="show the figures, then stop")
     parser.add_argument("--out", metavar="DIR", default="out/paper_figures", help="default: %(default)s")
+    add_width_flag(parser)
     group = parser.add_argument_group("experiments")
     group.add_argument(
         "--rerun",

@@ -1,6 +1,6 @@
 """The command ``python -m analysis.agreement`` and the section of the report."""
 
-from analysis.agreement.drawing import draw
+from analysis.agreement.drawing import caption, draw
 from analysis.agreement.measurement import AgreementSettings, analyse
 from analysis.agreement.reporting import SECTION, tables
 from analysis.framework.analysis import RunAnalysis
@@ -14,6 +14,7 @@ ANALYSIS = RunAnalysis(
     settings=AgreementSettings,
     measure=analyse,
     draw=draw,
+    caption=caption,
     tables=tables,
     needs=FIXED_POINTS,
     section=SECTION,

@@ -5,10 +5,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.agreement.measurement import AgreementAnalysis
-from analysis.framework.figures import COLORS, GREY, RED, new_figure, styled
+from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_panels, styled
+from analysis.framework.palette import FINDING_LOOKS, GREY, RED
+
+SAME, DIFFERENT, UNCONVERGED = (FINDING_LOOKS[name].color for name in ("holds", "fails", "inconclusive"))
 
 
-def draw(found: AgreementAnalysis) -> Figure:
+def draw(found: AgreementAnalysis, width: float = TEXT_WIDTH) -> Figure:
     """Draw distances, shares by position, and the fixed points of the example tokens.
 
     Example:
@@ -20,16 +23,14 @@ def draw(found: AgreementAnalysis) -> Figure:
         ['tokens', 'share of sequences']
     """
     with styled():
-        figure = new_figure(
-            11,
-            3.8,
-            f"{found.run.title}: {found.settings.sequences} sequences of {found.settings.length} tokens\n"
-            f"modes reach the same fixed point at {found.shares['agree']:.2%} of tokens, "
+        figure, (distance, position, points) = new_panels(
+            width,
+            3,
+            f"{found.run.title}\nmodes reach the same fixed point at {found.shares['agree']:.2%} of tokens, "
             f"decode the same answer at {found.same_answer.mean():.2%}",
+            height=2.75,
+            color="black" if found.is_demanded else RED,
         )
-        for text in [] if found.is_demanded else figure.texts:
-            text.set_color(RED)
-        distance, position, points = figure.subplots(1, 3)
         _draw_distances(distance, found)
         _draw_positions(position, found)
         _draw_fixed_points(points, found)
@@ -39,9 +40,9 @@ def draw(found: AgreementAnalysis) -> Figure:
 def _draw_distances(axes: Axes, found: AgreementAnalysis) -> None:
     smallest = np.finfo(np.float64).eps
     for mask, label, color in (
-        (found.agrees, "same fixed point", COLORS[0]),
-        (found.differs, "different fixed points", COLORS[1]),
-        (~found.converged, "not converged", GREY),
+        (found.agrees, "same fixed point", SAME),
+        (found.differs, "different fixed points", DIFFERENT),
+        (~found.converged, "not converged", UNCONVERGED),
     ):
         if mask.any():
             values = np.log10(np.maximum(found.distance[mask], smallest))
@@ -56,12 +57,13 @@ def _draw_distances(axes: Axes, found: AgreementAnalysis) -> None:
     axes.axvline(tolerance, color="black", linestyle="--", linewidth=0.9, label="tolerance (median)")
     axes.set(
         title="distance between the modes",
-        xlabel="log₁₀ of ‖z − z̃‖ / ‖z‖",
+        xlabel="log10 of the relative distance",
         ylabel="tokens",
-        yscale="log",
     )
+    log_axis(axes)
+    axes.set_ylim(bottom=0.7)  # a single token shows
     axes.set_xticks(range(-16, 1, 4))
-    axes.legend(loc="upper left")
+    legend_below(axes)
 
 
 def _draw_positions(axes: Axes, found: AgreementAnalysis) -> None:
@@ -70,7 +72,7 @@ def _draw_positions(axes: Axes, found: AgreementAnalysis) -> None:
         x,
         [mask.mean(axis=0) for mask in (found.agrees, found.differs, ~found.converged)],
         labels=["same fixed point", "different ones", "not converged"],
-        colors=[COLORS[0], COLORS[1], "#BBBBBB"],
+        colors=[SAME, DIFFERENT, UNCONVERGED],
         alpha=0.8,
         step="mid" if len(x) > 1 else None,
     )
@@ -81,7 +83,7 @@ def _draw_positions(axes: Axes, found: AgreementAnalysis) -> None:
         ylabel="share of sequences",
         ylim=(0, 1.05),
     )
-    axes.legend(loc="lower left")
+    legend_below(axes)
 
 
 def _draw_fixed_points(axes: Axes, found: AgreementAnalysis) -> None:
@@ -89,28 +91,50 @@ def _draw_fixed_points(axes: Axes, found: AgreementAnalysis) -> None:
     seen = set()
     for place, search in enumerate(found.searches, start=1):
         if not search.fixed_points:
-            axes.text(
-                place, 0.5, "no start converged", rotation=90, ha="center", va="center", color=RED, fontsize=8
-            )
+            axes.text(place, 0.5, "no start converged", rotation=90, ha="center", va="center", color=RED)
         total = sum(point.starts for point in search.fixed_points) + search.unconverged
         for point in search.fixed_points:
             right = point.answer == search.label
             label = f"decodes the {'right' if right else 'wrong'} answer"
+            look = FINDING_LOOKS["holds" if right else "fails"]
             axes.plot(
                 place,
                 point.spectral_radius,
-                "o" if right else "X",
-                color=COLORS[2] if right else COLORS[1],
-                markersize=3 + 7 * (point.starts / total) ** 0.5,
+                look.marker,
+                color=look.color,
+                markersize=2 + 5 * (point.starts / total) ** 0.5,
                 label=None if label in seen else label,
             )
             seen.add(label)
     axes.set(
-        title="fixed points of example tokens",
-        xlabel="example token (size of mark: share of starts)",
-        ylabel="spectral radius (below 1: attracts)",
+        title="fixed points of examples",
+        xlabel="example token",
+        ylabel="spectral radius (< 1: attracts)",
         xlim=(0.3, len(found.searches) + 0.7),
     )
     axes.set_ylim(0, max(1.05, axes.get_ylim()[1]))
     if seen:
-        axes.legend(loc="lower left")
+        legend_below(axes)
+
+
+def caption(found: AgreementAnalysis) -> str:
+    """Tell what is drawn, and the finding.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> from analysis.agreement.measurement import analyse
+        >>> caption(analyse(load_run("parity"), sequences=2, length=4, examples=0))[:52]
+        'Fixed points of simultaneous and sequential mode for'
+    """
+    settings = found.settings
+    return (
+        f"Fixed points of simultaneous and sequential mode for {settings.sequences} sequences of "
+        f"{settings.length} tokens, in float64: {found.sentence}. Distances ‖z − z̃‖ are relative to ‖z‖; "
+        "two "
+        "within the tolerance are the same fixed point. Shares by position are of all sequences. The marks "
+        "of "
+        f"{len(found.searches)} example tokens are fixed points found from {settings.starts} random starts, "
+        "zero "
+        "and both modes' latents: the larger, the more starts led there; one with a spectral radius below 1 "
+        "attracts the iteration."
+    )

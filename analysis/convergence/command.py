@@ -1,6 +1,6 @@
 """The command ``python -m analysis.convergence`` and the section of the report."""
 
-from analysis.convergence.drawing import draw
+from analysis.convergence.drawing import caption, draw
 from analysis.convergence.measurement import ConvergenceSettings, analyse
 from analysis.convergence.reporting import SECTION, tables
 from analysis.framework.analysis import RunAnalysis
@@ -13,6 +13,7 @@ ANALYSIS = RunAnalysis(
     settings=ConvergenceSettings,
     measure=analyse,
     draw=draw,
+    caption=caption,
     tables=tables,
     needs=FIXED_POINTS,
     section=SECTION,

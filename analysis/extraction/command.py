@@ -1,6 +1,6 @@
 """The command ``python -m analysis.extraction``."""
 
-from analysis.extraction.drawing import draw
+from analysis.extraction.drawing import caption, draw
 from analysis.extraction.measurement import ExtractionSettings, analyse
 from analysis.extraction.reporting import tables
 from analysis.framework.analysis import EachRunAnalysis
@@ -13,6 +13,7 @@ ANALYSIS = EachRunAnalysis(
     settings=ExtractionSettings,
     measure=analyse,
     draw=draw,
+    caption=caption,
     tables=tables,
     needs=CONSTANT_STATE,
 )

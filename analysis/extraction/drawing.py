@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.extraction.measurement import ExtractionAnalysis
-from analysis.framework.figures import COLORS, GREY, RED, new_figure, styled
-from automata.drawing import draw_dfa
+from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
+from analysis.framework.palette import GREY, QUANTITY_LOOKS, RED
+from automata.drawing import COLORS, draw_dfa_or_table
 from automata.machines.dfa import DFA
 from automata.machines.mealy import MealyMachine
 
@@ -17,7 +18,7 @@ LARGEST_SHOWN = 24
 """An automaton of more states is given in the JSON only."""
 
 
-def draw(found: ExtractionAnalysis) -> Figure:
+def draw(found: ExtractionAnalysis, width: float = TEXT_WIDTH) -> Figure:
     """Draw the automaton, if small, the visited states coloured by class, and the fidelity by position.
 
     Example:
@@ -28,14 +29,19 @@ def draw(found: ExtractionAnalysis) -> Figure:
         ['extracted automaton', 'visited states by class', 'fresh words']
     """
     with styled():
-        figure = new_figure(12, 4, f"{found.run.title}\n{_shortened(found.sentence)}")
-        if found.verdict != "equivalent":
-            for text in figure.texts:
-                text.set_color(RED)
-        automaton, states, positions = figure.subplots(1, 3)
-        _draw_automaton(automaton, found)
+        figure, (automaton, states, positions) = new_panels(
+            width,
+            3,
+            f"{found.run.title}\n{_shortened(found.sentence)}",
+            height=2.7,
+            color="black" if found.verdict == "equivalent" else RED,
+        )
+        automaton.set_title("extracted automaton")
         _draw_states(states, found)
         _draw_positions(positions, found)
+        _draw_automaton(
+            automaton, found
+        )  # last: whether its labels overlap depends on the space that is left
         return figure
 
 
@@ -49,6 +55,27 @@ def drawn_dfa(machine: MealyMachine) -> DFA:
     return DFA.from_table(machine.table, machine.initial, states=[str(q) for q in range(machine.state_count)])
 
 
+def state_labels(found: ExtractionAnalysis) -> list[str]:
+    """Return for every state of the automaton the answers that lead to it, at most three.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> from analysis.extraction.measurement import analyse
+        >>> state_labels(analyse(load_run("parity"), sequences=8, length=8, fresh_words=4))
+        ['0', '1']
+    """
+    machine, names = found.extraction.machine, found.task.state_names
+    if machine is None:
+        return []
+    answers: defaultdict[int, set[int]] = defaultdict(set)
+    for target, answer in zip(machine.table.ravel().tolist(), machine.answers.ravel().tolist(), strict=True):
+        answers[target].add(answer)
+    return [
+        "/".join(names[answer] for answer in sorted(answers[state])[:3]) or "-"
+        for state in range(machine.state_count)
+    ]
+
+
 def _draw_automaton(axes: Axes, found: ExtractionAnalysis) -> None:
     machine = found.extraction.machine
     if machine is None or machine.state_count > LARGEST_SHOWN:
@@ -56,24 +83,16 @@ def _draw_automaton(axes: Axes, found: ExtractionAnalysis) -> None:
         axes.set_axis_off()
         axes.text(0.5, 0.5, f"{size} states", ha="center", va="center", transform=axes.transAxes)
     else:
-        answers: defaultdict[int, set[int]] = defaultdict(set)
-        for target, answer in zip(
-            machine.table.ravel().tolist(), machine.answers.ravel().tolist(), strict=True
-        ):
-            answers[target].add(answer)
-        names = found.task.state_names
-        labels: dict[object, str] = {
-            str(state): "/".join(names[answer] for answer in sorted(answers[state])[:3]) or "–"
-            for state in range(machine.state_count)
-        }
+        labels: dict[object, str] = {str(state): label for state, label in enumerate(state_labels(found))}
         dfa = drawn_dfa(machine)
         symbols = dict(zip(dfa.alphabet, found.task.token_names, strict=True))
         transitions = {
             state: {symbols[symbol]: target for symbol, target in row.items()}
             for state, row in dfa.transitions.items()
         }
-        draw_dfa(DFA(dfa.states, symbols.values(), transitions, dfa.initial, ()), axes, labels)
-    axes.set_title("extracted automaton")
+        draw_dfa_or_table(DFA(dfa.states, symbols.values(), transitions, dfa.initial, ()), axes, labels)
+        if axes.tables:
+            axes.set_title("extracted automaton:\nnext state by state and token")
 
 
 def _draw_states(axes: Axes, found: ExtractionAnalysis) -> None:
@@ -90,26 +109,70 @@ def _draw_states(axes: Axes, found: ExtractionAnalysis) -> None:
     reachable = classes < found.extraction.reachable
     # a state of one number has one component only
     first, second = (places.flip(dims=(1,)) if places.shape[1] > 1 else places.repeat(1, 2)).T.numpy()
-    colors = np.array(COLORS)[classes % len(COLORS)]
-    axes.scatter(first[reachable], second[reachable], s=6, c=colors[reachable].tolist(), linewidths=0)
+    labels = state_labels(found)
+    # more classes than colours cannot be told apart, and merged ones have no name of their own
+    named = len(labels) == found.extraction.reachable <= len(COLORS)
+    for number in np.unique(classes[reachable]).tolist():
+        axes.scatter(
+            first[classes == number],
+            second[classes == number],
+            s=5,
+            color=COLORS[number % len(COLORS)],
+            linewidths=0,
+            label=labels[number] if named else None,
+        )
     if not reachable.all():
         axes.scatter(first[~reachable], second[~reachable], s=10, c=GREY, marker="x", label="stray")
-        axes.legend(loc="best")
+    if axes.get_legend_handles_labels()[1]:
+        legend_below(axes, columns=3)
     share = float(values[-2:].sum() / values.sum().clamp_min(torch.finfo(values.dtype).tiny))
     axes.set(
         title="visited states by class",
-        xlabel=f"first principal component ({share:.0%} of the variance in both)",
-        ylabel="second principal component",
+        xlabel="first principal component",
+        ylabel=f"second ({share:.0%} of variance in both)",
     )
 
 
 def _draw_positions(axes: Axes, found: ExtractionAnalysis) -> None:
     x = np.arange(1, found.agrees.shape[1] + 1)
-    axes.plot(x, found.correct.mean(axis=0), color=COLORS[1], linewidth=3, label="model right (accuracy)")
-    axes.plot(x, found.agrees.mean(axis=0), color=COLORS[0], label="model as its automaton (fidelity)")
+    axes.plot(
+        x,
+        found.correct.mean(axis=0),
+        color=QUANTITY_LOOKS["accuracy"].color,
+        linewidth=3,
+        label="accuracy (model right)",
+    )
+    axes.plot(
+        x,
+        found.agrees.mean(axis=0),
+        color=QUANTITY_LOOKS["fidelity"].color,
+        label="fidelity (model as automaton)",
+    )
     axes.axvline(found.length, color=GREY, linestyle="--", linewidth=0.8, label="length of the sequences")
     axes.set(title="fresh words", xlabel="position of the token", ylabel="share of words", ylim=(-0.02, 1.03))
-    axes.legend(loc="lower left")
+    legend_below(axes)
+
+
+def caption(found: ExtractionAnalysis) -> str:
+    """Tell what is drawn, and the finding.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> from analysis.extraction.measurement import analyse
+        >>> caption(analyse(load_run("parity"), sequences=8, length=8, fresh_words=4)).split(",")[0]
+        'Automaton extracted from the states that 8 sequences of 8 tokens visit (data seed 0): equivalent ...'
+    """
+    settings = found.settings
+    return (
+        f"Automaton extracted from the states that {settings.sequences} sequences of {found.length} tokens "
+        "visit "
+        f"(data seed {settings.seed}): {found.sentence}. A state is named by the answers that lead to it; a "
+        "graph "
+        "whose labels would overlap is given as its transition table, a row for every state and a column "
+        "for every "
+        "token, the initial state first. Visited states are coloured by class, projected to their first two "
+        f"principal components. Accuracy and fidelity are shares of {found.agrees.shape[0]} fresh words."
+    )
 
 
 def _shortened(sentence: str, width: int = 150) -> str:

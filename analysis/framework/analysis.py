@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from analysis.framework.figures import TEXT_WIDTH, checked_width
 from analysis.framework.needs import ANY_MODEL, Need
 from analysis.framework.output import (
     RunIdentity,
@@ -20,7 +21,7 @@ from analysis.framework.output import (
 )
 from analysis.framework.report_section import ReportSection
 from analysis.framework.settings import Settings
-from analysis.framework.terminal import add_output_flag, add_runs_argument, print_tables
+from analysis.framework.terminal import add_output_flag, add_runs_argument, add_width_flag, print_tables
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
 from implicit.runs.files import read_json, write_json
@@ -54,8 +55,10 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         question: one sentence, as ``python -m analysis`` lists it.
         description: the first line of the help.
         settings: its fields become flags.
-        draw: makes the figure of an answer; None if it has none, and then no ``<name>.json`` either.
+        draw: makes the figure of an answer, so many inches wide; None if it has none, and then no
+            ``<name>.json`` either.
         file: what the command names as written; ``<name>.json`` if None.
+        caption: tells what the figure shows; runs and settings are added to it.
         tables: makes tables and lines for the terminal, from one answer or several.
         needs: what the models must have.
         section: its part in the report; None if it has none.
@@ -74,10 +77,11 @@ class Analysis(ABC, Generic[Settings, Outcome]):
     question: str
     description: str
     settings: type[Settings]
-    draw: Callable[[Outcome], Figure] | None
+    draw: Callable[[Outcome, float], Figure] | None
     tables: Callable[..., Sequence[Table | str]]
     needs: Need = ANY_MODEL
     section: ReportSection | None = None
+    caption: Callable[[Outcome], str] = lambda _outcome: ""
     file: str | None = None
 
     @abstractmethod
@@ -85,13 +89,16 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         """Return the folders of the results, all of them different; ``out`` is what ``--out`` gives."""
 
     @abstractmethod
-    def answer(self, runs: Sequence[Run], settings: Settings, folders: Sequence[Path]) -> list[Outcome]:
+    def answer(
+        self, runs: Sequence[Run], settings: Settings, folders: Sequence[Path], width: float = TEXT_WIDTH
+    ) -> list[Outcome]:
         """Analyse runs and write numbers and figures.
 
         Args:
             runs: that meet the needs.
             settings: what to look at.
             folders: one for each result, as `folders` returns them.
+            width: of the figures, in inches.
 
         Raises:
             InputError: for a run that cannot be analysed.
@@ -114,12 +121,13 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         settings: Settings,
         outcome: Outcome,
         began: float,
+        width: float,
     ) -> None:
         """Write the numbers of an answer beside its figure."""
         if self.draw is None:
             folder.mkdir(parents=True, exist_ok=True)
             return
-        figure = self.draw(outcome)
+        figure = self.draw(outcome, width)
         write_analysis(
             folder,
             self.name,
@@ -128,6 +136,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
             result=outcome.numbers(),
             seconds=time.monotonic() - began,
             figure=figure,
+            caption=self.caption(outcome),
         )
 
     def command(self, argv: Sequence[str] | None) -> None:
@@ -141,7 +150,10 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         add_runs_argument(parser, several=self.takes_several)
         add_output_flag(parser, self.where.format(name=self.name))
         add_config_flags(parser, self.settings, title="settings")
+        if self.draw is not None:
+            add_width_flag(parser)
         arguments = parser.parse_args(argv)
+        width = checked_width(getattr(arguments, "width", str(TEXT_WIDTH)))
         settings = validated(self.settings, given_fields(arguments, self.settings))
         runs = [load_run(run) for run in arguments.runs]
         require_different_names(runs)
@@ -150,7 +162,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         folders = self.folders(runs, None if arguments.out is None else Path(arguments.out))
         for folder in folders:
             check_writable(folder)
-        outcomes = self.answer(runs, settings, folders)
+        outcomes = self.answer(runs, settings, folders, width)
         written = [folder / (self.file or f"{self.name}.json") for folder in folders]
         print_tables(self.tables(*outcomes), written, with_figure=self.draw is not None)
 
@@ -192,14 +204,18 @@ class RunAnalysis(Analysis[Settings, Outcome]):
             return [default_folder(run, self.name) for run in runs]
         return [out] if len(runs) == 1 else [out / run.path.resolve().name for run in runs]
 
-    def answer(self, runs: Sequence[Run], settings: Settings, folders: Sequence[Path]) -> list[Outcome]:
+    def answer(
+        self, runs: Sequence[Run], settings: Settings, folders: Sequence[Path], width: float = TEXT_WIDTH
+    ) -> list[Outcome]:
         """Analyse each run by itself."""
-        return [self._answer_one(run, settings, folder) for run, folder in zip(runs, folders, strict=True)]
+        return [
+            self._answer_one(run, settings, folder, width) for run, folder in zip(runs, folders, strict=True)
+        ]
 
-    def _answer_one(self, run: Run, settings: Settings, folder: Path) -> Outcome:
+    def _answer_one(self, run: Run, settings: Settings, folder: Path, width: float) -> Outcome:
         began = time.monotonic()
         outcome = self.measure(run, settings)
-        self._write(folder, RunIdentity.of(run), settings, outcome, began)
+        self._write(folder, RunIdentity.of(run), settings, outcome, began, width)
         for name, content in self.documents(run, outcome).items():
             write_json(folder / name, content)
         return outcome
@@ -248,12 +264,14 @@ class Comparison(Analysis[Settings, Outcome]):
             return [out]
         return [default_folder(runs[0], self.name) if len(runs) == 1 else Path("out") / self.name]
 
-    def answer(self, runs: Sequence[Run], settings: Settings, folders: Sequence[Path]) -> list[Outcome]:
+    def answer(
+        self, runs: Sequence[Run], settings: Settings, folders: Sequence[Path], width: float = TEXT_WIDTH
+    ) -> list[Outcome]:
         """Compare the runs."""
         began = time.monotonic()
         outcome = self.compare(runs, settings)
         identities = tuple(RunIdentity.of(run) for run in runs)
-        self._write(folders[0], identities, settings, outcome, began)
+        self._write(folders[0], identities, settings, outcome, began, width)
         return [outcome]
 
     def stored_result(self, folder: Path, run: str) -> Mapping[str, Any]:

@@ -1,32 +1,39 @@
-"""How figures look and how they are stored: the same style, colours and deterministic files everywhere.
+"""How figures look and how they are stored: at paper width, in one style, as deterministic files.
 
-Figures are made without pyplot, so that no backend or default of the caller is touched.
+Figures are made without pyplot, so that no backend or default of the caller is touched. They are drawn at the
+size at which they are printed, so that a size in points is the size on paper.
 """
 
 import io
+import math
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
 from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
+from automata.drawing import COLORS
+from automata.errors import InputError
 from implicit.runs.files import write_bytes
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""The palette of Okabe and Ito (2008), which colour-blind readers can tell apart; yellow left out."""
-
-MODEL_COLORS = {"implicit-mamba2": COLORS[0], "mamba2": COLORS[1], "lstm": COLORS[2]}
-"""A model has the same colour in every figure."""
-
-GREY = "#777777"
-RED = "#C00000"
-"""What a reader must not miss."""
+COLUMN_WIDTH = 3.3
+"""Inches of a column of a page with two."""
+TEXT_WIDTH = 6.75
+"""Inches of a whole page; what figures have unless told otherwise."""
+NARROWEST, WIDEST = 3.0, 20.0
+"""Inches between which a figure can be read and made."""
+SMALLEST_TEXT = 7.0
+"""Points; no text of a figure is smaller."""
 
 STYLE: Any = {
     "axes.axisbelow": True,
@@ -34,22 +41,35 @@ STYLE: Any = {
     "axes.prop_cycle": cycler(color=COLORS),
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "axes.titlesize": 9.5,
-    "axes.labelsize": 9,
+    "axes.titlesize": 8,
+    "axes.labelsize": 7.5,
+    "axes.linewidth": 0.7,
     "figure.dpi": 100,
-    "figure.titlesize": 10.5,
-    "font.size": 9,
+    "figure.titlesize": 8.5,
+    "font.size": 7.5,
     "grid.alpha": 0.3,
-    "grid.linewidth": 0.6,
-    "legend.fontsize": 8,
-    "legend.framealpha": 0.9,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 4,
+    "grid.linewidth": 0.5,
+    "legend.fontsize": SMALLEST_TEXT,
+    "legend.title_fontsize": SMALLEST_TEXT,
+    "legend.frameon": False,
+    "legend.borderaxespad": 0,
+    "legend.borderpad": 0.2,
+    "legend.handlelength": 2.2,
+    "legend.labelspacing": 0.35,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 3.5,
     "pdf.fonttype": 42,
-    "savefig.dpi": 200,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
+    "savefig.dpi": 300,
+    "xtick.labelsize": SMALLEST_TEXT,
+    "xtick.major.width": 0.7,
+    "ytick.labelsize": SMALLEST_TEXT,
+    "ytick.major.width": 0.7,
 }
+
+_LETTER = 0.53
+"""Width of a letter of the font, in parts of its size: a little more than the mean."""
+_BELOW_LABEL = 31.0
+"""Points from an axis to below its label: ticks and their labels 13, the label 10, and gaps."""
 
 
 @contextmanager
@@ -60,7 +80,7 @@ def styled() -> Iterator[None]:
         >>> before = mpl.rcParams["font.size"]
         >>> with styled():
         ...     float(mpl.rcParams["font.size"])
-        9.0
+        7.5
         >>> mpl.rcParams["font.size"] == before
         True
     """
@@ -68,13 +88,39 @@ def styled() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float, height: float, title: str) -> Figure:
+def checked_width(text: str) -> float:
+    """Return the width in inches that a flag gives.
+
+    Raises:
+        InputError: if it is no number, or a figure of that width could not be read.
+
+    Example:
+        >>> checked_width("3.3")
+        3.3
+        >>> checked_width("1")
+        Traceback (most recent call last):
+        automata.errors.InputError: width is '1'; give inches from 3 to 20, such as 3.3 for a column or 6.75
+    """
+    try:
+        width = float(text)
+    except ValueError:
+        width = math.nan
+    if not NARROWEST <= width <= WIDEST:
+        raise InputError(
+            f"width is {text!r}; give inches from {NARROWEST:g} to {WIDEST:g}, such as {COLUMN_WIDTH} for a "
+            f"column or {TEXT_WIDTH}"
+        )
+    return width
+
+
+def new_figure(width: float, height: float, title: str = "", *, color: str = "black") -> Figure:
     """Return an empty figure with a title; to be filled within `styled`.
 
     Args:
         width: in inches.
         height: in inches.
-        title: what is shown, with the run, its seed and the number of sequences or states.
+        title: what is shown, with the run and its seed; broken into lines as wide as the figure.
+        color: of the title.
 
     Example:
         >>> with styled():
@@ -82,12 +128,116 @@ def new_figure(width: float, height: float, title: str) -> Figure:
         array([4., 3.])
     """
     figure = Figure(figsize=(width, height), layout="constrained")
-    figure.suptitle(title)
+    if title:
+        figure.suptitle(wrapped(title, width, STYLE["figure.titlesize"]), color=color)
     return figure
 
 
-def save_figure(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
-    """Write a figure as PNG and as PDF, without dates, so that equal results give equal files.
+def new_panels(
+    width: float, count: int, title: str = "", *, height: float = 2.3, columns: int = 3, color: str = "black"
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure of panels side by side, or below each other where the figure is too narrow for that.
+
+    Args:
+        width: of the figure, in inches.
+        count: of panels.
+        title: of the figure.
+        height: of a row of panels, in inches, with their titles, labels and legends.
+        columns: the most panels in a row; each is at least 2 inches wide.
+        color: of the title.
+
+    Example:
+        >>> with styled():
+        ...     [new_panels(w, 3)[0].get_size_inches().round(2).tolist() for w in (6.75, 3.3)]
+        [[6.75, 2.3], [3.3, 6.9]]
+    """
+    beside = max(1, min(columns, count, int(width / 2)))
+    rows = -(-count // beside)
+    lines = wrapped(title, width, STYLE["figure.titlesize"]).count("\n") + 1 if title else 0
+    figure = new_figure(width, rows * height + 0.17 * lines, title, color=color)
+    axes = figure.subplots(rows, beside, squeeze=False).ravel().tolist()
+    for empty in axes[count:]:
+        empty.remove()
+    return figure, axes[:count]
+
+
+def wrapped(text: str, width: float, size: float) -> str:
+    r"""Break every line of a text so that it fits.
+
+    Args:
+        text: may have several lines.
+        width: in inches.
+        size: of the font, in points.
+
+    Example:
+        >>> wrapped("a title of several words", 1.0, 9.0)
+        'a title of\nseveral words'
+    """
+    letters = max(8, int(72 * width / (_LETTER * size)))
+    return "\n".join(textwrap.fill(line, letters) for line in text.splitlines())
+
+
+def legend_below(axes: Axes, *, columns: int = 1, title: str | None = None) -> Legend:
+    """Draw the legend below the label of the horizontal axis, where no data can be.
+
+    Example:
+        >>> with styled():
+        ...     axes = new_figure(3, 2).subplots()
+        ...     _ = axes.plot([0, 1], label="line")
+        ...     legend_below(axes).get_texts()[0].get_text()
+        'line'
+    """
+    root: Any = axes.figure
+    place = axes.transAxes + ScaledTranslation(0, -_BELOW_LABEL / 72, root.dpi_scale_trans)
+    return axes.legend(
+        loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=place, ncols=columns, title=title
+    )
+
+
+def log_axis(axes: Axes, which: Literal["x", "y"] = "y", *, most: int = 6) -> None:
+    """Give an axis a logarithmic scale whose labels have no small exponents: 1e-4.
+
+    Args:
+        axes: with the data: a short axis gets labels between the powers of ten.
+        which: the horizontal or the vertical one.
+        most: labels.
+
+    Example:
+        >>> with styled():
+        ...     axes = new_figure(2, 2).subplots()
+        ...     _ = axes.plot([1, 2], [1e-4, 1])
+        ...     log_axis(axes)
+        >>> axes.get_yscale(), power_of_ten(1e-4)
+        ('log', '1e-4')
+    """
+    axes.set(**{f"{which}scale": "log"})
+    axis, limits = (axes.yaxis, axes.get_ylim()) if which == "y" else (axes.xaxis, axes.get_xlim())
+    decades = math.log10(max(limits) / min(limits))
+    steps = (1.0,) if decades > 2 else (1.0, 2.0, 5.0) if decades > 0.7 else tuple(np.arange(1.0, 10.0, 0.5))
+    axis.set_major_locator(LogLocator(subs=steps, numticks=most))
+    axis.set_major_formatter(FuncFormatter(power_of_ten))
+    axis.set_minor_locator(NullLocator())
+
+
+def power_of_ten(value: float, _place: int | None = None) -> str:
+    """Return the label of a tick of a logarithmic axis; small and large powers are written out.
+
+    Example:
+        >>> power_of_ten(1e-12), power_of_ten(100.0), power_of_ten(0.1), power_of_ten(2.5e5)
+        ('1e-12', '100', '0.1', '2.5e5')
+    """
+    exponent = math.floor(math.log10(value) + 1e-9)
+    return f"{value:g}" if -2 <= exponent <= 3 else f"{value / 10.0**exponent:.2g}e{exponent}"
+
+
+def save_figure(figure: Figure, folder: Path, name: str, caption: str = "") -> tuple[Path, Path]:
+    r"""Write a figure as PNG and as PDF, without dates, so that equal results give equal files.
+
+    Args:
+        figure: in the size in which it is printed.
+        folder: that exists.
+        name: of the files.
+        caption: goes into ``<name>.caption.txt`` beside the picture, if there is one.
 
     Returns:
         The paths of the PNG and the PDF.
@@ -98,9 +248,9 @@ def save_figure(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder, styled():
-        ...     png, pdf = save_figure(new_figure(2, 1, "title"), Path(folder), "figure")
-        ...     png.read_bytes()[1:4], pdf.read_bytes()[:4]
-        (b'PNG', b'%PDF')
+        ...     png, pdf = save_figure(new_figure(2, 1, "title"), Path(folder), "figure", "One seed.")
+        ...     png.read_bytes()[1:4], pdf.read_bytes()[:4], (Path(folder) / "figure.caption.txt").read_text()
+        (b'PNG', b'%PDF', 'One seed.\n')
     """
     paths = folder / f"{name}.png", folder / f"{name}.pdf"
     with styled():
@@ -110,6 +260,8 @@ def save_figure(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
             buffer = io.BytesIO()
             figure.savefig(buffer, format=path.suffix[1:], metadata=metadata)
             write_bytes(path, buffer.getvalue())
+    if caption:
+        write_bytes(folder / f"{name}.caption.txt", f"{caption}\n".encode())
     return paths
 
 
@@ -127,7 +279,7 @@ def mark_quantiles(
 
     Example:
         >>> with styled():
-        ...     axes = new_figure(2, 2, "").subplots()
+        ...     axes = new_figure(2, 2).subplots()
         ...     mark_quantiles(axes, np.arange(3.0), np.ones((5, 3)), COLORS[0], "ones")
         >>> axes.get_lines()[0].get_ydata()
         array([1., 1., 1.])
@@ -143,7 +295,7 @@ def powers_of_two(axes: Axes, lengths: Sequence[int]) -> None:
 
     Example:
         >>> with styled():
-        ...     axes = new_figure(2, 2, "").subplots()
+        ...     axes = new_figure(2, 2).subplots()
         ...     powers_of_two(axes, [32, 64])
         >>> [text.get_text() for text in axes.get_xticklabels()]
         ['32', '64']

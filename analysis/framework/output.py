@@ -196,6 +196,32 @@ def analysis_content(
     return ready
 
 
+def full_caption(
+    caption: str, runs: RunIdentity | tuple[RunIdentity, ...], settings: Mapping[str, Any]
+) -> str:
+    """Return a caption with the runs, their seeds and the settings.
+
+    Example:
+        >>> identity = RunIdentity("mine", "parity", "lstm", 178, 32, 0, "0" * 64)
+        >>> print(full_caption("Accuracy.", identity, {"lengths": (32, 64), "seed": 1}))
+        Accuracy. Training runs: 1 (mine: lstm on parity, trained at length 32 with seed 0, 178 parameters).
+        Settings: lengths 32 64, seed 1.
+    """
+    several = runs if isinstance(runs, tuple) else (runs,)
+    listed = "; ".join(f"{run.name}: {run.title}, {run.parameters} parameters" for run in several)
+    chosen = ", ".join(f"{name.replace('_', ' ')} {_in_words(value)}" for name, value in settings.items())
+    sentences = [
+        caption,
+        f"Training runs: {len(several)} ({listed}).",
+        f"Settings: {chosen}." if chosen else "",
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _in_words(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
 def write_analysis(
     folder: Path,
     name: str,
@@ -205,8 +231,9 @@ def write_analysis(
     result: Mapping[str, Any],
     seconds: float,
     figure: Figure,
+    caption: str = "",
 ) -> tuple[Path, Path, Path]:
-    """Write ``<name>.json``, ``<name>.png`` and ``<name>.pdf``.
+    """Write ``<name>.json``, ``<name>.png``, ``<name>.pdf`` and ``<name>.caption.txt``.
 
     Args:
         folder: made if it does not exist.
@@ -216,6 +243,7 @@ def write_analysis(
         result: the numbers.
         seconds: how long the analysis took.
         figure: the figure of these numbers.
+        caption: what it shows; runs, seeds and settings are added.
 
     Returns:
         The three paths.
@@ -235,7 +263,7 @@ def write_analysis(
         ['length.json', 'length.png', 'length.pdf']
     """
     folder.mkdir(parents=True, exist_ok=True)
-    png, pdf = save_figure(figure, folder, name)
+    png, pdf = save_figure(figure, folder, name, full_caption(caption, runs, settings))
     content = analysis_content(name, runs=runs, settings=settings, result=result, seconds=seconds)
     write_json(folder / f"{name}.json", content)
     return folder / f"{name}.json", png, pdf

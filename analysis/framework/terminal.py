@@ -6,6 +6,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from analysis.framework.figures import COLUMN_WIDTH, TEXT_WIDTH
 from implicit.command_line import CommandParser
 
 
@@ -19,6 +20,24 @@ def add_output_flag(parser: CommandParser, default: str) -> None:
         'here'
     """
     parser.add_argument("--out", metavar="FOLDER", help=f"where the results go (default: {default})")
+
+
+def add_width_flag(parser: CommandParser) -> None:
+    """Add ``--width``; `analysis.framework.figures.checked_width` reads it.
+
+    Example:
+        >>> parser = CommandParser("python -m analysis.report", "Report.")
+        >>> add_width_flag(parser)
+        >>> parser.parse_args(["--width", "3.3"]).width, parser.parse_args([]).width
+        ('3.3', '6.75')
+    """
+    parser.add_argument(
+        "--width",
+        metavar="INCHES",
+        default=str(TEXT_WIDTH),
+        help=f"of figures: {COLUMN_WIDTH} for a column of a page with two, {TEXT_WIDTH} for a whole page "
+        "(default: %(default)s)",
+    )
 
 
 def add_runs_argument(parser: CommandParser, *, several: bool) -> None:
@@ -49,12 +68,12 @@ def print_tables(tables: Iterable[Table | str], written: Sequence[Path], *, with
     Example:
         >>> print_tables(["one line"], [Path("out/one.json")], with_figure=True)
         one line
-        Written: out/one.json, with its figure as .png and .pdf beside it
+        Written: out/one.json, with its figure as .png and .pdf and its caption beside it
     """
     console = Console()
     for table in tables:
         console.print(table)
-    beside = ", with its figure as .png and .pdf beside it" if with_figure else ""
+    beside = ", with its figure as .png and .pdf and its caption beside it" if with_figure else ""
     for path in written:
         console.print(f"Written: {path}{beside}", soft_wrap=True, highlight=False)
 

@@ -2,7 +2,7 @@
 
 from analysis.framework.analysis import RunAnalysis
 from analysis.framework.needs import CONSTANT_STATE
-from analysis.jacobian.drawing import draw
+from analysis.jacobian.drawing import caption, draw
 from analysis.jacobian.measurement import JacobianSettings, analyse
 from analysis.jacobian.reporting import SECTION, tables
 
@@ -14,6 +14,7 @@ ANALYSIS = RunAnalysis(
     settings=JacobianSettings,
     measure=analyse,
     draw=draw,
+    caption=caption,
     tables=tables,
     needs=CONSTANT_STATE,
     section=SECTION,

@@ -4,12 +4,23 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from numpy.typing import NDArray
 from torch import Tensor
 
-from analysis.framework.figures import COLORS, GREY, new_figure, styled
+from analysis.framework.figures import (
+    SMALLEST_TEXT,
+    TEXT_WIDTH,
+    legend_below,
+    log_axis,
+    new_panels,
+    power_of_ten,
+    styled,
+)
+from analysis.framework.palette import GREY, QUANTITY_LOOKS
 from analysis.jacobian.block_structure import BlockStructure, StateJacobian
 from analysis.jacobian.measurement import JacobianAnalysis, Spectrum
+from automata.drawing import COLORS
 from theory.fixed_point import ERROR_MARGIN
 
 PIXELS = 256
@@ -18,7 +29,7 @@ DECADES = 6
 """Range of the colours: below the largest entry by more than this is drawn as the smallest."""
 
 
-def draw(found: JacobianAnalysis) -> Figure:
+def draw(found: JacobianAnalysis, width: float = TEXT_WIDTH) -> Figure:
     """Draw what `analysis.jacobian.measurement.analyse` returned.
 
     Example:
@@ -33,13 +44,14 @@ def draw(found: JacobianAnalysis) -> Figure:
         ['state before the token', 'source']
     """
     with styled():
-        figure = new_figure(9.5, 8, f"{found.run.title}\n{found.sentence}")
-        heat, masses, spectrum, states = figure.subplots(2, 2).flat
+        figure, (heat, masses, spectrum, states) = new_panels(
+            width, 4, f"{found.run.title}\n{found.sentence}", height=2.9, columns=2
+        )
         if found.shown is None or found.blocks is None:
             for axes in (heat, masses, spectrum):
                 _say(axes, "no visited state has a fixed point\nat which a Jacobian could be measured")
         else:
-            draw_matrix(heat, found.shown, f"|∂s'/∂s| at {next(iter(found.spectra))}")
+            draw_matrix(heat, found.shown, f"|∂s'/∂s| at\n{next(iter(found.spectra))}")
             _draw_masses(masses, found.blocks)
             draw_spectra(spectrum, found.spectra)
         _draw_states(states, found)
@@ -53,7 +65,7 @@ def draw_matrix(axes: Axes, jacobian: StateJacobian, title: str) -> None:
         >>> import torch
         >>> from analysis.jacobian.block_structure import Block
         >>> with styled():
-        ...     axes = new_figure(3, 3, "").subplots()
+        ...     axes = Figure((3, 3)).subplots()
         ...     jacobian = StateJacobian(torch.eye(4), (Block("h", "state", 0, 4),), has_windows=False)
         ...     draw_matrix(axes, jacobian, "identity")
         >>> axes.images[0].get_array().shape
@@ -70,13 +82,20 @@ def draw_matrix(axes: Axes, jacobian: StateJacobian, title: str) -> None:
         interpolation="nearest",
     )
     if axes.figure is not None:
-        what = f"root mean square over {cell}×{cell} entries" if cell > 1 else "absolute value"
-        axes.figure.colorbar(picture, ax=axes, label=f"{what}, log scale", shrink=0.85)
+        what = f"RMS over {cell}×{cell} entries" if cell > 1 else "absolute value"
+        bar = axes.figure.colorbar(
+            picture,
+            cax=axes.inset_axes((1.04, 0, 0.05, 1)),
+            label=what,
+            ticks=LogLocator(numticks=6),
+            format=FuncFormatter(power_of_ten),
+        )
+        bar.ax.yaxis.set_minor_locator(NullLocator())
     for block in jacobian.blocks[1:]:
         for line in (axes.axhline, axes.axvline):
             line(block.start, color="white", linewidth=1.2 if block.kind == "window" else 0.5, alpha=0.7)
     axes.set(title=title, xlabel="state before the token", ylabel="state after the token")
-    axes.set_xticks(*_block_ticks(jacobian), rotation=45, ha="right")
+    axes.set_xticks(*_block_ticks(jacobian), rotation=45, ha="right", rotation_mode="anchor")
     axes.set_yticks(*_block_ticks(jacobian))
     axes.tick_params(length=0)
     axes.grid(visible=False)
@@ -88,7 +107,7 @@ def draw_spectra(axes: Axes, spectra: dict[str, Spectrum]) -> None:
     Example:
         >>> import torch
         >>> with styled():
-        ...     axes = new_figure(3, 3, "").subplots()
+        ...     axes = Figure((3, 3)).subplots()
         ...     draw_spectra(axes, {"token 0": Spectrum.of(torch.eye(2))})
         >>> axes.get_title()
         "spectrum of ∂h'/∂h (all 2 eigenvalues)"
@@ -101,12 +120,12 @@ def draw_spectra(axes: Axes, spectra: dict[str, Spectrum]) -> None:
     first = next(iter(spectra.values()))
     which = "all" if first.complete else "the leading"
     axes.set(
-        title=f"spectrum of ∂h'/∂h ({which} {len(first.values)} eigenvalues)",
+        title=f"spectrum of ∂h'/∂h\n({which} {len(first.values)} eigenvalues)",
         xlabel="real part",
         ylabel="imaginary part",
     )
     axes.set_aspect("equal", adjustable="datalim")
-    axes.legend(loc="upper left", fontsize=7)
+    legend_below(axes)
 
 
 def averaged(matrix: Tensor) -> tuple[NDArray[np.float64], int]:
@@ -134,13 +153,13 @@ def _draw_masses(axes: Axes, blocks: BlockStructure) -> None:
     axes.imshow(np.sqrt(blocks.masses), cmap="Blues", vmin=0, vmax=1.4)
     if len(blocks.blocks) <= 8:
         for (row, column), mass in np.ndenumerate(blocks.masses):
-            text = "0" if mass == 0 else f"{mass:.2f}" if mass >= 0.01 else f"{mass:.0e}"
-            axes.text(column, row, text, ha="center", va="center", fontsize=7)
+            text = "0" if mass == 0 else f"{mass:.2f}" if mass >= 0.01 else f"{mass:.0e}".replace("e-0", "e-")
+            axes.text(column, row, text, ha="center", va="center", fontsize=SMALLEST_TEXT)
     ticks = range(len(blocks.blocks))
-    axes.set_xticks(ticks, blocks.blocks, rotation=45, ha="right")
+    axes.set_xticks(ticks, blocks.blocks, rotation=45, ha="right", rotation_mode="anchor")
     axes.set_yticks(ticks, blocks.blocks)
     axes.set(
-        title=f"‖block‖ / ‖J‖ (Frobenius), over {blocks.states} states", xlabel="source", ylabel="output"
+        title=f"‖block‖ / ‖J‖ (Frobenius),\nover {blocks.states} states", xlabel="source", ylabel="output"
     )
     axes.tick_params(length=0)
     axes.grid(visible=False)
@@ -156,13 +175,12 @@ def _draw_states(axes: Axes, found: JacobianAnalysis) -> None:
         (
             "off-diagonal mass",
             [(layer.off_diagonal_mass, layer.off_diagonal_error) for layer in layers],
-            COLORS[0],
         ),
-        ("nonlinearity", [(layer.nonlinearity, layer.nonlinearity_error) for layer in layers], COLORS[1]),
+        ("nonlinearity", [(layer.nonlinearity, layer.nonlinearity_error) for layer in layers]),
     )
-    axes.set_yscale("log")
     floor = np.finfo(np.float64).eps / 10
-    for offset, (label, pairs, color) in enumerate(columns):
+    for label, pairs in columns:
+        look = QUANTITY_LOOKS[label]
         ordered = sorted(
             (max(value, floor), ERROR_MARGIN * error) for value, error in pairs if value == value
         )
@@ -170,21 +188,46 @@ def _draw_states(axes: Axes, found: JacobianAnalysis) -> None:
             continue
         values, thresholds = np.array(ordered).T
         places = np.arange(1, len(values) + 1)
-        axes.plot(places, values, "o^"[offset], color=color, label=label)
+        axes.plot(places, values, look.marker, color=look.color, label=label)
         axes.plot(
             places,
             thresholds,
             "_",
-            color=color,
+            color=look.color,
             alpha=0.6,
             label=f"its threshold, {ERROR_MARGIN:.0f} × error",
         )
     axes.set(
-        title="conclusions at every state with a fixed point",
+        title="conclusions at every state\nwith a fixed point",
         xlabel="states, sorted by the measured value",
-        ylabel="relative to ‖∂h'/∂h‖ (zeros at the lower edge)",
+        ylabel="relative to ‖∂h'/∂h‖",
     )
-    axes.legend(loc="best")
+    log_axis(axes)
+    legend_below(axes)
+
+
+def caption(found: JacobianAnalysis) -> str:
+    """Tell what is drawn, and the finding.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> from analysis.jacobian.measurement import analyse
+        >>> caption(analyse(load_run("parity"), states=2, length=4)).split(":")[0]
+        'State-to-state Jacobians at 2 visited states of 16 sequences of 4 tokens (data seed 0), in float64'
+    """
+    settings, report = found.settings, found.report
+    return (
+        f"State-to-state Jacobians at {len(report.checks)} visited states of {settings.sequences} sequences "
+        "of "
+        f"{settings.length} tokens (data seed {settings.seed}), in float64: {found.sentence}. Heat map: the "
+        "whole "
+        "state s, windows included, at the state of median off-diagonal mass. Blocks: shares of the "
+        "Frobenius norm. "
+        f"Spectrum: eigenvalues at {len(found.spectra)} states, with the unit circle. Off-diagonal mass and "
+        f"nonlinearity are relative to ‖∂h'/∂h‖, each with its threshold of {ERROR_MARGIN:.0f} times the "
+        "measured "
+        "error; a zero is drawn at 2e-17."
+    )
 
 
 def _block_ticks(jacobian: StateJacobian) -> tuple[list[float], list[str]]:

@@ -1,7 +1,7 @@
 """The command ``python -m analysis.length_generalization`` and the section of the report."""
 
 from analysis.framework.analysis import Comparison
-from analysis.length_generalization.drawing import draw
+from analysis.length_generalization.drawing import caption, draw
 from analysis.length_generalization.measurement import LengthSettings, analyse
 from analysis.length_generalization.reporting import SECTION, tables
 
@@ -13,6 +13,7 @@ ANALYSIS = Comparison(
     settings=LengthSettings,
     compare=analyse,
     draw=draw,
+    caption=caption,
     tables=tables,
     section=SECTION,
 )

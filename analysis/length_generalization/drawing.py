@@ -1,16 +1,22 @@
 """The figure of `analysis.length_generalization`: accuracy against length and along the sequences."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from analysis.framework.figures import COLORS, GREY, MODEL_COLORS, new_figure, powers_of_two, styled
+from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, powers_of_two, styled
+from analysis.framework.palette import GREY, Look, distinct_looks, model_looks
+from analysis.framework.run_lines import RUN_LINES, breadths, draw_runs
 from analysis.length_generalization.measurement import LengthAnalysis, RunAccuracy
 from implicit.training.evaluation import REPORTED_TOKENS
 
 
-def draw(found: LengthAnalysis) -> Figure:
+def draw(found: LengthAnalysis, width: float = TEXT_WIDTH) -> Figure:
     """Draw accuracy against length, and against the position in the longest sequences.
+
+    Runs that differ in their seed only are drawn together; a run by itself has its confidence intervals.
 
     Example:
         >>> from analysis.length_generalization.measurement import analyse
@@ -22,67 +28,116 @@ def draw(found: LengthAnalysis) -> Figure:
     settings = found.settings
     lengths = sorted(settings.lengths)
     tasks = sorted({result.run.task for result in found.runs})
-    seeds = sorted({result.run.seed for result in found.runs})
+    groups = seed_groups(found.runs)
+    looks = group_looks([group[0] for group in groups])
     with styled():
-        figure = new_figure(
-            9,
-            3.8,
-            f"{', '.join(tasks)}: {len(found.runs)} run{'s' * (len(found.runs) > 1)} of training seed "
-            f"{', '.join(map(str, seeds))}, {settings.sequences} sequences each",
+        figure, (by_length, by_position) = new_panels(
+            width, 2, f"accuracy on {', '.join(tasks)}", height=2.5 + 0.13 * len(groups)
         )
-        by_length, by_position = figure.subplots(1, 2, sharey=True)
-        spare = [color for color in COLORS if color not in MODEL_COLORS.values()]
-        several_of_a_model = len({result.run.model for result in found.runs}) < len(found.runs)
-        for number, (result, marker) in enumerate(
-            zip(found.runs, _cycled("osD^v<>", len(found.runs)), strict=True)
-        ):
-            color = (
-                COLORS[number % len(COLORS)]
-                if several_of_a_model
-                else MODEL_COLORS.get(result.run.model, spare[0])
-            )
-            # The first is drawn broadest, so that runs of equal accuracy show behind one another.
-            breadth = 1 - number / max(1, len(found.runs) - 1)
-            accuracies = np.array([result.accuracy(length) for length in lengths])
-            bounds = np.array([result.interval(length, settings.confidence) for length in lengths]).T
-            by_length.errorbar(
-                lengths,
-                accuracies,
-                yerr=np.abs(bounds - accuracies),
-                marker=marker,
-                color=color,
-                capsize=3 + 3 * breadth,
-                linewidth=1.2 + 3 * breadth,
-                elinewidth=1.2,
-                markersize=5 + 5 * breadth,
-                label=result.run.name,
-            )
-            by_position.plot(
-                _running(result),
-                color=color,
-                linewidth=1.2 + 3 * breadth,
-                label=result.run.name,
-            )
-        for axes in (by_length, by_position):
-            for baseline in {tuple(result.baseline[length] for length in lengths) for result in found.runs}:
-                axes.plot(
-                    lengths, baseline, color=GREY, linewidth=0.8, linestyle=":", label="most frequent answer"
+        for group, look, breadth in zip(groups, looks, breadths(len(groups)), strict=True):
+            accuracies = np.array([[result.accuracy(length) for length in lengths] for result in group])
+            along = [_running(result) for result in group]
+            places = np.arange(1, len(along[0]) + 1)
+            line = Look(look.color, dashes=look.dashes)
+            label = group[0].run.model if len(group) > 1 else group[0].run.name
+            draw_runs(by_length, lengths, accuracies, look, label, breadth=breadth)
+            draw_runs(by_position, places, along, line, label, breadth=breadth)
+            if len(group) == 1:
+                bounds = np.array([group[0].interval(length, settings.confidence) for length in lengths]).T
+                by_length.errorbar(
+                    lengths,
+                    accuracies[0],
+                    yerr=np.abs(bounds - accuracies[0]),
+                    fmt="none",
+                    ecolor=look.color,
+                    capsize=2 + breadth,
+                    elinewidth=1,
                 )
-            for length in {result.run.training_length for result in found.runs}:
-                axes.axvline(length, color=GREY, linewidth=0.8, linestyle="--", label="training length")
-            axes.set_ylim(-0.02, 1.03)
-        by_length.set(
-            title=f"last {REPORTED_TOKENS} tokens, with {settings.confidence:.0%} intervals (Wilson)",
-            xlabel="length (tokens)",
-            ylabel="accuracy (share of tokens)",
-        )
+        for axes in (by_length, by_position):
+            baselines = sorted(
+                {tuple(result.baseline[length] for length in lengths) for result in found.runs}
+            )
+            for number, baseline in enumerate(baselines):
+                label = "most frequent answer" if number == 0 else ""
+                axes.plot(lengths, baseline, color=GREY, linewidth=0.8, linestyle=":", label=label)
+            for number, length in enumerate(sorted({result.run.training_length for result in found.runs})):
+                label = "training length" if number == 0 else ""
+                axes.axvline(length, color=GREY, linewidth=0.8, linestyle="--", label=label)
+            axes.set_ylim(-0.02, 1.05)
+            axes.set_ylabel("accuracy (share of tokens)")
+        by_length.set(title=f"last {REPORTED_TOKENS} tokens", xlabel="length (tokens)")
         by_position.set(
-            title=f"along the longest sequences, mean of {REPORTED_TOKENS} tokens",
-            xlabel="position of the token",
+            title=f"longest sequences, mean of {REPORTED_TOKENS} tokens", xlabel="position of the token"
         )
         powers_of_two(by_length, lengths)
-        by_length.legend(loc="lower left")
+        legend_below(by_length)
+        legend_below(by_position)
         return figure
+
+
+def seed_groups(runs: Sequence[RunAccuracy]) -> list[list[RunAccuracy]]:
+    """Group runs that differ in nothing but their seed, in the order in which the first of each is given.
+
+    Runs of one model, task, size and training length with the same seed differ in something else: each of
+    these is a group of its own.
+
+    Example:
+        >>> from analysis.framework.output import RunIdentity
+        >>> def run(name: str, model: str, seed: int) -> RunAccuracy:
+        ...     identity = RunIdentity(name, "parity", model, 178, 32, seed, "0" * 64)
+        ...     return RunAccuracy(identity, np.ones((1, 1), np.bool_), None, {1: 0.5})
+        >>> runs = [run("a", "lstm", 0), run("b", "gru", 0), run("c", "lstm", 1)]
+        >>> [len(group) for group in seed_groups(runs)]
+        [2, 1]
+        >>> [len(group) for group in seed_groups([run("a", "lstm", 0), run("b", "lstm", 0)])]
+        [1, 1]
+    """
+    groups: dict[tuple[object, ...], list[RunAccuracy]] = {}
+    for found in runs:
+        run = found.run
+        groups.setdefault((run.task, run.model, run.parameters, run.training_length), []).append(found)
+    split: list[list[RunAccuracy]] = []
+    for group in groups.values():
+        different = len({found.run.seed for found in group}) == len(group)
+        split += [group] if different else [[found] for found in group]
+    return split
+
+
+def group_looks(firsts: Sequence[RunAccuracy]) -> list[Look]:
+    """Return looks for groups, of which the first runs are given: that of the model; no two are the same.
+
+    Example:
+        >>> from analysis.framework.output import RunIdentity
+        >>> identity = RunIdentity("a", "parity", "lstm", 178, 32, 0, "0" * 64)
+        >>> found = RunAccuracy(identity, np.ones((1, 1), np.bool_), None, {1: 0.5})
+        >>> one, other = group_looks([found, found])
+        >>> one.color == other.color, one.dashes == other.dashes
+        (True, False)
+    """
+    of_model = model_looks(found.run.model for found in firsts)
+    return distinct_looks([of_model[found.run.model] for found in firsts])
+
+
+def caption(found: LengthAnalysis) -> str:
+    """Tell what is drawn.
+
+    Example:
+        >>> from analysis.length_generalization.measurement import analyse
+        >>> from implicit.runs.loading import load_run
+        >>> caption(analyse(load_run("parity"), lengths=(16,), sequences=2))[:50]
+        'Accuracy against length: share of right answers am'
+    """
+    settings = found.settings
+    return (
+        f"Accuracy against length: share of right answers among the last {REPORTED_TOKENS} tokens of "
+        f"{settings.sequences} sequences (data seed {settings.seed}), implicit models in {settings.mode} "
+        "mode; and "
+        f"along the longest sequences, as the mean over a token and the {REPORTED_TOKENS - 1} before it. "
+        f"{RUN_LINES} "
+        f"A run without others of its kind has {settings.confidence:.0%} confidence intervals (Wilson, one "
+        "value a "
+        "sequence). Lines are drawn broader the earlier they stand in the legend, so that equal ones show."
+    )
 
 
 def _running(result: RunAccuracy) -> NDArray[np.float64]:
@@ -95,7 +150,3 @@ def _running(result: RunAccuracy) -> NDArray[np.float64]:
     )
     counts = asked[ends] - asked[starts]
     return np.where(counts > 0, (right[ends] - right[starts]) / np.maximum(counts, 1), np.nan)
-
-
-def _cycled(markers: str, count: int) -> str:
-    return (markers * (count // len(markers) + 1))[:count]

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.framework.analysis import RunAnalysis
-from analysis.framework.figures import new_figure, styled
+from analysis.framework.figures import legend_below, new_panels, styled
 from analysis.framework.needs import Need
 from analysis.framework.settings import SampleSettings
 from analysis.framework.visited_states import in_double_precision, sample_sequences
@@ -33,15 +33,14 @@ def measure(run: Run, settings: SampleSettings) -> StateSize:
     return StateSize({name: part.flatten(2).norm(dim=2).mean(0).numpy() for name, part in states.items()})
 
 
-def draw(found: StateSize) -> Figure:
-    """Draw the norms against the number of tokens that were read."""
+def draw(found: StateSize, width: float) -> Figure:
+    """Draw the norms against the number of tokens that were read, so many inches wide."""
     with styled():
-        figure = new_figure(5, 3, "size of the state")
-        axes = figure.subplots()
+        figure, (axes,) = new_panels(width, 1, "size of the state")
         for part, norms in found.norms.items():
             axes.plot(norms, label=part)
         axes.set(xlabel="tokens read", ylabel="mean norm")
-        axes.legend()
+        legend_below(axes)
     return figure
 
 

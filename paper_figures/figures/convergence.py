@@ -1,7 +1,6 @@
 """The search for the fixed points on parity: residuals, and iterations against position and length."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,16 +8,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.convergence import MODES, ConvergenceSettings, analyse
-from analysis.framework.figures import COLORS, GREY, powers_of_two
+from analysis.framework.figures import log_axis, new_panels, powers_of_two
+from analysis.framework.palette import GREY, MODE_LOOKS, Look
+from analysis.framework.run_lines import RUN_LINES, draw_runs
 from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.groups import GroupStyle, draw_legend, draw_runs, grouped
+from paper_figures.figures.groups import draw_legend, grouped
 
 SETTINGS = ConvergenceSettings(sequences=8, length=256, rtol=1e-6, max_iterations=1000, seed=0)
-MODE_STYLES = {mode: GroupStyle(mode, color) for mode, color in zip(MODES, COLORS, strict=False)}
-MODE_MARKERS = dict(zip(MODES, "os", strict=True))
 
 
 def measure(run: Run, settings: ConvergenceSettings) -> dict[str, Any]:
@@ -54,71 +53,64 @@ def _runs(found: Results) -> dict[str, dict[str, Any]]:
     return {seed: run for group in found["groups"] for seed, run in group["seeds"].items()}
 
 
-def draw(found: Results) -> Figure:
+def draw(found: Results, width: float) -> Figure:
     """Draw residuals of the first run, and iterations against position and length of all runs.
 
     Example:
         >>> from analysis.framework.figures import styled
         >>> from paper_figures.stored_results import StoredResults
         >>> with styled():
-        ...     len(draw(StoredResults.read("convergence").results).axes) >= 3
-        True
+        ...     len(draw(StoredResults.read("convergence").results, 6.75).axes)
+        3
     """
-    figure = Figure(figsize=(10.5, 4), layout="constrained")
-    residual, position, length = figure.subplots(1, 3)
+    figure, (residual, position, length) = new_panels(width, 3, height=2.75)
     runs = _runs(found)
     shown = next(iter(runs), "none")
     for mode in MODES if runs else ():
-        _draw_residuals(residual, runs[shown][mode], MODE_STYLES[mode])
-        measured = [numbers[mode] for numbers in runs.values()]
-        _draw_positions(position, measured, MODE_STYLES[mode])
-        _draw_lengths(length, measured, replace(MODE_STYLES[mode], marker=MODE_MARKERS[mode]))
-    tolerance = found["settings"]["rtol"]
-    residual.axhline(tolerance, color=GREY, linewidth=0.8, linestyle="--", label="tolerance")
+        look, measured = MODE_LOOKS[mode], [numbers[mode] for numbers in runs.values()]
+        _draw_residuals(residual, runs[shown][mode], look, mode)
+        medians = [numbers["iterations_by_position"]["median"] for numbers in measured]
+        positions = np.arange(1, len(medians[0]) + 1)
+        draw_runs(position, positions, medians, Look(look.color), mode)
+        _draw_lengths(length, measured, look, mode)
+    residual.axhline(found["settings"]["rtol"], color=GREY, linewidth=0.8, linestyle="--", label="tolerance")
+    log_axis(residual)
     residual.set(
         title=f"residual over tokens (seed {shown})",
         xlabel="self-iteration",
         ylabel="relative residual ‖Φ(z) − z‖ / ‖z‖",
-        yscale="log",
     )
-    residual.set_ylim(tolerance * 1e-6, None)  # space for the legend
-    residual.legend(title="median; middle 50% and 98%", title_fontsize=7.5, loc="lower right")
     position.set(
         title="self-iterations until the tolerance",
         xlabel="position of the token",
         ylabel="self-iterations per token (median)",
         ylim=(0, None),
     )
-    draw_legend(position)
+    log_axis(length)
     length.set(
         title="cost of a sequence",
         xlabel="length (tokens)",
-        ylabel="evaluations of Φ, tokens × iterations",
-        yscale="log",
+        ylabel="evaluations of Φ per sequence",
     )
-    draw_legend(length)
+    for axes in (residual, position, length):
+        draw_legend(axes)
     return figure
 
 
-def _draw_residuals(axes: Axes, numbers: dict[str, Any], style: GroupStyle) -> None:
+def _draw_residuals(axes: Axes, numbers: dict[str, Any], look: Look, label: str) -> None:
     levels = {level: np.array(values) for level, values in numbers["residual_by_iteration"].items()}
     steps = np.arange(1, len(levels["0.5"]) + 1)
     for low, high, alpha in (("0.01", "0.99", 0.15), ("0.25", "0.75", 0.3)):
-        axes.fill_between(steps, levels[low], levels[high], color=style.color, alpha=alpha, linewidth=0)
-    axes.plot(steps, levels["0.5"], color=style.color, label=style.label)
+        axes.fill_between(steps, levels[low], levels[high], color=look.color, alpha=alpha, linewidth=0)
+    axes.plot(steps, levels["0.5"], color=look.color, label=f"{label}, median")
 
 
-def _draw_positions(axes: Axes, runs: list[dict[str, Any]], style: GroupStyle) -> None:
-    medians = [numbers["iterations_by_position"]["median"] for numbers in runs]
-    draw_runs(axes, np.arange(1, len(medians[0]) + 1), medians, style)
-
-
-def _draw_lengths(axes: Axes, runs: list[dict[str, Any]], style: GroupStyle) -> None:
+def _draw_lengths(axes: Axes, runs: list[dict[str, Any]], look: Look, label: str) -> None:
     lengths = [int(length) for length in runs[0]["by_length"]]
     costs = [
         [numbers["by_length"][str(length)]["token_evaluations"] for length in lengths] for numbers in runs
     ]
-    draw_runs(axes, lengths, costs, style)
+    draw_runs(axes, lengths, costs, look, label)
     powers_of_two(axes, lengths)
 
 
@@ -137,8 +129,12 @@ def caption(found: Results) -> str:
     return (
         f"Search for the fixed points of implicit Mamba-2 trained on parity at length 32: "
         f"{settings['sequences']} sequences of {settings['length']} tokens (data seed {settings['seed']}), "
-        f"float64, damped Picard to a relative residual of {settings['rtol']:g}. Thin lines are single runs, "
-        "thick ones their mean. Simultaneous mode evaluates all tokens until the last is done, sequential "
+        f"float64, damped Picard to a relative residual of {settings['rtol']:g}. Residuals: "
+        f"run of seed {next(iter(_runs(found)), 'none')}, median over its tokens, bands of the middle 50% "
+        "and 98% "
+        "of them. Self-iterations are the median of a position, the cost, tokens times self-iterations, is "
+        "the mean of a sequence. "
+        f"{RUN_LINES} Simultaneous mode evaluates all tokens until the last is done, sequential "
         "mode each token until it is done. "
         f"Smallest share of converged tokens of any run: {shares}."
     )

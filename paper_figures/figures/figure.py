@@ -1,6 +1,5 @@
 """What a figure of the paper is: an experiment, the numbers collected from it, and their drawing."""
 
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -8,16 +7,13 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from analysis.framework.figures import styled
+from analysis.framework.figures import TEXT_WIDTH, styled
 from paper_figures.experiments.grid import TRAINING, Experiment
 from paper_figures.experiments.outcomes import Outcome, common_environment
 from paper_figures.stored_results import StoredResults
 
 Results = dict[str, Any]
 """Numbers as JSON takes them."""
-
-CAPTION_WIDTH = 17
-"""Characters of the caption's type per inch of the figure's width."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +24,7 @@ class PaperFigure:
         title: what it shows, in a line.
         experiment: the training runs and what is measured of them; the figure has its name.
         collect: takes what came of the points, failed ones included, and returns what is drawn.
-        draw: draws that; called within the style of `analysis.framework.figures`.
+        draw: draws that, so many inches wide; called within the style of `analysis.framework.figures`.
         caption: tells what was drawn; the runs, their seeds and what failed are added to it.
 
     Example:
@@ -36,7 +32,7 @@ class PaperFigure:
         ...     title="Counts",
         ...     experiment=Experiment("counts", (), ()),
         ...     collect=lambda outcomes: {"runs": len(outcomes)},
-        ...     draw=lambda found: Figure(),
+        ...     draw=lambda found, width: Figure((width, 2)),
         ...     caption=lambda found: f"{found['runs']} counted.",
         ... )
         >>> stored = figure.stored([])
@@ -47,7 +43,7 @@ class PaperFigure:
     title: str
     experiment: Experiment
     collect: Callable[[Sequence[Outcome]], Results]
-    draw: Callable[[Results], Figure]
+    draw: Callable[[Results, float], Figure]
     caption: Callable[[Results], str]
 
     @property
@@ -74,14 +70,10 @@ class PaperFigure:
         """Return the caption with the number of runs, their seeds, and which failed."""
         return f"{self.caption(dict(stored.results))} {runs_sentence(stored.runs)}"
 
-    def picture(self, stored: StoredResults) -> Figure:
-        """Draw the stored numbers with the caption below them."""
+    def picture(self, stored: StoredResults, width: float = TEXT_WIDTH) -> Figure:
+        """Draw the stored numbers, so many inches wide."""
         with styled():
-            figure = self.draw(dict(stored.results))
-            width = int(CAPTION_WIDTH * figure.get_size_inches()[0])
-            caption = textwrap.fill(self.full_caption(stored), width)
-            figure.supxlabel(caption, fontsize=8, x=0.01, ha="left", linespacing=1.35)
-        return figure
+            return self.draw(dict(stored.results), width)
 
 
 def runs_sentence(runs: Sequence[Mapping[str, Any]]) -> str:

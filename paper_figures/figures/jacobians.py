@@ -13,15 +13,17 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from numpy.typing import NDArray
 
-from analysis.framework.figures import GREY
+from analysis.framework.figures import log_axis, new_figure, power_of_ten
+from analysis.framework.palette import GREY
 from analysis.jacobian.measurement import JacobianSettings, analyse
 from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.groups import Group, draw_legend, group_label, group_styles, grouped
+from paper_figures.figures.groups import Group, draw_legend, group_label, group_looks, grouped
 from theory.fixed_point import ERROR_MARGIN
 
 CELLS = 128
@@ -122,46 +124,66 @@ def logarithms(magnitudes: FloatArray) -> FloatArray:
     return rounded
 
 
-def draw(found: Results) -> Figure:
-    """Draw a column for each model, and one for the conclusions at all states.
+def draw(found: Results, width: float) -> Figure:
+    """Draw a column for each model, and the conclusions at all states beside or below them.
 
     Example:
         >>> from analysis.framework.figures import styled
         >>> from paper_figures.stored_results import StoredResults
         >>> with styled():
-        ...     len(draw(StoredResults.read("jacobians").results).axes) >= 6
-        True
+        ...     len(draw(StoredResults.read("jacobians").results, 6.75).axes)
+        7
     """
     measured = _measured(found)
     shown = [run["shown"] for _, run in measured if run["shown"] is not None]
     largest = max((_entries(run[part]).max() for run in shown for part in ("whole", "corner")), default=1.0)
     colors = LogNorm(largest * 10.0**-DECADES, largest)
-    figure = Figure(figsize=(3.5 * (len(measured) + 1), 7.4), layout="constrained")
-    columns = figure.subplots(2, len(measured) + 1, width_ratios=[*[1] * len(measured), 0.95], squeeze=False)
-    for column, (group, run) in enumerate(measured):
+    figure, wholes, corners, conclusions = _panels(len(measured), width)
+    for (group, run), whole, corner in zip(measured, wholes, corners, strict=True):
         verdict = run["theorem1"]["verdict"]
-        mass = run["theorem1"]["off_diagonal_mass"]["median"]
-        columns[0, column].set_title(
-            f"{group_label(group['settings'])}: ∂h'/∂h\nTheorem 1 {verdict}; off-diagonal mass {_short(mass)}"
-        )
+        whole.set_title(f"{group_label(group['settings'])}:\nTheorem 1 {verdict}")
         if run["shown"] is not None:
-            _draw_whole(columns[0, column], run["shown"], colors)
-            _draw_corner(columns[1, column], run["shown"], colors)
+            _draw_whole(whole, run["shown"], colors)
+            _draw_corner(corner, run["shown"], colors)
     if shown:
-        figure.colorbar(
+        bar = figure.colorbar(
             ScalarMappable(colors, "magma_r"),
-            ax=columns[:, :-1],
+            ax=corners,
             label="absolute value (white: exactly 0)",
-            shrink=0.5,
-            aspect=40,
             location="bottom",
+            aspect=30,
+            ticks=LogLocator(numticks=4),
+            format=FuncFormatter(power_of_ten),
         )
-    _draw_conclusions(
-        columns[0, -1], measured, "off_diagonal_mass", "off_diagonal_error", "off-diagonal mass"
-    )
-    _draw_conclusions(columns[1, -1], measured, "nonlinearity", "nonlinearity_error", "nonlinearity")
-    draw_legend(columns[0, -1], loc="center right", bbox_to_anchor=(1, 0.24))
+        bar.ax.xaxis.set_minor_locator(NullLocator())
+    for axes, quantity, error, label in zip(
+        conclusions,
+        ("off_diagonal_mass", "nonlinearity"),
+        ("off_diagonal_error", "nonlinearity_error"),
+        ("off-diagonal mass", "nonlinearity"),
+        strict=True,
+    ):
+        _draw_conclusions(axes, measured, quantity, error, label)
+    draw_legend(conclusions[-1])
     return figure
+
+
+def _panels(models: int, width: float) -> tuple[Figure, list[Axes], list[Axes], list[Axes]]:
+    """A figure with the axes of whole blocks, of corners and of the two conclusions."""
+    columns = max(models, 1)
+    wholes, corners = ([f"{part}{column}" for column in range(columns)] for part in ("whole", "corner"))
+    if width < 5:
+        rows = [wholes, corners, ["mass"] * columns, ["nonlinearity"] * columns]
+        figure = new_figure(width, 7.8)
+        axes = figure.subplot_mosaic(rows, height_ratios=[1, 1.15, 1, 1])
+    else:
+        figure = new_figure(width, 4.7)
+        axes = figure.subplot_mosaic([[*wholes, "mass"], [*corners, "nonlinearity"]])
+    drawn = [[axes[name] for name in names][:models] for names in (wholes, corners)]
+    if not models:
+        axes["whole0"].set_axis_off()
+        axes["corner0"].set_axis_off()
+    return figure, drawn[0], drawn[1], [axes["mass"], axes["nonlinearity"]]
 
 
 def _draw_whole(axes: Axes, shown: Mapping[str, Any], colors: LogNorm) -> None:
@@ -173,22 +195,18 @@ def _draw_whole(axes: Axes, shown: Mapping[str, Any], colors: LogNorm) -> None:
         axes.axvline(start, color="black", linewidth=0.4, alpha=0.5)
     ends = [*shown["heads"], size]
     middles = [(start + stop) / 2 for start, stop in pairwise(ends)]
-    names = [f"head {head}" for head in range(len(middles))]
+    names = [str(head) for head in range(len(middles))]
     axes.set_xticks(middles, names)
-    axes.set_yticks(middles, names, rotation=90, va="center")
+    axes.set_yticks(middles, names)
     axes.tick_params(length=0)
-    axes.set(xlabel="state before the token, h", ylabel="state after the token, h'")
+    axes.set(xlabel="head of h, before", ylabel="head of h', after")
 
 
 def _draw_corner(axes: Axes, shown: Mapping[str, Any], colors: LogNorm) -> None:
     """Draw the first entries of the block one by one."""
     corner = _entries(shown["corner"])
     _draw_image(axes, corner, colors, len(corner))
-    axes.set(
-        title=f"its first {len(corner)} × {len(corner)} entries",
-        xlabel="entry of h",
-        ylabel="entry of h'",
-    )
+    axes.set(title=f"first {len(corner)} × {len(corner)} entries", xlabel="entry of h", ylabel="entry of h'")
 
 
 def _draw_image(axes: Axes, magnitudes: FloatArray, colors: LogNorm, size: int) -> None:
@@ -209,32 +227,33 @@ def _draw_conclusions(
 ) -> None:
     """Draw a quantity at every state, sorted, with a tick at what it has to exceed."""
     floor = np.finfo(np.float64).eps / 10
-    for style, (_, run) in zip(group_styles([group for group, _ in measured]), measured, strict=True):
-        values, errors = run[quantity], run[error]
+    for look, (group, run) in zip(group_looks([group for group, _ in measured]), measured, strict=True):
         pairs = sorted(
             (max(value, floor), ERROR_MARGIN * bound)
-            for value, bound in zip(values, errors, strict=True)
+            for value, bound in zip(run[quantity], run[error], strict=True)
             if value is not None
         )
         if not pairs:
             continue
+        name = group_label(group["settings"])
         ordered, thresholds = np.array(pairs).T
         places = np.arange(1, len(pairs) + 1)
-        axes.plot(places, ordered, style.marker, color=style.color, markersize=3, label=style.label)
+        axes.plot(places, ordered, look.marker, color=look.color, markersize=2.5, label=name)
         axes.plot(
             places,
             thresholds,
             "_",
-            color=style.color,
+            color=look.color,
+            markersize=3,
             alpha=0.6,
             label=f"its threshold, {ERROR_MARGIN:.0f} × error",
         )
-    axes.set_yscale("log")
+    log_axis(axes)
     low, high = axes.get_ylim()
     axes.set_ylim(low, 10 * high)
     if floor > low and any(0 in run[quantity] for _, run in measured):
-        axes.text(1, 3 * floor, "exactly 0", color=GREY, fontsize=8)
-    axes.set(xlabel="visited states, sorted", ylabel=f"{label}, relative to ‖∂h'/∂h‖")
+        axes.annotate("exactly 0", (1, floor), (0, 4), textcoords="offset points", color=GREY)
+    axes.set(title=f"{label} at every state", xlabel="visited states, sorted", ylabel="relative to ‖∂h'/∂h‖")
 
 
 def _short(value: float | None) -> str:
@@ -250,21 +269,24 @@ def caption(found: Results) -> str:
         True
     """
     settings, measured = found["settings"], _measured(found)
-    verdicts = [f"{group_label(group['settings'])}: {_counts(run['theorem1'])}" for group, run in measured]
+    verdicts = [f"{group_label(group['settings'])}: {_finding(run['theorem1'])}" for group, run in measured]
     sizes = {run["shown"]["size"] for _, run in measured if run["shown"] is not None}
     cell = max(sizes, default=found["cells"]) // found["cells"]
     return (
         "State-to-state Jacobian ∂h'/∂h of models trained on parity, in float64, at the visited state of "
-        f"median off-diagonal mass: root mean square over cells of {cell} × {cell} entries (top) and single "
-        f"entries (bottom). Right: both conclusions of Theorem 1 at states of {settings['sequences']} "
+        f"median off-diagonal mass: root mean square over cells of {cell} × {cell} entries, and single "
+        "entries of its corner, in decimal logarithms of their absolute value. Both conclusions of Theorem "
+        "1, "
+        f"each relative to the Frobenius norm of ∂h'/∂h, at states of {settings['sequences']} "
         f"sequences of {settings['length']} tokens (data seed {settings['seed']}). Verdicts: "
         f"{'; '.join(verdicts)}."
     )
 
 
-def _counts(theorem1: Mapping[str, Any]) -> str:
+def _finding(theorem1: Mapping[str, Any]) -> str:
     parts = [f"{verdict} at {count} states" for verdict, count in theorem1["counts"].items() if count]
-    return ", ".join(parts)
+    mass = _short(theorem1["off_diagonal_mass"]["median"])
+    return f"{', '.join(parts)}, median off-diagonal mass {mass}"
 
 
 FIGURE = PaperFigure(

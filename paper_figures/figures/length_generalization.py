@@ -5,14 +5,16 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from analysis.framework.figures import GREY, powers_of_two
+from analysis.framework.figures import new_figure, powers_of_two
+from analysis.framework.palette import GREY
+from analysis.framework.run_lines import RUN_LINES, breadths, draw_runs
 from analysis.length_generalization import LengthSettings, analyse
 from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.groups import draw_legend, draw_runs, group_label, group_styles, grouped
+from paper_figures.figures.groups import draw_legend, group_label, group_looks, grouped
 
 SETTINGS = LengthSettings(lengths=(32, 64, 128, 256, 512), sequences=512, mode="sequential", seed=0)
 SOLVED_LENGTH = 256
@@ -82,22 +84,22 @@ def accuracy_at(run: dict[str, Any], length: int) -> float:
     return float(run["accuracy"][str(length)])
 
 
-def draw(found: Results) -> Figure:
-    """Draw every run as a thin line and the mean of each group's runs as a thick one.
+def draw(found: Results, width: float) -> Figure:
+    """Draw every run as a thin line, and mean and band of each group's runs.
 
     Example:
         >>> from analysis.framework.figures import styled
         >>> from paper_figures.stored_results import StoredResults
         >>> with styled():
-        ...     len(draw(StoredResults.read("length_generalization").results).axes) >= 1
-        True
+        ...     len(draw(StoredResults.read("length_generalization").results, 3.3).axes)
+        1
     """
-    figure = Figure(figsize=(8, 4), layout="constrained")
+    lengths, groups = found["settings"]["lengths"], found["groups"]
+    figure = new_figure(width, 3.4 if width < 5 else 3.2)
     axes = figure.subplots()
-    lengths = found["settings"]["lengths"]
-    for group, style in zip(found["groups"], group_styles(found["groups"]), strict=True):
-        runs = group["seeds"].values()
-        draw_runs(axes, lengths, [[accuracy_at(run, n) for n in lengths] for run in runs], style)
+    for group, look, breadth in zip(groups, group_looks(groups), breadths(len(groups)), strict=True):
+        runs = [[accuracy_at(run, length) for length in lengths] for run in group["seeds"].values()]
+        draw_runs(axes, lengths, runs, look, group_label(group["settings"]), breadth=breadth)
     for chance in found["chance"]:
         axes.axhline(chance, color=GREY, linewidth=0.9, linestyle=":", label="chance")
     for length in found["training_lengths"]:
@@ -106,10 +108,10 @@ def draw(found: Results) -> Figure:
     axes.set(
         xlabel="sequence length (tokens)",
         ylabel=f"accuracy (share of the last {found['reported_tokens']} tokens)",
-        ylim=(0.4, 1.03),
+        ylim=(0.4, 1.04),
         title="Parity: train short, test long",
     )
-    draw_legend(axes, loc="upper left", bbox_to_anchor=(1.01, 1))  # beside the lines, which may go anywhere
+    draw_legend(axes, columns=1 if width < 5 else 2)
     return figure
 
 
@@ -129,8 +131,10 @@ def caption(found: Results) -> str:
     return (
         f"Accuracy on parity against length: mean over the last {found['reported_tokens']} tokens of "
         f"{settings['sequences']} fresh sequences (data seed {settings['seed']}), implicit models in "
-        f"{settings['mode']} mode. Thin lines are single runs, thick ones their mean. Trained at length "
-        f"{', '.join(map(str, found['training_lengths']))}. Runs with an accuracy of at least "
+        f"{settings['mode']} mode. {RUN_LINES} Lines are drawn broader the earlier they stand in the "
+        "legend, so "
+        f"that equal ones show. Trained at length {', '.join(map(str, found['training_lengths']))} tokens. "
+        "Runs with an accuracy of at least "
         f"{SOLVED_ACCURACY} at length {SOLVED_LENGTH}: {solved}."
     )
 

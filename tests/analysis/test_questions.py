@@ -50,7 +50,7 @@ COMMON: dict[str, Any] = {
     "question": "How many?",
     "description": "Count.",
     "settings": SampleSettings,
-    "draw": lambda _found: Figure((1, 1)),
+    "draw": lambda _found, width: Figure((width, 1)),
     "tables": lambda *found: [f"{sum(each.count for each in found)} tokens in all"],
 }
 

@@ -6,9 +6,17 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.patches import Circle, FancyArrowPatch
 
-from automata.drawing import draw_cayley_graph, draw_dfa
+from automata.drawing import draw_cayley_graph, draw_dfa, draw_dfa_or_table, draw_transition_table
+from automata.drawn_labels import overlapping_labels
 from automata.errors import InputError
-from automata.machines.named_dfas import dyck_dfa, flip_flop_dfa, modular_counter_dfa, parity_dfa
+from automata.machines.dfa import DFA
+from automata.machines.named_dfas import (
+    dyck_dfa,
+    flip_flop_dfa,
+    modular_counter_dfa,
+    monoid_dfa,
+    parity_dfa,
+)
 from automata.monoids.groups import alternating_group, symmetric_group
 from automata.monoids.monoid import Monoid
 
@@ -75,3 +83,48 @@ def test_drawings_can_be_rendered() -> None:
 def test_too_many_states_are_refused() -> None:
     with pytest.raises(InputError, match="200 states"):
         draw_dfa(modular_counter_dfa(200))
+
+
+@pytest.mark.parametrize(
+    "dfa",
+    [parity_dfa(), modular_counter_dfa(5), flip_flop_dfa(3), dyck_dfa(2), monoid_dfa(symmetric_group(3))],
+    ids=["parity", "counter", "flip flop", "dyck", "S3 by two generators"],
+)
+def test_labels_of_sparse_automata_do_not_overlap(dfa: DFA) -> None:
+    """Every pair of texts is compared on the page, by the renderer's own measure."""
+    axes = draw_dfa(dfa)
+    # an arrow may pass beside the middle of a label where there is no free place; no text covers another
+    assert [pair for pair in overlapping_labels(axes) if pair[1] != "an arrow"] == []
+    boxes = [text.get_window_extent() for text in axes.texts]
+    for place, box in enumerate(boxes):
+        for other in boxes[:place]:
+            assert not box.overlaps(other)
+    assert min(text.get_fontsize() for text in axes.texts) >= 7
+
+
+def test_overlapping_labels_are_found() -> None:
+    """36 arrows between the six elements of S3 leave no place for their labels."""
+    axes = draw_dfa(monoid_dfa(symmetric_group(3), range(6)), plt.figure(figsize=(2.2, 2.2)).subplots())
+    found = overlapping_labels(axes)
+    names = {"123", "132", "213", "231", "312", "321"}
+    assert any({one, other} <= names for one, other in found)
+    assert any(other == "an arrow" for _, other in found)
+
+
+def test_a_dense_automaton_is_a_table_of_its_transitions() -> None:
+    dfa = monoid_dfa(symmetric_group(3), range(6))
+    axes = draw_dfa_or_table(dfa)
+    assert not axes.patches
+    cells = {place: cell.get_text().get_text() for place, cell in axes.tables[0].get_celld().items()}
+    assert cells[1, 0] == str(dfa.initial)
+    for row in range(1, 7):
+        for column in range(1, 7):
+            state = next(state for state in dfa.states if str(state) == cells[row, 0].removesuffix("*"))
+            assert cells[row, column].removesuffix("*") == str(dfa.transitions[state][cells[0, column]])
+
+
+def test_a_table_without_space_is_a_sentence() -> None:
+    figure = plt.figure(figsize=(1, 1))
+    axes = draw_transition_table(modular_counter_dfa(40), figure.subplots())
+    assert not axes.tables
+    assert [text.get_text() for text in axes.texts] == ["40 states,\n2 symbols"]

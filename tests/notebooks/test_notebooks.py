@@ -1,12 +1,20 @@
-"""Every notebook runs from top to bottom in this interpreter, and its stored outputs are fit to be read."""
+"""Every notebook runs from top to bottom in this interpreter, and says what its stored outputs say."""
 
+import base64
+import io
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import nbformat
+import numpy as np
 import pytest
 from ipykernel.kernelspec import write_kernel_spec
+from matplotlib.image import imread, imsave
 from nbclient import NotebookClient
+
+from tests.notebooks.outputs import code, differences
 
 NOTEBOOKS = sorted(Path(__file__).parents[2].joinpath("notebooks").glob("*.ipynb"))
 SECONDS = 300
@@ -29,13 +37,72 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @every_notebook
-def test_runs_without_an_exception(path: Path, kernel: str) -> None:
-    notebook = nbformat.read(path, as_version=4)
+def test_stored_outputs_are_those_of_executing_it(path: Path, kernel: str) -> None:
+    stored, notebook = nbformat.read(path, as_version=4), nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(path.parent)}}
     # Raises CellExecutionError, with the cell and its traceback, for the first exception.
     NotebookClient(notebook, timeout=SECONDS, kernel_name=kernel, resources=resources).execute()
     executed = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
     assert executed == list(range(1, len(executed) + 1))
+    assert differences(stored, notebook) == []
+
+
+def replaced(cell: int, old: str, new: str) -> Callable[[Any], None]:
+    """Falsify what a cell printed, or its value."""
+
+    def change(notebook: Any) -> None:
+        changed = False
+        for output in code(notebook)[cell - 1].outputs:
+            place, name = (output, "text") if "text" in output else (output.get("data", {}), "text/plain")
+            if old in place.get(name, ""):
+                place[name] = place[name].replace(old, new, 1)
+                changed = True
+        assert changed, f"cell {cell} does not say {old}"
+
+    return change
+
+
+def other_picture(notebook: Any) -> None:
+    """Give the Jacobians the picture of the residuals."""
+    pictures = [out for cell in code(notebook) for out in cell.outputs if "image/png" in out.get("data", {})]
+    pictures[-1]["data"]["image/png"] = pictures[-2]["data"]["image/png"]
+
+
+def mirrored_picture(notebook: Any) -> None:
+    """Exchange the panels of the explicit and the implicit model."""
+    (output,) = [
+        out for cell in code(notebook) for out in cell.outputs if "image/png" in out.get("data", {})
+    ][-1:]
+    picture = imread(io.BytesIO(base64.b64decode(output["data"]["image/png"])))
+    buffer = io.BytesIO()
+    imsave(buffer, np.roll(picture, picture.shape[1] // 2, axis=1), format="png")
+    output["data"]["image/png"] = base64.b64encode(buffer.getvalue()).decode()
+
+
+FALSIFIED = {
+    "a state": replaced(2, "'13542'", "'13524'"),
+    "an order of a subgroup": replaced(4, "[120, 60]", "[120, 24]"),
+    "a token": replaced(6, "tokens: 1 1", "tokens: 1 0"),
+    "an accuracy": replaced(8, "1.0000", "0.9000"),
+    "a share": replaced(8, "100.00%", "99.00%"),
+    "the iterations": replaced(8, "in 7.1", "in 9.1"),
+    "an accuracy of the control": replaced(10, "0.486", "0.886"),
+    "a verdict": replaced(12, "Theorem 1 hold", "Theorem 1 fail"),
+    "a count of states": replaced(12, "hold at 16", "hold at 15"),
+    "a mass": replaced(12, "0.012", "0.12"),
+    "a magnitude": replaced(12, "error of 7e-11", "error of 7e-7"),
+    "agreement": replaced(13, "tokens=1.0", "tokens=0.9"),
+    "a picture": other_picture,
+    "the sides of a picture": mirrored_picture,
+}
+
+
+@pytest.mark.parametrize("falsify", FALSIFIED.values(), ids=FALSIFIED)
+def test_a_falsified_output_is_noticed(falsify: Callable[[Any], None]) -> None:
+    notebook, falsified = (nbformat.read(NOTEBOOKS[0], as_version=4) for _ in range(2))
+    assert differences(notebook, notebook) == []
+    falsify(falsified)
+    assert len(differences(falsified, notebook)) == 1
 
 
 @every_notebook

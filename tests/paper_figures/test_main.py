@@ -33,7 +33,7 @@ def figure(name: str, *seeds: int) -> PaperFigure:
         "Seeds",
         Experiment(name, (Grid({"seed": seeds}, BASE),), (Measurement("even", even),)),
         lambda outcomes: {"seeds": [outcome.values.get("even") for outcome in outcomes]},
-        lambda found: Figure(),
+        lambda found, width: Figure((width, 2)),
         lambda found: "Seeds.",
     )
 
@@ -65,7 +65,7 @@ def test_draws_every_figure_from_the_stored_results(
 ) -> None:
     command.main(["--out", str(tmp_path / "new" / "folder")])
     assert {path.name for path in (tmp_path / "new" / "folder").iterdir()} == {
-        f"{name}.{kind}" for name in FIGURES for kind in ("png", "pdf")
+        f"{name}.{kind}" for name in FIGURES for kind in ("png", "pdf", "caption.txt")
     }
     assert capsys.readouterr().out.count("\n") == len(FIGURES)
 
@@ -174,6 +174,8 @@ BAD_INPUT = {
     "slurm here": (["--rerun", "--slurm", "mem_gb=3"], "cluster is local; give --cluster slurm"),
     "half a parameter": (["--rerun", "--cluster", "slurm", "--slurm", "mem_gb"], "give KEY=VALUE"),
     "jobs without rerun": (["--jobs", "2"], "--jobs is given without --rerun"),
+    "no width": (["--width", "wide"], "width is 'wide'; give inches from 3 to 20"),
+    "too narrow": (["--width", "1"], "width is '1'; give inches from 3 to 20"),
     "retry without rerun": (["--retry-failed"], "--retry-failed is given without --rerun"),
 }
 

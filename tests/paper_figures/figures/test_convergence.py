@@ -21,7 +21,7 @@ def test_lines_are_the_runs_and_their_mean(
     points = list(convergence.EXPERIMENT.points[:2])
     found = convergence.collect(measured(points, MEASUREMENT), SETTINGS)
     with styled():
-        residual, position, cost = convergence.draw(found).axes
+        residual, position, cost = convergence.draw(found, 6.75).axes
     analyses = [analyse(untrained(point), SETTINGS) for point in points]
     for number, mode in enumerate(MODES):
         medians = [np.median(of.modes[mode].iterations, axis=0) for of in analyses]
@@ -41,7 +41,7 @@ def test_without_the_first_seed_the_next_one_is_shown(measured: Callable[..., li
     points = list(convergence.EXPERIMENT.points[:2])
     found = convergence.collect(measured(points, MEASUREMENT, (points[0],)), SETTINGS)
     with styled():
-        assert convergence.draw(found).axes[0].get_title() == "residual over tokens (seed 1)"
+        assert convergence.draw(found, 6.75).axes[0].get_title() == "residual over tokens (seed 1)"
 
 
 def test_an_experiment_of_which_all_failed_is_drawn_empty(measured: Callable[..., list[Outcome]]) -> None:

@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from analysis.framework.figures import MODEL_COLORS
 from analysis.framework.output import RunIdentity
+from analysis.framework.palette import MODEL_LOOKS, Look
+from analysis.framework.run_lines import draw_runs
 from paper_figures.experiments.grid import Grid
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.records import Record
-from paper_figures.figures.groups import Group, GroupStyle, draw_runs, group_label, group_styles, grouped
+from paper_figures.figures.groups import Group, group_label, group_looks, grouped
 
 GRID = Grid({"model": ["mamba2", "lstm"], "carried_share": [0.0, 0.9], "seed": [0, 1]}, {"task": "parity"})
 
@@ -45,19 +46,17 @@ def test_no_two_groups_look_the_same() -> None:
         for model in models
         for share in (0.0, 0.5, 0.9)
     ]
-    styles = group_styles(groups)
-    assert len({(style.color, str(style.dashes)) for style in styles}) == len(groups)
-    assert len({style.label for style in styles}) == len(groups)
-    for group, style in zip(groups, styles, strict=True):
-        model = group["settings"]["model"]
-        assert style.color == MODEL_COLORS.get(model, style.color)
-        assert style.label == group_label(group["settings"])
+    looks = group_looks(groups)
+    assert len({(look.color, str(look.dashes)) for look in looks}) == len(groups)
+    assert len({group_label(group["settings"]) for group in groups}) == len(groups)
+    for group, look in zip(groups, looks, strict=True):
+        assert look.color == MODEL_LOOKS[group["settings"]["model"]].color
 
 
 def test_draws_each_run_and_the_mean() -> None:
     axes = Figure().subplots()
     values = np.random.default_rng(0).normal(size=(3, 4))
-    draw_runs(axes, range(4), values, GroupStyle("LSTM", "red", "^"))
+    draw_runs(axes, range(4), values, Look("red", "^"), "LSTM")
     drawn = [np.asarray(line.get_ydata()) for line in axes.lines]
     np.testing.assert_allclose(drawn, [*values, values.sum(axis=0) / 3], rtol=1e-12)  # order of the sum
     assert [line.get_marker() for line in axes.lines] == ["None", "None", "None", "^"]
@@ -65,5 +64,5 @@ def test_draws_each_run_and_the_mean() -> None:
 
 def test_draws_nothing_of_a_group_that_failed() -> None:
     axes = Figure().subplots()
-    draw_runs(axes, range(4), [], GroupStyle("LSTM", "red"))
+    draw_runs(axes, range(4), [], Look("red"), "LSTM")
     assert len(axes.lines) == 0

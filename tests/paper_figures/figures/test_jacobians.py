@@ -59,7 +59,7 @@ def test_root_mean_squares_keep_the_norm(size: int, cells: int) -> None:
 
 def test_draws_zero_as_nothing_and_the_rest_as_it_is(found: Results) -> None:
     with styled():
-        figure = jacobians.draw(found)
+        figure = jacobians.draw(found, 6.75)
     explicit, implicit = (
         np.ma.getmaskarray(np.ma.asarray(axes.images[0].get_array())) for axes in figure.axes[3:5]
     )
@@ -71,9 +71,10 @@ def test_draws_zero_as_nothing_and_the_rest_as_it_is(found: Results) -> None:
 
 def test_titles_tell_the_verdicts(found: Results) -> None:
     with styled():
-        titles = [axes.get_title() for axes in jacobians.draw(found).axes[:2]]
-    assert "Theorem 1 fails; off-diagonal mass 0" in titles[0]
-    assert f"Theorem 1 {found['groups'][1]['seeds']['0']['theorem1']['verdict']}" in titles[1]
+        titles = [axes.get_title() for axes in jacobians.draw(found, 6.75).axes[:2]]
+    assert titles[0] == "explicit Mamba-2:\nTheorem 1 fails"
+    verdict = found["groups"][1]["seeds"]["0"]["theorem1"]["verdict"]
+    assert titles[1] == f"implicit Mamba-2:\nTheorem 1 {verdict}"
     assert "explicit Mamba-2: fails at 4 states" in jacobians.caption(found)
 
 

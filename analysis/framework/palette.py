@@ -1,0 +1,144 @@
+"""Which colour, marker and dashes mean what: the same in every figure.
+
+A model, a mode, a finding and a measured quantity look the same wherever they are drawn. The colours are
+those of Okabe and Ito (2008) and of Paul Tol (2021, "Colour schemes"), which colour-blind readers can tell
+apart; where two of one family come near each other for such readers, their markers differ.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+GREY = "#777777"
+"""Lines for reference: chance, training length, tolerance."""
+RED = "#C00000"
+"""What a reader must not miss."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How something with a meaning is drawn.
+
+    Attributes:
+        color: of lines, markers and bands.
+        marker: at the measured places.
+        dashes: of lines.
+
+    Example:
+        >>> MODEL_LOOKS["lstm"]
+        Look(color='#009E73', marker='^', dashes='--')
+    """
+
+    color: str
+    marker: str = ""
+    dashes: Any = "-"
+
+
+MODEL_LOOKS = {
+    "implicit-mamba2": Look("#0072B2", "o"),
+    "implicit-mamba3": Look("#332288", "o"),
+    "implicit-deltanet": Look("#56B4E9", "o"),
+    "implicit-gated-deltanet": Look("#44AA99", "o"),
+    "implicit-gated-deltaproduct": Look("#882255", "o"),
+    "mamba2": Look("#D55E00", "s"),
+    "mamba3": Look("#CC6677", "s"),
+    "deltanet": Look("#E69F00", "s"),
+    "gated-deltanet": Look("#999933", "s"),
+    "gated-deltaproduct": Look("#661100", "s"),
+    "pd-ssm": Look("#AA4499", "D"),
+    "transformer": Look("#000000", "P", "--"),
+    "lstm": Look("#009E73", "^", "--"),
+    "gru": Look("#CC79A7", "v", "--"),
+    "elman": Look("#117733", "<", "--"),
+}
+"""Circles are implicit models, squares and diamonds explicit ones; the controls are dashed."""
+
+MODEL_LABELS = {
+    "implicit-mamba2": "implicit Mamba-2",
+    "implicit-mamba3": "implicit Mamba-3",
+    "implicit-deltanet": "implicit DeltaNet",
+    "implicit-gated-deltanet": "implicit gated DeltaNet",
+    "implicit-gated-deltaproduct": "implicit gated DeltaProduct",
+    "mamba2": "explicit Mamba-2",
+    "mamba3": "explicit Mamba-3",
+    "deltanet": "explicit DeltaNet",
+    "gated-deltanet": "explicit gated DeltaNet",
+    "gated-deltaproduct": "explicit gated DeltaProduct",
+    "pd-ssm": "PD-SSM",
+    "transformer": "Transformer",
+    "lstm": "LSTM",
+    "gru": "GRU",
+    "elman": "Elman",
+}
+"""Names of models for readers; a model that is not here is called as it is registered."""
+
+MODE_LOOKS = {
+    "simultaneous": Look("#AA3377", "o"),
+    "sequential": Look("#228833", "s"),
+    "windowed": Look("#4477AA", "^"),
+}
+
+FINDING_LOOKS = {
+    "holds": Look("#009988", "o"),
+    "fails": Look("#CC3311", "X"),
+    "inconclusive": Look("#BBBBBB", "d"),
+}
+"""Also for tokens: right or the same, wrong or different, and not converged."""
+
+QUANTITY_LOOKS = {
+    "off-diagonal mass": Look("#0077BB", "o"),
+    "nonlinearity": Look("#EE7733", "^"),
+    "accuracy": Look("#EE3377", "s"),
+    "fidelity": Look("#33BBEE", "o"),
+}
+
+_SPARE_COLORS = ("#6699CC", "#994455", "#997700", "#004488", "#666633")
+_MORE_DASHES = ((0, (1, 1)), (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)))
+_SPARE_MARKERS = ("*", "X", "h", ">", "p")
+
+
+def model_looks(names: Iterable[str]) -> dict[str, Look]:
+    """Return the look of every model; one that is not registered gets what no registered one has.
+
+    Example:
+        >>> looks = model_looks(["mamba2", "my_cells:Leaky", "my_cells:Gated"])
+        >>> looks["mamba2"].color, looks["my_cells:Leaky"] == looks["my_cells:Gated"]
+        ('#D55E00', False)
+    """
+    looks: dict[str, Look] = {}
+    new = 0
+    for name in dict.fromkeys(names):
+        if name in MODEL_LOOKS:
+            looks[name] = MODEL_LOOKS[name]
+        else:
+            looks[name] = Look(
+                _SPARE_COLORS[new % len(_SPARE_COLORS)], _SPARE_MARKERS[new % len(_SPARE_MARKERS)]
+            )
+            new += 1
+    return looks
+
+
+def distinct_looks(looks: Iterable[Look]) -> list[Look]:
+    """Give every repetition of a look other dashes, so that no two of a few are the same.
+
+    Example:
+        >>> [look.dashes for look in distinct_looks([MODE_LOOKS["windowed"]] * 2)]
+        ['-', (0, (1, 1))]
+    """
+    distinct: list[Look] = []
+    seen: dict[Look, int] = {}
+    for look in looks:
+        number = seen[look] = seen.get(look, -1) + 1
+        dashes = look.dashes if number == 0 else _MORE_DASHES[(number - 1) % len(_MORE_DASHES)]
+        distinct.append(replace(look, dashes=dashes))
+    return distinct
+
+
+def model_label(name: str) -> str:
+    """Return the name of a model for readers.
+
+    Example:
+        >>> model_label("implicit-mamba2"), model_label("my_cells:Leaky")
+        ('implicit Mamba-2', 'my_cells:Leaky')
+    """
+    return MODEL_LABELS.get(name, name)

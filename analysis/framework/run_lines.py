@@ -1,0 +1,61 @@
+"""Runs that differ in their seed only, as lines: every run thin, their mean thick, and a band."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from analysis.framework.palette import Look
+
+RUN_LINES = (
+    "Thin lines are single runs, thick ones their mean; bands reach from the lowest to the highest run."
+)
+"""For captions."""
+
+
+def draw_runs(axes: Axes, x: Any, values: Any, look: Look, label: str, *, breadth: float = 1.8) -> None:
+    """Draw every run as a thin line, their mean as a thick one, and a band from the least to the largest.
+
+    Nothing if there is no run.
+
+    Args:
+        axes: where to draw.
+        x: ``[points]``.
+        values: ``[runs, points]``.
+        look: of the lines.
+        label: what the runs have in common; their number is added.
+        breadth: of the line of the mean, in points; see `breadths`.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> axes = Figure().subplots()
+        >>> draw_runs(axes, [1, 2], np.array([[0.0, 1.0], [1.0, 1.0]]), Look("black"), "LSTM")
+        >>> [line.get_ydata().tolist() for line in axes.lines], axes.lines[-1].get_label()
+        ([[0.0, 1.0], [1.0, 1.0], [0.5, 1.0]], 'LSTM, mean of 2 runs')
+    """
+    if not len(values):
+        return
+    runs = np.asarray(values, dtype=float)
+    if len(runs) > 1:
+        axes.fill_between(x, runs.min(axis=0), runs.max(axis=0), color=look.color, alpha=0.18, linewidth=0)
+        axes.plot(x, runs.T, linestyle=look.dashes, color=look.color, linewidth=0.6, alpha=0.7)
+    axes.plot(
+        x,
+        runs.mean(axis=0),
+        marker=look.marker,
+        linestyle=look.dashes,
+        color=look.color,
+        linewidth=breadth,
+        markersize=2 + breadth,
+        label=f"{label}, mean of {len(runs)} runs" if len(runs) > 1 else f"{label}, 1 run",
+    )
+
+
+def breadths(count: int) -> list[float]:
+    """Return breadths of lines, the first the broadest, so that equal ones show behind one another.
+
+    Example:
+        >>> breadths(1), breadths(3)
+        ([1.8], [3.2, 2.1, 1.0])
+    """
+    return [1.8] if count < 2 else [round(1.0 + 2.2 * (1 - place / (count - 1)), 3) for place in range(count)]

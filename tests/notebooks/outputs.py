@@ -1,0 +1,88 @@
+"""The stored outputs of a notebook against those of executing it again: what may differ, and why."""
+
+import base64
+import io
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from matplotlib.image import imread
+
+NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+
+TRAINED = 0.08
+"""Accuracies of the control that the notebook trains: training on another processor rounds otherwise, and 640
+answers, as many as the last ten tokens of 64 sequences, have a standard deviation of 0.02."""
+ROUNDING = 1e-6
+"""Numbers below this are errors of rounding, of which only the order of magnitude is the same elsewhere."""
+MAGNITUDES = 1000.0
+LAST_DIGIT = 0.6
+"""Of the second digit, or of the third where there are more: 6% or 0.6% for rounding elsewhere."""
+PIXELS = 0.004
+"""Share of the pixels of a picture that may differ visibly: a line that is thinner than one elsewhere."""
+VISIBLE = 48 / 255
+
+
+def differences(stored: Any, executed: Any) -> list[str]:
+    """What a reader of the stored notebook would be told wrongly; empty if nothing."""
+    found = []
+    for number, (one, other) in enumerate(zip(code(stored), code(executed), strict=True), start=1):
+        trained = "train(" in one.source
+        found += [
+            f"cell {number}: {sentence}" for sentence in text_differences(text(one), text(other), trained)
+        ]
+        pictures = [list(images(cell)) for cell in (one, other)]
+        if len(pictures[0]) != len(pictures[1]):
+            found.append(f"cell {number}: {len(pictures[0])} pictures, not {len(pictures[1])}")
+        for drawn, again in zip(*pictures, strict=False):
+            # a picture of the control's matrix shows what was trained here
+            if drawn.shape != again.shape:
+                found.append(f"cell {number}: a picture has the shape {drawn.shape}, not {again.shape}")
+            elif (share := float((abs(drawn - again).max(axis=-1) > VISIBLE).mean())) > PIXELS:
+                found.append(f"cell {number}: {share:.2%} of a picture differ")
+    return found
+
+
+def code(notebook: Any) -> list[Any]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def text(cell: Any) -> str:
+    """All that a cell printed, and its value."""
+    parts = [
+        output.get("text", "") or output.get("data", {}).get("text/plain", "") for output in cell.outputs
+    ]
+    return "".join(parts)
+
+
+def images(cell: Any) -> Iterator[np.ndarray[Any, Any]]:
+    for output in cell.outputs:
+        if "image/png" in output.get("data", {}):
+            yield imread(io.BytesIO(base64.b64decode(output["data"]["image/png"])))[..., :3]
+
+
+def text_differences(stored: str, executed: str, trained: bool) -> Iterator[str]:
+    """Lines whose words differ, or whose numbers differ by more than they may."""
+    lines, again = stored.splitlines(), executed.splitlines()
+    if len(lines) != len(again):
+        yield f"{len(lines)} lines, not {len(again)}"
+        return
+    for one, other in zip(lines, again, strict=True):
+        numbers, fresh = NUMBER.findall(one), NUMBER.findall(other)
+        same = NUMBER.sub("#", one) == NUMBER.sub("#", other)
+        if not same or not all(near(a, b, trained) for a, b in zip(numbers, fresh, strict=True)):
+            yield f"{one!r} is stored, {other!r} is found"
+
+
+def near(one: str, other: str, trained: bool) -> bool:
+    """Whether two printed numbers are the same but for what another processor may change."""
+    if one == other:
+        return True
+    a, b = float(one), float(other)
+    if "." not in one + other and "e" not in one + other:  # counts, seeds, tokens and states are exact
+        return False
+    if max(abs(a), abs(b)) < ROUNDING:
+        return a > 0 and b > 0 and 1 / MAGNITUDES < a / b < MAGNITUDES
+    digits = len(re.sub(r"e.*|\D", "", other).lstrip("0"))
+    return abs(a - b) <= (TRAINED if trained else LAST_DIGIT * 10.0 ** -min(digits - 1, 2) * abs(b))
