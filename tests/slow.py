@@ -1,8 +1,8 @@
-"""The marker `slow`: what a test costs is measured, stored beside the tests, and left out of `make test-fast`.
+"""The marker `slow`, from what tests were measured to cost; `make test-fast` leaves such tests out.
 
-`python -m pytest -n 2 --measure` runs the tests that are chosen and stores what they cost in processor seconds,
-their set-up and the processes that they start included, so that a busy machine does not change it. A test that
-was never measured counts as fast.
+`python -m pytest -n 2 --measure` runs the tests that are chosen and stores what they cost in processor
+seconds, so that a busy machine does not change it; set-up and the processes that they start are included.
+A test that was never measured counts as fast.
 """
 
 import json
@@ -14,7 +14,7 @@ import pytest
 
 STORED = Path(__file__).with_name("slow.json")
 SLOW = 0.25
-"""Processor seconds from which on a test is slow: with it `make test-fast` takes less than 90 s on two cores."""
+"""Processor seconds from which on a test is slow, so that `make test-fast` takes under 90 s on two cores."""
 
 _started = pytest.StashKey[float]()
 
@@ -74,6 +74,17 @@ class Ledger:
 
     def pytest_sessionfinish(self) -> None:
         """Replace what is stored of the tests that ran; keep the others, and only the slow ones."""
-        costs = {name: round(cost, 1 if cost >= 1 else 2) for name, cost in {**stored_costs(), **self.costs}.items()}
+        costs = {
+            name: round(cost, 1 if cost >= 1 else 2)
+            for name, cost in {**stored_costs(), **self.costs}.items()
+        }
         slow = {name: cost for name, cost in sorted(costs.items()) if cost >= SLOW}
         STORED.write_text(json.dumps(slow, indent=0, ensure_ascii=False) + "\n")
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say what other limits would leave to `make test-fast`."""
+        for limit in (0.1, SLOW, 0.5, 1.0):
+            fast = [cost for cost in self.costs.values() if cost < limit]
+            terminalreporter.write_line(
+                f"under {limit:4} processor seconds: {len(fast)} of {len(self.costs)}, together {sum(fast):.0f}"
+            )

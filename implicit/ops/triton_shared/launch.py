@@ -14,8 +14,8 @@ INTERPRETED: bool = triton.knobs.runtime.interpret
 """Whether kernels run in Triton's interpreter: TRITON_INTERPRET=1 when Triton was imported."""
 
 # The interpreter makes arrays of one element of integers. Triton 3.6 hands them to NumPy as the bounds of
-# loops, which NumPy 2.4 refuses, so there integers go in as constants, which are left alone; Triton 3.7 squeezes
-# the arrays, and no longer computes with constants and tensors in one expression.
+# loops, which NumPy 2.4 refuses, so there integers go in as constants, which are left alone. Triton 3.7
+# squeezes the arrays, and its interpreter no longer mixes constants and tensors in one expression.
 _INTEGERS_AS_CONSTANTS = INTERPRETED and [int(part) for part in triton.__version__.split(".")[:2]] < [3, 7]
 
 
