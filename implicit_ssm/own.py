@@ -5,7 +5,7 @@ from pathlib import Path
 
 from implicit_ssm.version import DISTRIBUTION
 
-REINSTALL = f"install again with 'pip install --force-reinstall --no-deps {DISTRIBUTION}'"
+REINSTALL = f"install {DISTRIBUTION} again, from where it came, with --force-reinstall --no-deps"
 
 _MARK = "from implicit_ssm import"
 """Stands in the ``__init__`` of each package of ours."""

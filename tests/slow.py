@@ -86,5 +86,5 @@ class Ledger:
         for limit in (0.1, SLOW, 0.5, 1.0):
             fast = [cost for cost in self.costs.values() if cost < limit]
             terminalreporter.write_line(
-                f"under {limit:4} processor seconds: {len(fast)} of {len(self.costs)}, together {sum(fast):.0f}"
+                f"under {limit:4} processor seconds: {len(fast)} of {len(self.costs)}, {sum(fast):.0f} s"
             )

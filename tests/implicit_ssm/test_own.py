@@ -38,7 +38,7 @@ def test_a_foreign_package_that_comes_first(name: str, tmp_path: Path) -> None:
     assert said.startswith(
         f"ImportError: '{name}' is not the package of implicit-ssm but {foreign}; rename that"
     )
-    assert said.endswith("'pip install --force-reinstall --no-deps implicit-ssm'")
+    assert said.endswith("install implicit-ssm again, from where it came, with --force-reinstall --no-deps")
 
 
 def test_a_module_of_the_users(tmp_path: Path) -> None:
