@@ -34,7 +34,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", f"slow: took {SLOW:g} processor seconds or more (tests/slow.json)")
     if config.getoption("--measure") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Ledger())
 

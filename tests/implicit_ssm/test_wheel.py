@@ -1,6 +1,6 @@
 """What a wheel has to contain: all that the commands read, nothing that was not meant to be installed.
 
-The wheel is made of the files that git knows, by the build backend and without network.
+It is made of a copy of the packages, by the build backend itself, without network.
 """
 
 import shutil
