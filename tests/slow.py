@@ -69,7 +69,9 @@ class Ledger:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "teardown":
-            self.costs[report.nodeid] = dict(report.user_properties)["processor_seconds"]
+            cost = dict(report.user_properties)["processor_seconds"]
+            assert isinstance(cost, float)
+            self.costs[report.nodeid] = cost
 
     def pytest_sessionfinish(self) -> None:
         """Replace what is stored of the tests that ran; keep the others, and only the slow ones."""

@@ -13,7 +13,7 @@ def is_refused(subject: str) -> bool:
     """Search as pre-commit's pygrep does with --multiline."""
     assert REFUSED is not None
     message = f"{subject}\n\nWhy: because of that.\n"
-    return re.search(REFUSED[1].encode(), message.encode(), re.MULTILINE | re.DOTALL) is not None
+    return re.search(REFUSED[1].strip().encode(), message.encode(), re.MULTILINE | re.DOTALL) is not None
 
 
 @pytest.mark.parametrize(
