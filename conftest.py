@@ -9,6 +9,8 @@ import torch
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
+pytest_plugins = ["tests.slow"]
+
 NEED_TRITON = [
     "implicit/modes/fused.py",
     "implicit/ops/sequential_solve/solve.py",

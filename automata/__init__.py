@@ -66,6 +66,7 @@ from automata.tasks import (
     task_from,
     task_names,
 )
+from implicit_ssm import __version__ as __version__
 
 __all__ = [
     "DFA",

@@ -4,6 +4,11 @@ The names below are imported when they are first used, so that ``import implicit
 both the function that trains and the module of the command ``python -m implicit.train``, which can be called.
 """
 
+from implicit_ssm import __version__ as __version__
+from implicit_ssm import require
+
+require("automata", "theory")
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -1,6 +1,7 @@
 """Fixtures of the whole suite."""
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,14 @@ def _contents(folder: Path) -> dict[str, bytes | None]:
         for path in sorted(folder.rglob("*"))
         if not path.is_symlink()
     }
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs Triton where there is none."""
+    if find_spec("triton") is None:
+        for item in items:
+            if item.get_closest_marker("triton"):
+                item.add_marker(pytest.mark.skip("Triton is not installed; there are builds for Linux only"))
 
 
 @pytest.fixture

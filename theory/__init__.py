@@ -1,5 +1,10 @@
 """Statements, conditions and certificates about any recurrent transition given as a pair (Φ, G)."""
 
+from implicit_ssm import __version__ as __version__
+from implicit_ssm import require
+
+require("automata")
+
 from theory.blocks import BlockMap
 from theory.fixed_point import FixedPoint, solve_fixed_point
 from theory.jacobian.batched import BatchedJacobian, batched_layer_jacobians

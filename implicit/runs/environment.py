@@ -8,21 +8,24 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from implicit_ssm import __version__
+
 Environment = dict[str, str | int | None]
 
 
 def describe_environment() -> Environment:
-    """Return versions, platform, threads and, where it is known, the commit of this code.
+    """Return versions, this package's too, platform, threads and, where known, the commit of this code.
 
     The commit is that of the working copy which tracks this file, with ``-dirty`` appended if it has changes;
-    None for an installed package.
+    None for an installed package, which the version names.
 
     Example:
         >>> environment = describe_environment()
         >>> environment["torch"] == torch.__version__, sorted(environment)
-        (True, ['commit', 'machine', 'numpy', 'platform', 'python', 'threads', 'torch'])
+        (True, ['commit', 'implicit-ssm', 'machine', 'numpy', 'platform', 'python', 'threads', 'torch'])
     """
     return {
+        "implicit-ssm": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,

@@ -9,6 +9,8 @@ import torch
 
 from benchmarks import gpu_elementwise as benchmark
 
+pytestmark = pytest.mark.triton
+
 Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
 
 TINY = benchmark.Sizes(batch=1, length=3, d_model=4, head_size=4, d_state=2)

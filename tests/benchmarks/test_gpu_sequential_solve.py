@@ -11,6 +11,8 @@ from benchmarks import gpu_sequential_solve as benchmark
 from implicit.command_line import BAD_INPUT, run_command
 from implicit.fixed_point import Stopping
 
+pytestmark = pytest.mark.triton
+
 TINY = benchmark.Sizes(batches=(1,), length=1, d_model=4, d_state=2, head_size=4, iterations=2, rtol=0.5)
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

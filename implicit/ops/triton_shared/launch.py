@@ -13,6 +13,11 @@ from torch import Tensor
 INTERPRETED: bool = triton.knobs.runtime.interpret
 """Whether kernels run in Triton's interpreter: TRITON_INTERPRET=1 when Triton was imported."""
 
+# The interpreter makes arrays of one element of integers. Triton 3.6 hands them to NumPy as the bounds of
+# loops, which NumPy 2.4 refuses, so there integers go in as constants, which are left alone. Triton 3.7
+# squeezes the arrays, and its interpreter no longer mixes constants and tensors in one expression.
+_INTEGERS_AS_CONSTANTS = INTERPRETED and [int(part) for part in triton.__version__.split(".")[:2]] < [3, 7]
+
 
 class Schedule(Protocol):
     """How a kernel occupies a multiprocessor; a kernel's tile sizes stand beside it.
@@ -73,9 +78,7 @@ class Launch:
         """Run the kernel on the device of its tensors, in the current stream."""
         device = next(value.device for value in self.arguments.values() if isinstance(value, Tensor))
         arguments: dict[str, Any] = {**self.arguments, **self.constants}
-        if INTERPRETED:
-            # The interpreter makes arrays of one element of integers, which NumPy 2.4 does not take for the
-            # bound of a loop; constants it leaves alone.
+        if _INTEGERS_AS_CONSTANTS:
             arguments = {k: tl.constexpr(v) if isinstance(v, int) else v for k, v in arguments.items()}
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
             self.kernel[(self.programs,)](

@@ -15,6 +15,7 @@ from implicit.ops.short_convolution import backends as short_convolution
 FLOAT32 = (torch.float32,)
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize(
     ("backends", "request_", "reason"),
     [
@@ -49,11 +50,13 @@ def test_what_the_kernels_do_not_take_goes_to_pytorch_or_is_refused(
         backends.choose(request_, "triton")
 
 
+@pytest.mark.triton
 def test_two_dtypes_that_the_kernels_take_may_be_mixed() -> None:
     request = gated_norm.Request("cuda", (torch.float32, torch.bfloat16), features=1536)
     assert gated_norm.BACKENDS.choose(request) == "triton"
 
 
+@pytest.mark.triton
 def test_the_explanation_names_every_op_and_why() -> None:
     found = explain_around_scan("cuda", torch.float64)
     assert set(found) == {"gated_norm", "short_convolution"}

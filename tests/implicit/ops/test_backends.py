@@ -139,6 +139,7 @@ def test_the_table_names_every_op() -> None:
     assert set(OPS) == {path.parent.name for path in folder.glob("*/backends.py")}
 
 
+@pytest.mark.triton
 @every_op
 def test_each_op_runs_anywhere_and_prefers_kernels_on_a_gpu(
     backends: Backends[Any, Any], request_on: Any

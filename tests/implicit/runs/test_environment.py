@@ -12,6 +12,7 @@ import torch
 
 from implicit.runs import environment
 from implicit.runs.environment import describe_environment
+from implicit_ssm import __version__
 
 
 def test_names_no_machine_or_path() -> None:
@@ -23,6 +24,7 @@ def test_names_no_machine_or_path() -> None:
 
 def test_versions_and_threads() -> None:
     described = describe_environment()
+    assert described["implicit-ssm"] == __version__
     assert described["python"] == platform.python_version()
     assert described["torch"] == torch.__version__
     assert described["threads"] == torch.get_num_threads()

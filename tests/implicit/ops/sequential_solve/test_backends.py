@@ -64,6 +64,7 @@ def test_weights_that_do_not_fit_are_refused(changes: dict[str, Any], message: s
         SelfMap(**{**WEIGHTS, **changes})
 
 
+@pytest.mark.triton
 def test_the_explanation_lists_both_with_the_remedy() -> None:
     explanation = explain_sequential_solve("cpu", torch.float64)
     assert explanation.chosen == choose("auto", Request("cpu", torch.float64)) == "loop"
@@ -73,6 +74,7 @@ def test_the_explanation_lists_both_with_the_remedy() -> None:
     assert "cast them to torch.float32 or torch.bfloat16" in lines[2]
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

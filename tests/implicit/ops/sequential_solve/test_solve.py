@@ -16,7 +16,7 @@ from implicit.runs.loading import load_run
 from tests.solving import Solved, solved
 from theory.transition import State
 
-pytestmark = pytest.mark.usefixtures("poisoned_memory")
+pytestmark = [pytest.mark.triton, pytest.mark.usefixtures("poisoned_memory")]
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SMALL = {"d_model": 8, "d_state": 4, "head_size": 4, "residual": False, "rtol": 1e-2, "max_iterations": 12}

@@ -11,7 +11,7 @@ from torch.nn import functional
 from automata.errors import InputError
 from implicit.ops.short_convolution import short_convolution
 
-pytestmark = pytest.mark.usefixtures("poisoned_memory")
+pytestmark = [pytest.mark.triton, pytest.mark.usefixtures("poisoned_memory")]
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 RESULTS = ("output", "gradient of padded", "of weight", "of bias")

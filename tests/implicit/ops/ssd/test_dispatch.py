@@ -36,6 +36,7 @@ def test_on_a_cpu_auto_is_chunked() -> None:
     assert Mamba2Cell(d_model=16, d_state=16, head_size=16).backend == "auto"
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize(
     ("dtype", "size", "chosen"),
     [
@@ -54,6 +55,7 @@ def test_on_a_gpu_auto_is_triton_where_it_can(dtype: torch.dtype, size: int, cho
         assert str(explanation.refusals["triton"]) in explanation.reason
 
 
+@pytest.mark.triton
 def test_the_explanation_lists_every_backend_with_its_remedy() -> None:
     lines = str(explain("cpu", torch.float64)).splitlines()
     assert lines[0].startswith("auto chooses chunked: ")
@@ -159,6 +161,7 @@ def test_bad_requests_are_refused_alike_by_every_backend(
     assert str(caught.value) == message
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize("backend", ["auto", "chunked", "triton"])
 def test_several_dtypes_are_refused_with_what_takes_them(backend: str) -> None:
     arguments = {**ARGUMENTS, "x": ARGUMENTS["x"].double()}

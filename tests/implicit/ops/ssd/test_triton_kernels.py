@@ -11,7 +11,7 @@ from torch import Tensor
 from automata.errors import InputError
 from implicit.ops.ssd import BACKENDS, Request, ssd, ssd_reference
 
-pytestmark = pytest.mark.usefixtures("poisoned_memory")
+pytestmark = [pytest.mark.triton, pytest.mark.usefixtures("poisoned_memory")]
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 RESULTS = ("y", "state", "gradient of x", "of dt", "of A", "of B", "of C", "of the initial state")

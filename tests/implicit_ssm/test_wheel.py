@@ -1,0 +1,41 @@
+"""What a wheel has to contain: all that the commands read, nothing that was not meant to be installed.
+
+It is made of a copy of the packages, by the build backend itself, without network.
+"""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("implicit_ssm", "automata", "theory", "implicit", "analysis", "paper_figures")
+READ = ("*.py", "py.typed", "*.json", "*.jsonl", "*.safetensors")
+"""What commands read; a README beside the code they do not."""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The names of the files in the wheel."""
+    source, made = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("made")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    for name in (*PACKAGES, "tests", "benchmarks"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    build = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", build, made], cwd=source, check=True, capture_output=True)
+    return zipfile.ZipFile(next(made.glob("*.whl"))).namelist()
+
+
+def test_the_wheel_contains_what_the_packages_read(wheel: list[str]) -> None:
+    files = {
+        str(path.relative_to(ROOT))
+        for name in PACKAGES
+        for kind in READ
+        for path in (ROOT / name).rglob(kind)
+    }
+    assert {"implicit/stored_runs/parity/model.safetensors", "paper_figures/results/jacobians.json"} < files
+    assert set(wheel) == files | {name for name in wheel if ".dist-info/" in name}
