@@ -286,7 +286,7 @@ def _steps(slope: Array, known: np.ndarray, x: Ball) -> Ball:
 
 
 def _log_at(x: Array) -> Array:
-    """log of positive floats. With x = 2^k f, f from √½ to √2, it is k ln 2 + 2 artanh((f − 1) / (f + 1)).
+    """Log of positive floats. With x = 2^k f, f from √½ to √2, it is k ln 2 + 2 artanh((f − 1) / (f + 1)).
 
     f − 1 is exact (Sterbenz), so that s = (f − 1) / (f + 1) has a relative error below 2u, the series of 14
     terms in s² < 1/33 one below 2^-47, and leaves out less than 33^-14 < 2^-70. |k ln 2| ≥ 2 |log f| for
@@ -356,7 +356,7 @@ def _gelu_slope_at(x: Array) -> Array:
 
 
 def _oscillation(x: Ball, shift: int) -> Ball:
-    """sin (x + shift π/2) by its value and slope at the midpoint, and never beyond [−1, 1]."""
+    """Sin (x + shift π/2) by its value and slope at the midpoint, and never beyond [−1, 1]."""
     near = np.abs(x.midpoint) <= LARGEST_ANGLE
     m = np.where(near, x.midpoint, 0.0)
     value, error = _sine_at(m, shift)
@@ -368,7 +368,7 @@ def _oscillation(x: Ball, shift: int) -> Ball:
 
 
 def _sine_at(x: Array, shift: int) -> tuple[Array, Array]:
-    """sin (x + shift π/2) for |x| ≤ 10⁵, and a bound of its error.
+    """Sin (x + shift π/2) for |x| ≤ 10⁵, and a bound of its error.
 
     With k the integer near x / (π/2) < 2^16, x − k · high is exact or rounded once, and k · low < 4e-6: the
     remainder r, at most 0.79, errs by less than 2^-52, and not at all for k = 0. The Taylor polynomials leave
