@@ -147,7 +147,7 @@ def test_no_value_lies_outside_and_the_radius_is_nearly_the_least(name: str) -> 
             assert abs(value - arb(float(middle))) <= arb(float(bound)), (m, r)
         least = 0.5 * max(float(abs(a - b).mid()) for a, b in combinations(values, 2))
         floor = case.floor * (1 + abs(m) + max(float(abs(value).mid()) for value in values))
-        excess = bound - floor - case.curvature * r * r
+        excess = float(bound - floor - case.curvature * r * r)
         if excess > 0:
             worst = max(worst, excess / least if least else math.inf)
     assert worst <= case.factor, worst
