@@ -1,4 +1,4 @@
-"""Theorem 1 proved, not measured, of any (Φ, G) written for PyTorch: `prove_theorem1` beside `check_theorem1`.
+"""Theorem 1 proved, not measured, of any (Φ, G) written for PyTorch: `prove_theorem1`.
 
 The code of Φ and G is run on balls (`theory.rigorous.tensors`), and A1 to A4 of `theory.rigorous.enclosure`
 are proved at each state, all for the one token that the transition holds. *Non-linear* compares an entry of
@@ -150,9 +150,10 @@ class Theorem1Proof:
         return (
             f"Of Φ and G as written, on real numbers, with their constants the floats that they are, at the "
             f"{count['states']} states given: exactly one fixed point in a ball of radius "
-            f"{min(b.radius for b in found):.2g} or more around the latent, at most {max(b.error for b in found):.2g} "
-            f"from it, at {count['existence']}; attracting at {count['contraction']}{rate}; ∂h'/∂h "
-            f"non-diagonal at {count['non_diagonal']} and different at another h at {count['non_linear']}. "
+            f"{min(b.radius for b in found):.2g} or more around the latent, at most "
+            f"{max(b.error for b in found):.2g} from it, at {count['existence']}; attracting at "
+            f"{count['contraction']}{rate}; ∂h'/∂h non-diagonal at {count['non_diagonal']}, and different at "
+            f"another h at {count['non_linear']}. "
             "Not proved: that the iteration from z0 arrives there, anything at other states, rounding in the "
             "model's own floats. No independent check exists of this proof."
         )

@@ -1,9 +1,10 @@
-"""EnclosedTensor: what code written for PyTorch's tensors computes with when something is to be proved of it.
+"""EnclosedTensor: what code written for PyTorch computes with when something is to be proved of it.
 
-PyTorch hands every function of its own that is called with such an object to the object (``__torch_function__``),
-which looks up what the function is on balls. So one code has two readings: on tensors it computes, on
-`EnclosedTensor` it encloses values and derivatives of the same formula in real numbers. A function without a
-form on balls is refused by name, and so is code that asks for a number, as a condition does.
+PyTorch hands every function of its own that is called with such an object to the object
+(``__torch_function__``), which looks up what the function is on balls. So one code has two readings: on
+tensors it computes, on `EnclosedTensor` it encloses values and derivatives of the same formula of reals.
+A function without a form on balls is refused by name, and so is code that asks for a number, as a
+condition does.
 """
 
 from __future__ import annotations
@@ -15,19 +16,9 @@ from typing import Any, NoReturn
 import torch
 
 from automata.errors import InputError
-from theory.rigorous.tensors.functions import (
-    BINARY,
-    JOINING,
-    OPERATIONS,
-    REARRANGING,
-    TAKES_NUMBERS,
-    by_function,
-    embedding,
-    joined,
-    power,
-    rearranged,
-)
+from theory.rigorous.tensors.functions import embedding, joined, power, rearranged
 from theory.rigorous.tensors.numbers import Numbers
+from theory.rigorous.tensors.table import BINARY, JOINING, OPERATIONS, REARRANGING, TAKES_NUMBERS, by_function
 
 NAMES = by_function()
 
@@ -84,16 +75,19 @@ class EnclosedTensor(Numbers):
             parts = [cls.constant(part) for part in arguments[0]]
             return joined(parts, lambda entries: function(entries, *arguments[1:], **options))
         if name == "embedding":
-            return embedding(arguments[0], cls.constant(arguments[1]))
+            return embedding(arguments[0], cls.constant(arguments[1]), *arguments[2:], **options)
         if name in TAKES_NUMBERS:
             exponent = arguments[1]
             return power(cls.constant(arguments[0]), exponent)
         if name == "where":
             return OPERATIONS[name](arguments[0], *map(cls.constant, arguments[1:]))
         convert = cls.constant if name in BINARY else cls._if_tensor
-        return OPERATIONS[name](
-            *map(convert, arguments), **{key: cls._if_tensor(entry) for key, entry in options.items()}
-        )
+        operands = [convert(argument) for argument in arguments]
+        named = {key: cls._if_tensor(entry) for key, entry in options.items()}
+        try:
+            return OPERATIONS[name](*operands, **named)
+        except TypeError as fault:
+            raise InputError(f"torch.{name} has no form on balls with these arguments ({fault})") from fault
 
     @classmethod
     def _if_tensor(cls, argument: Any) -> Any:
@@ -109,6 +103,8 @@ class EnclosedTensor(Numbers):
         )
         if not isinstance(x, Numbers):
             raise InputError("an index is known only up to a radius; index with known integers")
+        if any(isinstance(other, torch.dtype) for other in (*others, *options.values())):
+            raise _no_form("view(dtype)")
         return rearranged(x, lambda entries: function(entries, *others, **options))
 
     def __getattr__(self, name: str) -> Any:
@@ -156,7 +152,7 @@ class EnclosedTensor(Numbers):
         return torch.ones(*shape, dtype=torch.float64)
 
     def __len__(self) -> int:
-        return self.shape[0]
+        return self.shape[0] if self.ndim else self._refuse()
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self[i] for i in range(len(self)))

@@ -1,18 +1,17 @@
 """What PyTorch's functions are on balls: one implementation for each, called as PyTorch's own is.
 
 They stand for functions of real numbers: a change of the floating-point type does nothing, ``detach`` does
-nothing (the derivative is that of the value), softplus is log(1 + e^x) for every x. What only rearranges entries
-(`REARRANGING`) PyTorch does itself, on their numbers.
+nothing (the derivative is that of the value), softplus is log(1 + e^x) for every x. What only rearranges
+entries PyTorch does itself, on their numbers.
 """
 
 import math
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 from automata.errors import InputError
 from theory.rigorous.balls import elementary, functions
@@ -36,18 +35,6 @@ RULES: dict[str, tuple[Function, Function]] = {
     "abs": (elementary.absolute, elementary.absolute_slope),
 }
 """Functions of one number that take nothing else, with their slopes."""
-
-UNCHANGED = frozenset(
-    "to type float double half bfloat16 contiguous clone detach cpu cuda type_as requires_grad_".split()
-)
-"""What changes no real number."""
-
-REARRANGING = frozenset(
-    "reshape view flatten unflatten squeeze unsqueeze transpose swapaxes permute movedim expand expand_as "
-    "repeat repeat_interleave tile broadcast_to chunk split tensor_split unbind select narrow index_select "
-    "gather take_along_dim flip roll diagonal ravel t view_as reshape_as __getitem__".split()
-)
-JOINING = frozenset("cat concat concatenate stack hstack vstack".split())
 
 
 def rearranged(x: Numbers, change: Callable[[torch.Tensor], Any]) -> Any:
@@ -123,11 +110,11 @@ def mean(x: Numbers, dim: Axes = None, keepdim: bool = False, *, dtype: object =
 
 def vector_norm(
     x: Numbers,
-    ord: float = 2,
+    ord: float = 2,  # noqa: A002
     dim: Axes = None,
     keepdim: bool = False,
     *,
-    dtype: object = None,  # noqa: A002
+    dtype: object = None,
 ) -> Numbers:
     """Return Euclidean lengths, or sums of absolute values."""
     if ord == 1:
@@ -163,8 +150,16 @@ def linear(x: Numbers, weight: Numbers, bias: Numbers | None = None) -> Numbers:
     return found if bias is None else found.plus(bias)
 
 
-def embedding(numbers: torch.Tensor, weight: Numbers) -> Numbers:
+def embedding(
+    numbers: torch.Tensor,
+    weight: Numbers,
+    padding_idx: object = None,  # noqa: ARG001
+    max_norm: object = None,
+    **_: object,
+) -> Numbers:
     """Return rows of a table by their number."""
+    if max_norm is not None:
+        raise InputError("max_norm changes the table; leave it out")
     return rearranged(weight, lambda entries: entries[numbers])
 
 
@@ -264,6 +259,13 @@ def silu(x: Numbers, inplace: bool = False) -> Numbers:  # noqa: ARG001
     return x.mapped(functions.silu, functions.silu_slope)
 
 
+def dropout(x: Numbers, p: float = 0.5, training: bool = True, inplace: bool = False) -> Numbers:  # noqa: ARG001
+    """Return the numbers themselves: in training nothing is a function of them alone."""
+    if training:
+        raise InputError("dropout is random in training; call model.eval() first")
+    return x
+
+
 def softplus(x: Numbers, beta: float = 1.0, threshold: float = 20.0) -> Numbers:  # noqa: ARG001
     """Return log(1 + e^{βx}) / β."""
     scale = type(x).constant(float(beta))
@@ -323,67 +325,8 @@ def like(number: float) -> Callable[..., Numbers]:
     return lambda x, **_options: type(x).constant(np.full(x.shape, number))
 
 
-OPERATIONS: Mapping[str, Callable[..., Any]] = {
-    **{name: (lambda x, rule=rule: x.mapped(*rule)) for name, rule in RULES.items()},
-    **dict.fromkeys(UNCHANGED, unchanged),
-    **dict.fromkeys(("add", "__add__", "__radd__"), added),
-    **dict.fromkeys(("sub", "subtract", "__sub__"), subtracted),
-    **dict.fromkeys(("rsub", "__rsub__"), lambda x, other: other.plus(x.negated())),
-    **dict.fromkeys(("mul", "multiply", "__mul__", "__rmul__"), Numbers.times),
-    **dict.fromkeys(("div", "divide", "true_divide", "__truediv__"), Numbers.over),
-    **dict.fromkeys(("__rtruediv__", "__rdiv__"), lambda x, other: other.over(x)),
-    **dict.fromkeys(("neg", "negative", "__neg__"), Numbers.negated),
-    **dict.fromkeys(("matmul", "__matmul__", "mm", "mv", "bmm", "dot"), matmul),
-    "__rmatmul__": lambda x, other: matmul(other, x),
-    **dict.fromkeys(("sum",), summed),
-    **dict.fromkeys(("clamp", "clip"), clamp),
-    **dict.fromkeys(("outer", "ger"), outer),
-    **dict.fromkeys(("ones_like",), like(1.0)),
-    **dict.fromkeys(("zeros_like",), like(0.0)),
-    "absolute": lambda x: x.mapped(*RULES["abs"]),
-    "clamp_min": clamp_min,
-    "einsum": einsum,
-    "expm1": expm1,
-    "gelu": gelu,
-    "layer_norm": layer_norm,
-    "lerp": lerp,
-    "log1p": log1p,
-    "logsigmoid": logsigmoid,
-    "mean": mean,
-    "norm": norm,
-    "normalize": normalize,
-    "relu": relu,
-    "rms_norm": rms_norm,
-    "silu": silu,
-    "softmax": lambda x, dim, _stacklevel=3, dtype=None: softmax(x, dim, dtype),
-    "softplus": softplus,
-    "vector_norm": vector_norm,
-    "linear": linear,
-    "where": where,
-}
-"""By the name of the function or method; operands come as `Numbers`."""
-
-BINARY = frozenset(
-    "add sub subtract rsub mul multiply div divide true_divide __add__ __radd__ __sub__ __rsub__ __mul__ "
-    "__rmul__ __truediv__ __rtruediv__ __rdiv__ lerp".split()
-)
-"""Whose second operand may be a number."""
-TAKES_NUMBERS = ("pow", "__pow__", "float_power")
-"""Whose exponent stays as it is given."""
-
-
-def by_function() -> dict[Any, str]:
-    """Return the name under which each of PyTorch's functions and methods stands in the tables."""
-    names = {*OPERATIONS, *REARRANGING, *JOINING, *TAKES_NUMBERS, "embedding"}
-    places = (torch, torch.Tensor, functional, torch._C._nn)
-    found = {getattr(place, name): name for place in places for name in names if hasattr(place, name)}
-    found |= {torch.linalg.vector_norm: "vector_norm", torch.special.expit: "sigmoid"}
-    found |= {torch.special.log1p: "log1p", torch.special.expm1: "expm1", torch.special.erf: "erf"}
-    return found
-
-
 def _axes(x: Numbers, dim: Axes) -> tuple[int, ...]:
-    axes = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    axes = [dim] if isinstance(dim, int) else list(dim or range(x.ndim))  # no axis stands for all
     return tuple(sorted({axis % x.ndim for axis in axes})) if x.ndim else ()
 
 

@@ -1,7 +1,7 @@
-"""Arrays of balls at T positions with derivatives in m directions, and the operations all others are made of.
+"""Arrays of balls at T positions with derivatives in m directions, and what all operations are made of.
 
-A position has no axis of its own for the code that computes with the numbers: it sees the shape of one of them,
-as under ``torch.func.vmap``, and so do the m directions. Inside, T stands first and m after it.
+Positions and directions have no axis of their own for the code that computes with the numbers: it sees the
+shape at one of them, as under ``torch.func.vmap``. Inside, T stands first and m after it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Numbers:
         exact = array.dtype.kind in "fb" or (array.dtype.kind in "iu" and (np.abs(array) <= 2**53).all())
         if not exact or array.dtype.itemsize > 8:
             raise InputError(
-                f"an operand is {array.dtype} of {type(numbers).__name__}; give floats, or integers up to 2^53"
+                f"an operand is {type(numbers).__name__} of {array.dtype}; give floats, or integers to 2^53"
             )
         return cls(Ball.exact(array)[None])
 

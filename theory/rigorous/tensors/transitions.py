@@ -1,4 +1,4 @@
-"""(Φ, G) written for PyTorch, evaluated on balls: the form in which `theory.rigorous.enclosure` proves things."""
+"""(Φ, G) written for PyTorch, evaluated on balls, as `theory.rigorous.enclosure` takes it."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -140,8 +140,9 @@ class EnclosedTransitionBatch:
             raise unknown_name("state entry", name, following)
         part = EnclosedTensor.constant(following[name])
         if tuple(part.shape) != tuple(self._shapes[name]):
+            wanted = tuple(self._shapes[name])
             raise InputError(
-                f"G returns {name!r} of shape {tuple(part.shape)}; return {tuple(self._shapes[name])}, as in the state"
+                f"G returns {name!r} of shape {tuple(part.shape)}; return {wanted}, as in the state"
             )
         return part
 
