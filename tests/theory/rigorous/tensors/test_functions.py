@@ -1,4 +1,4 @@
-"""One code, two readings: on balls every function holds what PyTorch computes at points inside, and its Jacobian."""
+"""One code, two readings: on balls every function holds PyTorch's values and Jacobians at points inside."""
 
 from collections.abc import Callable
 from typing import Any
