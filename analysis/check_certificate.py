@@ -20,7 +20,7 @@ from analysis.certificates.cover.document import COVER_FORMAT, CoverCertificate
 from analysis.certificates.parts import RefusedError, read_json
 from analysis.certificates.producing import automaton_of
 from analysis.certificates.theorem1.checker import check
-from analysis.certificates.theorem1.document import Certificate
+from analysis.certificates.theorem1.document import CHECKED, Certificate
 from analysis.certificates.words.checker import check_words
 from analysis.certificates.words.document import WORDS_FORMAT, WordsCertificate
 from analysis.framework.visited_states import choose_positions, sample_batch
@@ -69,7 +69,7 @@ def check_certificate(
         RefusedError: naming the first line that fails.
 
     Example:
-        >>> from analysis.certificates.theorem1.document import Certificate
+        >>> from analysis.certificates.theorem1.document import CHECKED, Certificate
         >>> check_certificate(Certificate.parse({}), load_run("parity"))
         Traceback (most recent call last):
         analysis.certificates.parts.RefusedError: format: field required
@@ -124,8 +124,11 @@ def _command(argv: Sequence[str] | None) -> None:
     run = load_run(arguments.run)
     began = time.monotonic()
     content = read_json(Path(arguments.certificate))
-    if run.config.model not in ("implicit-mamba2", "mamba2"):
-        raise InputError(f"run {run.path.name} is a {run.config.model}; give the run of the certificate")
+    if run.config.model not in CHECKED:
+        raise InputError(
+            f"run {run.path.name} is a {run.config.model}, for which no independent check exists; "
+            f"give a certificate and its run of {' or '.join(CHECKED)}"
+        )
     certificate = KINDS.get(str(content.get("format")), Certificate).parse(content)
     check_certificate(certificate, run, settings)
     print(f"The certificate holds ({certificate.sentence}); checked in {time.monotonic() - began:.0f} s.")

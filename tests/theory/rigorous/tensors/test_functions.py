@@ -122,7 +122,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "condition": (lambda x: x if x.sum() > 0 else -x, "a condition, an index or a conversion"),
     "equality": (lambda x: x if x[0] == 0 else -x, "a condition, an index or a conversion"),
     "comparison": (lambda x: torch.where(x > 0, x, -x), "a condition, an index or a conversion"),
-    "of a tensor": (lambda x: x < V, "has no form on balls"),
+    "of a tensor": (lambda x: torch.gt(V, x), "torch.gt has no form on balls"),
     "maximum": (lambda x: max(x[0], x[1]), "a condition, an index or a conversion"),
     "number": (lambda x: x * float(x[0]), "a condition, an index or a conversion"),
     "item": (lambda x: x[0].item(), "a condition, an index or a conversion"),
