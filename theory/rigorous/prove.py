@@ -272,9 +272,12 @@ class _Prover:
         for index, state in enumerate(self.states):
             expected = self.transition.self_map(torch.from_numpy(latents[index]), state).numpy()
             found, radius = image.value.midpoint[index], image.value.radius[index]
-            if not (np.abs(found - expected) <= radius + SAME * (1 + np.abs(expected))).all():
+            excess = np.abs(found - expected) - radius - SAME * (1 + np.abs(expected))
+            worst = int(np.nan_to_num(excess, nan=np.inf).argmax())
+            if not excess[worst] <= 0:
                 raise InputError(
-                    f"Φ is {expected} on tensors and {found} on balls; write one formula for both, in float64"
+                    f"entry {worst} of Φ is {expected[worst]:.6g} on tensors and {found[worst]:.6g} on balls; "
+                    "write one formula for both, in float64, that is finite at the states"
                 )
 
     def places(self, latents: Array) -> list[Entries]:
