@@ -47,8 +47,12 @@ STATEMENTS = {
     ),
 }
 
-CHECKED = ("implicit-mamba2", "mamba2")
+CHECKED = ("implicit-mamba2", "mamba2", "implicit-deltanet")
 """The models whose certificates `analysis.check_certificate` can check."""
+DELTANET_MEANING = (
+    "The float32 weights are taken as the real numbers that they are, and every operation of the model as the "
+    "exact one on real numbers. h is the memory; the convolution window is held fixed."
+)
 UNCHECKED_MEANING = (
     "The float32 weights are taken as the real numbers that they are, and every operation of the model's own "
     "code as the exact one on real numbers; softplus is log(1 + e^x) everywhere. h is what the cell names in "
@@ -63,9 +67,11 @@ def statements_of(model: str) -> dict[str, str]:
     Example:
         >>> statements_of("implicit-mamba2") == STATEMENTS
         True
-        >>> statements_of("implicit-deltanet")["meaning"][-42:]
+        >>> statements_of("implicit-gated-deltanet")["meaning"][-42:]
         'No independent check exists for this cell.'
     """
+    if model == "implicit-deltanet":
+        return {**STATEMENTS, "meaning": DELTANET_MEANING}
     return STATEMENTS if model in CHECKED else {**STATEMENTS, "meaning": UNCHECKED_MEANING}
 
 
