@@ -34,7 +34,7 @@ UNIT_EPSILON = arb(1e-6)
 
 
 def scaled(x: Vector, slopes: Rows, divisor: int, epsilon: arb) -> tuple[Vector, Rows]:
-    """Return y = x r with r = (Σ x² / n + ε)^{−1/2}, and dy = r dx − x r³ (xᵀ dx) / n.
+    """Return y = x r with r = (Σ x² / n + ε)^{−1/2}, and dy = r (dx − x r² (xᵀ dx) / n).
 
     Example:
         >>> y, dy = scaled([arb(3), arb(4)], [[arb(1)], [arb(0)]], 1, arb(0))
@@ -43,9 +43,9 @@ def scaled(x: Vector, slopes: Rows, divisor: int, epsilon: arb) -> tuple[Vector,
     """
     r = (sum((e * e for e in x), arb(0)) / divisor + epsilon).rsqrt()
     (inner,) = times(arb_mat(1, len(x), x), slopes)
-    common = [c * r**3 / divisor for c in inner]
+    common = [c * r**2 / divisor for c in inner]
     return [e * r for e in x], [
-        [r * d - e * c for d, c in zip(row, common, strict=True)] for e, row in zip(x, slopes, strict=True)
+        [r * (d - e * c) for d, c in zip(row, common, strict=True)] for e, row in zip(x, slopes, strict=True)
     ]
 
 
@@ -84,10 +84,8 @@ class DeltaLayer:
     def __init__(self, weights: Mapping[str, NDArray[np.floating[Any]]], sizes: Mapping[str, Any]) -> None:
         self.heads, self.key_size = int(sizes["heads"]), int(sizes["key_size"])
         self.in_proj, self.out_proj = (exact_matrix(weights[f"{name}_proj.weight"]) for name in ("in", "out"))
-        self.norm_before, self.norm = (
-            exact_vector(weights["norm_before"]),
-            exact_vector(weights["norm.weight"]),
-        )
+        self.norm_before = exact_vector(weights["norm_before"])
+        self.norm = exact_vector(weights["norm.weight"])
         self.value_size = len(self.norm)
         self.channels = self.heads * (2 * self.key_size + self.value_size)
         taps = weights.get("convolution.weight", np.ones((self.channels, 1)))  # of width 1 it has no weight
