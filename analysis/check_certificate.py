@@ -34,6 +34,8 @@ from implicit.runs.loading import Run, load_run
 AnyCertificate = Certificate | WordsCertificate | CoverCertificate
 KINDS: dict[str, type[AnyCertificate]] = {WORDS_FORMAT: WordsCertificate, COVER_FORMAT: CoverCertificate}
 """What is not of one of these formats is read as a certificate of Theorem 1, or refused as one."""
+OF_ALL_WORDS = ("implicit-mamba2", "mamba2")
+"""The models of which the checkers of answers have an evaluation."""
 REFUSED = 1
 LIMITS = {"sequences": (1, 10**4), "length": (1, 10**4), "seed": (0, 2**63 - 1), "states": (1, 10**6)}
 """What the settings of a certificate may be, so that a silly one is refused and not tried."""
@@ -75,6 +77,8 @@ def check_certificate(
         analysis.certificates.parts.RefusedError: format: field required
     """
     settings = settings or CheckSettings()
+    if not isinstance(certificate, Certificate) and run.config.model not in OF_ALL_WORDS:
+        raise RefusedError("config.model", f"is not one of which answers are proved, {OF_ALL_WORDS}")
     weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
     sha256 = hashlib.sha256(RunFolder(run.path).weights_file.read_bytes()).hexdigest()
     config = run.config.as_json()

@@ -276,7 +276,7 @@ class _Prover:
             worst = int(np.nan_to_num(excess, nan=np.inf).argmax())
             if not excess[worst] <= 0:
                 raise InputError(
-                    f"entry {worst} of Φ is {expected[worst]:.6g} on tensors and {found[worst]:.6g} on balls; "
+                    f"entry {worst} of Φ is {expected[worst]:.6g} on tensors, {found[worst]:.6g} on balls; "
                     "write one formula for both, in float64, that is finite at the states"
                 )
 

@@ -50,8 +50,8 @@ STATEMENTS = {
 CHECKED = ("implicit-mamba2", "mamba2", "implicit-deltanet")
 """The models whose certificates `analysis.check_certificate` can check."""
 DELTANET_MEANING = (
-    "The float32 weights are taken as the real numbers that they are, and every operation of the model as the "
-    "exact one on real numbers. h is the memory; the convolution window is held fixed."
+    "The float32 weights are taken as the real numbers that they are, and every operation of the model as "
+    "the exact one on real numbers. h is the memory; the convolution window is held fixed."
 )
 UNCHECKED_MEANING = (
     "The float32 weights are taken as the real numbers that they are, and every operation of the model's own "

@@ -1,4 +1,4 @@
-"""Models of every cell on balls by their own code: against float64, against the form by hand, and refusals."""
+"""Models of every cell on balls by their own code: against float64, the form by hand, and refusals."""
 
 from typing import Any
 
@@ -70,6 +70,7 @@ def test_values_and_an_entry_of_the_jacobian(name: str, overrides: dict[str, Any
             row, column = (places[layer][side][position] for side in (0, 1))
             entry = jacobian.dense()[row, column].item()
             ball = proved.entries[layer][position]
+            assert ball.radius < 1e-3 * (1 + abs(entry))
             assert abs(entry - ball.midpoint) <= ball.radius + 1e-9 * (1 + abs(entry))
     assert image.value.radius.max() < 1e-7
 

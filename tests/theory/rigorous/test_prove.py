@@ -149,7 +149,7 @@ REFUSED: dict[str, tuple[Transition, list[State], str]] = {
     "no states": (NON_LINEAR, [], "states is empty"),
     "no latent": (_transition(lambda z, s: z, GIVES, size=0), STATES, "latent_size is 0"),
     "float32": (NON_LINEAR, [{"h": torch.zeros(3)}], "is torch.float32"),
-    "two functions": (_transition(Two(), GIVES), STATES, "on tensors and .* on balls; write one formula"),
+    "two functions": (_transition(Two(), GIVES), STATES, "on tensors, .* on balls; write one formula"),
     "no form": (
         _transition(lambda z, s: torch.cumsum(z + s["h"], 0) / 9, GIVES),
         STATES,
