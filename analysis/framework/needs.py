@@ -72,7 +72,7 @@ def has_ball_arithmetic_form(model: SequenceModel) -> bool:
         >>> has_ball_arithmetic_form(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
         False
     """
-    return is_mamba2(model) or (isinstance(model.implicit, CellStack) and not model.state_grows)
+    return is_mamba2(model) or (isinstance(model, CellStack) and model.implicit is not None)
 
 
 ANY_MODEL = Need(lambda _model: True, "", "")

@@ -31,7 +31,7 @@ def with_exact_weights(model: nn.Module) -> Any:
     twin = copy.deepcopy(model)
     for module in twin.modules():
         for entries in (module._parameters, module._buffers):
-            held: dict[str, Any] = entries  # type: ignore[assignment]
+            held: dict[str, Any] = entries
             for name, tensor in held.items():
                 if tensor is not None and tensor.is_floating_point():
                     held[name] = EnclosedTensor.constant(tensor)

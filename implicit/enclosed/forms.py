@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from automata.errors import InputError
+from implicit.cells import Mamba2Cell
 from implicit.enclosed.any_cell import enclosed_transitions
 from implicit.enclosed.mamba2 import EnclosedMamba2, enclosable
+from implicit.models.explicit import ExplicitModel
+from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import SequenceModel
 from implicit.models.stack import CellStack
 from theory.rigorous.balls import Ball
@@ -20,16 +23,20 @@ Form = EnclosedMamba2 | EnclosedTransitionBatch
 def is_mamba2(model: SequenceModel) -> bool:
     """Return whether a model is a stack of Mamba-2 cells and nothing else, of which there is a form by hand.
 
+    A subclass that changes the cell or the transition is not: its own code says what it is.
+
     Example:
         >>> from implicit.runs.loading import load_run
         >>> is_mamba2(load_run("parity").model), is_mamba2(load_run("parity-deltanet").model)
         (True, False)
     """
     try:
-        enclosable(model)
+        stack = enclosable(model)
     except InputError:
         return False
-    return True
+    plain = {ImplicitModel.transitions, ExplicitModel.transitions}
+    own = type(stack).transitions in plain and type(stack).advance is CellStack.advance
+    return own and all(type(cell) is Mamba2Cell for cell in stack.cells)
 
 
 def form_of(model: SequenceModel, tokens: Tensor) -> Form:

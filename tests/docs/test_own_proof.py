@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from analysis import check_certificate
 from tests.docs.page import EXAMPLES, is_quoted, section
 from theory import Transition, layer_jacobians, solve_fixed_point
 
@@ -27,6 +28,9 @@ def test_the_commands_of_the_page_run(
     assert content["summary"] == dict.fromkeys(content["summary"], 4)
     content = json.loads(Path("runs/proved-leaky/analysis/certify/certificate.json").read_text())
     assert "No independent check exists" in content["statements"]["meaning"]
+    unknown = ["runs/proved-leaky/analysis/certify/certificate.json", "runs/proved-leaky"]
+    assert check_certificate.main(unknown) == 2
+    assert "for which no independent check exists; give a certificate" in capsys.readouterr().err
 
 
 def test_the_example_proves_what_float64_measures(

@@ -216,9 +216,9 @@ def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1P
             break
         chosen = np.array(missing)
         lenders = prover.companions(attempt)[chosen]
-        state = prover.lent(chosen, lenders)
+        lent = prover.lent(chosen, lenders)
         some = [(rows[chosen], columns[chosen]) for rows, columns in places]
-        found = prover.bounds(state, prover.fixed_points(state, chosen), some)
+        found = prover.bounds(lent, prover.fixed_points(lent, chosen), some)
         for index, lender, bounds in zip(missing, lenders, found, strict=True):
             if bounds is not None:
                 elsewhere[index], others[index] = bounds, int(lender)

@@ -12,6 +12,7 @@ from implicit.enclosed.any_cell import enclosed_transitions, with_exact_weights
 from implicit.enclosed.forms import block_parts, boxes, form_of, is_mamba2, widest
 from implicit.enclosed.mamba2 import EnclosedMamba2
 from implicit.models.implicit_model import ImplicitModel
+from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.registry import MODELS, build_model
 from implicit.models.stack import CellStack
 from tests.small_models import small_sizes
@@ -95,6 +96,27 @@ def test_mamba2_by_its_own_code_and_by_hand() -> None:
         assert 0.2 < np.median(theirs.radius / ours.radius) < 5
     gap = np.abs(hand.entries[0].midpoint - code.entries[0].midpoint)
     assert (gap <= hand.entries[0].radius + code.entries[0].radius).all()
+
+
+def test_a_subclass_that_changes_the_transition_is_taken_by_its_code() -> None:
+    class Halved(ImplicitMamba2):
+        def advance(self, stream: Any, injections: Any, state: Any) -> Any:
+            stream, following = super().advance(stream, injections, state)
+            return stream, {name: part / 2 for name, part in following.items()}
+
+    torch.manual_seed(0)
+    config = {"vocabulary_size": 3, "output_size": 2, "d_model": 4, "head_size": 4, "d_state": 2}
+    model = Halved(ImplicitMamba2Config(**config))
+    assert not is_mamba2(model)
+    assert is_mamba2(ImplicitMamba2(ImplicitMamba2Config(**config)))
+    arrays = {name: np.ones(part.shape) for name, part in model.init_state(2).items()}
+    transitions = enclosed_transitions(model, TOKENS)
+    latent = Dual.constant(Ball.exact(np.ones((2, 4))), 0)
+    _, (update,) = transitions.advance(latent, transitions.enclosed(arrays), {})
+    here = {name: torch.from_numpy(part[0]) for name, part in arrays.items()}
+    following = model.double().transition(0).state_update(torch.ones(4, dtype=torch.float64), here)
+    expected = following["ssm.0"].detach().numpy().ravel()
+    np.testing.assert_allclose(update.following.value.midpoint[0], expected, rtol=1e-12)
 
 
 def test_weights_are_exact_and_the_model_is_left_as_it_is() -> None:

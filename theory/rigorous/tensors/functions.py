@@ -307,7 +307,7 @@ def where(condition: torch.Tensor, chosen: Numbers, other: Numbers) -> Numbers:
     """Return entries of one or the other, by a condition that is known."""
     if not isinstance(condition, torch.Tensor):
         raise InputError("the condition of torch.where is known only up to a radius; give a known one")
-    return joined([chosen, other], lambda entries: torch.where(condition, *entries))
+    return joined([chosen, other], lambda entries: torch.where(condition, entries[0], entries[1]))
 
 
 def added(left: Numbers, right: Numbers, *, alpha: float = 1) -> Numbers:

@@ -187,8 +187,10 @@ def test_the_root_of_a_square_at_zero_has_no_derivative() -> None:
 
 def test_functions_of_what_is_not_defined_stay_undefined() -> None:
     with np.errstate(all="ignore"):
-        nothing = 1 / EnclosedTensor(Ball.around([[0.0]], 1.0))
-        for function in (torch.tanh, torch.sin, torch.sigmoid, torch.abs, lambda x: x.clamp(0, 1), torch.erf):
+        undefined: Any = EnclosedTensor(Ball.around([[0.0]], 1.0))
+        nothing = 1 / undefined
+        functions: list[Callable[[Any], Any]] = [torch.tanh, torch.sin, torch.sigmoid, torch.abs, torch.erf]
+        for function in (*functions, lambda x: x.clamp(0, 1)):
             assert not (function(nothing).value.radius < np.inf).any()
 
 
