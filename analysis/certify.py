@@ -18,8 +18,8 @@ from tqdm import tqdm
 from analysis.certificates.producing import document_head
 from analysis.certificates.theorem1.control import certify_control
 from analysis.certificates.theorem1.document import (
+    CHECKED,
     FORMAT,
-    STATEMENTS,
     Certificate,
     Claim,
     ControlPair,
@@ -27,6 +27,7 @@ from analysis.certificates.theorem1.document import (
     Pair,
     Range,
     differ,
+    statements_of,
     summarise,
 )
 from analysis.certificates.theorem1.producer import prove_points, prove_ranges
@@ -67,7 +68,7 @@ def certify(run: Run, settings: CertifySettings | None = None, **chosen: int) ->
     """Prove what can be proved of a run at visited pairs.
 
     Args:
-        run: a loaded run of an implicit-mamba2 or a mamba2.
+        run: a loaded run of an implicit model of a cell, or of a mamba2.
         settings: which pairs.
         chosen: settings by name, instead.
 
@@ -98,7 +99,7 @@ def certify(run: Run, settings: CertifySettings | None = None, **chosen: int) ->
         pairs = certify_pairs(implicit, visited)
     certificate = Certificate(
         format=FORMAT,
-        statements=STATEMENTS,
+        statements=statements_of(run.config.model),
         **document_head(run, settings, time.monotonic() - began),
         pairs=pairs,
         summary=summarise(pairs),
@@ -242,6 +243,11 @@ def tables(certificate: Certificate) -> list[Table | str]:
         worst = max(bounds["working"][1])
         lines.append(f"The latents that the model computes are within {number(worst)} of the exact ones.")
     lines.append(f"Proved in {certificate.seconds:.0f} s.")
+    if identity["model"] not in CHECKED:
+        lines.append(
+            "No independent check exists for this cell: python -m analysis.check_certificate knows "
+            f"{' and '.join(CHECKED)} only."
+        )
     return lines
 
 

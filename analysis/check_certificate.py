@@ -20,7 +20,7 @@ from analysis.certificates.cover.document import COVER_FORMAT, CoverCertificate
 from analysis.certificates.parts import RefusedError, read_json
 from analysis.certificates.producing import automaton_of
 from analysis.certificates.theorem1.checker import check
-from analysis.certificates.theorem1.document import Certificate
+from analysis.certificates.theorem1.document import CHECKED, Certificate
 from analysis.certificates.words.checker import check_words
 from analysis.certificates.words.document import WORDS_FORMAT, WordsCertificate
 from analysis.framework.visited_states import choose_positions, sample_batch
@@ -34,6 +34,8 @@ from implicit.runs.loading import Run, load_run
 AnyCertificate = Certificate | WordsCertificate | CoverCertificate
 KINDS: dict[str, type[AnyCertificate]] = {WORDS_FORMAT: WordsCertificate, COVER_FORMAT: CoverCertificate}
 """What is not of one of these formats is read as a certificate of Theorem 1, or refused as one."""
+OF_ALL_WORDS = ("implicit-mamba2", "mamba2")
+"""The models of which the checkers of answers have an evaluation."""
 REFUSED = 1
 LIMITS = {"sequences": (1, 10**4), "length": (1, 10**4), "seed": (0, 2**63 - 1), "states": (1, 10**6)}
 """What the settings of a certificate may be, so that a silly one is refused and not tried."""
@@ -69,12 +71,14 @@ def check_certificate(
         RefusedError: naming the first line that fails.
 
     Example:
-        >>> from analysis.certificates.theorem1.document import Certificate
+        >>> from analysis.certificates.theorem1.document import CHECKED, Certificate
         >>> check_certificate(Certificate.parse({}), load_run("parity"))
         Traceback (most recent call last):
         analysis.certificates.parts.RefusedError: format: field required
     """
     settings = settings or CheckSettings()
+    if not isinstance(certificate, Certificate) and run.config.model not in OF_ALL_WORDS:
+        raise RefusedError("config.model", f"is not one of which answers are proved, {OF_ALL_WORDS}")
     weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
     sha256 = hashlib.sha256(RunFolder(run.path).weights_file.read_bytes()).hexdigest()
     config = run.config.as_json()
@@ -124,8 +128,11 @@ def _command(argv: Sequence[str] | None) -> None:
     run = load_run(arguments.run)
     began = time.monotonic()
     content = read_json(Path(arguments.certificate))
-    if run.config.model not in ("implicit-mamba2", "mamba2"):
-        raise InputError(f"run {run.path.name} is a {run.config.model}; give the run of the certificate")
+    if run.config.model not in CHECKED:
+        raise InputError(
+            f"run {run.path.name} is a {run.config.model}, for which no independent check exists; "
+            f"give a certificate and its run of {' or '.join(CHECKED)}"
+        )
     certificate = KINDS.get(str(content.get("format")), Certificate).parse(content)
     check_certificate(certificate, run, settings)
     print(f"The certificate holds ({certificate.sentence}); checked in {time.monotonic() - began:.0f} s.")

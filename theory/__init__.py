@@ -15,6 +15,7 @@ from theory.jacobian.factored import (
     latent_jacobian,
     layer_jacobians,
 )
+from theory.rigorous.prove import StateProof, Theorem1Proof, prove_theorem1
 from theory.status import Status
 from theory.theorem1.check import check_theorem1
 from theory.theorem1.conclusions import LayerConclusion
@@ -35,7 +36,9 @@ __all__ = [
     "LayerKind",
     "State",
     "StateCheck",
+    "StateProof",
     "Status",
+    "Theorem1Proof",
     "Theorem1Report",
     "TokenInputs",
     "Transition",
@@ -47,5 +50,6 @@ __all__ = [
     "full_state_jacobian",
     "latent_jacobian",
     "layer_jacobians",
+    "prove_theorem1",
     "solve_fixed_point",
 ]

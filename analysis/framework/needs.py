@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
-from implicit.enclosed.mamba2 import enclosable
+from implicit.enclosed.forms import is_mamba2
 from implicit.models.interface import FixedPointModel, SequenceModel
+from implicit.models.stack import CellStack
 from implicit.runs.loading import Run
 
 
@@ -61,7 +62,9 @@ def seeks_fixed_points(model: SequenceModel) -> bool:
 
 
 def has_ball_arithmetic_form(model: SequenceModel) -> bool:
-    """Return whether a model can be evaluated on balls, so that statements about it can be proved.
+    """Return whether a model may be evaluated on balls, so that statements about it can be proved.
+
+    An explicit model needs a form written by hand; of an implicit one, what its cell calls decides.
 
     Example:
         >>> from implicit.models.lstm import LSTM
@@ -69,11 +72,7 @@ def has_ball_arithmetic_form(model: SequenceModel) -> bool:
         >>> has_ball_arithmetic_form(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
         False
     """
-    try:
-        enclosable(model)
-    except InputError:
-        return False
-    return True
+    return is_mamba2(model) or (isinstance(model, CellStack) and model.implicit is not None)
 
 
 ANY_MODEL = Need(lambda _model: True, "", "")
@@ -86,7 +85,7 @@ CONSTANT_STATE = Need(
 BALL_ARITHMETIC = Need(
     has_ball_arithmetic_form,
     "of which there is no ball-arithmetic form",
-    "give the run of an implicit-mamba2 or a mamba2",
+    "give the run of an implicit model of a cell, or of a mamba2",
 )
 
 

@@ -1,7 +1,8 @@
 """Statements proved in ball arithmetic: at points, over boxes, and for words of every length.
 
-Numbers with a bound of their error stand in :mod:`theory.rigorous.balls`, sets of states that a closed loop
-cannot leave in :mod:`theory.rigorous.covers`.
+Numbers with a bound of their error stand in :mod:`theory.rigorous.balls`, what lets code for PyTorch run on
+them in :mod:`theory.rigorous.tensors`, sets of states that a closed loop cannot leave in
+:mod:`theory.rigorous.covers`.
 """
 
 from theory.rigorous.enclosed_transitions import EnclosedTransitions, EnclosedUpdate

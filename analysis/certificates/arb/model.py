@@ -31,6 +31,7 @@ class ArbModel:
 
     Attributes:
         shapes: per name of the state how many channels and how many entries of each: the window first.
+        blocks: the name of h of every layer.
         head: the matrix that decodes a latent.
 
     Example:
@@ -46,22 +47,16 @@ class ArbModel:
         (4, True)
     """
 
+    block = "ssm"
+
     def __init__(self, weights: Mapping[str, NDArray[np.floating[Any]]], sizes: Mapping[str, Any]) -> None:
         self.implicit = "latent_norm.weight" in weights
         self.residual = bool(sizes.get("residual", True))
         self.damping = arb(float(sizes.get("damping", 1.0)))
         self.size = int(sizes["d_model"]) if self.implicit else 0
         count = int(sizes["layers"])
-        self.layers = []
-        for layer in range(count):
-            prefix = f"mixers.{layer}."
-            own = {name[len(prefix) :]: value for name, value in weights.items() if name.startswith(prefix)}
-            before = weights[f"mixer_norms.{layer}.weight"]
-            self.layers.append(ArbLayer({**own, "norm_before": before}, int(sizes["groups"])))
-        self.shapes = {}
-        for index, arb_layer in enumerate(self.layers):
-            self.shapes[f"conv.{index}"] = (len(arb_layer.taps), len(arb_layer.taps[0]) - 1)
-            self.shapes[f"ssm.{index}"] = (arb_layer.d_inner, arb_layer.shared // arb_layer.groups)
+        self.shapes = self._make_layers(weights, sizes)
+        self.blocks = tuple(f"{self.block}.{layer}" for layer in range(count))
         self.head = exact_matrix(weights["head.weight"])
         self._head_bias = exact_vector(weights["head.bias"])
         self.embedding = weights["embedding.weight"]
@@ -73,6 +68,38 @@ class ArbModel:
             for token in range(len(self.embedding)):
                 u, _ = rms_norm(*self._embedded(token, 0), norm)
                 self._injections[token] = [apply(matrix, u) for matrix in matrices]
+
+    def _make_layers(
+        self, weights: Mapping[str, NDArray[np.floating[Any]]], sizes: Mapping[str, Any]
+    ) -> dict[str, tuple[int, int]]:
+        """Make the layers and return the shapes of the parts of their state."""
+        groups = int(sizes["groups"])
+        self.layers = [
+            ArbLayer(self.layer_weights(weights, layer), groups) for layer in range(int(sizes["layers"]))
+        ]
+        shapes = {}
+        for index, arb_layer in enumerate(self.layers):
+            shapes[f"conv.{index}"] = (len(arb_layer.taps), len(arb_layer.taps[0]) - 1)
+            shapes[f"ssm.{index}"] = (arb_layer.d_inner, arb_layer.shared // arb_layer.groups)
+        return shapes
+
+    @staticmethod
+    def layer_weights(
+        weights: Mapping[str, NDArray[np.floating[Any]]], layer: int
+    ) -> dict[str, NDArray[np.floating[Any]]]:
+        """Return the arrays of a layer's cell under the cell's own names, and the norm before it."""
+        prefix = f"mixers.{layer}."
+        own = {name[len(prefix) :]: value for name, value in weights.items() if name.startswith(prefix)}
+        return {**own, "norm_before": weights[f"mixer_norms.{layer}.weight"]}
+
+    def entry_rates(self, found: Sequence[Any], index: int, place: tuple[int, int], state: State) -> Vector:
+        """Return the derivatives of entry ``row`` of h' along z and along entry ``column`` of h."""
+        row, column = place
+        channel, n = divmod(row, self.shapes[f"ssm.{index}"][1])
+        rates = self.layers[index].updated(found[index], row, state[f"ssm.{index}"][channel][n])
+        if row == column:
+            rates[self.size + index] += found[index].decay[0][channel]
+        return rates
 
     def state(self, numbers: Vector) -> dict[str, Rows]:
         """Return the state whose entries are the numbers, in the order of `shapes`, row by row."""

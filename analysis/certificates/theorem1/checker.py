@@ -12,6 +12,7 @@ import numpy as np
 from flint import arb, arb_mat
 from numpy.typing import NDArray
 
+from analysis.certificates.arb.deltanet import ArbDeltaNet
 from analysis.certificates.arb.linear import identity, is_positive_definite, precision, row_sum
 from analysis.certificates.arb.mamba2 import Rows, exact_vector
 from analysis.certificates.arb.model import ArbModel
@@ -19,15 +20,22 @@ from analysis.certificates.arb.newton import contracting_newton_map
 from analysis.certificates.checking import Weights, check_each, check_run, check_seal
 from analysis.certificates.parts import Interval, RefusedError
 from analysis.certificates.theorem1.document import (
-    STATEMENTS,
+    CHECKED,
     Certificate,
     Claim,
     ControlPair,
     Pair,
+    statements_of,
     summarise,
 )
 
 LARGEST_POWER = 2**20
+EVALUATIONS: dict[str, type[ArbModel]] = {
+    "implicit-mamba2": ArbModel,
+    "mamba2": ArbModel,
+    "implicit-deltanet": ArbDeltaNet,
+}
+"""By the model's name, those of `CHECKED`."""
 
 
 class Checker:
@@ -37,6 +45,7 @@ class Checker:
         weights: the state dict of the run.
         sizes: ``sizes`` of its configuration.
         bits: the precision.
+        model: its name.
 
     Example:
         >>> from implicit.models.mamba2 import Mamba2, Mamba2Config
@@ -46,10 +55,12 @@ class Checker:
         {'conv.0': (12, 3), 'ssm.0': (8, 2)}
     """
 
-    def __init__(self, weights: Weights, sizes: Mapping[str, Any], bits: int) -> None:
+    def __init__(
+        self, weights: Weights, sizes: Mapping[str, Any], bits: int, model: str = "implicit-mamba2"
+    ) -> None:
         self.bits = bits
         with precision(bits):
-            self.model = ArbModel(weights, sizes)
+            self.model = EVALUATIONS[model](weights, sizes)
         self.shapes = self.model.shapes
 
     def check_pair(self, pair: Pair | ControlPair, others: list[Pair], line: str) -> None:
@@ -77,10 +88,10 @@ class Checker:
                 self._check_implicit(pair, others, line)
 
     def _check_implicit(self, pair: Pair, others: list[Pair], line: str) -> None:
-        if len(pair.places) != len(self.model.layers):
+        if len(pair.places) != len(self.model.blocks):
             raise RefusedError(f"{line}.places", "does not hold one entry per layer")
         for layer, place in enumerate(pair.places):
-            if max(place) >= np.prod(self.shapes[f"ssm.{layer}"]):
+            if max(place) >= np.prod(self.shapes[self.model.blocks[layer]]):
                 raise RefusedError(f"{line}.places[{layer}]", "lies outside of the matrix")
         if pair.point is not None:
             self.check_claim(pair, pair.point, self._state(pair.state, 0.0), f"{line}.point")
@@ -89,7 +100,7 @@ class Checker:
             raise RefusedError(f"{line}.working_distance", "has no point to be measured from")
         if pair.elsewhere is not None:
             moved = {
-                name: (others[0].state if name.startswith("ssm") else pair.state)[name]
+                name: (others[0].state if name in self.model.blocks else pair.state)[name]
                 for name in self.shapes
             }
             self.check_claim(pair, pair.elsewhere, self._state(moved, 0.0), f"{line}.elsewhere")
@@ -136,16 +147,13 @@ class Checker:
                 raise RefusedError(f"{line}.contraction.norm", "is not a bound below 1 of the powers")
         if len(claim.entries) != len(pair.places):
             raise RefusedError(f"{line}.entries", "does not hold one interval per layer")
-        for layer, ((row, column), interval) in enumerate(zip(pair.places, claim.entries, strict=True)):
+        for layer, (place, interval) in enumerate(zip(pair.places, claim.entries, strict=True)):
             source = arb_mat(size, 1, [rates[size + layer] for rates in slopes])
             solved = inverse * source
             beyond = (kappa**2 / (1 - kappa) * row_sum(solved)).upper()
             response = [entry + arb(0, beyond) for entry in (solved + defect * solved).entries()]
-            channel, n = divmod(row, self.shapes[f"ssm.{layer}"][1])
-            rates = self.model.layers[layer].updated(found[layer], row, state[f"ssm.{layer}"][channel][n])
+            rates = self.model.entry_rates(found, layer, place, state)
             entry = sum((g * x for g, x in zip(rates[:size], response, strict=True)), rates[size + layer])
-            if row == column:
-                entry += found[layer].decay[0][channel]
             if not _inside(entry, interval):
                 raise RefusedError(f"{line}.entries[{layer}]", "does not hold all that the entry may be")
 
@@ -162,7 +170,7 @@ class Checker:
         """NaN in place of a layer's own h: what comes out finite was computed without it."""
         if pair.decay is None:
             return
-        if self.model.implicit or len(pair.decay) != len(self.model.layers):
+        if self.model.implicit or len(pair.decay) != len(self.model.blocks):
             raise RefusedError(f"{line}.decay", "does not hold one list per layer of an explicit model")
         for layer, intervals in enumerate(pair.decay):
             state = self._state(pair.state, 0.0)
@@ -178,7 +186,7 @@ class Checker:
     def _state(self, state: Mapping[str, NDArray[np.float64]], radius: float) -> dict[str, Rows]:
         entries = []
         for name in self.shapes:
-            if name.startswith("ssm") and radius:
+            if name in self.model.blocks and radius:
                 entries += [arb(float(number), radius) for number in state[name]]
             else:
                 entries += exact_vector(state[name])
@@ -227,11 +235,14 @@ def check(
         ...     visited=visited_pairs(task, certificate.settings),
         ... )
     """
-    check_run(certificate, STATEMENTS, sha256=sha256, config=config, bits=bits)
+    name = str(config["model"])
+    if name not in CHECKED or config["sizes"].get("mlp_size"):
+        raise RefusedError("config", "is of a model that the checker cannot evaluate")
+    check_run(certificate, statements_of(name), sha256=sha256, config=config, bits=bits)
     _check_places(certificate, visited)
     pairs = certificate.pairs
     jobs = [(pair, _others(pair, pairs, number), f"pairs[{number}]") for number, pair in enumerate(pairs)]
-    arguments = (dict(weights), config["sizes"], bits)
+    arguments = (dict(weights), config["sizes"], bits, name)
     check_each(Checker, arguments, Checker.check_pair, jobs, processes=processes, unit="pair", at_once=8)
     for name, count in summarise(pairs).items():
         if certificate.summary.get(name) != count:

@@ -47,6 +47,33 @@ STATEMENTS = {
     ),
 }
 
+CHECKED = ("implicit-mamba2", "mamba2", "implicit-deltanet")
+"""The models whose certificates `analysis.check_certificate` can check."""
+DELTANET_MEANING = (
+    "The float32 weights are taken as the real numbers that they are, and every operation of the model as "
+    "the exact one on real numbers. h is the memory; the convolution window is held fixed."
+)
+UNCHECKED_MEANING = (
+    "The float32 weights are taken as the real numbers that they are, and every operation of the model's own "
+    "code as the exact one on real numbers; softplus is log(1 + e^x) everywhere. h is what the cell names in "
+    "recurrent_parts; the other parts of the state, such as a convolution window, are held fixed. No "
+    "independent check exists for this cell."
+)
+
+
+def statements_of(model: str) -> dict[str, str]:
+    """Return what a certificate of a model states, by the model's name.
+
+    Example:
+        >>> statements_of("implicit-mamba2") == STATEMENTS
+        True
+        >>> statements_of("implicit-gated-deltanet")["meaning"][-42:]
+        'No independent check exists for this cell.'
+    """
+    if model == "implicit-deltanet":
+        return {**STATEMENTS, "meaning": DELTANET_MEANING}
+    return STATEMENTS if model in CHECKED else {**STATEMENTS, "meaning": UNCHECKED_MEANING}
+
 
 class Contraction(Part):
     """Products of ``power`` damped steps have a row-sum norm of at most ``norm``.

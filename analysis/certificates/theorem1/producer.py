@@ -13,6 +13,8 @@ from theory.rigorous.balls.ball import Array
 from theory.rigorous.enclosure import Enclosures, enclose, newton_step_bound
 
 MARGIN = 1.5
+LEEWAY = 2.0**-12
+"""How much weaker than proved, relatively, singular values and norms of powers are claimed to be."""
 POINT_RADII = (2.0**-28, 2.0**-36)
 """Radii tried at a point, before the least that the residual allows: wide enough to mean something, small
 enough for sharp enclosures of J."""
@@ -156,7 +158,9 @@ def _claim(proved: Enclosures, index: int, latent: Array, radius: float) -> Clai
         return None
     contraction = None
     if proved.contracts[index]:
-        contraction = Contraction(power=int(proved.power[index]), norm=float(proved.power_norm[index]))
+        norm = min(float(proved.power_norm[index]) * (1 + LEEWAY), 1 - 2.0**-53)
+        norm = max(norm, float(proved.power_norm[index]))
+        contraction = Contraction(power=int(proved.power[index]), norm=norm)
     intervals = [(float(ball.lower[index]), float(ball.upper[index])) for ball in proved.entries]
     if not np.isfinite(intervals).all():
         return None
@@ -164,7 +168,7 @@ def _claim(proved: Enclosures, index: int, latent: Array, radius: float) -> Clai
         latent=latent,
         radius=float(radius),
         error=float(proved.error[index]),
-        singular_value=float(proved.singular_value[index]),
+        singular_value=float(proved.singular_value[index]) * (1 - LEEWAY),
         contraction=contraction,
         entries=intervals,
     )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from analysis.framework.visited_states import TIGHT_RTOL, VisitedState, in_double_precision
-from implicit.enclosed.mamba2 import EnclosedMamba2
+from implicit.enclosed.forms import Form, block_parts, boxes, form_of, widest
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel, SequenceModel
 from implicit.modes import Solve
@@ -63,21 +63,18 @@ class Sites:
             [(rows[chosen], columns[chosen]) for rows, columns in self.places],
         )
 
-    def transitions(self) -> EnclosedMamba2:
+    def transitions(self) -> Form:
         """Return (Φ, G) at these positions."""
-        return EnclosedMamba2(self.model, torch.from_numpy(self.tokens))
+        return form_of(self.model, torch.from_numpy(self.tokens))
 
     def boxes(self, radius: Array) -> dict[str, Ball]:
         """Return the states with h widened by a radius at each position."""
-        return {
-            name: Ball.around(entry, _column(radius if name.startswith("ssm") else 0 * radius, entry.ndim))
-            for name, entry in self.state.items()
-        }
+        return boxes(self.transitions(), block_parts(self.model), self.state, radius)
 
     def chunks(self) -> list[slice]:
         """Return slices that keep derivatives within `CHUNK` entries."""
-        widest = max(cell.d_inner + cell.channels + cell.heads for cell in self.transitions().cells)
-        count = max(1, CHUNK // (widest * (self.latents.shape[1] + len(self.places))))
+        numbers = widest(self.model, self.transitions())
+        count = max(1, CHUNK // (numbers * (self.latents.shape[1] + len(self.places))))
         return [slice(start, start + count) for start in range(0, len(self), count)]
 
 
@@ -120,8 +117,7 @@ def visited_sites(model: FixedPointModel, visited: Sequence[VisitedState]) -> Si
     tokens = np.array([pair.token for pair in visited])
     state = {name: np.stack([pair.state[name].numpy() for pair in visited]) for name in names}
     latents = _fixed_points(model, tokens, state)
-    enclosed = EnclosedMamba2(model, torch.from_numpy(tokens))
-    _, slopes = approximate_slopes(enclosed, _exact(state), latents)
+    _, slopes = approximate_slopes(*_points(model, tokens, state), latents)
     places = coupling_entries(
         in_double_precision(model).transitions(torch.from_numpy(tokens)),
         _tensors(state),
@@ -150,9 +146,9 @@ def companions(sites: Sites, attempt: int) -> Companions:
         >>> companions(visited_sites(model, visited), attempt=0).pairs
         array([0, 1])
     """
+    blocks = block_parts(sites.model)
     vectors = np.concatenate(
-        [entry.reshape(len(sites), -1) for name, entry in sites.state.items() if name.startswith("ssm")],
-        axis=1,
+        [entry.reshape(len(sites), -1) for name, entry in sites.state.items() if name in blocks], axis=1
     )
     pairs = np.arange(len(sites))
     for position, token in enumerate(sites.tokens):
@@ -160,7 +156,7 @@ def companions(sites: Sites, attempt: int) -> Companions:
         distances = np.square(vectors[others] - vectors[position]).sum(1)
         order = others[np.argsort(-distances)]
         pairs[position] = order[(len(order) - 1) * (2**attempt - 1) // 2**attempt]
-    state = {name: entry[pairs] if name.startswith("ssm") else entry for name, entry in sites.state.items()}
+    state = {name: entry[pairs] if name in blocks else entry for name, entry in sites.state.items()}
     latents = _fixed_points(sites.model, sites.tokens, state)
     return Companions(pairs, Sites(sites.model, sites.tokens, state, latents, sites.places))
 
@@ -196,17 +192,16 @@ def _fixed_points(model: SequenceModel, tokens: NDArray[np.int64], state: dict[s
     solve = Solve("sequential", stopping=stopping)
     solution = precise.fixed_points(where[:, None], _tensors(state), solve)
     latents = np.nan_to_num(solution.latents[:, 0].numpy(), posinf=0.0, neginf=0.0)
-    return refine(EnclosedMamba2(model, where), _exact(state), latents)
+    return refine(*_points(model, tokens, state), latents)
 
 
-def _exact(state: dict[str, Array]) -> dict[str, Ball]:
-    return {name: Ball.exact(entry) for name, entry in state.items()}
+def _points(
+    model: SequenceModel, tokens: NDArray[np.int64], state: dict[str, Array]
+) -> tuple[Form, dict[str, Ball]]:
+    """(Φ, G) and the states as balls of radius zero."""
+    form = form_of(model, torch.from_numpy(tokens))
+    return form, boxes(form, block_parts(model), state, np.zeros(len(tokens)))
 
 
 def _tensors(state: dict[str, Array]) -> dict[str, Tensor]:
     return {name: torch.from_numpy(entry) for name, entry in state.items()}
-
-
-def _column(radius: Array, dimensions: int) -> Array:
-    """A radius per position, in the shape of an entry of the state."""
-    return radius.reshape(-1, *(1,) * (dimensions - 1))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from theory.rigorous.balls import functions
+from theory.rigorous.balls import elementary, functions
 from theory.rigorous.balls.ball import Ball, concatenate
 
 
@@ -64,6 +64,15 @@ class Dual:
     def __add__(self, other: Dual) -> Dual:
         return Dual(self.value + other.value, self.tangent + other.tangent)
 
+    def __neg__(self) -> Dual:
+        return Dual(-self.value, -self.tangent)
+
+    def __sub__(self, other: Dual) -> Dual:
+        return self + (-other)
+
+    def __truediv__(self, other: Dual) -> Dual:
+        return self * other.reciprocal()
+
     def __mul__(self, other: Dual) -> Dual:
         return Dual(
             self.value * other.value,
@@ -109,6 +118,56 @@ class Dual:
         """Return 1/√x, with the slope −x^{−3/2} / 2."""
         value = functions.rsqrt(self.value)
         return self._chain(value, value * value * value * Ball.exact(-0.5))
+
+    def reciprocal(self) -> Dual:
+        """Return 1/x."""
+        return self._chain(self.value.reciprocal(), -elementary.power(self.value, 2).reciprocal())
+
+    def power(self, exponent: int) -> Dual:
+        """Return x^n for 1 ≤ n ≤ 64."""
+        slope = elementary.power(self.value, exponent - 1) * float(exponent)
+        return self._chain(elementary.power(self.value, exponent), slope)
+
+    def sqrt(self) -> Dual:
+        """Return √x."""
+        return self._chain(elementary.sqrt(self.value), elementary.sqrt_slope(self.value))
+
+    def log(self) -> Dual:
+        """Return log x."""
+        return self._chain(elementary.log(self.value), self.value.reciprocal())
+
+    def tanh(self) -> Dual:
+        """Return tanh x."""
+        return self._chain(elementary.tanh(self.value), elementary.tanh_slope(self.value))
+
+    def sigmoid(self) -> Dual:
+        """Return σ(x)."""
+        return self._chain(functions.sigmoid(self.value), elementary.sigmoid_slope(self.value))
+
+    def sin(self) -> Dual:
+        """Return sin x."""
+        return self._chain(elementary.sin(self.value), elementary.cos(self.value))
+
+    def cos(self) -> Dual:
+        """Return cos x."""
+        return self._chain(elementary.cos(self.value), -elementary.sin(self.value))
+
+    def erf(self) -> Dual:
+        """Return the error function."""
+        return self._chain(elementary.erf(self.value), elementary.erf_slope(self.value))
+
+    def gelu(self) -> Dual:
+        """Return x Φ(x)."""
+        return self._chain(elementary.gelu(self.value), elementary.gelu_slope(self.value))
+
+    def absolute(self) -> Dual:
+        """Return |x|; its derivative is infinite where x may be zero."""
+        return self._chain(elementary.absolute(self.value), elementary.absolute_slope(self.value))
+
+    def clamp(self, least: float = -np.inf, largest: float = np.inf) -> Dual:
+        """Return x between two bounds; ReLU is that between 0 and ∞."""
+        slope = elementary.clamp_slope(self.value, least, largest)
+        return self._chain(elementary.clamp(self.value, least, largest), slope)
 
 
 def join(duals: list[Dual]) -> Dual:

@@ -1,0 +1,64 @@
+"""docs/extending.md, "Your own cell, proved": the example proves what the page says, in its words."""
+
+import json
+import re
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from analysis import check_certificate
+from tests.docs.page import EXAMPLES, is_quoted, section
+from theory import Transition, layer_jacobians, solve_fixed_point
+
+TITLE = "Your own cell, proved"
+
+
+def test_the_commands_of_the_page_run(
+    run_page: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_page(TITLE)
+    printed = capsys.readouterr().out
+    assert printed.count("No independent check exists for this cell") == 1
+    assert "The certificate holds (pairs 4, existence 4" in printed
+    content = json.loads(Path("out/parity-deltanet/certify/certificate.json").read_text())
+    assert content["summary"] == dict.fromkeys(content["summary"], 4)
+    content = json.loads(Path("runs/proved-leaky/analysis/certify/certificate.json").read_text())
+    assert "No independent check exists" in content["statements"]["meaning"]
+    unknown = ["runs/proved-leaky/analysis/certify/certificate.json", "runs/proved-leaky"]
+    assert check_certificate.main(unknown) == 2
+    assert "for which no independent check exists; give a certificate" in capsys.readouterr().err
+
+
+def test_the_example_proves_what_float64_measures(
+    run_page: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert is_quoted(TITLE, "proved_gru.py")
+    example = import_module("proved_gru")
+    proof = example.main()
+    assert proof.proved
+    assert len(proof.states) == 8
+    shown = " ".join(line.removeprefix("> ") for line in section(TITLE).splitlines() if line.startswith(">"))
+    numbers = r"[0-9.]+e?-?[0-9]*"  # bounds differ in their last figures from machine to machine
+    assert re.sub(numbers, "", capsys.readouterr().out.strip()) == re.sub(numbers, "", shown)
+    transition = Transition(example.self_map, example.update, example.SIZE, (("h",),), damping=0.8)
+    state = {"h": torch.zeros(example.SIZE, dtype=torch.float64)}
+    for proved in proof.states:
+        found = solve_fixed_point(transition, state)
+        assert proved.here is not None
+        # both sides err by what they bound: the proved error, and the residual over the singular value
+        distance = np.abs(found.latent.numpy() - proved.here.latent).max()
+        assert distance <= proved.here.error + found.residual / proved.here.singular_value
+        ((row, column),), ((low, high),) = proved.places, proved.here.entries
+        entry = layer_jacobians(transition, state, found.latent)[0].dense()[row, column].item()
+        assert low - 1e-10 <= entry <= high + 1e-10  # the example's state is iterated to about 1e-16
+        state = {"h": transition.state_update(found.latent, state)["h"].detach()}
+
+
+def test_the_example_is_as_short_as_the_page_says() -> None:
+    lines = (EXAMPLES / "proved_gru.py").read_text(encoding="utf-8").splitlines()
+    code = [line for line in lines if line.strip() and not line.strip().startswith(('"""', "#"))]
+    assert f"{len(code)} lines of code" in section(TITLE)

@@ -1,0 +1,71 @@
+"""The functions of Dual: the mean value theorem between two points of a ball, in FLINT at 256 bits.
+
+f(y) − f(x) = f'(ξ) (y − x) for some ξ between: the enclosed derivative, times y − x, holds the difference.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import flint
+import numpy as np
+import pytest
+from flint import arb
+
+from theory.rigorous.balls import Ball, Dual
+
+COUNT = 1000
+CASES: dict[str, tuple[Callable[[Any], Any], Callable[[arb], arb]]] = {
+    "reciprocal": (lambda x: x.reciprocal(), lambda x: 1 / x),
+    "quotient": (lambda x: x / (x * x).shifted(Ball.exact(1.0)), lambda x: x / (x * x + 1)),
+    "difference": (lambda x: x * x - x, lambda x: x * x - x),
+    "negative": (lambda x: -x, lambda x: -x),
+    "power": (lambda x: x.power(3) + x.power(4), lambda x: x**3 + x**4),
+    "sqrt": (lambda x: x.sqrt(), lambda x: x.sqrt()),
+    "log": (lambda x: x.log(), lambda x: x.log()),
+    "tanh": (lambda x: x.tanh(), lambda x: x.tanh()),
+    "sigmoid": (lambda x: x.sigmoid(), lambda x: 1 / (1 + (-x).exp())),
+    "sin": (lambda x: x.sin(), lambda x: x.sin()),
+    "cos": (lambda x: x.cos(), lambda x: x.cos()),
+    "erf": (lambda x: x.erf(), lambda x: x.erf()),
+    "gelu": (lambda x: x.gelu(), lambda x: x * (1 + (x / arb(2).sqrt()).erf()) / 2),
+    "absolute": (lambda x: x.shifted(Ball.exact(-9.0)).absolute(), lambda x: abs(x - 9)),
+    "clamp": (lambda x: x.clamp(least=0.25) + x.clamp(0.0, 0.5), lambda x: x.max(0.25) + x.min(0.5)),
+}
+
+
+@pytest.fixture(autouse=True)
+def _precision() -> Iterator[None]:
+    before = flint.ctx.prec
+    flint.ctx.prec = 256
+    yield
+    flint.ctx.prec = before
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_derivatives(name: str) -> None:
+    function, exact = CASES[name]
+    generator = np.random.default_rng(0)
+    middle = 0.1 + generator.exponential(size=COUNT)
+    radius = middle * 2.0 ** -generator.uniform(1, 50, COUNT)
+    with np.errstate(all="ignore"):  # over a wide ball the quotient's divisor may reach zero
+        found = function(Dual.variable(Ball.around(middle[:, None], radius[:, None]), columns=1))
+    points = generator.uniform(-1, 1, (COUNT, 2))
+    known = np.isfinite(found.tangent.radius[:, 0, 0])
+    assert known.mean() > 0.5  # the rest holds a kink
+    for k in range(COUNT):
+        x, y = (arb(float(middle[k])) + arb(float(radius[k])) * arb(float(place)) for place in points[k])
+        for point in (x, y):
+            distance = abs(exact(point) - arb(float(found.value.midpoint[k, 0])))
+            assert distance <= arb(float(found.value.radius[k, 0]))
+        if known[k]:
+            slope = arb(float(found.tangent.midpoint[k, 0, 0]), float(found.tangent.radius[k, 0, 0]))
+            assert (slope * (y - x) - (exact(y) - exact(x))).contains(0)
+
+
+def test_at_a_point_derivatives_are_exact_to_rounding() -> None:
+    x = Dual.variable(Ball.exact(np.linspace(0.3, 3.0, 50)[:, None]), columns=1)
+    for function, _ in CASES.values():
+        tangent = function(x).tangent
+        known = np.isfinite(tangent.radius)
+        # 2^-40: the slope of gelu errs by 2^-41
+        assert (tangent.radius <= 2.0**-40 * (1 + np.abs(tangent.midpoint)))[known].all()

@@ -1,0 +1,194 @@
+"""The functions on 2,000 random balls each against FLINT at 256 bits: none violated, and nearly the least.
+
+A ball is tested at its two ends, its midpoint, a random point inside, and where the function has an extremum.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import flint
+import numpy as np
+import pytest
+from flint import arb
+
+from theory.rigorous.balls import Ball, elementary, functions
+
+BALLS = 2000
+BITS = 256
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function of balls with FLINT's, where arguments are drawn, and how much larger than least it may be.
+
+    Attributes:
+        factor: how many times the least radius ours may be,
+        curvature: plus this times r², for what is bounded by its slope at the midpoint and sup|f''|,
+        floor: plus this times 1 + |x| + |f(x)|, the error at a float.
+        extrema: where the function may be largest or least inside a ball.
+    """
+
+    ours: Callable[[Ball], Ball]
+    exact: Callable[[arb], arb]
+    factor: float
+    curvature: float = 0.0
+    widest: float = 8.0
+    scale: float = 5.0
+    positive: bool = False
+    extrema: tuple[float, ...] = ()
+    floor: float = 2.0**-41
+
+
+def _sigmoid(x: arb) -> arb:
+    return 1 / (1 + (-x).exp())
+
+
+def _normal(x: arb) -> arb:
+    return (1 + (x / arb(2).sqrt()).erf()) / 2
+
+
+def _density(x: arb) -> arb:
+    return (-x * x / 2).exp() / (2 * arb.pi()).sqrt()
+
+
+ENDS = 1.01  # monotone functions are bounded by their values at the ends
+TURNS = tuple(k * math.pi / 2 for k in range(-300, 301))
+CASES = {
+    "log": Case(elementary.log, lambda x: x.log(), ENDS, positive=True),
+    "sqrt": Case(elementary.sqrt, lambda x: x.sqrt(), ENDS, positive=True),
+    "sqrt_slope": Case(elementary.sqrt_slope, lambda x: x.rsqrt() / 2, ENDS, positive=True),
+    "rsqrt_slope": Case(elementary.rsqrt_slope, lambda x: -(x.rsqrt() ** 3) / 2, ENDS, positive=True),
+    "square": Case(lambda x: elementary.power(x, 2), lambda x: x * x, ENDS, extrema=(0.0,)),
+    "cube": Case(lambda x: elementary.power(x, 3), lambda x: x**3, ENDS),
+    "tenth power": Case(lambda x: elementary.power(x, 10), lambda x: x**10, ENDS, extrema=(0.0,)),
+    "tanh": Case(elementary.tanh, lambda x: x.tanh(), ENDS),
+    "tanh_slope": Case(elementary.tanh_slope, lambda x: x.cosh() ** -2, ENDS, extrema=(0.0,)),
+    "sigmoid_slope": Case(
+        elementary.sigmoid_slope, lambda x: _sigmoid(x) * _sigmoid(-x), ENDS, extrema=(0.0,)
+    ),
+    "sin": Case(elementary.sin, lambda x: x.sin(), 2.0, extrema=TURNS),
+    "cos": Case(elementary.cos, lambda x: x.cos(), 2.0, extrema=TURNS),
+    "sin of large angles": Case(elementary.sin, lambda x: x.sin(), math.inf, widest=1e-2, scale=4e3),
+    "erf": Case(elementary.erf, lambda x: x.erf(), ENDS),
+    "erf_slope": Case(
+        elementary.erf_slope, lambda x: 2 / arb.pi().sqrt() * (-x * x).exp(), ENDS, extrema=(0.0,)
+    ),
+    "gelu": Case(
+        elementary.gelu, lambda x: x * _normal(x), ENDS, curvature=0.8, extrema=(-0.7517915246935645,)
+    ),
+    "gelu_slope": Case(
+        elementary.gelu_slope,
+        lambda x: _normal(x) + x * _density(x),
+        math.inf,  # bounded by a Lipschitz constant
+        extrema=(-(2**0.5), 2**0.5),
+    ),
+    "absolute": Case(elementary.absolute, abs, ENDS, extrema=(0.0,)),
+    "relu": Case(lambda x: elementary.clamp(x, 0.0), lambda x: (x + abs(x)) / 2, ENDS, extrema=(0.0,)),
+    "clamp": Case(
+        lambda x: elementary.clamp(x, -1.0, 2.0),
+        lambda x: (abs(x + 1) - abs(x - 2) + 1) / 2,
+        ENDS,
+        extrema=(-1.0, 2.0),
+    ),
+    # those of `functions`
+    "exp": Case(functions.exp, lambda x: x.exp(), 1.75, widest=1.0),
+    "sigmoid": Case(functions.sigmoid, _sigmoid, ENDS, curvature=0.1),
+    "silu": Case(
+        functions.silu, lambda x: x * _sigmoid(x), ENDS, curvature=0.5, extrema=(-1.2784645427610738,)
+    ),
+    "softplus": Case(functions.softplus, lambda x: x.exp().log1p(), ENDS, curvature=0.25),
+    "rsqrt": Case(functions.rsqrt, lambda x: x.rsqrt(), math.inf, positive=True),
+}
+
+
+@pytest.fixture(autouse=True)
+def _precision() -> Iterator[None]:
+    before = flint.ctx.prec
+    flint.ctx.prec = BITS
+    yield
+    flint.ctx.prec = before
+
+
+def _balls(case: Case, seed: int = 0) -> Ball:
+    """Midpoints of all sizes, and radii from 2^-60 to the widest; one in ten is a point."""
+    generator = np.random.default_rng(seed)
+    size = case.scale * 10.0 ** generator.choice([-8.0, -2.0, 0.0, 0.0, 1.0], BALLS)
+    middle = np.clip(generator.normal(size=BALLS) * size, -20 * case.scale, 20 * case.scale)
+    radius = case.widest * 2.0 ** -generator.uniform(0, 60, BALLS)
+    radius[::10] = 0.0
+    if case.positive:
+        middle = np.abs(middle)
+        radius = np.minimum(radius, 0.9 * middle)
+    return Ball.around(middle, radius)
+
+
+def _points(case: Case, m: float, r: float, inside: float) -> list[arb]:
+    """Points of a ball, exactly."""
+    middle, radius = arb(m), arb(r)
+    points = [middle - radius, middle, middle + radius, middle + radius * arb(inside)]
+    return points + [arb(e) for e in case.extrema if abs(e - m) < r]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_value_lies_outside_and_the_radius_is_nearly_the_least(name: str) -> None:
+    case = CASES[name]
+    balls = _balls(case)
+    found = case.ours(balls)
+    inside = np.random.default_rng(1).uniform(-1, 1, BALLS)
+    worst = 0.0
+    for m, r, middle, bound, place in zip(
+        balls.midpoint, balls.radius, found.midpoint, found.radius, inside, strict=True
+    ):
+        assert np.isfinite(bound)
+        values = [case.exact(point) for point in _points(case, float(m), float(r), float(place))]
+        for value in values:
+            assert abs(value - arb(float(middle))) <= arb(float(bound)), (m, r)
+        least = 0.5 * max(float(abs(a - b).mid()) for a, b in combinations(values, 2))
+        floor = case.floor * (1 + abs(m) + max(float(abs(value).mid()) for value in values))
+        excess = float(bound - floor - case.curvature * r * r)
+        if excess > 0:
+            worst = max(worst, excess / least if least else math.inf)
+    assert worst <= case.factor, worst
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "slope" not in name and "angles" not in name])
+def test_slopes_hold_the_quotients_of_differences(name: str) -> None:
+    """By the mean value theorem every quotient over two points of a ball is a slope inside it."""
+    case = CASES[name]
+    slope = SLOPES[name]
+    balls = _balls(case, seed=2)
+    found = slope(balls)
+    pairs = np.random.default_rng(3).uniform(-1, 1, (BALLS, 2))
+    flint.ctx.prec = 5 * BITS  # the quotient cancels
+    known = np.isfinite(found.radius)
+    assert known.mean() > 0.6  # the rest holds a kink
+    for k in np.flatnonzero(known & (balls.radius > 0)):
+        m, r = arb(float(balls.midpoint[k])), arb(float(balls.radius[k]))
+        left, right = m + r * arb(float(pairs[k, 0])), m + r * arb(float(pairs[k, 1]))
+        quotient = (case.exact(left) - case.exact(right)) / (left - right)
+        middle, bound = arb(float(found.midpoint[k])), arb(float(found.radius[k]))
+        assert abs(quotient - middle) <= bound
+
+
+SLOPES: dict[str, Callable[[Ball], Ball]] = {
+    "log": lambda x: x.reciprocal(),
+    "sqrt": elementary.sqrt_slope,
+    "square": lambda x: x * 2.0,
+    "cube": lambda x: elementary.power(x, 2) * 3.0,
+    "tenth power": lambda x: elementary.power(x, 9) * 10.0,
+    "tanh": elementary.tanh_slope,
+    "sin": elementary.cos,
+    "cos": lambda x: -elementary.sin(x),
+    "erf": elementary.erf_slope,
+    "gelu": elementary.gelu_slope,
+    "absolute": elementary.absolute_slope,
+    "relu": lambda x: elementary.clamp_slope(x, 0.0),
+    "clamp": lambda x: elementary.clamp_slope(x, -1.0, 2.0),
+    "exp": functions.exp,
+    "sigmoid": elementary.sigmoid_slope,
+    "silu": functions.silu_slope,
+    "softplus": functions.sigmoid,
+    "rsqrt": elementary.rsqrt_slope,
+}

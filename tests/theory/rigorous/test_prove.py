@@ -1,0 +1,187 @@
+"""`prove_theorem1` on pairs (Φ, G) with known fixed points and Jacobians, and what it must not prove."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from theory import Transition, check_theorem1, layer_jacobians, prove_theorem1
+from theory.transition import State
+
+DOUBLE = torch.float64
+W = torch.tensor([[0.2, -0.5, 0.1], [0.4, 0.1, -0.3], [0.0, 0.3, 0.2]], dtype=DOUBLE)
+
+
+def _vector(*numbers: float) -> Tensor:
+    return torch.tensor(numbers, dtype=DOUBLE)
+
+
+STATES: list[State] = [{"h": _vector(*numbers)} for numbers in ((0, 0, 0), (1, -1, 2), (0.5, 0.25, -1))]
+
+
+def _transition(
+    self_map: Callable[..., Any], update: Callable[..., Any], size: int = 3, **options: Any
+) -> Transition:
+    return Transition(self_map, update, size, **{"layer_states": (("h",),), **options})
+
+
+NON_LINEAR = _transition(lambda z, s: torch.tanh(W @ z + s["h"]), lambda z, s: {"h": 0.5 * s["h"] + z})
+
+
+def test_everything_of_a_recurrent_network_is_proved_and_agrees_with_what_is_measured() -> None:
+    proof = prove_theorem1(NON_LINEAR, STATES)
+    assert proof.proved
+    assert check_theorem1(NON_LINEAR, STATES).summary()["verdict"] == "holds"
+    for state, found in zip(STATES, proof.states, strict=True):
+        assert found.here is not None
+        z = torch.from_numpy(found.here.latent)
+        # float64 evaluation of Φ, and the distance to the exact fixed point times |∂zΦ − 1| < 2
+        assert (torch.tanh(W @ z + state["h"]) - z).abs().max() <= 2 * found.here.error + 1e-15
+        slope = torch.diag(1 - z.square()) @ W
+        singular = torch.linalg.svdvals(torch.eye(3, dtype=DOUBLE) - slope).min().item()
+        assert singular * 0.9 <= found.here.singular_value <= singular
+        assert found.here.factor is not None
+        assert torch.linalg.eigvals(slope).abs().max().item() <= found.here.factor < 1
+        ((row, column),), ((low, high),) = found.places, found.here.entries
+        entry = layer_jacobians(NON_LINEAR, state, z)[0].dense()[row, column].item()
+        assert low - 1e-12 <= entry <= high + 1e-12  # float64 evaluation of the entry
+        assert high - low < 1e-4
+
+
+def test_of_an_affine_pair_non_linear_is_not_proved() -> None:
+    affine = _transition(lambda z, s: W @ z + s["h"], lambda z, s: {"h": 0.5 * s["h"] + z})
+    proof = prove_theorem1(affine, STATES)
+    assert proof.summary() == {
+        "states": 3,
+        "existence": 3,
+        "contraction": 3,
+        "non_diagonal": 3,
+        "non_linear": 0,
+    }
+    assert not proof.proved
+    assert "at no other h a different entry" in proof.states[0].reasons[0]
+
+
+def test_of_a_diagonal_pair_non_diagonal_is_not_proved() -> None:
+    diagonal = _transition(lambda z, s: torch.tanh(0.5 * z + s["h"]), lambda z, s: {"h": 0.5 * s["h"] + z})
+    proof = prove_theorem1(diagonal, STATES)
+    assert proof.summary()["non_diagonal"] == 0
+    assert proof.summary()["non_linear"] == 0  # what is compared is an entry off the diagonal
+    assert "holds zero" in proof.states[0].reasons[0]
+
+
+def test_a_repelling_fixed_point_does_not_contract() -> None:
+    """z = 0 is a fixed point of tanh 2z + h at h = 0, from which the iteration starts and does not move."""
+    steep = _transition(lambda z, s: torch.tanh(2 * z) + s["h"], lambda z, s: {"h": s["h"] * z.flip(0)})
+    proof = prove_theorem1(steep, STATES[:1])
+    assert proof.summary()["existence"] == 1
+    assert proof.summary()["contraction"] == 0
+    assert not proof.states[0].non_linear
+
+
+def test_no_fixed_point_no_proof() -> None:
+    without = _transition(lambda z, s: z + 1 + torch.sin(z) / 2, lambda z, s: {"h": s["h"] + z})
+    proof = prove_theorem1(without, STATES[:1])
+    assert proof.summary()["existence"] == 0
+    assert proof.sentence == "Nothing is proved at the 1 states."
+
+
+def test_non_linear_asks_for_contraction_at_the_other_state_too() -> None:
+    """Φ = z³ + h z with h near 0.5 contracts at 0; at h = 3 the fixed point 0 repels, and nothing follows."""
+    pair = _transition(
+        lambda z, s: z**3 + s["h"] * z.flip(0), lambda z, s: {"h": s["h"] * (1 + z) + z.flip(0)}, size=2
+    )
+    states: list[State] = [{"h": _vector(0.5, 0.5)}, {"h": _vector(3.0, 3.0)}]
+    proof = prove_theorem1(pair, states)
+    assert proof.states[0].contracts
+    assert not proof.states[1].contracts
+    assert not proof.states[0].non_linear
+
+
+def test_a_wrong_derivative_in_autograd_is_not_believed() -> None:
+    """Straight through: the value is affine, the derivative that autograd is told is that of tanh."""
+
+    def hidden(z: Any, s: Any) -> Any:
+        bent = torch.tanh(W @ z + s["h"])
+        return bent + (W @ z + s["h"] - bent).detach()
+
+    proof = prove_theorem1(_transition(hidden, NON_LINEAR.state_update), STATES)
+    assert proof.summary()["non_linear"] == 0
+
+
+def test_a_block_of_two_parts_and_a_window_that_is_held() -> None:
+    lstm_like = _transition(
+        lambda z, s: torch.tanh(W @ z + s["c"] + s["window"].sum(0)),
+        lambda z, s: {
+            "h": torch.tanh(s["c"]) * torch.sigmoid(z),
+            "c": 0.5 * s["c"] + s["h"] * z,
+            "window": s["window"],
+        },
+        layer_states=(("h", "c"),),
+    )
+    states = [
+        {"h": 0.1 + state["h"], "c": state["h"].flip(0), "window": torch.ones(2, 3, dtype=DOUBLE)}
+        for state in STATES
+    ]
+    proof = prove_theorem1(lstm_like, states)
+    assert proof.proved
+    for state, found in zip(states, proof.states, strict=True):
+        assert found.here is not None
+        z = torch.from_numpy(found.here.latent)
+        ((row, column),), ((low, high),) = found.places, found.here.entries
+        entry = layer_jacobians(lstm_like, state, z)[0].dense()[row, column].item()
+        assert low - 1e-10 <= entry <= high + 1e-10
+
+
+class Two:
+    """A function of tensors and another one of balls."""
+
+    def __call__(self, z: Any, s: Any) -> Any:
+        return torch.tanh(z + s["h"]) if isinstance(z, Tensor) else torch.tanh(z + s["h"]) / 2
+
+
+GIVES = NON_LINEAR.state_update
+REFUSED: dict[str, tuple[Transition, list[State], str]] = {
+    "no states": (NON_LINEAR, [], "states is empty"),
+    "no latent": (_transition(lambda z, s: z, GIVES, size=0), STATES, "latent_size is 0"),
+    "float32": (NON_LINEAR, [{"h": torch.zeros(3)}], "is torch.float32"),
+    "two functions": (_transition(Two(), GIVES), STATES, "on tensors, .* on balls; write one formula"),
+    "no form": (
+        _transition(lambda z, s: torch.cumsum(z + s["h"], 0) / 9, GIVES),
+        STATES,
+        "torch.cumsum has no form on balls; write it with",
+    ),
+    "condition": (
+        _transition(lambda z, s: z / 2 if s["h"][0] > 0 else z / 3, GIVES),
+        STATES,
+        "a condition, an index or a conversion",
+    ),
+    "entry": (_transition(NON_LINEAR.self_map, GIVES, layer_states=(("c",),)), STATES, "state entry 'c'"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_input_is_one_sentence(name: str) -> None:
+    transition, states, sentence = REFUSED[name]
+    with pytest.raises(InputError, match=sentence) as refusal:
+        prove_theorem1(transition, states)
+    assert "\n" not in str(refusal.value)
+
+
+def test_the_bounds_hold_at_a_thousand_points_of_the_ball() -> None:
+    """κ < 1 over the ball: the fixed point is the only one, so Φ(z) ≠ z elsewhere in it."""
+    proof = prove_theorem1(NON_LINEAR, STATES)
+    generator = np.random.default_rng(0)
+    for state, found in zip(STATES, proof.states, strict=True):
+        assert found.here is not None
+        here = found.here
+        points = here.latent + here.radius * generator.uniform(-1, 1, (1000, 3))
+        images = np.tanh(points @ W.numpy().T + state["h"].numpy())
+        away = np.abs(points - here.latent).max(1) > 2 * here.error
+        least = here.singular_value * (np.linalg.norm(points - here.latent, axis=1) - 2 * here.error)
+        # the residual is at least σ_min times the distance to the fixed point; 1e-14 for its rounding
+        assert (np.linalg.norm(images - points, axis=1) >= least - 1e-14)[away].all()

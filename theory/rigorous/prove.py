@@ -1,0 +1,349 @@
+"""Theorem 1 proved, not measured, of any (Φ, G) written for PyTorch: `prove_theorem1`.
+
+The code of Φ and G is run on balls (`theory.rigorous.tensors`), and A1 to A4 of `theory.rigorous.enclosure`
+are proved at each state, all for the one token that the transition holds. *Non-linear* compares an entry of
+∂h'/∂h at a state with the same entry where h is that of another state, and asks A1 to A3 at both.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from automata.errors import InputError
+from theory.blocks import validate, validate_update
+from theory.fixed_point import solve_fixed_point
+from theory.jacobian.coupling_entries import coupling_entries
+from theory.rigorous.balls import Ball, Dual
+from theory.rigorous.balls.ball import Array
+from theory.rigorous.enclosure import Entries, approximate_slopes, enclose, newton_step_bound, refine
+from theory.rigorous.tensors import EnclosedTransitionBatch
+from theory.transition import State, Transition
+from theory.transition_batch import TransitionBatch
+
+RADII = (2.0**-20, 2.0**-28, 2.0**-36)
+"""Radii of the ball of latents that are tried, before the least that the residual allows."""
+COMPANIONS = 3
+"""How many other states lend their h until one shows that the transition is not linear."""
+SAME = 1e-6
+"""How far Φ on tensors may be from Φ on balls, relative to 1 + |Φ|: more is another formula, not rounding."""
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is proved at one state; `theory.rigorous.enclosure` says what each number bounds.
+
+    Attributes:
+        latent: z̃, near the fixed point.
+        radius: of the ball around z̃ that holds exactly one fixed point.
+        error: how far that is from z̃ at most.
+        singular_value: a lower bound of the least of I − ∂zΦ.
+        factor: by which a damped step contracts in a suitable norm, rounded for reading; None if not proved.
+        entries: per layer an interval that holds ∂h'_i/∂h_j.
+
+    Example:
+        >>> Bounds(np.zeros(1), 0.5, 1e-9, 0.3, None, ((1.0, 2.0),)).excludes_zero
+        True
+    """
+
+    latent: Array
+    radius: float
+    error: float
+    singular_value: float
+    factor: float | None
+    entries: tuple[Interval, ...]
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether no entry can be zero."""
+        return all(low > 0 or high < 0 for low, high in self.entries)
+
+    def differs_from(self, other: "Bounds") -> bool:
+        """Return whether, in every layer, the entry lies in disjoint intervals."""
+        pairs = zip(self.entries, other.entries, strict=True)
+        return all(a[1] < b[0] or b[1] < a[0] for a, b in pairs)
+
+
+@dataclass(frozen=True)
+class StateProof:
+    """What is proved of Theorem 1 at one state.
+
+    Attributes:
+        here: the bounds; None where no fixed point is proved.
+        places: per layer row i and column j of the entry.
+        elsewhere: the bounds with the h of another state, at which everything but the entry's sign is proved.
+        other: the number of that state.
+        reasons: why a statement is not proved.
+
+    Example:
+        >>> StateProof(None, ((0, 1),), None, None, ("no fixed point was found",)).non_diagonal
+        False
+    """
+
+    here: Bounds | None
+    places: tuple[tuple[int, int], ...]
+    elsewhere: Bounds | None
+    other: int | None
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def contracts(self) -> bool:
+        """Whether A1, A2 and A3 are proved."""
+        return self.here is not None and self.here.factor is not None
+
+    @property
+    def non_diagonal(self) -> bool:
+        """Whether, in every layer, an entry off the diagonal is proved not to be zero."""
+        off = all(row != column for row, column in self.places)
+        return off and self.here is not None and self.here.excludes_zero
+
+    @property
+    def non_linear(self) -> bool:
+        """Whether, in every layer, the entry is proved to differ at two h, with A1 to A3 at both."""
+        if self.here is None or self.elsewhere is None:
+            return False
+        contract = self.contracts and self.elsewhere.factor is not None
+        return contract and self.here.differs_from(self.elsewhere)
+
+
+@dataclass(frozen=True)
+class Theorem1Proof:
+    """What is proved of Theorem 1 of a transition.
+
+    Attributes:
+        states: one for each state that was given.
+
+    Example:
+        `prove_theorem1` makes one.
+    """
+
+    states: tuple[StateProof, ...] = field(default_factory=tuple)
+
+    def summary(self) -> dict[str, int]:
+        """Return at how many states each statement is proved."""
+        return {
+            "states": len(self.states),
+            "existence": sum(state.here is not None for state in self.states),
+            "contraction": sum(state.contracts for state in self.states),
+            "non_diagonal": sum(state.non_diagonal for state in self.states),
+            "non_linear": sum(state.non_linear for state in self.states),
+        }
+
+    @property
+    def proved(self) -> bool:
+        """Whether every statement is proved at every state."""
+        return len(set(self.summary().values())) == 1
+
+    @property
+    def sentence(self) -> str:
+        """What is proved, of what, and what is not."""
+        count = self.summary()
+        found = [state.here for state in self.states if state.here is not None]
+        if not found:
+            return f"Nothing is proved at the {count['states']} states."
+        factors = [bounds.factor for bounds in found if bounds.factor is not None]
+        rate = f", each damped step contracting by at most {max(factors):.3g}" if factors else ""
+        return (
+            f"Of Φ and G as written, on real numbers, with their constants the floats that they are, at the "
+            f"{count['states']} states given: exactly one fixed point in a ball of radius "
+            f"{min(b.radius for b in found):.2g} or more around the latent, at most "
+            f"{max(b.error for b in found):.2g} from it, at {count['existence']}; attracting at "
+            f"{count['contraction']}{rate}; ∂h'/∂h non-diagonal at {count['non_diagonal']}, and different at "
+            f"another h at {count['non_linear']}. "
+            "Not proved: that the iteration from z0 arrives there, anything at other states, rounding in the "
+            "model's own floats. No independent check exists of this proof."
+        )
+
+
+@torch.no_grad()
+def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1Proof:
+    """Prove what can be proved of Theorem 1 at states, in rigorous arithmetic.
+
+    Args:
+        transition: (Φ, G), written with PyTorch's functions. Tensors and numbers that the code refers to are
+            taken as the real numbers that their floats are.
+        states: float64, without a batch axis; for *non-linear* at least two.
+
+    Raises:
+        InputError: without a latent or states, or for code with something that has no form on balls.
+
+    Example:
+        Φ(z; h) = tanh(W z + h)/2 and h' = h/2 + z, at two h.
+
+        >>> W = torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64)
+        >>> transition = Transition(
+        ...     self_map=lambda z, s: torch.tanh(W @ z + s["h"]) / 2,
+        ...     state_update=lambda z, s: {"h": s["h"] / 2 + z},
+        ...     latent_size=2,
+        ...     layer_states=(("h",),),
+        ... )
+        >>> first, second = torch.zeros(2, dtype=torch.float64), torch.ones(2, dtype=torch.float64)
+        >>> proof = prove_theorem1(transition, [{"h": first}, {"h": second}])
+        >>> proof.proved, proof.summary()
+        (True, {'states': 2, 'existence': 2, 'contraction': 2, 'non_diagonal': 2, 'non_linear': 2})
+        >>> print(proof.sentence)
+        Of Φ and G as written, on real numbers, with ... the floats that they are, at the 2 states given: ...
+    """
+    states = list(states)
+    if not states:
+        raise InputError("states is empty; give at least one state, and two for non-linear")
+    if not transition.latent_size:
+        raise InputError(
+            "latent_size is 0; the theorem speaks of fixed points, give a transition with a latent"
+        )
+    for state in states:
+        validate(transition, state)
+    validate_update(transition, states[0])
+    prover = _Prover(transition, states)
+    everywhere = np.arange(len(states))
+    latents = prover.fixed_points(prover.state, everywhere)
+    prover.compare(latents)
+    places = prover.places(latents)
+    here = prover.bounds(prover.state, latents, places)
+    elsewhere: list[Bounds | None] = [None] * len(states)
+    others: list[int | None] = [None] * len(states)
+    for attempt in range(COMPANIONS if len(states) > 1 else 0):
+        missing = [
+            i
+            for i, bounds in enumerate(here)
+            if bounds is not None and not StateProof(bounds, (), elsewhere[i], None).non_linear
+        ]
+        if not missing:
+            break
+        chosen = np.array(missing)
+        lenders = prover.companions(attempt)[chosen]
+        lent = prover.lent(chosen, lenders)
+        some = [(rows[chosen], columns[chosen]) for rows, columns in places]
+        found = prover.bounds(lent, prover.fixed_points(lent, chosen), some)
+        for index, lender, bounds in zip(missing, lenders, found, strict=True):
+            if bounds is not None:
+                elsewhere[index], others[index] = bounds, int(lender)
+    proofs = []
+    for index in range(len(states)):
+        where = tuple((int(rows[index]), int(columns[index])) for rows, columns in places)
+        proof = StateProof(here[index], where, elsewhere[index], others[index])
+        reasons = _reasons(proof, len(states))
+        proofs.append(StateProof(proof.here, where, proof.elsewhere, proof.other, reasons))
+    return Theorem1Proof(tuple(proofs))
+
+
+class _Prover:
+    """(Φ, G) of one token, in floating point and on balls, at all states at once."""
+
+    def __init__(self, transition: Transition, states: Sequence[State]) -> None:
+        self.transition, self.states = transition, states
+        self.state = {name: np.stack([s[name].cpu().numpy() for s in states]) for name in states[0]}
+        self.shapes = {name: tuple(entry.shape) for name, entry in states[0].items()}
+
+    def batch(self, positions: int) -> TransitionBatch:
+        transition = self.transition
+        return TransitionBatch(
+            advance=lambda z, s, _x: (transition.self_map(z, s), transition.state_update(z, s)),
+            inputs={"position": torch.zeros(positions, dtype=torch.float64)},
+            latent_size=transition.latent_size,
+            layer_states=transition.layer_states,
+            damping=transition.damping,
+        )
+
+    def on_balls(self, positions: int) -> EnclosedTransitionBatch:
+        return EnclosedTransitionBatch(self.batch(positions), self.shapes)
+
+    def fixed_points(self, state: Mapping[str, Array], places: NDArray[np.int64]) -> Array:
+        """Where proofs start: the last iterate even where the iteration did not converge."""
+        found = [
+            solve_fixed_point(
+                self.transition, {name: torch.from_numpy(entry[i]) for name, entry in state.items()}
+            ).latent.numpy()
+            for i in range(len(places))
+        ]
+        latents = np.nan_to_num(np.stack(found), posinf=0.0, neginf=0.0)
+        balls = self.on_balls(len(places))
+        return refine(balls, balls.enclosed(state), latents)
+
+    @np.errstate(all="ignore")
+    def compare(self, latents: Array) -> None:
+        """Refuse code that is one function of tensors and another one of balls."""
+        balls = self.on_balls(len(self.states))
+        image, _ = balls.advance(Dual.constant(Ball.exact(latents), 0), balls.enclosed(self.state), {})
+        for index, state in enumerate(self.states):
+            expected = self.transition.self_map(torch.from_numpy(latents[index]), state).numpy()
+            found, radius = image.value.midpoint[index], image.value.radius[index]
+            excess = np.abs(found - expected) - radius - SAME * (1 + np.abs(expected))
+            worst = int(np.nan_to_num(excess, nan=np.inf).argmax())
+            if not excess[worst] <= 0:
+                raise InputError(
+                    f"entry {worst} of Φ is {expected[worst]:.6g} on tensors, {found[worst]:.6g} on balls; "
+                    "write one formula for both, in float64, that is finite at the states"
+                )
+
+    def places(self, latents: Array) -> list[Entries]:
+        balls = self.on_balls(len(latents))
+        _, slopes = approximate_slopes(balls, balls.enclosed(self.state), latents)
+        found = coupling_entries(
+            self.batch(len(latents)),
+            {name: torch.from_numpy(entry) for name, entry in self.state.items()},
+            torch.from_numpy(latents),
+            torch.from_numpy(slopes),
+        )
+        return [(rows.numpy(), columns.numpy()) for rows, columns in found]
+
+    def companions(self, attempt: int) -> NDArray[np.int64]:
+        """For each state another one, the farthest in h at first, nearer ones later."""
+        blocks = [name for names in self.transition.layer_states for name in names]
+        vectors = np.concatenate([self.state[name].reshape(len(self.states), -1) for name in blocks], axis=1)
+        order = np.argsort(-np.square(vectors[:, None] - vectors[None]).sum(-1), axis=1)
+        return order[:, (order.shape[1] - 1) * (2**attempt - 1) // 2**attempt]
+
+    def lent(self, chosen: NDArray[np.int64], lenders: NDArray[np.int64]) -> dict[str, Array]:
+        """The states with the h of others."""
+        blocks = {name for names in self.transition.layer_states for name in names}
+        return {name: entry[lenders if name in blocks else chosen] for name, entry in self.state.items()}
+
+    def bounds(
+        self, state: Mapping[str, Array], latents: Array, places: Sequence[Entries]
+    ) -> list[Bounds | None]:
+        """With the largest radius that proves everything, or else what the last ones prove."""
+        balls = self.on_balls(len(latents))
+        enclosed = balls.enclosed(state)
+        best: list[Bounds | None] = [None] * len(latents)
+        least = 2 * np.nan_to_num(newton_step_bound(balls, enclosed, latents), nan=1.0, posinf=1.0)
+        for radius in (*(np.full(len(latents), radius) for radius in RADII), least):
+            found = enclose(balls, enclosed, latents, radius, places)
+            for index, before in enumerate(best):
+                complete = before is not None and before.factor is not None and before.excludes_zero
+                entries = tuple((float(e.lower[index]), float(e.upper[index])) for e in found.entries)
+                if complete or not found.exists[index] or not np.isfinite(entries).all():
+                    continue
+                factor = None
+                if found.contracts[index]:
+                    factor = float(found.power_norm[index] ** (1 / found.power[index]))
+                best[index] = Bounds(
+                    latents[index],
+                    float(found.radius[index]),
+                    float(found.error[index]),
+                    float(found.singular_value[index]),
+                    factor,
+                    entries,
+                )
+        return best
+
+
+def _reasons(proof: StateProof, states: int) -> tuple[str, ...]:
+    if proof.here is None:
+        return ("no fixed point was found, or I − ∂zΦ is too near to a singular matrix there",)
+    reasons = []
+    if not proof.contracts:
+        reasons.append("no power up to 1024 of the damped step is proved to contract")
+    if any(row == column for row, column in proof.places):
+        reasons.append("a block of one number has nothing off the diagonal")
+    elif not proof.non_diagonal:
+        reasons.append("the interval of the entry off the diagonal holds zero")
+    if states == 1:
+        reasons.append("non-linear needs a second state")
+    elif not proof.non_linear:
+        reasons.append("at no other h a different entry is proved, with contraction at both")
+    return tuple(reasons)

@@ -1,0 +1,6 @@
+"""Code written for PyTorch, evaluated on balls: values and derivatives of the same formula, enclosed."""
+
+from theory.rigorous.tensors.enclosed_tensor import EnclosedTensor
+from theory.rigorous.tensors.transitions import EnclosedTransitionBatch, WholeUpdate
+
+__all__ = ["EnclosedTensor", "EnclosedTransitionBatch", "WholeUpdate"]

@@ -1,0 +1,172 @@
+"""(Φ, G) written for PyTorch, evaluated on balls, as `theory.rigorous.enclosure` takes it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from automata.errors import InputError, unknown_name
+from theory.rigorous.balls import Ball, Dual
+from theory.rigorous.tensors.enclosed_tensor import EnclosedTensor
+from theory.transition_batch import TransitionBatch
+
+
+@dataclass(frozen=True, eq=False)
+class WholeUpdate:
+    """One layer's h' = G(z; h), enclosed with its derivatives: any function, where a decay says more.
+
+    Attributes:
+        following: h', ``[T, n]``.
+
+    Example:
+        >>> h = Dual.variable(Ball.exact([[0.5, 2.0]]), columns=2)
+        >>> decay, drive = WholeUpdate(h * h).entries(np.array([1]))
+        >>> bool(decay.value.is_zero), drive.value.midpoint, drive.tangent.midpoint
+        (True, array([[4.]]), array([[[0., 4.]]]))
+    """
+
+    following: Dual
+
+    @property
+    def coefficients(self) -> Dual:
+        """Everything that h' depends on: h' itself, which is never independent of h."""
+        return self.following
+
+    def entries(self, rows: NDArray[np.int64]) -> tuple[Dual, Dual]:
+        """Return one entry of h' at each position as what is added to a decay of zero, ``[T, 1]`` each."""
+        drive = self.following.at(rows)
+        return Dual.constant(Ball.exact(np.zeros(drive.value.shape)), drive.columns), drive
+
+
+class EnclosedTransitionBatch:
+    """The pairs (Φ, G) of a `theory.TransitionBatch` on balls, by running its own code on them.
+
+    A layer's block of several parts of the state, such as h and c of an LSTM, is one vector here: `enclosed`
+    puts states into this form.
+
+    Args:
+        transitions: (Φ, G) at T positions. Their inputs, and the tensors that their code refers to, are taken
+            as the real numbers that their floats are; what it computes of those alone, PyTorch computes, and
+            the result is taken so too.
+        shapes: of every part of a state.
+
+    Raises:
+        InputError: for code with something that has no form on balls.
+
+    Example:
+        Φ(z; h) = tanh(z + h) and h' = h z.
+
+        >>> import torch
+        >>> batch = TransitionBatch(
+        ...     advance=lambda z, s, x: (torch.tanh(z + x["w"] * s["h"]), {"h": s["h"] * z}),
+        ...     inputs={"w": torch.ones(1)},
+        ...     latent_size=1,
+        ...     layer_states=(("h",),),
+        ... )
+        >>> transitions = EnclosedTransitionBatch(batch, {"h": (1,)})
+        >>> state = {"h": Ball.exact([[0.5]])}
+        >>> image, updates = transitions.advance(Dual.variable(Ball.exact([[0.0]]), 1), state, {})
+        >>> image.value.contains(np.tanh(0.5)), updates[0].following.tangent.midpoint
+        (True, array([[[0.5]]]))
+    """
+
+    def __init__(self, transitions: TransitionBatch, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self.latent_size, self.damping = transitions.latent_size, transitions.damping
+        self.layer_states = transitions.layer_states
+        for name in (name for names in self.layer_states for name in names):
+            if name not in shapes:
+                raise unknown_name("state entry", name, shapes)
+        self.blocks = tuple("+".join(names) for names in self.layer_states)
+        self._advance: Any = transitions.advance
+        self._shapes = dict(shapes)
+        self._inputs = {name: _at_positions(entry) for name, entry in transitions.inputs.items()}
+
+    def enclosed(self, state: Mapping[str, NDArray[np.float64]], radius: Any = 0.0) -> dict[str, Ball]:
+        """Return states, each part ``[T, …]``, with a ball of some radius for every entry of a block."""
+        found = {
+            block: np.concatenate([state[name].reshape(len(state[name]), -1) for name in names], axis=1)
+            for block, names in zip(self.blocks, self.layer_states, strict=True)
+        }
+        own = {name for names in self.layer_states for name in names}
+        wide = np.asarray(radius, dtype=np.float64)
+        return {
+            **{name: Ball.exact(entry) for name, entry in state.items() if name not in own},
+            **{
+                block: Ball.around(entry, wide[..., None] if wide.ndim else wide)
+                for block, entry in found.items()
+            },
+        }
+
+    def advance(
+        self, latent: Dual, state: Mapping[str, Ball], directions: Mapping[str, Ball]
+    ) -> tuple[Dual, list[WholeUpdate]]:
+        """Return Φ and the updates of all layers; see `theory.rigorous.EnclosedTransitions.advance`."""
+        positions, columns = len(latent.value.midpoint), latent.columns
+        entries: dict[str, EnclosedTensor] = {}
+        for layer, (block, names) in enumerate(zip(self.blocks, self.layer_states, strict=True)):
+            flat = state[block].reshape(positions, -1)
+            tangent = None
+            if directions:
+                along = directions[block].reshape(positions, 1, -1)
+                seed = np.zeros((1, columns, 1))
+                seed[:, self.latent_size + layer] = 1.0
+                tangent = along * Ball.exact(seed)
+            entries |= self._split(EnclosedTensor(flat, tangent), names)
+        for name, shape in self._shapes.items():
+            if name not in entries:
+                entries[name] = EnclosedTensor(state[name].reshape(positions, *shape))
+        image, following = self._advance(_from_dual(latent), entries, self._inputs)
+        image = EnclosedTensor.constant(image)
+        if tuple(image.shape) != (self.latent_size,):
+            raise InputError(
+                f"Φ has shape {tuple(image.shape)}; return ({self.latent_size},), that of the latent"
+            )
+        updates = []
+        for names in self.layer_states:
+            parts = [self._part(following, name) for name in names]
+            updates.append(WholeUpdate(_to_dual(EnclosedTensor.joined(parts), positions, columns)))
+        return _to_dual(image, positions, columns), updates
+
+    def _split(self, block: EnclosedTensor, names: Sequence[str]) -> dict[str, EnclosedTensor]:
+        sizes = [math.prod(self._shapes[name]) for name in names]
+        parts = block.split(sizes)
+        return {name: part.reshaped(self._shapes[name]) for name, part in zip(names, parts, strict=True)}
+
+    def _part(self, following: Mapping[str, Any], name: str) -> EnclosedTensor:
+        if name not in following:
+            raise unknown_name("state entry", name, following)
+        part = EnclosedTensor.constant(following[name])
+        if tuple(part.shape) != tuple(self._shapes[name]):
+            wanted = tuple(self._shapes[name])
+            raise InputError(
+                f"G returns {name!r} of shape {tuple(part.shape)}; return {wanted}, as in the state"
+            )
+        return part
+
+
+def _at_positions(entry: Any) -> Any:
+    """What differs from position to position, without its axis of positions; whole numbers as they are."""
+    if isinstance(entry, EnclosedTensor):  # computed on balls, the positions its first axis
+        return EnclosedTensor(entry.value[0])
+    numbers = EnclosedTensor.constant(entry)
+    return EnclosedTensor(numbers.value[0])
+
+
+def _from_dual(dual: Dual) -> EnclosedTensor:
+    tangent = Ball(np.moveaxis(dual.tangent.midpoint, -1, 1), np.moveaxis(dual.tangent.radius, -1, 1))
+    return EnclosedTensor(dual.value, tangent if dual.columns else None)
+
+
+def _to_dual(numbers: EnclosedTensor, positions: int, columns: int) -> Dual:
+    shape = (positions, *numbers.shape)
+    value = Ball(
+        *(np.array(np.broadcast_to(a, shape)) for a in (numbers.value.midpoint, numbers.value.radius))
+    )
+    if numbers.tangent is None or not columns:
+        return Dual.constant(value, columns)
+    wide = (positions, columns, *numbers.shape)
+    parts = (numbers.tangent.midpoint, numbers.tangent.radius)
+    return Dual(value, Ball(*(np.moveaxis(np.broadcast_to(part, wide), 1, -1).copy() for part in parts)))
