@@ -18,6 +18,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from automata.checks import shown
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.monoids.cayley import IntArray, integer_array
@@ -338,7 +339,10 @@ def _log_sum_exp(values: FloatArray) -> FloatArray:
 
 
 def _array(field: str, values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
-    array = np.array(values, dtype=np.float64)
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{field} is {shown(values)}; give numbers of shape {list(shape)}") from None
     if array.shape != shape:
         raise InputError(f"{field} has shape {list(array.shape)}; give {list(shape)}")
     return array
