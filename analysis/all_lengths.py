@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
+from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
 from rich.table import Table
 from scipy.spatial import cKDTree
 
@@ -45,6 +45,7 @@ from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
+from implicit.checked_config import CheckedConfig
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.fixed_point import Stopping
 from implicit.runs.loading import Run
@@ -60,7 +61,7 @@ SMALL_RADIUS = 2e-6
 """At it the growth of gains with the radius is measured."""
 
 
-class AllLengthsSettings(BaseModel):
+class AllLengthsSettings(CheckedConfig):
     """How the cover is searched for; what is proved does not depend on it.
 
     Example:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
+from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
 from rich.table import Table
 
 from analysis.certificates.producing import automaton_of, document_head
@@ -37,13 +37,14 @@ from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
 from automata.machines.mealy import word_in_names
+from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
 from implicit.runs.loading import Run
 
 Array = NDArray[np.float64]
 
 
-class AllWordsSettings(BaseModel):
+class AllWordsSettings(CheckedConfig):
     """Which words are looked at, and how their states are found.
 
     Example:

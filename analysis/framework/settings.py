@@ -5,12 +5,12 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
-from implicit.checked_config import validated
+from implicit.checked_config import CheckedConfig, validated
 
 Settings = TypeVar("Settings", bound=BaseModel)
 
 
-class SampleSettings(BaseModel):
+class SampleSettings(CheckedConfig):
     """What most analyses choose: which sequences of the task they look at.
 
     Example:

@@ -14,12 +14,13 @@ import numpy as np
 import scipy.stats
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 from tqdm import tqdm
 
 from analysis.framework.output import RunIdentity, require_different_names
 from analysis.framework.settings import settings_from
 from automata.tasks.interface import Task
+from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
 from implicit.modes import Mode, Solve
 from implicit.runs.loading import Run
@@ -27,7 +28,7 @@ from implicit.training.evaluation import REPORTED_TOKENS
 from implicit.training.streams import Stream, draw_batch
 
 
-class LengthSettings(BaseModel):
+class LengthSettings(CheckedConfig):
     """What is measured.
 
     Example:

@@ -107,13 +107,13 @@ class ProbabilisticAutomaton:
                 f"the matrix of action {action!r}", matrix, [f"column {name!r}" for name in names]
             )
         readings, value_names = [], {}
-        for reveal, shown in reveals.items():
-            if len(shown) != size:
+        for reveal, values in reveals.items():
+            if len(values) != size:
                 raise InputError(
-                    f"reveal {reveal!r} shows {len(shown)} values; give one for each of the {size} states"
+                    f"reveal {reveal!r} shows {len(values)} values; give one for each of the {size} states"
                 )
-            numbers = {value: number for number, value in enumerate(dict.fromkeys(shown))}
-            readings.append([numbers[value] for value in shown])
+            numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+            readings.append([numbers[value] for value in values])
             value_names[reveal] = tuple(map(str, numbers))
         fields = {
             "states": names,

@@ -243,9 +243,7 @@ def _task_of_object(found: Any, where: str) -> Task:
             return WordProblem.from_monoid(found)
         case ProbabilisticAutomaton():
             return PartiallyObserved(found, "reveals" if found.reveals else "states")
-    raise InputError(
-        f"{where} is {shown(found)}; give a Task, a DFA, a Monoid or a ProbabilisticAutomaton"
-    )
+    raise InputError(f"{where} is {shown(found)}; give a Task, a DFA, a Monoid or a ProbabilisticAutomaton")
 
 
 def _with_hard_fraction(task: Task, hard_fraction: object) -> Task:
