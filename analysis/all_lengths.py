@@ -190,7 +190,7 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
         >>> analyse(load_run("parity-small"), sets=100).sentence
         'nothing is proved: more than 100 states lie farther than 0.0001 from each other'
     """
-    settings = settings or settings_from(AllLengthsSettings, chosen)
+    settings = settings_from(AllLengthsSettings, chosen, settings)
     began = time.monotonic()
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     loop = enclosed_loop(model)

@@ -171,7 +171,7 @@ def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -
         >>> bool((found.margin > 1).all()), found.counterexample
         (True, None)
     """
-    settings = settings or settings_from(AllWordsSettings, chosen)
+    settings = settings_from(AllWordsSettings, chosen, settings)
     began = time.monotonic()
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)

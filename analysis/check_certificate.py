@@ -125,7 +125,9 @@ def _command(argv: Sequence[str] | None) -> None:
     began = time.monotonic()
     content = read_json(Path(arguments.certificate))
     if run.config.model not in ("implicit-mamba2", "mamba2"):
-        raise InputError(f"run {run.path.name} is a {run.config.model}; give the run of the certificate")
+        raise InputError(
+            f"the model of run {run.path.name} is {run.config.model}; give the run of the certificate"
+        )
     certificate = KINDS.get(str(content.get("format")), Certificate).parse(content)
     check_certificate(certificate, run, settings)
     print(f"The certificate holds ({certificate.sentence}); checked in {time.monotonic() - began:.0f} s.")

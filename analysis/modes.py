@@ -156,7 +156,7 @@ def analyse(run: Run, settings: ModesSettings | None = None, **chosen: Any) -> M
         >>> analyse(load_run("parity-small"), lengths=(8,), sequences=2).sentence
         'model(tokens) answers as the sequential mode: at least 100.000% of tokens are equal (...)'
     """
-    settings = settings or settings_from(ModesSettings, chosen)
+    settings = settings_from(ModesSettings, chosen, settings)
     model = as_implicit(run)
     bar = tqdm(settings.lengths, desc=run.path.name, unit="length", leave=False, disable=None)
     found = []

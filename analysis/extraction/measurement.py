@@ -259,7 +259,7 @@ def analyse(run: Run, settings: ExtractionSettings | None = None, **chosen: Any)
         >>> found.sentence
         'equivalent to the automaton of parity: 2 states; the model follows it at 100.00% of tokens at ...'
     """
-    settings = settings or settings_from(ExtractionSettings, chosen)
+    settings = settings_from(ExtractionSettings, chosen, settings)
     CONSTANT_STATE.require(run)
     task, length = word_problem_of(run), settings.length or run.config.length
     reader = Reader(run.model, Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations))

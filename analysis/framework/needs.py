@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from automata.checks import check_type
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
 from implicit.enclosed.mamba2 import enclosable
@@ -16,7 +17,7 @@ class Need:
 
     Attributes:
         met_by: whether a model has it.
-        lack: what is said of a model without it, after "is a <model>, ".
+        lack: what is said of a model without it, after "the model is <model>, ".
         remedy: what to give instead.
 
     Example:
@@ -32,7 +33,7 @@ class Need:
         """Refuse a run whose model lacks it.
 
         Raises:
-            InputError: naming the run, its model and the remedy.
+            InputError: naming the run, its model and the remedy; for what is no run.
 
         Example:
             >>> from pathlib import Path
@@ -42,10 +43,13 @@ class Need:
             >>> config, task = recipe("parity", "lstm"), make_task("parity")
             >>> FIXED_POINTS.require(Run(Path("runs/a"), config, initial_model(config, task), task, []))
             Traceback (most recent call last):
-            automata.errors.InputError: run a is a lstm, which has no fixed points; give the run of ...
+            automata.errors.InputError: the model of run a is lstm, which has no fixed points; give ...
         """
+        check_type("run", run, Run, "give a loaded one, implicit.load_run(...)")
         if not self.met_by(run.model):
-            raise InputError(f"run {run.path.name} is a {run.config.model}, {self.lack}; {self.remedy}")
+            raise InputError(
+                f"the model of run {run.path.name} is {run.config.model}, {self.lack}; {self.remedy}"
+            )
 
 
 def seeks_fixed_points(model: SequenceModel) -> bool:
@@ -86,7 +90,7 @@ CONSTANT_STATE = Need(
 BALL_ARITHMETIC = Need(
     has_ball_arithmetic_form,
     "of which there is no ball-arithmetic form",
-    "give the run of an implicit-mamba2 or a mamba2",
+    "give the run of implicit-mamba2 or mamba2",
 )
 
 
@@ -104,7 +108,7 @@ def as_implicit(run: Run) -> FixedPointModel:
         >>> config, task = recipe("parity", "lstm"), make_task("parity")
         >>> as_implicit(Run(Path("runs/lstm"), config, initial_model(config, task), task, []))
         Traceback (most recent call last):
-        automata.errors.InputError: run lstm is a lstm, which has no fixed points; give the run of ...
+        automata.errors.InputError: the model of run lstm is lstm, which has no fixed points; give the run ...
     """
     FIXED_POINTS.require(run)
     model = run.model.implicit

@@ -268,9 +268,7 @@ def registered_task(name: str, hard_fraction: float | None = None) -> Task:
         >>> registered_task("repl-3-reveals")
         <ReplLanguage repl-3-reveals: 3 variables, 15 tokens>
     """
-    check_type(
-        "task", name, str, "give a name such as 'parity'; automata.task_names() lists them"
-    )
+    check_type("task", name, str, "give a name such as 'parity'; automata.task_names() lists them")
     if name not in TASKS:
         raise unknown_name("task", name, TASKS)
     entry = TASKS[name]

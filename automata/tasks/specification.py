@@ -260,7 +260,7 @@ def _with_hard_fraction(task: Task, hard_fraction: object) -> Task:
         return task
     if type(task) is not WordProblem:
         raise InputError(
-            f"hard_fraction is {hard_fraction} but {task.name} is a {type(task).__name__} with its own; "
+            f"hard_fraction is {hard_fraction} but {task.name} has its own ({type(task).__name__}); "
             "leave it out"
         )
     other = WordProblem(

@@ -26,6 +26,7 @@ from implicit.models.explicit import config_class, named
 from implicit.models.input_checks import as_column
 from implicit.models.interface import FixedPointModel, ModelOutput, warn_unless_converged
 from implicit.models.stack import CellStack, StackConfig, of_layer
+from implicit.models.uncompiled import uncompiled
 from implicit.modes import Inputs, Recurrence, SequenceSolution, Solve, checked_solve, chosen_mode, solve_by
 from implicit.modes.fused import has_fused_self_map, request_of, self_map_of, solve_sequentially_fused
 from implicit.modes.problems import sequence_problem
@@ -110,6 +111,7 @@ class ImplicitModel(CellStack, FixedPointModel):
         """The tolerance and the limit of the configuration."""
         return Stopping(rtol=self.config.rtol, max_iterations=self.config.max_iterations)
 
+    @uncompiled
     def run(
         self,
         tokens: Tensor,

@@ -32,6 +32,7 @@ from implicit.models.input_checks import (
     check_tokens,
     mask_of,
 )
+from implicit.models.uncompiled import uncompiled
 from implicit.modes import SequenceSolution, Solve
 from theory.transition import State, Transition
 from theory.transition_batch import TransitionBatch
@@ -249,8 +250,9 @@ class SequenceModel(nn.Module, ABC):
                 self.check_tokens(tokens)
             mask = mask_of(tokens, lengths)
             tokens = tokens if mask is None else tokens.masked_fill(~mask, 0)
+        check_is_tensor("tokens", tokens)
+        check_fits(tokens, self.config, self.device)  # before anything of the size of the tokens is made
         self.check_tokens(tokens)
-        check_fits(tokens, self.config, self.device)
         if state is None:
             return tokens, self.init_state(len(tokens)), mask
         self.check_state(state, len(tokens))
@@ -295,6 +297,7 @@ class FixedPointModel(SequenceModel):
     def stopping(self) -> Stopping:
         """The tolerance and the limit of the configuration."""
 
+    @uncompiled
     def forward(self, tokens: Tensor, state: State | None = None, *, lengths: Tensor | None = None) -> Tensor:
         """Return the logits of `run`; a `NotConvergedWarning` tells if some token has no fixed point."""
         output = self.run(tokens, state, lengths=lengths)

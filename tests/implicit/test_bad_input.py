@@ -195,22 +195,22 @@ COMMANDS: dict[str, tuple[Prepare, str, str]] = {
     "resume with another seed": (
         nothing,
         "--resume --out run --seed 7",
-        "seed is 7, but the run in run was begun with 0",
+        "seed is 7, but run holds a finished run with 0; give another folder",
     ),
     "resume with another model": (
         nothing,
         "--resume --out run --model mamba2",
-        "model is mamba2, but the run in run was begun with lstm",
+        "model is mamba2, but run holds a finished run with lstm",
     ),
     "resume with another size": (
         nothing,
         "--resume --out run --d-model 8",
-        "d_model is 8, but the run in run was begun with 4",
+        "d_model is 8, but run holds a finished run with 4",
     ),
     "another run in out": (
         nothing,
         f"{NEW} --out run",
-        "d_model is 32, but the run in run was begun with 4",
+        "d_model is 32, but run holds a finished run with 4",
     ),
     "resume from a bad checkpoint": (
         make_unfinished,

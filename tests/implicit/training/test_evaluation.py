@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from automata.tasks.registry import make_task
-from implicit.fixed_point import Solution, Status, Stopping
+from implicit.fixed_point import NotConvergedWarning, Solution, Status, Stopping
 from implicit.gradients import Unrolled
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
