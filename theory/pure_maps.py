@@ -99,7 +99,8 @@ def _called(
         given = ", ".join(f"{entry} {tuple(part.shape)}" for entry, part in state.items())
         raise InputError(
             f"{name} raised {_reason(error)} for a latent of shape {tuple(latent.shape)} and a state of "
-            f"{given}, all float64 and without a batch axis; give states of this model, and a model that is .double()"
+            f"{given}, all float64 and without a batch axis; give states of this model, "
+            "and a model that is .double()"
         ) from error
 
 

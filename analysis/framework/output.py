@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors.torch
 from matplotlib.figure import Figure
 
 from analysis.framework.figures import save_figure
@@ -18,7 +17,7 @@ from automata.checks import check_type
 from automata.errors import InputError
 from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
-from implicit.runs.files import write_json
+from implicit.runs.files import tensor_bytes, write_json
 from implicit.runs.loading import STORED_RUNS, Run
 
 
@@ -82,8 +81,7 @@ def weights_sha256(model: SequenceModel) -> str:
         >>> len(before), weights_sha256(model) == before
         (64, False)
     """
-    tensors = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
-    return hashlib.sha256(safetensors.torch.save(tensors, {})).hexdigest()
+    return hashlib.sha256(tensor_bytes(model.state_dict())).hexdigest()
 
 
 def json_ready(value: Any) -> Any:

@@ -305,10 +305,15 @@ class FixedPointModel(SequenceModel):
         return output.logits
 
     def fixed_points(
-        self, tokens: Tensor, state: State | None = None, solve: Solve | None = None
+        self,
+        tokens: Tensor,
+        state: State | None = None,
+        solve: Solve | None = None,
+        *,
+        lengths: Tensor | None = None,
     ) -> SequenceSolution:
         """Return the solution of `run`, which takes the same arguments."""
-        solution = self.run(tokens, state, solve).solution
+        solution = self.run(tokens, state, solve, lengths=lengths).solution
         assert solution is not None  # a model with fixed points always has one
         return solution
 
