@@ -92,7 +92,7 @@ def sample_sequences(task: Task, sequences: int, length: int, seed: int) -> tupl
     if batch.lengths is not None:
         raise InputError(
             f"task {task.name} pads its sequences, of which the shortest has {int(batch.lengths.min())} of "
-            f"{length} tokens, and this analysis reads whole ones; give another task, or a length that all reach"
+            f"{length} tokens, and this analysis reads whole ones; give another task or a longer length"
         )
     return batch[:2]
 
