@@ -1,12 +1,17 @@
 """Configurations checked by pydantic, with every fault told as one sentence."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from automata.checks import check_type
 from automata.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)  # pydantic does not export it
 
 Config = TypeVar("Config", bound=BaseModel)
 
@@ -62,7 +67,7 @@ def validated(
         raise _sentence(config_class, error, field, known, names or {}) from None
 
 
-class _OneSentence(type(BaseModel)):  # type: ignore[misc]  # pydantic does not export its metaclass
+class _OneSentence(ModelMetaclass):
     """Lets a constructor tell its first fault as `validated` does."""
 
     def __call__(cls, *args: Any, **values: Any) -> Any:
