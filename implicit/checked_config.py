@@ -70,7 +70,7 @@ def validated(
 class _OneSentence(ModelMetaclass):
     """Lets a constructor tell its first fault as `validated` does."""
 
-    def __call__(cls, *args: Any, **values: Any) -> Any:
+    def __call__(cls, *args: Any, **values: Any) -> Any:  # noqa: N805 (what is called is the class)
         try:
             return super().__call__(*args, **values)
         except ValidationError as error:
