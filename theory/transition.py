@@ -70,7 +70,7 @@ class Transition:
         if not 0 < check_number("damping", self.damping) <= 1:
             raise InputError(f"damping is {self.damping}; give a number above 0 and at most 1")
         for names in self.layer_states:
-            if isinstance(names, str):
+            if isinstance(names, str):  # type: ignore[unreachable]
                 raise InputError(
                     f"layer_states holds the text {names!r}; give the names of each layer as a tuple, "
                     f"(({names!r},),)"

@@ -118,9 +118,10 @@ class SequenceModel(nn.Module, ABC):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        kind = getattr(type(self), "config_class", ModelConfig)
+        bases = type(self).__mro__  # a subclass may give its parent a configuration of the parent's
+        kinds = tuple(vars(base)["config_class"] for base in bases if "config_class" in vars(base))
         remedy = f"give {type(self).__name__}.config_class(vocabulary_size=..., output_size=...)"
-        check_type("config", config, kind, remedy)
+        check_type("config", config, kinds or ModelConfig, remedy)
         self.config = config
 
     @property
