@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
+from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
 from rich.table import Table
 from scipy.spatial import cKDTree
 
@@ -46,6 +46,7 @@ from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
+from implicit.checked_config import CheckedConfig
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.fixed_point import Stopping
 from implicit.runs.loading import Run
@@ -61,7 +62,7 @@ SMALL_RADIUS = 2e-6
 """At it the growth of gains with the radius is measured."""
 
 
-class AllLengthsSettings(BaseModel):
+class AllLengthsSettings(CheckedConfig):
     """How the cover is searched for; what is proved does not depend on it.
 
     Example:
@@ -190,7 +191,7 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
         >>> analyse(load_run("parity-small"), sets=100).sentence
         'nothing is proved: more than 100 states lie farther than 0.0001 from each other'
     """
-    settings = settings or settings_from(AllLengthsSettings, chosen)
+    settings = settings_from(AllLengthsSettings, chosen, settings)
     began = time.monotonic()
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     loop = enclosed_loop(model)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
+from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
 from rich.table import Table
 
 from analysis.certificates.producing import automaton_of, document_head
@@ -38,13 +38,14 @@ from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
 from automata.machines.mealy import word_in_names
+from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
 from implicit.runs.loading import Run
 
 Array = NDArray[np.float64]
 
 
-class AllWordsSettings(BaseModel):
+class AllWordsSettings(CheckedConfig):
     """Which words are looked at, and how their states are found.
 
     Example:
@@ -171,7 +172,7 @@ def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -
         >>> bool((found.margin > 1).all()), found.counterexample
         (True, None)
     """
-    settings = settings or settings_from(AllWordsSettings, chosen)
+    settings = settings_from(AllWordsSettings, chosen, settings)
     began = time.monotonic()
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)

@@ -85,7 +85,7 @@ def certify(run: Run, settings: CertifySettings | None = None, **chosen: int) ->
         >>> certify(run, states=4, length=8).summary
         {'pairs': 4, 'explicit': 4}
     """
-    settings = settings or settings_from(CertifySettings, chosen)
+    settings = settings_from(CertifySettings, chosen, settings)
     began = time.monotonic()
     BALL_ARITHMETIC.require(run)
     batch = sample_batch(run.task, settings.sequences, settings.length, settings.seed)

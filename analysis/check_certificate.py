@@ -130,7 +130,7 @@ def _command(argv: Sequence[str] | None) -> None:
     content = read_json(Path(arguments.certificate))
     if run.config.model not in CHECKED:
         raise InputError(
-            f"run {run.path.name} is a {run.config.model}, for which no independent check exists; "
+            f"the model of run {run.path.name} is {run.config.model}, for which no independent check exists; "
             f"give a certificate and its run of {' or '.join(CHECKED)}"
         )
     certificate = KINDS.get(str(content.get("format")), Certificate).parse(content)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
 from rich.table import Table
 from tqdm import tqdm
 
@@ -23,6 +23,7 @@ from analysis.framework.output import RunIdentity, analysis_content
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.length_generalization.measurement import last_answers
+from implicit.checked_config import CheckedConfig
 from implicit.models.interface import FixedPointModel, ModelOutput
 from implicit.modes import Solve
 from implicit.runs.loading import Run
@@ -32,7 +33,7 @@ DEMANDED = 0.999
 """The share of tokens that both have to answer alike."""
 
 
-class ModesSettings(BaseModel):
+class ModesSettings(CheckedConfig):
     """Which sequences are read.
 
     Example:
@@ -155,7 +156,7 @@ def analyse(run: Run, settings: ModesSettings | None = None, **chosen: Any) -> M
         >>> analyse(load_run("parity-small"), lengths=(8,), sequences=2).sentence
         'model(tokens) answers as the sequential mode: at least 100.000% of tokens are equal (...)'
     """
-    settings = settings or settings_from(ModesSettings, chosen)
+    settings = settings_from(ModesSettings, chosen, settings)
     model = as_implicit(run)
     bar = tqdm(settings.lengths, desc=run.path.name, unit="length", leave=False, disable=None)
     found = []

@@ -1,11 +1,17 @@
 """Configurations checked by pydantic, with every fault told as one sentence."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from automata.checks import check_type
 from automata.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)  # pydantic does not export it
 
 Config = TypeVar("Config", bound=BaseModel)
 
@@ -54,23 +60,58 @@ def validated(
         Traceback (most recent call last):
         automata.errors.InputError: field 'sizes.widht' is unknown; did you mean 'sizes.width'? Known: ...
     """
+    check_type(f"{config_class.__name__}", values, Mapping, "give the values by name, in a dictionary")
     try:
         return config_class.model_validate(dict(values))
     except ValidationError as error:
-        fault = error.errors()[0]
+        raise _sentence(config_class, error, field, known, names or {}) from None
+
+
+class _OneSentence(ModelMetaclass):
+    """Lets a constructor tell its first fault as `validated` does."""
+
+    def __call__(cls, *args: Any, **values: Any) -> Any:  # noqa: N805 (what is called is the class)
+        try:
+            return super().__call__(*args, **values)
+        except ValidationError as error:
+            raise _sentence(cls, error, "field", None, {}) from None
+
+
+class CheckedConfig(BaseModel, metaclass=_OneSentence):
+    """A configuration whose constructor raises an `InputError` of one sentence.
+
+    Example:
+        >>> from pydantic import PositiveInt
+        >>> class Sizes(CheckedConfig):
+        ...     width: PositiveInt
+        >>> Sizes(width=0)
+        Traceback (most recent call last):
+        automata.errors.InputError: width is 0; it should be greater than 0
+    """
+
+
+def _sentence(
+    config_class: type[BaseModel],
+    error: ValidationError,
+    field: str,
+    known: Iterable[str] | None,
+    names: Mapping[tuple[str, ...], str],
+) -> InputError:
+    """The first fault as an error that names the field, its value and what it should be."""
+    fault = error.errors()[0]
     place = tuple(str(part) for part in fault["loc"])
-    location = _called(place, names or {})
+    location = _called(place, names)
     if fault["type"] == "extra_forbidden":
         offered = known if known is not None and len(place) == 1 else _beside(config_class, place)
-        raise unknown_name(field, location, offered)
+        return unknown_name(field, location, offered)
     if fault["type"] == "missing":
-        raise InputError(f"{location} is missing; give a value for it")
+        return InputError(f"{location} is missing; give a value for it")
     cause = fault.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
-        raise cause
+        return cause
     message = fault["msg"].removeprefix("Input ").rstrip(".")
     message = f"it {message}" if message != fault["msg"] else message[0].lower() + message[1:]
-    raise InputError(f"{location} is {_shown(fault['input'])}; {message}")
+    return InputError(f"{location} is {_shown(fault['input'])}; {message}")
 
 
 def _called(place: tuple[str, ...], names: Mapping[tuple[str, ...], str]) -> str:

@@ -64,10 +64,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         for length, measured in last["validation"].items()
     )
     print(
-        f"{run.path} {'was finished before' if was_finished else 'is finished'}: step {last['step']}, "
+        f"{run.path} {_FINISHED_BEFORE if was_finished else 'is finished'}: step {last['step']}, "
         f"{last['seconds']:.0f} s, loss {last['loss']:.4f}, validation accuracy {accuracies}"
         + (f"; {shortfall}" if shortfall else "")
     )
+
+
+_FINISHED_BEFORE = "was finished before, and nothing was trained (another --out begins a new run)"
 
 
 def _baseline(measured: Mapping[str, Any]) -> str:

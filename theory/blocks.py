@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from automata.checks import check_type, shown
 from automata.errors import InputError, unknown_name
 from theory.transition import State, Transition
 
@@ -88,6 +89,11 @@ def validate(transition: Transition, state: State) -> None:
         ...
         automata.errors.InputError: state entry 'h' is torch.float32; convert model and state with .double()
     """
+    check_type("transition", transition, Transition, "give a Transition, such as model.transition(token)")
+    check_type("state", state, dict, "give a dictionary of named tensors without a batch axis")
+    for name, entry in state.items():
+        if not isinstance(entry, Tensor):
+            raise InputError(f"state entry {name!r} is {shown(entry)}; give a float64 tensor")
     if not transition.layer_states:
         raise InputError("layer_states is empty; name the state entries of at least one layer")
     blocks = dict.fromkeys(name for names in transition.layer_states for name in names)
@@ -108,32 +114,21 @@ def validate(transition: Transition, state: State) -> None:
             raise InputError(f"state entry {name!r} holds a non-finite number; give finite states only")
 
 
-@torch.no_grad()
-def validate_update(transition: Transition, state: State) -> None:
-    """Raise unless G returns every entry that the layers name, with its shape and type.
-
-    Raises:
-        InputError: naming the entry, what it is, and the remedy.
+def check_image(image: object, latent: Tensor) -> None:
+    """Raise unless Φ returned a latent.
 
     Example:
-        >>> transition = Transition(lambda z, s: z, lambda z, s: {"h": s["h"][:1]}, 0, (("h",),))
-        >>> validate_update(transition, {"h": torch.zeros(2, dtype=torch.float64)})
+        >>> check_image(1.0, torch.zeros(2))
         Traceback (most recent call last):
         ...
-        automata.errors.InputError: state_update returns entry 'h' as torch.float64 of shape (1,); return
-        torch.float64 of shape (2,), as in the state
+        automata.errors.InputError: what self_map returns is 1.0; return a torch.float32 tensor of shape (2,),
+        as the latent
     """
-    like = state[transition.layer_states[0][0]]
-    following = transition.state_update(like.new_zeros(transition.latent_size), state)
-    for name in (name for names in transition.layer_states for name in names):
-        if name not in following:
-            raise unknown_name("state entry", name, following)
-        found, wanted = following[name], state[name]
-        if found.shape != wanted.shape or found.dtype != wanted.dtype:
-            raise InputError(
-                f"state_update returns entry {name!r} as {found.dtype} of shape {tuple(found.shape)}; "
-                f"return {wanted.dtype} of shape {tuple(wanted.shape)}, as in the state"
-            )
+    wanted = f"return a {latent.dtype} tensor of shape {tuple(latent.shape)}, as the latent"
+    if not isinstance(image, Tensor):
+        raise InputError(f"what self_map returns is {shown(image)}; {wanted}")
+    if image.shape != latent.shape or image.dtype != latent.dtype:
+        raise InputError(f"self_map returns {image.dtype} of shape {tuple(image.shape)}; {wanted}")
 
 
 @dataclass(frozen=True)

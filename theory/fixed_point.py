@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from automata.checks import check_integer
 from automata.errors import InputError
-from theory.blocks import flatten, last_place_displacements, real_entries, replace, validate
+from theory.blocks import check_image, flatten, last_place_displacements, real_entries, replace, validate
 from theory.derivatives import jacobian
 from theory.status import Status
 from theory.transition import State, Transition
@@ -161,12 +162,14 @@ def solve_fixed_point(
         (0.739085133215, 'CONVERGED')
     """
     validate(transition, state)
+    check_integer("max_iterations", max_iterations, 1)
     latent = _first_latent(transition, state, start)
     if transition.latent_size == 0:
         return FixedPoint(latent, 0.0, 0.0, 0, 0.0, Status.CONVERGED)
     scale, level, residual, iteration = latent.norm().item(), math.nan, math.inf, 0
     for iteration in range(1, max_iterations + 1):
         image = transition.self_map(latent, state)
+        check_image(image, latent)
         defect = image - latent
         residual = defect.norm().item()
         if not math.isfinite(residual):

@@ -17,6 +17,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from automata.checks import check_integer, check_number, shown
+from automata.errors import InputError
+
 State = dict[str, Tensor]
 """A recurrent state: named tensors, without a batch axis here and with a leading one in the models."""
 
@@ -34,6 +37,9 @@ class Transition:
         layer_states: for each layer the names of the state entries that Theorem 1 speaks of: the SSM state h
             without the convolution window; for an LSTM its hidden and cell state together.
         damping: τ of the iteration that the model runs, in (0, 1].
+
+    Raises:
+        InputError: for what is no function, or a number outside of its range.
 
     Example:
         A scalar RNN s' = tanh(2 s) in implicit form: z = s and G(z; s) = s/2 + (tanh(2 z) − z/2).
@@ -54,3 +60,18 @@ class Transition:
     latent_size: int
     layer_states: tuple[tuple[str, ...], ...]
     damping: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("self_map", "state_update"):
+            given = getattr(self, name)
+            if not callable(given):
+                raise InputError(f"{name} is {shown(given)}; give a function of latent and state")
+        check_integer("latent_size", self.latent_size, 0)
+        if not 0 < check_number("damping", self.damping) <= 1:
+            raise InputError(f"damping is {self.damping}; give a number above 0 and at most 1")
+        for names in self.layer_states:
+            if isinstance(names, str):  # type: ignore[unreachable]
+                raise InputError(
+                    f"layer_states holds the text {names!r}; give the names of each layer as a tuple, "
+                    f"(({names!r},),)"
+                )

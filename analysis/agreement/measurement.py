@@ -157,7 +157,7 @@ def analyse(run: Run, settings: AgreementSettings | None = None, **chosen: Any) 
         >>> found.shares, found.is_demanded
         ({'agree': 1.0, 'differ': 0.0, 'unconverged': 0.0}, True)
     """
-    settings = settings or settings_from(AgreementSettings, chosen)
+    settings = settings_from(AgreementSettings, chosen, settings)
     model = in_double_precision(as_implicit(run))
     tokens, labels = sample_sequences(run.task, settings.sequences, settings.length, settings.seed)
     simultaneous, sequential = (

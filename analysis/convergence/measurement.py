@@ -198,7 +198,7 @@ def analyse(run: Run, settings: ConvergenceSettings | None = None, **chosen: Any
         >>> {mode: result.share_converged for mode, result in found.modes.items()}
         {'simultaneous': 1.0, 'sequential': 1.0}
     """
-    settings = settings or settings_from(ConvergenceSettings, chosen)
+    settings = settings_from(ConvergenceSettings, chosen, settings)
     model = in_double_precision(as_implicit(run))
     tokens, _ = sample_sequences(run.task, settings.sequences, settings.length, settings.seed)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)

@@ -72,7 +72,7 @@ class MachineModel(StepwiseModel):
 
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Read one token by the table."""
-        self.check_tokens(token[:, None])
+        self.check_step(state, token)
         steps, replies = self.get_buffer("steps")[token], self.get_buffer("replies")[token]
         following = torch.einsum("bs,bsr->br", state["state"], steps)
         answer = replies.gather(1, state["state"].argmax(dim=1, keepdim=True))[:, 0]
@@ -80,7 +80,7 @@ class MachineModel(StepwiseModel):
 
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) without a latent: the state times the token's matrix."""
-        self.check_tokens(tokens.reshape(1, -1))
+        self.check_positions(tokens)
         return TransitionBatch(
             advance=lambda latent, state, inputs: (
                 latent,

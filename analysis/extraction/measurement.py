@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from analysis.extraction.behaviour import IntArray, Reader
 from analysis.extraction.state_merging import Effort, Extraction, extract_machine
@@ -23,6 +23,7 @@ from analysis.framework.visited_states import sample_sequences
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, word_in_names
 from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.word_problem import WordProblem
+from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
 from implicit.runs.loading import Run
 from implicit.training.streams import Stream, draw_batch
@@ -31,7 +32,7 @@ Verdict = Literal["equivalent", "differs", "inconclusive"]
 SHOWN_TOKENS = 40
 
 
-class ExtractionSettings(BaseModel):
+class ExtractionSettings(CheckedConfig):
     """How an automaton is extracted and what is asked of it.
 
     Example:
@@ -258,7 +259,7 @@ def analyse(run: Run, settings: ExtractionSettings | None = None, **chosen: Any)
         >>> found.sentence
         'equivalent to the automaton of parity: 2 states; the model follows it at 100.00% of tokens at ...'
     """
-    settings = settings or settings_from(ExtractionSettings, chosen)
+    settings = settings_from(ExtractionSettings, chosen, settings)
     CONSTANT_STATE.require(run)
     task, length = word_problem_of(run), settings.length or run.config.length
     reader = Reader(run.model, Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations))

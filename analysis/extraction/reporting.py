@@ -37,4 +37,10 @@ def tables(*found: ExtractionAnalysis) -> list[Table | str]:
         "agree, of the length of the sequences and of the longest; departs: tokens after which they do less "
         "than demanded"
     )
-    return [table, meaning, *(f"{result.run.name}: {result.sentence}" for result in found)]
+    unconverged = [
+        f"{result.run.name}: {1 - result.share_converged:.2%} of the tokens that were read have no converged "
+        "fixed point, and later ones rest on them; raise max_iterations or loosen rtol"
+        for result in found
+        if result.share_converged < 1
+    ]
+    return [table, meaning, *(f"{result.run.name}: {result.sentence}" for result in found), *unconverged]

@@ -16,6 +16,7 @@ from analysis.framework.output import (
     RunIdentity,
     check_writable,
     default_folder,
+    refuse_other_runs,
     require_different_names,
     write_analysis,
 )
@@ -160,10 +161,12 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         for run in runs:
             self.needs.require(run)
         folders = self.folders(runs, None if arguments.out is None else Path(arguments.out))
-        for folder in folders:
-            check_writable(folder)
-        outcomes = self.answer(runs, settings, folders, width)
         written = [folder / (self.file or f"{self.name}.json") for folder in folders]
+        for file in written:
+            check_writable(file.parent)
+        for file, of in zip(written, [runs] if len(written) == 1 else [[run] for run in runs], strict=True):
+            refuse_other_runs(file, of)
+        outcomes = self.answer(runs, settings, folders, width)
         print_tables(self.tables(*outcomes), written, with_figure=self.draw is not None)
 
     def main(self, argv: Sequence[str] | None = None) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from automata.checks import check_type
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
 from implicit.enclosed.forms import is_mamba2
@@ -17,7 +18,7 @@ class Need:
 
     Attributes:
         met_by: whether a model has it.
-        lack: what is said of a model without it, after "is a <model>, ".
+        lack: what is said of a model without it, after "the model is <model>, ".
         remedy: what to give instead.
 
     Example:
@@ -33,7 +34,7 @@ class Need:
         """Refuse a run whose model lacks it.
 
         Raises:
-            InputError: naming the run, its model and the remedy.
+            InputError: naming the run, its model and the remedy; for what is no run.
 
         Example:
             >>> from pathlib import Path
@@ -43,10 +44,13 @@ class Need:
             >>> config, task = recipe("parity", "lstm"), make_task("parity")
             >>> FIXED_POINTS.require(Run(Path("runs/a"), config, initial_model(config, task), task, []))
             Traceback (most recent call last):
-            automata.errors.InputError: run a is a lstm, which has no fixed points; give the run of ...
+            automata.errors.InputError: the model of run a is lstm, which has no fixed points; give ...
         """
+        check_type("run", run, Run, "give a loaded one, implicit.load_run(...)")
         if not self.met_by(run.model):
-            raise InputError(f"run {run.path.name} is a {run.config.model}, {self.lack}; {self.remedy}")
+            raise InputError(
+                f"the model of run {run.path.name} is {run.config.model}, {self.lack}; {self.remedy}"
+            )
 
 
 def seeks_fixed_points(model: SequenceModel) -> bool:
@@ -103,7 +107,7 @@ def as_implicit(run: Run) -> FixedPointModel:
         >>> config, task = recipe("parity", "lstm"), make_task("parity")
         >>> as_implicit(Run(Path("runs/lstm"), config, initial_model(config, task), task, []))
         Traceback (most recent call last):
-        automata.errors.InputError: run lstm is a lstm, which has no fixed points; give the run of ...
+        automata.errors.InputError: the model of run lstm is lstm, which has no fixed points; give the run ...
     """
     FIXED_POINTS.require(run)
     model = run.model.implicit

@@ -1,22 +1,23 @@
 """Where an analysis writes and what stands in its JSON beside the numbers: run, settings, environment."""
 
 import hashlib
+import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors.torch
 from matplotlib.figure import Figure
 
 from analysis.framework.figures import save_figure
+from automata.checks import check_type
 from automata.errors import InputError
 from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
-from implicit.runs.files import write_json
+from implicit.runs.files import tensor_bytes, write_json
 from implicit.runs.loading import STORED_RUNS, Run
 
 
@@ -80,8 +81,7 @@ def weights_sha256(model: SequenceModel) -> str:
         >>> len(before), weights_sha256(model) == before
         (64, False)
     """
-    tensors = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
-    return hashlib.sha256(safetensors.torch.save(tensors, {})).hexdigest()
+    return hashlib.sha256(tensor_bytes(model.state_dict())).hexdigest()
 
 
 def json_ready(value: Any) -> Any:
@@ -123,6 +123,7 @@ def require_different_names(runs: Sequence[Run]) -> None:
     """
     seen = set()
     for run in runs:
+        check_type("run", run, Run, "give a loaded one, implicit.load_run(...)")
         name = run.path.resolve().name
         if name in seen:
             raise InputError(f"run name {name} is given twice; rename one of the run folders")
@@ -164,6 +165,56 @@ def check_writable(folder: Path, field: str = "out") -> None:
         raise InputError(f"{field} is {folder}, but {there} is not a folder; give another path")
     if not os.access(there, os.W_OK | os.X_OK):
         raise InputError(f"{field} is {folder}, but {there} may not be written; give another path")
+
+
+def refuse_other_runs(file: Path, runs: Sequence[Run]) -> None:
+    """Refuse to replace results that are of other runs: whoever asks again about the same ones replaces them.
+
+    Below the folder of the run itself nothing is refused: what lies there can only be of that run.
+
+    Args:
+        file: the JSON of the results, which need not exist; the hashes of the weights stand in it.
+        runs: that are to be analysed.
+
+    Raises:
+        InputError: naming the file and the remedy.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from implicit.runs.loading import load_run
+        >>> with TemporaryDirectory() as folder:
+        ...     file = Path(folder) / "jacobian.json"
+        ...     write_json(file, {"run": {"name": "mine", "weights_sha256": "0" * 64}})
+        ...     try:
+        ...         refuse_other_runs(file, [load_run("parity")])
+        ...     except InputError as error:
+        ...         print(str(error).replace(folder, "out"))
+        out is out, which holds jacobian.json of other weights (mine); give another folder with --out
+    """
+    if any(file.resolve().is_relative_to(run.path.resolve()) for run in runs):
+        return
+    try:
+        found = dict(_identities(json.loads(file.read_bytes())))
+    except (OSError, ValueError, RecursionError):
+        return
+    if found and set(found) != {weights_sha256(run.model) for run in runs}:
+        names = ", ".join(sorted(set(found.values())))
+        raise InputError(
+            f"out is {file.parent}, which holds {file.name} of other weights ({names}); "
+            "give another folder with --out"
+        )
+
+
+def _identities(content: Any, name: str = "a run") -> Iterator[tuple[str, str]]:
+    """Every hash of weights in JSON, with the name of the run that stands beside it or above it."""
+    if isinstance(content, list):
+        for entry in content:
+            yield from _identities(entry, name)
+    elif isinstance(content, dict):
+        if isinstance(content.get("weights_sha256"), str):
+            yield content["weights_sha256"], str(content.get("name", name))
+        for key, entry in content.items():
+            yield from _identities(entry, key)
 
 
 def analysis_content(

@@ -5,12 +5,14 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
-from implicit.checked_config import validated
+from automata.checks import check_type
+from automata.errors import InputError
+from implicit.checked_config import CheckedConfig, validated
 
 Settings = TypeVar("Settings", bound=BaseModel)
 
 
-class SampleSettings(BaseModel):
+class SampleSettings(CheckedConfig):
     """What most analyses choose: which sequences of the task they look at.
 
     Example:
@@ -25,8 +27,15 @@ class SampleSettings(BaseModel):
     seed: NonNegativeInt = Field(default=0, description="seed of the sequences and of all random starts")
 
 
-def settings_from(settings: type[Settings], values: Mapping[str, Any]) -> Settings:
-    """Return settings made from keyword arguments, for calls from notebooks.
+def settings_from(
+    settings: type[Settings], values: Mapping[str, Any], given: Settings | None = None
+) -> Settings:
+    """Return the settings that were given, or those made from keyword arguments, for calls from notebooks.
+
+    Args:
+        settings: their class.
+        values: the keyword arguments.
+        given: settings; then there may be no keyword arguments.
 
     Raises:
         InputError: for the first fault, naming the setting, its value and the remedy.
@@ -36,4 +45,10 @@ def settings_from(settings: type[Settings], values: Mapping[str, Any]) -> Settin
         Traceback (most recent call last):
         automata.errors.InputError: length is 0; it should be greater than 0
     """
-    return validated(settings, values, field="setting")
+    if given is None:
+        return validated(settings, values, field="setting")
+    check_type("settings", given, settings, f"give {settings.__name__}(...) or keyword arguments")
+    if values:
+        first = next(iter(values))
+        raise InputError(f"{first} is given beside settings; put it into {settings.__name__}(...)")
+    return given

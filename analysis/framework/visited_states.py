@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from automata.errors import InputError
 from automata.tasks.interface import Task
 from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
@@ -78,13 +79,22 @@ def sample_batch(task: Task, sequences: int, length: int, seed: int) -> TokenBat
 def sample_sequences(task: Task, sequences: int, length: int, seed: int) -> tuple[Tensor, Tensor]:
     """Draw sequences of the test stream: tokens and the labels after each, int64 ``[sequences, length]``.
 
+    Raises:
+        InputError: for a task that pads them, for padding would be read as tokens.
+
     Example:
         >>> from automata.tasks.registry import make_task
         >>> tokens, labels = sample_sequences(make_task("parity"), sequences=3, length=5, seed=0)
         >>> bool((tokens.cumsum(1) % 2 == labels).all())
         True
     """
-    return sample_batch(task, sequences, length, seed)[:2]
+    batch = sample_batch(task, sequences, length, seed)
+    if batch.lengths is not None:
+        raise InputError(
+            f"task {task.name} pads its sequences, of which the shortest has {int(batch.lengths.min())} of "
+            f"{length} tokens, and this analysis reads whole ones; give another task or a longer length"
+        )
+    return batch[:2]
 
 
 @torch.no_grad()

@@ -195,7 +195,7 @@ def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -
         >>> analyse(run, states=4, length=8).theorem1()["states"]
         4
     """
-    settings = settings or settings_from(JacobianSettings, chosen)
+    settings = settings_from(JacobianSettings, chosen, settings)
     CONSTANT_STATE.require(run)
     model = in_double_precision(run.model)
     batch = sample_batch(run.task, settings.sequences, settings.length, settings.seed)

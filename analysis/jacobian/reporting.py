@@ -71,10 +71,32 @@ def _block_table(blocks: BlockStructure) -> Table:
     )
     table.add_column("part")
     table.add_column("mass", justify="right")
-    for name, mass in blocks.groups.items():
-        if "window" not in name or blocks.has_windows:
-            table.add_row(name, number(mass))
+    for name, mass in named_masses(blocks.blocks, blocks.groups, has_windows=blocks.has_windows).items():
+        table.add_row(name, number(mass))
     return table
+
+
+def named_masses(
+    blocks: Sequence[str], groups: Mapping[str, float], *, has_windows: bool
+) -> dict[str, float]:
+    """Return the masses under the names of what the state has: nothing of heads or windows where none are.
+
+    Example:
+        >>> groups = {"diagonal": 0.6, "within heads, off the diagonal": 0.8, "across heads": 0.0}
+        >>> named_masses(["head 0", "head 1"], groups, has_windows=False) == groups
+        True
+        >>> named_masses(["hidden.0"], groups, has_windows=False)
+        {'diagonal': 0.6, 'off the diagonal': 0.8}
+        >>> list(named_masses(["hidden.0", "cell.0"], groups, has_windows=False))
+        ['diagonal', 'within parts of the state, off the diagonal', 'across parts of the state']
+    """
+    masses = {name: mass for name, mass in groups.items() if has_windows or "window" not in name}
+    if any(block.startswith("head ") for block in blocks):
+        return masses
+    if len(blocks) == 1:
+        masses.pop("across heads", None)
+        return {name.removeprefix("within heads, "): mass for name, mass in masses.items()}
+    return {name.replace("heads", "parts of the state"): mass for name, mass in masses.items()}
 
 
 def content(_run: Run, result: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,7 +106,9 @@ def content(_run: Run, result: Mapping[str, Any]) -> dict[str, Any]:
         >>> content(None, {"theorem1": {"verdict": "holds"}, "blocks": None})
         {'theorem1': {'verdict': 'holds'}, 'block_masses': None}
     """
-    return {"theorem1": result["theorem1"], "block_masses": result["blocks"] and result["blocks"]["groups"]}
+    blocks = result["blocks"]
+    masses = blocks and named_masses(blocks["blocks"], blocks["groups"], has_windows=blocks["has_windows"])
+    return {"theorem1": result["theorem1"], "block_masses": masses}
 
 
 def paragraphs(name: str, entry: Entry) -> Sequence[str]:

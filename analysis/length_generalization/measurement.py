@@ -14,12 +14,15 @@ import numpy as np
 import scipy.stats
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 from tqdm import tqdm
 
 from analysis.framework.output import RunIdentity, require_different_names
 from analysis.framework.settings import settings_from
+from automata.checks import check_type
+from automata.errors import InputError
 from automata.tasks.interface import Task
+from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
 from implicit.modes import Mode, Solve
 from implicit.runs.loading import Run
@@ -27,7 +30,7 @@ from implicit.training.evaluation import REPORTED_TOKENS
 from implicit.training.streams import Stream, draw_batch
 
 
-class LengthSettings(BaseModel):
+class LengthSettings(CheckedConfig):
     """What is measured.
 
     Example:
@@ -217,8 +220,11 @@ def analyse(
         >>> analyse(run, lengths=(16,), sequences=8).runs[0].correct.shape
         (8, 16)
     """
-    settings = settings or settings_from(LengthSettings, chosen)
-    several = [runs] if isinstance(runs, Run) else list(runs)
+    settings = settings_from(LengthSettings, chosen, settings)
+    check_type("run", runs, (Run, Iterable), "give a loaded one, implicit.load_run(...)")
+    several = [runs] if isinstance(runs, Run | str) else list(runs)  # a text is refused below
+    if not several:
+        raise InputError("runs is empty; give at least one loaded run, implicit.load_run(...)")
     require_different_names(several)
     return LengthAnalysis(settings, tuple(_measure(run, settings) for run in several))
 

@@ -47,11 +47,22 @@ def tables(found: LengthAnalysis) -> list[Table | str]:
         label = f"most frequent answer{f' of {task}' if several else ''}"
         table.add_row(label, *(number(baselines[length]) for length in found.settings.lengths))
     lines: list[Table | str] = [table]
-    for result in found.runs:
-        share = (result.share_converged or {}).get(max(found.settings.lengths), 1.0)
-        if share < 1:
-            lines.append(f"{result.run.name}: {1 - share:.2%} of tokens have no converged fixed point")
-    return lines
+    said = {run.run.name: _unconverged(run.share_converged or {}, found.settings.mode) for run in found.runs}
+    return [*lines, *(f"{name}: {sentence}" for name, sentence in said.items() if sentence)]
+
+
+def _unconverged(shares: Mapping[Any, float], mode: str) -> str:
+    """What is said of tokens without a fixed point at the longest length; nothing if there are none."""
+    longest = max(shares, key=int, default=None)
+    if longest is None or shares[longest] == 1:
+        return ""
+    remedy = "raise max_iterations or loosen rtol"
+    if mode == "simultaneous":
+        remedy += ", or take the mode auto, which needs fewer iterations"
+    return (
+        f"{1 - shares[longest]:.2%} of the tokens up to length {longest} have no converged fixed point (mode "
+        f"{mode}), and later ones rest on them: their answers do not count as the model's; {remedy}"
+    )
 
 
 def content(_run: Run, result: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,7 +77,21 @@ def content(_run: Run, result: Mapping[str, Any]) -> dict[str, Any]:
         "accuracy": result["accuracy"],
         "accuracy_interval": result["interval"],
         "majority_baseline": result["majority_baseline"],
+        "accuracy_share_converged": result.get("share_converged"),
     }
+
+
+def warnings(name: str, entry: Entry) -> list[str]:
+    """Return a sentence if accuracies rest on tokens without a fixed point.
+
+    Example:
+        >>> warnings("mine", {"accuracy_share_converged": {"32": 1.0, "256": 0.75}})[0]
+        'mine: 25.00% of the tokens up to length 256 have no converged fixed point (mode auto), and later ...'
+        >>> warnings("mine", {"accuracy_share_converged": None})
+        []
+    """
+    sentence = _unconverged(entry.get("accuracy_share_converged") or {}, "auto")
+    return [f"{name}: {sentence}"] if sentence else []
 
 
 def columns(entry: Entry) -> dict[str, str]:
@@ -124,6 +149,7 @@ SECTION = ReportSection(
     content=content,
     settings={"lengths": "lengths", "sequences": "sequences", "seed": "seed"},
     columns=columns,
+    warnings=warnings,
     overview=overview,
     lines=_lines,
     limits=LIMITS,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from analysis.framework.output import check_writable, require_different_names
+from analysis.framework.output import check_writable, refuse_other_runs, require_different_names
 from analysis.framework.terminal import add_output_flag, add_runs_argument
 from analysis.report.collection import collect, print_report, write_report
 from analysis.report.settings import ReportSettings
@@ -28,6 +28,7 @@ def _command(argv: Sequence[str] | None) -> None:
     runs = [load_run(run) for run in arguments.runs]
     require_different_names(runs)
     check_writable(folder)
+    refuse_other_runs(folder / "report.json", runs)
     console, began = Console(), time.monotonic()
     tasks = [task for run in runs for task in tasks_of(run, folder, settings)]
     tasks += comparison_tasks(runs, folder, settings)

@@ -1,9 +1,11 @@
 """Settings of the report."""
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
+
+from implicit.checked_config import CheckedConfig
 
 
-class ReportSettings(BaseModel):
+class ReportSettings(CheckedConfig):
     """How much is looked at; the defaults take about two minutes of one core for the models of the demo.
 
     Which of them an analysis follows stands in its `ReportSection`.

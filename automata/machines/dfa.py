@@ -10,6 +10,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from automata.checks import check_type
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 
@@ -69,6 +70,9 @@ class DFA:
         initial: State,
         accepting: Iterable[State],
     ) -> None:
+        check_type(
+            "transitions", transitions, Mapping, "give the next states, as in {'even': {'1': 'odd'}, ...}"
+        )
         states, alphabet = _distinct("states", states), _distinct("alphabet", alphabet)
         accepting = tuple(accepting)
         known_states, known_symbols = frozenset(states), frozenset(alphabet)
@@ -171,6 +175,7 @@ class DFA:
 
     def run(self, word: Sequence[str]) -> tuple[State, ...]:
         """Return the states on the way, from the initial one to the one after the last symbol."""
+        check_type("word", word, Iterable, "give a text or a list of symbols")
         states = [self.initial]
         for position, symbol in enumerate(word):
             if symbol not in self.transitions[self.initial]:
@@ -228,6 +233,7 @@ class DFA:
 
 
 def _distinct(field: str, values: Iterable[Named]) -> tuple[Named, ...]:
+    check_type(field, values, Iterable, "give a list of names")
     listed = tuple(values)
     if not listed:
         raise InputError(f"{field} is empty; give at least one entry")

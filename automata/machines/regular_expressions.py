@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from automata.checks import check_type
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.equivalence import minimise
@@ -89,6 +90,7 @@ def regular_expression_dfa(expression: str, alphabet: Sequence[str] | None = Non
 
 
 def _parse(expression: str) -> Nodes:
+    check_type("expression", expression, str, "give a text, such as '(ab|ba)*'")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # '[[a]' may get another meaning one day

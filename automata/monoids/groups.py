@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 
+from automata.checks import check_integer
 from automata.errors import InputError
 from automata.monoids.monoid import Monoid
 from automata.monoids.transformations import permutation_group
@@ -139,5 +140,5 @@ def reset_monoid(resets: int = 3) -> Monoid:
 
 
 def _check(field: str, value: int, low: int, high: int) -> None:
-    if not low <= value <= high:
+    if not low <= check_integer(field, value) <= high:
         raise InputError(f"{field} is {value}; give a number in {low} … {high}")

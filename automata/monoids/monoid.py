@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
+from automata.checks import shown
 from automata.errors import InputError
 from automata.monoids.cayley import (
     IntArray,
@@ -313,7 +314,10 @@ def direct_product(*factors: Monoid, name: str | None = None) -> Monoid:
 
 
 def _closed_table(table: ArrayLike) -> IntArray:
-    given = np.array(table)
+    try:
+        given = np.array(table)
+    except ValueError:
+        raise InputError(f"table is {shown(table)}, whose rows differ in length; make them equal") from None
     if given.ndim != 2 or given.shape[0] != given.shape[1] or not given.size:
         raise InputError(
             f"table has shape {list(given.shape)}; give a square Cayley table of at least one element"

@@ -1,11 +1,12 @@
 """Monoids of transformations: all products of given maps of {0, …, n-1} into itself."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from automata.checks import check_type
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.monoids.monoid import Monoid
@@ -33,8 +34,11 @@ def permutation_group(generators: Sequence[Sequence[int]], name: str | None = No
         >>> klein.element_names[klein.multiply(1, 2)]
         '4321'
     """
+    check_type("generators", generators, Sequence, "give a list of permutations of 1 … n, each a tuple")
     if not generators:
         raise InputError("generators is empty; give at least one permutation")
+    for permutation in generators:
+        check_type("generators: one entry", permutation, Iterable, "give tuples such as (2, 1, 3)")
     degree = len(generators[0])
     for permutation in generators:
         if sorted(permutation) != list(range(1, degree + 1)):

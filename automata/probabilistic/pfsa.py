@@ -18,6 +18,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from automata.checks import shown
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.monoids.cayley import IntArray, integer_array
@@ -106,13 +107,13 @@ class ProbabilisticAutomaton:
                 f"the matrix of action {action!r}", matrix, [f"column {name!r}" for name in names]
             )
         readings, value_names = [], {}
-        for reveal, shown in reveals.items():
-            if len(shown) != size:
+        for reveal, values in reveals.items():
+            if len(values) != size:
                 raise InputError(
-                    f"reveal {reveal!r} shows {len(shown)} values; give one for each of the {size} states"
+                    f"reveal {reveal!r} shows {len(values)} values; give one for each of the {size} states"
                 )
-            numbers = {value: number for number, value in enumerate(dict.fromkeys(shown))}
-            readings.append([numbers[value] for value in shown])
+            numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+            readings.append([numbers[value] for value in values])
             value_names[reveal] = tuple(map(str, numbers))
         fields = {
             "states": names,
@@ -338,7 +339,10 @@ def _log_sum_exp(values: FloatArray) -> FloatArray:
 
 
 def _array(field: str, values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
-    array = np.array(values, dtype=np.float64)
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{field} is {shown(values)}; give numbers of shape {list(shape)}") from None
     if array.shape != shape:
         raise InputError(f"{field} has shape {list(array.shape)}; give {list(shape)}")
     return array

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from automata.checks import check_integer, check_memory, check_type
 from automata.errors import InputError
 from automata.machines.mealy import MealyMachine
 from automata.monoids.cayley import IntArray, integer_array
@@ -300,8 +301,30 @@ def check_at_least_one(**numbers: int) -> None:
         automata.errors.InputError: length is 0; give a length of at least 1
     """
     for field, value in numbers.items():
-        if value < 1:
+        if check_integer(field, value) < 1:
             raise InputError(f"{field} is {value}; give a {field} of at least 1")
+
+
+BYTES_PER_TOKEN = 8 + 8 + 4
+"""What a batch holds of a token at the least: itself and its target, int64, and its weight, float32."""
+
+
+def check_batch(batch_size: int, length: int, rng: np.random.Generator) -> None:
+    """Refuse a batch that cannot be drawn: sizes below 1 or beyond the memory, or another kind of generator.
+
+    Example:
+        >>> check_batch(2, 3, 0)
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: rng is 0; give a generator, such as numpy.random.default_rng(0)
+    """
+    check_at_least_one(batch_size=batch_size, length=length)
+    check_type("rng", rng, np.random.Generator, "give a generator, such as numpy.random.default_rng(0)")
+    check_memory(
+        f"a batch of {batch_size} sequences of length {length}",
+        BYTES_PER_TOKEN * int(batch_size) * int(length),
+        "give a shorter length or fewer sequences",
+    )
 
 
 def starts(start: ArrayLike | None, batch_size: int, first: int, smallest: int, bound: int) -> IntArray:

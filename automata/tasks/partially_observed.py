@@ -24,6 +24,7 @@ from automata.tasks.interface import (
     Specification,
     Task,
     check_at_least_one,
+    check_batch,
     last_places,
     starts,
 )
@@ -125,7 +126,7 @@ class PartiallyObserved(Task):
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
     ) -> Batch:
         """Draw sequences; see the class for what is asked."""
-        check_at_least_one(batch_size=batch_size, length=length)
+        check_batch(batch_size, length, rng)
         actions, reveals, states = self._sizes
         before = starts(start, batch_size, -1, -1, states * (reveals + 1))
         pending = np.where(before < 0, 0, before // states)  # 0, or 1 + the reveal whose value comes next

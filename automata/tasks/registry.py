@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from automata.checks import check_type
 from automata.errors import InputError, unknown_name
 from automata.machines.named_dfas import cyclic_navigation_dfa, dyck_dfa, flip_flop_dfa, modular_counter_dfa
 from automata.monoids.groups import (
@@ -267,6 +268,7 @@ def registered_task(name: str, hard_fraction: float | None = None) -> Task:
         >>> registered_task("repl-3-reveals")
         <ReplLanguage repl-3-reveals: 3 variables, 15 tokens>
     """
+    check_type("task", name, str, "give a name such as 'parity'; automata.task_names() lists them")
     if name not in TASKS:
         raise unknown_name("task", name, TASKS)
     entry = TASKS[name]

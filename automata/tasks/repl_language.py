@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from automata.errors import InputError, unknown_name
-from automata.tasks.interface import Batch, Specification, Task, check_at_least_one
+from automata.tasks.interface import Batch, Specification, Task, check_at_least_one, check_batch
 from automata.tasks.repl_traces import PROMPT, ReplTrace, repl_trace
 
 Predict = Literal["all", "reveals"]
@@ -137,7 +137,7 @@ class ReplLanguage(Task):
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
     ) -> Batch:
         """Draw sessions; InputError if ``start`` is given, since they do not go on in the next batch."""
-        check_at_least_one(batch_size=batch_size, length=length)
+        check_batch(batch_size, length, rng)
         if start is not None:
             self.start()  # raises
         tokens = np.zeros((batch_size, length), dtype=np.int64)

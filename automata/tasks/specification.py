@@ -24,6 +24,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from automata.checks import shown
 from automata.errors import InputError, unknown_name
 from automata.machines.dfa import DFA
 from automata.machines.regular_expressions import regular_expression_dfa
@@ -72,8 +73,8 @@ def task_from(source: TaskSource, hard_fraction: float | None = None) -> Task:
     """Return the task of a specification or of a Python object.
 
     Args:
-        source: a specification (see the top of this module), a task, a DFA, a monoid or a probabilistic
-            automaton.
+        source: a specification (see the top of this module), its short form as text, such as
+            ``"regex:(ab|ba)*"`` or ``"module:name"``, a task, a DFA, a monoid or a probabilistic automaton.
         hard_fraction: for a word problem, the probability that a token is drawn uniformly from all tokens
             instead of the easy ones; what the source says if None.
 
@@ -86,6 +87,8 @@ def task_from(source: TaskSource, hard_fraction: float | None = None) -> Task:
         (<WordProblem S3: 6 tokens, 6 states>, <WordProblem (ab|ba)*: 2 tokens, 4 states>)
         >>> task_from({"object": "automata:parity_dfa"}).specification()
         {'object': 'automata:parity_dfa'}
+        >>> task_from("regex:(ab|ba)*"), task_from("automata:parity_dfa").state_names
+        (<WordProblem (ab|ba)*: 2 tokens, 4 states>, ('even', 'odd'))
         >>> task_from(task_from("S3", hard_fraction=0.5).specification())
         <WordProblem S3: 6 tokens, 6 states>
         >>> task_from({"object": "no_such_module:task"})
@@ -94,14 +97,16 @@ def task_from(source: TaskSource, hard_fraction: float | None = None) -> Task:
         automata.errors.InputError: module 'no_such_module' of task no_such_module:task cannot be imported ...
     """
     if isinstance(source, str):
-        source = {"name": source}
+        source = specification_from_text(source)
+    if isinstance(source, str):
+        source = {"object" if ":" in source else "name": source}
     if not isinstance(source, dict):
         return _with_hard_fraction(_task_of_object(source, "task"), hard_fraction)
     kinds = [kind for kind in _KINDS if kind in source and (kind != "name" or not _OTHER_KINDS & set(source))]
     if len(kinds) != 1:
         raise InputError(
             f"task {json.dumps(source, default=str)[:80]} has {len(kinds)} of the fields "
-            f"{', '.join(_KINDS)}; give one"
+            f"{', '.join(_KINDS)}; give one, and the content of a task file under automaton"
         )
     build, beside = _KINDS[kinds[0]]
     for field in source:
@@ -238,9 +243,7 @@ def _task_of_object(found: Any, where: str) -> Task:
             return WordProblem.from_monoid(found)
         case ProbabilisticAutomaton():
             return PartiallyObserved(found, "reveals" if found.reveals else "states")
-    raise InputError(
-        f"{where} is a {type(found).__name__}; give a Task, a DFA, a Monoid or a ProbabilisticAutomaton"
-    )
+    raise InputError(f"{where} is {shown(found)}; give a Task, a DFA, a Monoid or a ProbabilisticAutomaton")
 
 
 def _with_hard_fraction(task: Task, hard_fraction: object) -> Task:
@@ -257,7 +260,7 @@ def _with_hard_fraction(task: Task, hard_fraction: object) -> Task:
         return task
     if type(task) is not WordProblem:
         raise InputError(
-            f"hard_fraction is {hard_fraction} but {task.name} is a {type(task).__name__} with its own; "
+            f"hard_fraction is {hard_fraction} but {task.name} has its own ({type(task).__name__}); "
             "leave it out"
         )
     other = WordProblem(

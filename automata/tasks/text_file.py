@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
-from automata.tasks.interface import Batch, Part, Specification, Task, check_at_least_one, starts
+from automata.tasks.interface import Batch, Part, Specification, Task, check_batch, starts
 
 Unit = Literal["bytes", "characters"]
 """What a token is."""
@@ -122,7 +122,7 @@ class TextFile(Task):
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
     ) -> Batch:
         """Draw pieces; InputError if the part is too short for one and the target after it."""
-        check_at_least_one(batch_size=batch_size, length=length)
+        check_batch(batch_size, length, rng)
         size = len(self.tokens)
         if length >= size:
             raise InputError(

@@ -12,7 +12,15 @@ from automata.machines.dfa import DFA
 from automata.machines.mealy import MealyMachine
 from automata.monoids.cayley import IntArray, integer_array
 from automata.monoids.monoid import Monoid
-from automata.tasks.interface import Batch, Specification, Task, check_at_least_one, last_places, starts
+from automata.tasks.interface import (
+    Batch,
+    Specification,
+    Task,
+    check_at_least_one,
+    check_batch,
+    last_places,
+    starts,
+)
 from automata.tasks.transition_table import (
     FloatArray,
     allowed_tokens,
@@ -248,7 +256,7 @@ class WordProblem(Task):
             >>> bool((second.end == ones % 2).all())
             True
         """
-        check_at_least_one(batch_size=batch_size, length=length)
+        check_batch(batch_size, length, rng)
         tokens, states = self.sample(batch_size, length, rng, start)
         return Batch(tokens, states, np.ones(tokens.shape, np.float32), end=states[:, -1].copy())
 
@@ -328,6 +336,7 @@ class WordProblem(Task):
             InputError: batch or length is below 1, or start holds something that is no state.
         """
         check_at_least_one(batch=batch, length=length)
+        check_batch(batch, length, rng)
         before = starts(start, batch, self.initial_state, 0, self.state_count)
         if self.avoid:
             return self._sample_avoiding(before, length, rng)

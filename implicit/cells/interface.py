@@ -12,13 +12,14 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import torch
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 from torch import Tensor, nn
 
+from implicit.checked_config import CheckedConfig
 from theory.transition import State
 
 
-class CellSizes(BaseModel):
+class CellSizes(CheckedConfig):
     """The sizes and options of a cell, beside the width of the model; every cell class has its own.
 
     The fields are the keyword arguments of the cell's constructor; each has a default and a description.

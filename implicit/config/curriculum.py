@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import (
-    BaseModel,
     ConfigDict,
     Field,
     NonNegativeFloat,
@@ -25,6 +24,7 @@ from pydantic import (
     PositiveInt,
 )
 
+from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
 from implicit.gradients import GradientRule, Phantom, Unrolled
 from implicit.modes import Windowed
@@ -65,7 +65,7 @@ class Phase:
     mode: Literal["simultaneous"] | Windowed = "simultaneous"
 
 
-class Curriculum(BaseModel):
+class Curriculum(CheckedConfig):
     """The curriculum of a training run: a pure function of the step, so that nothing about it is stored.
 
     Example:

@@ -1,9 +1,11 @@
 """When and how a model is validated while it is trained."""
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
+from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
+
+from implicit.checked_config import CheckedConfig
 
 
-class EvaluationConfig(BaseModel):
+class EvaluationConfig(CheckedConfig):
     """The validation during training, and the accuracy at which training ends early.
 
     Flags and overrides have one level only, so that a field whose name says too little alone has a longer

@@ -3,7 +3,6 @@
 import math
 
 from pydantic import (
-    BaseModel,
     ConfigDict,
     Field,
     NonNegativeFloat,
@@ -13,9 +12,10 @@ from pydantic import (
 )
 
 from automata.errors import InputError
+from implicit.checked_config import CheckedConfig
 
 
-class OptimizerConfig(BaseModel):
+class OptimizerConfig(CheckedConfig):
     """AdamW with a linear warm-up and a cosine decay.
 
     Example:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic import (
-    BaseModel,
     ConfigDict,
     Field,
     NonNegativeInt,
@@ -17,7 +16,7 @@ from pydantic import (
 from automata.errors import InputError
 from automata.tasks.interface import Task
 from automata.tasks.specification import task_from
-from implicit.checked_config import validated
+from implicit.checked_config import CheckedConfig, validated
 from implicit.config.curriculum import Curriculum
 from implicit.config.evaluation import EvaluationConfig
 from implicit.config.flat import flat_places, flatten, nest
@@ -29,7 +28,7 @@ FORMAT_VERSION = 2
 """Of ``config.json``. In the first all fields were on one level, and no version was named."""
 
 
-class TrainConfig(BaseModel):
+class TrainConfig(CheckedConfig):
     """The configuration of a training run; what ``config.json`` holds.
 
     Use `TrainConfig.of` to make one from values that may be wrong: its faults are one sentence each. It takes

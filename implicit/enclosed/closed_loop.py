@@ -52,7 +52,7 @@ class EnclosedClosedLoop:
         stack = enclosable(model)
         implicit, embedding_norm, latent_norm = stack.implicit, stack.embedding_norm, stack.latent_norm
         if implicit is None or embedding_norm is None or latent_norm is None:
-            raise InputError(f"the model is a {model.name}, which has no fixed points; give an implicit one")
+            raise InputError(f"the model is {model.name}, which has no fixed points; give an implicit one")
         if stack.config.layers != 1:
             raise InputError(f"the model has {stack.config.layers} layers; give one with a single layer")
         (mixer,) = stack.cells

@@ -181,7 +181,7 @@ def enclosable(model: SequenceModel) -> CellStack:
         or not all(isinstance(cell, Mamba2Cell) for cell in model.cells)
     ):
         raise InputError(
-            f"model is a {model.name}, of which there is no ball-arithmetic form; "
+            f"model is {model.name}, of which there is no ball-arithmetic form; "
             "give an implicit-mamba2 or a mamba2"
         )
     return model

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from automata.checks import check_integer, check_number
 from automata.errors import InputError
 
 History = tuple[Tensor, Tensor]
@@ -42,11 +43,11 @@ class Anderson:
     regularization: float = 1e-12
 
     def __post_init__(self) -> None:
-        if self.memory < 2:
+        if check_integer("memory", self.memory) < 2:
             raise InputError(f"memory is {self.memory}; Anderson mixing needs at least 2 iterates")
-        if not 0 < self.damping <= 1:
+        if not 0 < check_number("damping", self.damping) <= 1:
             raise InputError(f"damping is {self.damping}; give a number above 0 and at most 1")
-        if not self.regularization >= 0:
+        if not check_number("regularization", self.regularization) >= 0:
             raise InputError(f"regularization is {self.regularization}; give a number of at least 0")
 
     def start(self, latent: Tensor) -> History:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from automata.checks import check_integer, check_number
 from automata.errors import InputError
 from implicit.fixed_point.problem import Dependence, FixedPointProblem, Solver
 from implicit.fixed_point.solution import Solution
@@ -30,9 +31,11 @@ class Stopping:
     max_iterations: int = 1000
 
     def __post_init__(self) -> None:
+        check_number("rtol", self.rtol)
+        check_number("atol", self.atol)
         if not (self.rtol >= 0 and self.atol >= 0):  # also refuses NaN
             raise InputError(f"rtol is {self.rtol} and atol {self.atol}; give tolerances of at least 0")
-        if self.max_iterations < 1:
+        if check_integer("max_iterations", self.max_iterations) < 1:
             raise InputError(f"max_iterations is {self.max_iterations}; give at least 1")
 
     def is_met(self, latent: Tensor, residual: Tensor) -> Tensor:

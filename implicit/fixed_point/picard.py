@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from automata.checks import check_number
 from automata.errors import InputError
 
 
@@ -27,7 +28,7 @@ class DampedPicard:
     damping: float = 0.8
 
     def __post_init__(self) -> None:
-        if not 0 < self.damping <= 1:
+        if not 0 < check_number("damping", self.damping) <= 1:
             raise InputError(f"damping is {self.damping}; give a number above 0 and at most 1")
 
     def start(self, latent: Tensor) -> None:

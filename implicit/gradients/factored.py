@@ -1,12 +1,12 @@
 """The implicit gradient with its adjoint system solved exactly, by factors instead of iterations."""
 
-import warnings
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from automata.errors import InputError
+from implicit.caller import warn_caller
 from implicit.fixed_point import FixedPointProblem, NotConvergedWarning, Solution, Solver, Stopping
 from implicit.gradients.adjoint import transposed_product, with_adjoint
 
@@ -77,7 +77,7 @@ class FactoredImplicit:
                     f"the implicit gradient is not exact: {int((~exact).sum())} of {exact.numel()} tokens "
                     f"leave more than {self.rtol:g} of it; I − ∂zΦ is nearly singular, use float64 or Phantom"
                 )
-                warnings.warn(message, NotConvergedWarning, stacklevel=3)
+                warn_caller(message, NotConvergedWarning)
             return v
 
         return replace(solution, value=with_adjoint(image, adjoint_of))

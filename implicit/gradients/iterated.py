@@ -1,11 +1,11 @@
 """The implicit gradient, its adjoint system solved by the same loop and solvers as the fixed point."""
 
-import warnings
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from implicit.caller import warn_caller
 from implicit.fixed_point import (
     Dependence,
     FixedPointProblem,
@@ -80,7 +80,7 @@ class Implicit:
             )
             if not bool(backward.converged.all()):
                 message = f"the implicit gradient is not exact: {backward.message()}"
-                warnings.warn(message, NotConvergedWarning, stacklevel=3)
+                warn_caller(message, NotConvergedWarning)
             return backward.value
 
         return replace(solution, value=with_adjoint(image, adjoint_of))

@@ -17,6 +17,7 @@ from typing import Protocol
 
 import torch
 
+from automata.checks import check_integer, check_number
 from automata.errors import InputError
 from implicit.fixed_point import FixedPointProblem, Solution, Solver, Stopping
 
@@ -69,7 +70,7 @@ class Unrolled:
     iterations: int = 4
 
     def __post_init__(self) -> None:
-        if self.iterations < 1:
+        if check_integer("iterations", self.iterations) < 1:
             raise InputError(f"iterations is {self.iterations}; give at least 1")
 
     def attach(
@@ -120,9 +121,9 @@ class Phantom:
     damping: float = 0.8
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
+        if check_integer("steps", self.steps) < 1:
             raise InputError(f"steps is {self.steps}; give at least 1")
-        if not 0 < self.damping <= 1:
+        if not 0 < check_number("damping", self.damping) <= 1:
             raise InputError(f"damping is {self.damping}; give a number above 0 and at most 1")
 
     def attach(

@@ -59,8 +59,7 @@ class ExplicitModel(CellStack):
 
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Read one token."""
-        self.check_tokens(token[:, None])
-        self.check_state(state, len(token))
+        self.check_step(state, token)
         stream, following = self.advance(self.embedding(token), [None] * self.config.layers, state)
         return following, self.head(self.final_norm(stream))
 
@@ -74,7 +73,7 @@ class ExplicitModel(CellStack):
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) without a latent at every one of the tokens: G is the whole transition."""
         self.require_constant_state()
-        self.check_tokens(tokens.reshape(1, -1))
+        self.check_positions(tokens)
 
         def advance(latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
             batched = {name: tensor[None] for name, tensor in state.items()}

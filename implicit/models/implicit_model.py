@@ -23,9 +23,11 @@ from implicit.cells import Cell, RMSNorm, keep_where
 from implicit.fixed_point import DampedPicard, FixedPointProblem, Solver, Stopping
 from implicit.gradients import GradientRule, Phantom
 from implicit.models.explicit import config_class, named
+from implicit.models.input_checks import as_column
 from implicit.models.interface import FixedPointModel, ModelOutput, warn_unless_converged
 from implicit.models.stack import CellStack, StackConfig, of_layer
-from implicit.modes import Inputs, Recurrence, SequenceSolution, Solve, chosen_mode, solve_by
+from implicit.models.uncompiled import uncompiled
+from implicit.modes import Inputs, Recurrence, SequenceSolution, Solve, checked_solve, chosen_mode, solve_by
 from implicit.modes.fused import has_fused_self_map, request_of, self_map_of, solve_sequentially_fused
 from implicit.modes.problems import sequence_problem
 from implicit.ops.sequential_solve import SelfMap, choose
@@ -109,6 +111,7 @@ class ImplicitModel(CellStack, FixedPointModel):
         """The tolerance and the limit of the configuration."""
         return Stopping(rtol=self.config.rtol, max_iterations=self.config.max_iterations)
 
+    @uncompiled
     def run(
         self,
         tokens: Tensor,
@@ -123,23 +126,22 @@ class ImplicitModel(CellStack, FixedPointModel):
             InputError: for tokens, lengths or a state that do not fit, a start of another shape, or a solver
                 or gradient rule that the windowed mode cannot use.
         """
-        solve = Solve() if solve is None else solve
+        solve = checked_solve(solve)
         tokens, state, mask = self.begin(tokens, state, lengths)
         recurrence = self._recurrence(tokens, state, mask)
         solver, stopping = solve.solver or self.solver, solve.stopping or self.stopping
         gradient = solve.gradient or Phantom(damping=self.config.damping)
         start = self._start(recurrence, solve.start, mask)
-        mode = solve.mode
-        if mode == "auto":
-            available = self.sequential_backend != "loop" and self._in_one_launch(
-                "auto", recurrence, solver, gradient, start
-            )
-            mode = chosen_mode(solve, solver, start, one_launch=available)
-        if (
-            mode == "sequential"
-            and self._in_one_launch(self.sequential_backend, recurrence, solver, gradient, start)
-            and isinstance(solver, DampedPicard)  # the only one that the kernel knows
-        ):
+        backend, asked = self.sequential_backend, (recurrence, solver, gradient, start)
+        one_launch = (
+            solve.mode in ("auto", "sequential")
+            and backend != "loop"
+            and self._in_one_launch("auto" if solve.mode == "auto" else backend, *asked)
+        )
+        mode = chosen_mode(solve, solver, start, one_launch=one_launch)
+        if mode == "sequential" and backend == "triton" and not one_launch:
+            self._in_one_launch(backend, *asked)  # raises, saying why not
+        if mode == "sequential" and one_launch and isinstance(solver, DampedPicard):  # all the kernel knows
             result = solve_sequentially_fused(self._fused_self_map(), recurrence, solver, stopping, start)
         else:
             result = solve_by(mode, recurrence, solver, stopping, gradient, start)
@@ -160,7 +162,7 @@ class ImplicitModel(CellStack, FixedPointModel):
 
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Read one token; a `NotConvergedWarning` tells of sequences not converged."""
-        output = self.run(token[:, None], state, Solve("sequential"))
+        output = self.run(as_column(token), state, Solve("sequential"))
         warn_unless_converged(output)
         return output.state, output.logits[:, 0]
 
@@ -192,8 +194,8 @@ class ImplicitModel(CellStack, FixedPointModel):
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) at every one of the tokens; the state is that of all cells."""
         self.require_constant_state()
+        self.check_positions(tokens)
         positions = tokens.reshape(1, -1)
-        self.check_tokens(positions)
         names = [f"injection.{layer}" for layer in range(self.config.layers)]
         injections = [injection[0].detach() for injection in self._inject(positions)]
 
@@ -235,6 +237,11 @@ class ImplicitModel(CellStack, FixedPointModel):
             return recurrence.inputs[0].new_zeros(shape)
         if start.shape != shape:
             raise InputError(f"start has shape {tuple(start.shape)}; give {shape} for these tokens")
+        like = recurrence.inputs[0]
+        if start.dtype != like.dtype or start.device != like.device:
+            raise InputError(
+                f"start has dtype {start.dtype} on {start.device}; give {like.dtype} on {like.device}"
+            )
         return start if mask is None else start.masked_fill(~mask[..., None], 0)
 
     def _split(self, inputs: Inputs) -> tuple[Inputs, Tensor | None]:

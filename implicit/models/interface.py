@@ -9,18 +9,30 @@
 | ``output``  | logits, the state after the last real token, and the fixed points of an implicit model   |
 """
 
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import chain
 from typing import ClassVar
 
 import torch
-from pydantic import BaseModel, ConfigDict, PositiveInt
+from pydantic import ConfigDict, PositiveInt
 from pydantic.fields import FieldInfo
 from torch import Tensor, nn
 
+from automata.checks import check_integer, check_type
 from automata.errors import InputError
+from implicit.caller import warn_caller
+from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import DampedPicard, FixedPointProblem, NotConvergedWarning, Stopping
+from implicit.models.input_checks import (
+    as_column,
+    check_fits,
+    check_is_tensor,
+    check_state,
+    check_tokens,
+    mask_of,
+)
+from implicit.models.uncompiled import uncompiled
 from implicit.modes import SequenceSolution, Solve
 from theory.transition import State, Transition
 from theory.transition_batch import TransitionBatch
@@ -29,7 +41,7 @@ ALPHABETS = ("vocabulary_size", "output_size")
 """The fields of a model's configuration that follow from the task."""
 
 
-class ModelConfig(BaseModel):
+class ModelConfig(CheckedConfig):
     """What every model needs to know: the sizes of its input and output alphabets.
 
     Example:
@@ -106,6 +118,10 @@ class SequenceModel(nn.Module, ABC):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        bases = type(self).__mro__  # a subclass may give its parent a configuration of the parent's
+        kinds = tuple(vars(base)["config_class"] for base in bases if "config_class" in vars(base))
+        remedy = f"give {type(self).__name__}.config_class(vocabulary_size=..., output_size=...)"
+        check_type("config", config, kinds or ModelConfig, remedy)
         self.config = config
 
     @property
@@ -172,6 +188,8 @@ class SequenceModel(nn.Module, ABC):
         """
         self.check_tokens(tokens)
         self.require_constant_state()
+        if state is not None:
+            self.check_state(state, len(tokens))
         visited = [self.init_state(len(tokens)) if state is None else state]
         for token in tokens.unbind(1):
             visited.append(self.step(visited[-1], token)[0])
@@ -179,12 +197,13 @@ class SequenceModel(nn.Module, ABC):
 
     def transition(self, token: int) -> Transition:
         """Return (Φ, G) at a token for the checks of theory/, over the model's own parameters and dtype."""
-        return self.transitions(torch.tensor([token], device=self.device))[0]
+        return self.transitions(torch.tensor([check_integer("token", token)], device=self.device))[0]
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are, and where tokens have to be."""
-        return next((parameter.device for parameter in self.parameters()), torch.device("cpu"))
+        """Where parameters and buffers are, and where tokens have to be."""
+        tensors = chain(self.parameters(), self.buffers())
+        return next((tensor.device for tensor in tensors), torch.device("cpu"))
 
     def parameter_count(self) -> int:
         """Return the number of trainable numbers."""
@@ -194,22 +213,20 @@ class SequenceModel(nn.Module, ABC):
         """Refuse tokens that the model cannot read.
 
         Raises:
-            InputError: for an empty sequence or batch, tokens that are not integers, or one outside the
-                vocabulary.
+            InputError: for what is no tensor, an empty sequence or batch, tokens that are not integers, that
+                are on another device, or that are outside the vocabulary.
         """
-        if tokens.dtype not in (torch.int64, torch.int32):
-            raise InputError(f"tokens has dtype {tokens.dtype}; give int64")
-        if tokens.ndim != 2 or 0 in tokens.shape:
-            raise InputError(
-                f"tokens has shape {tuple(tokens.shape)}; give [batch, length] with at least one of each"
-            )
-        smallest, largest = (int(bound) for bound in torch.aminmax(tokens))
-        if smallest < 0 or largest >= self.config.vocabulary_size:
-            wrong = smallest if smallest < 0 else largest
-            raise InputError(
-                f"token {wrong} is outside the vocabulary; "
-                f"give tokens from 0 to {self.config.vocabulary_size - 1}"
-            )
+        check_tokens(tokens, self.config.vocabulary_size, self.device)
+
+    def check_step(self, state: State, token: Tensor) -> None:
+        """Refuse what `step` cannot read: tokens that are not ``[batch]``, or not a state of them."""
+        self.check_tokens(as_column(token))
+        self.check_state(state, len(token))
+
+    def check_positions(self, tokens: Tensor) -> None:
+        """Refuse what `transitions` cannot read: tokens of any shape, otherwise as `check_tokens`."""
+        check_is_tensor("tokens", tokens)
+        self.check_tokens(tokens.reshape(1, -1))
 
     def require_constant_state(self) -> None:
         """Refuse what needs a state of constant size, for a model whose state grows.
@@ -223,40 +240,6 @@ class SequenceModel(nn.Module, ABC):
                 "give a model whose state has a constant size"
             )
 
-    def mask_of(self, tokens: Tensor, lengths: Tensor | None) -> Tensor | None:
-        """Return which tokens are real, bool ``[batch, length]``, or None if all are.
-
-        Raises:
-            InputError: for lengths of another shape, outside 1 … length, or a mask with a gap.
-        """
-        if lengths is None:
-            return None
-        batch, length = tokens.shape
-        if lengths.dtype == torch.bool:
-            if lengths.shape != tokens.shape:
-                raise InputError(
-                    f"lengths is a mask of shape {tuple(lengths.shape)}; "
-                    f"give that of tokens, {(batch, length)}"
-                )
-            counts = lengths.sum(dim=1)
-            if not bool((lengths.cummin(dim=1).values == lengths).all()):
-                raise InputError(
-                    "lengths is a mask with padding before a real token; put padding behind the sequences"
-                )
-        else:
-            counts = lengths
-            if lengths.shape != (batch,) or lengths.is_floating_point():
-                raise InputError(
-                    f"lengths has shape {tuple(lengths.shape)} and dtype {lengths.dtype}; "
-                    f"give int64 of shape {(batch,)}"
-                )
-        if not bool(((counts >= 1) & (counts <= length)).all()):
-            wrong = counts[(counts < 1) | (counts > length)][0].item()
-            raise InputError(f"lengths holds {wrong}; give numbers in 1 … {length}")
-        if bool((counts == length).all()):
-            return None
-        return torch.arange(length, device=tokens.device) < counts[:, None].to(tokens.device)
-
     def begin(
         self, tokens: Tensor, state: State | None, lengths: Tensor | None
     ) -> tuple[Tensor, State, Tensor | None]:
@@ -264,10 +247,12 @@ class SequenceModel(nn.Module, ABC):
         if lengths is None:
             mask = None
         else:
-            if tokens.ndim != 2:
+            if not isinstance(tokens, Tensor) or tokens.ndim != 2:
                 self.check_tokens(tokens)
-            mask = self.mask_of(tokens, lengths)
+            mask = mask_of(tokens, lengths)
             tokens = tokens if mask is None else tokens.masked_fill(~mask, 0)
+        check_is_tensor("tokens", tokens)
+        check_fits(tokens, self.config, self.device)  # before anything of the size of the tokens is made
         self.check_tokens(tokens)
         if state is None:
             return tokens, self.init_state(len(tokens)), mask
@@ -278,23 +263,9 @@ class SequenceModel(nn.Module, ABC):
         """Refuse a state that is not one of this model for this batch.
 
         Raises:
-            InputError: naming the part that is missing, unknown, or of another shape.
+            InputError: naming the part that is missing, unknown, or of another shape, dtype or device.
         """
-        expected = self.init_state(batch_size)
-        for name in (*expected, *state):
-            if name not in state or name not in expected:
-                raise InputError(
-                    f"state has the parts {', '.join(sorted(state))}; "
-                    f"a state of {self.name} has {', '.join(sorted(expected))}"
-                )
-        for name, part in state.items():
-            shape = expected[name].shape
-            fits = len(part) == batch_size and (self.state_grows or part.shape == shape)
-            if not fits:
-                raise InputError(
-                    f"state holds {name} of shape {tuple(part.shape)}; "
-                    f"{self.name} needs {tuple(shape)} for {batch_size} sequences"
-                )
+        check_state(state, self.init_state(batch_size), self.name, grows=self.state_grows)
 
 
 class FixedPointModel(SequenceModel):
@@ -327,6 +298,7 @@ class FixedPointModel(SequenceModel):
     def stopping(self) -> Stopping:
         """The tolerance and the limit of the configuration."""
 
+    @uncompiled
     def forward(self, tokens: Tensor, state: State | None = None, *, lengths: Tensor | None = None) -> Tensor:
         """Return the logits of `run`; a `NotConvergedWarning` tells if some token has no fixed point."""
         output = self.run(tokens, state, lengths=lengths)
@@ -334,10 +306,15 @@ class FixedPointModel(SequenceModel):
         return output.logits
 
     def fixed_points(
-        self, tokens: Tensor, state: State | None = None, solve: Solve | None = None
+        self,
+        tokens: Tensor,
+        state: State | None = None,
+        solve: Solve | None = None,
+        *,
+        lengths: Tensor | None = None,
     ) -> SequenceSolution:
         """Return the solution of `run`, which takes the same arguments."""
-        solution = self.run(tokens, state, solve).solution
+        solution = self.run(tokens, state, solve, lengths=lengths).solution
         assert solution is not None  # a model with fixed points always has one
         return solution
 
@@ -378,9 +355,7 @@ def warn_unless_converged(output: ModelOutput) -> None:
         >>> warn_unless_converged(ModelOutput(torch.zeros(1, 1, 2), {}))  # no fixed points, no warning
     """
     if output.solution is not None and not bool(output.solution.converged.all()):
-        warnings.warn(
-            f"outputs of tokens without a fixed point (mode {output.solution.mode}): "
-            f"{output.solution.message()}",
+        warn_caller(
+            f"outputs without a fixed point at {output.solution.message()}",
             NotConvergedWarning,
-            stacklevel=4,
         )

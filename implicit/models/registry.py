@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
+from automata.checks import check_type
 from automata.errors import InputError, unknown_name
 from automata.tasks.interface import Task
 from implicit.checked_config import validated
@@ -70,6 +71,7 @@ def model_class(name: str) -> type[SequenceModel]:
         Traceback (most recent call last):
         automata.errors.InputError: model 'mamab2' is unknown; did you mean 'mamba2'? Known: ...
     """
+    check_type("model", name, str, "give a name, such as 'lstm', or module:name of your own")
     if ":" in name:
         return _imported(name)
     if name not in MODELS:
@@ -138,12 +140,14 @@ def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceMode
         Traceback (most recent call last):
         automata.errors.InputError: head_size is 16; it must divide expand * d_model = 20
     """
+    check_type("task", task, Task, "give a task, such as automata.task_from('parity')")
     config = _model_config(name, sizes, vocabulary_size=task.vocabulary_size, output_size=task.output_size)
     return model_class(name)(config)
 
 
 def _model_config(name: str, sizes: Mapping[str, Any], vocabulary_size: int, output_size: int) -> ModelConfig:
     known = size_names(name)
+    check_type("sizes", sizes, Mapping, "give a dictionary, such as {'d_model': 32}")
     for field in sizes:
         if field in ALPHABETS:
             raise InputError(f"{field} is {sizes[field]}; leave it out, for it follows from the task")

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
+from automata.checks import check_integer
 from implicit.cells import Cell, RMSNorm, SwiGLU
 from implicit.models.interface import ModelConfig, SequenceModel
 from theory.transition import State
@@ -93,6 +94,7 @@ class CellStack(SequenceModel):
 
     def init_state(self, batch_size: int) -> State:
         """Return the initial states of all cells, ``<part>.<layer>``."""
+        check_integer("batch_size", batch_size, 0)
         return {
             f"{part}.{layer}": tensor
             for layer, cell in enumerate(self.cells)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from automata.checks import check_integer
 from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
 from implicit.modes import Solve
 from theory.transition import State
@@ -91,6 +92,7 @@ class TorchRNN(SequenceModel):
 
     def init_state(self, batch_size: int) -> State:
         """Return zeros for every part of every layer."""
+        check_integer("batch_size", batch_size, 0)
         zeros = self.embedding.weight.new_zeros(batch_size, self.config.d_model)
         return {f"{part}.{layer}": zeros for layer in range(self.config.layers) for part in self.parts}
 
@@ -128,14 +130,13 @@ class TorchRNN(SequenceModel):
 
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Read one token."""
-        self.check_tokens(token[:, None])
-        self.check_state(state, len(token))
+        self.check_step(state, token)
         following = self._advance(self.embedding(token), state)
         return following, self.head(following[f"hidden.{self.config.layers - 1}"])
 
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) without a latent at every token; a layer's state is all of its parts."""
-        self.check_tokens(tokens.reshape(1, -1))
+        self.check_positions(tokens)
         return TransitionBatch(
             advance=lambda latent, state, inputs: (latent, self._advance(inputs["embedding"], state)),
             inputs={"embedding": self.embedding(tokens.flatten()).detach()},

@@ -2,7 +2,7 @@
 
 from implicit.modes.plain import solve_sequentially, solve_simultaneously
 from implicit.modes.recurrence import Inputs, ModeResult, Recurrence
-from implicit.modes.solve import MODES, Mode, SequenceSolution, Solve, chosen_mode, solve_by
+from implicit.modes.solve import MODES, Mode, SequenceSolution, Solve, checked_solve, chosen_mode, solve_by
 from implicit.modes.windowed import Windowed, solve_windowed
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "SequenceSolution",
     "Solve",
     "Windowed",
+    "checked_solve",
     "chosen_mode",
     "solve_by",
     "solve_sequentially",

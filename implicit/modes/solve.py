@@ -6,12 +6,14 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from automata.checks import check_type, shown
 from automata.errors import InputError, unknown_name
 from implicit.fixed_point import Solution, Solver, Stopping
 from implicit.gradients import GradientRule, Unrolled
 from implicit.modes.plain import solve_sequentially, solve_simultaneously
 from implicit.modes.recurrence import ModeResult, Recurrence
 from implicit.modes.windowed import Windowed, solve_windowed
+from theory.status import Status
 
 Mode: TypeAlias = Literal["auto", "simultaneous", "sequential", "windowed"]
 
@@ -33,7 +35,7 @@ class Solve:
         start: z₀, ``[batch, length, features]``; zero if None.
 
     Raises:
-        InputError: for an unknown mode.
+        InputError: for an unknown mode, or an option of another kind.
 
     Example:
         >>> Solve("sequential", stopping=Stopping(rtol=1e-6)).mode
@@ -52,6 +54,38 @@ class Solve:
     def __post_init__(self) -> None:
         if not isinstance(self.mode, Windowed) and self.mode not in MODES:
             raise unknown_name("mode", str(self.mode), MODES)
+        if self.stopping is not None:
+            check_type("stopping", self.stopping, Stopping, "give Stopping(rtol=..., max_iterations=...)")
+        if self.solver is not None and not _offers(self.solver, "start", "step"):
+            raise InputError(f"solver is {shown(self.solver)}; give one such as DampedPicard(0.8)")
+        if self.gradient is not None and not _offers(self.gradient, "attach"):
+            raise InputError(f"gradient is {shown(self.gradient)}; give one such as Phantom(4)")
+        if self.start is not None:
+            check_type("start", self.start, Tensor, "give a tensor, [batch, length, features]")
+
+
+def checked_solve(solve: Solve | None) -> Solve:
+    """Return the options that a model was given, the default ones for None.
+
+    Raises:
+        InputError: for anything else, such as the name of a mode.
+
+    Example:
+        >>> checked_solve(None).mode
+        'auto'
+        >>> checked_solve("sequential")
+        Traceback (most recent call last):
+        automata.errors.InputError: solve is 'sequential'; give Solve(...), such as Solve("sequential")
+    """
+    if solve is None:
+        return Solve()
+    check_type("solve", solve, Solve, 'give Solve(...), such as Solve("sequential")')
+    return solve
+
+
+def _offers(value: object, *methods: str) -> bool:
+    """Whether a value is an object, no class, that has these methods."""
+    return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in methods)
 
 
 @dataclass(frozen=True)
@@ -86,6 +120,32 @@ class SequenceSolution(Solution):
     def counted(self) -> Tensor | None:
         """Which tokens statistics are taken over: the real ones."""
         return self.mask
+
+    def message(self) -> str:
+        """Say for the worst status how many real tokens ended with it, in which mode, and the remedy."""
+        worst = Status(int(self.status.max()))
+        there = self.status == worst
+        total = self.status.numel() if self.mask is None else int(self.mask.sum())
+        if worst is Status.CONVERGED:
+            return f"{total} of {total} tokens: {worst.sentence}"
+        first = int(there.any(dim=0).nonzero()[0])
+        where = f"{int(there.sum())} of {total} tokens (mode {self.mode}, first at position {first})"
+        if worst is not Status.MAX_ITERATIONS:
+            return f"{where}: {worst.sentence}"
+        return f"{where}: the iteration limit was reached first{_REMEDIES.get(self.mode, _PER_TOKEN)}"
+
+
+_PER_TOKEN = (
+    ", and later tokens rest on these; give run(tokens, solve=Solve(...)) a Stopping with more iterations or "
+    "a looser rtol, or a DampedPicard with a smaller damping"
+)
+_REMEDIES = {
+    "simultaneous": (
+        '; all tokens together need more iterations the longer they are; solve in the default mode "auto" or '
+        "give a Stopping with more iterations"
+    )
+}
+"""What helps where the limit was reached, by mode."""
 
 
 MOST_IN_WINDOWS = 16

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from automata.checks import check_integer, check_number
 from automata.errors import InputError
 from implicit.fixed_point import Dependence, Solution, Solver, Status, Stopping
 from implicit.fixed_point.loop import Account, with_all_it_depends_on
@@ -69,11 +70,11 @@ class Windowed:
     def __post_init__(self) -> None:
         for name in ("width", "sweeps", "block", "patience"):
             value = getattr(self, name)
-            if value is not None and value < 1:
+            if value is not None and check_integer(name, value) < 1:
                 raise InputError(f"{name} is {value}; give at least 1")
         for name in ("precision", "agreement"):
             value = getattr(self, name)
-            if not value >= 1:  # also refuses NaN
+            if not check_number(name, value) >= 1:  # also refuses NaN
                 raise InputError(f"{name} is {value}; give a number of at least 1")
 
 

@@ -91,6 +91,18 @@ def write_tensors(
         ...     read_tensors(Path(folder) / "w.safetensors")
         ({'w': tensor([1., 1.])}, {'step': '3'})
     """
+    write_bytes(path, tensor_bytes(tensors, metadata))
+
+
+def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
+    """Return named tensors as the content of a safetensors file; tied ones are in it under each name.
+
+    Example:
+        >>> import torch
+        >>> tied = torch.ones(2)
+        >>> sorted(safetensors.torch.load(tensor_bytes({"one": tied, "other": tied})))
+        ['one', 'other']
+    """
     separate: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in tensors.items():
@@ -98,7 +110,7 @@ def write_tensors(
         storage = own.untyped_storage().data_ptr()
         separate[name] = own.clone() if storage in seen else own  # safetensors refuses shared memory
         seen.add(storage)
-    write_bytes(path, safetensors.torch.save(separate, dict(metadata or {})))
+    return safetensors.torch.save(separate, dict(metadata or {}))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -6,14 +6,18 @@
 | `environment.json`  | versions, platform, threads, commit, seed        | at the start        |
 | `metrics.jsonl`     | one JSON object per evaluation                  | at every evaluation |
 | `checkpoint/`       | weights, state of the optimiser, progress        | while unfinished    |
+| `lock`              | nothing; locked by the process that trains       | while it trains     |
 | `model.safetensors` | the final weights; a run with it is finished     | at the end          |
 """
 
 import contextlib
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from automata.errors import InputError
 from implicit.config.flat import flatten
@@ -49,6 +53,7 @@ class RunFolder:
         self.metrics_file = path / "metrics.jsonl"
         self.weights_file = path / "model.safetensors"
         self.checkpoint_file = path / "checkpoint" / "state.safetensors"
+        self.lock_file = path / "lock"
 
     @property
     def begun(self) -> bool:
@@ -74,12 +79,11 @@ class RunFolder:
         except InputError as error:
             raise InputError(f"{self.config_file}: {error}") from None
 
-    def begin(self, config: TrainConfig) -> None:
-        """Make the folder with its configuration, or leave everything as it was.
+    def check_free(self) -> None:
+        """Refuse a place where no run can be begun.
 
         Raises:
             InputError: if the path is a file or a folder with other files.
-            OSError: if it cannot be written.
         """
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"out is {self.path}, which is a file; give a folder")
@@ -89,10 +93,52 @@ class RunFolder:
                     other.suffix != TEMPORARY_SUFFIX
                     and other != self.environment_file
                     and other != self.metrics_file
+                    and other != self.lock_file
                 ):
                     raise InputError(
                         f"out is {self.path}, which holds other files ({other.name}); give a new folder"
                     )
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes from training here, for as long as the context lasts or the process lives.
+
+        The operating system holds the lock: of a process that was killed, nothing but an empty file is left.
+        A file system without locks is used without.
+
+        Raises:
+            InputError: if another process trains here.
+            OSError: if the folder cannot be made or written.
+        """
+        made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.lock_file)
+        try:
+            with contextlib.suppress(NotImplementedError):
+                lock.acquire(timeout=0)
+        except Timeout:
+            raise InputError(
+                f"out is {self.path}, where another process trains at this moment; "
+                "wait until it ends, or give another folder"
+            ) from None
+        try:
+            yield
+        finally:
+            self.lock_file.unlink(missing_ok=True)
+            lock.release()
+            if not self.begun:
+                with contextlib.suppress(OSError):
+                    for folder in made:
+                        folder.rmdir()
+
+    def begin(self, config: TrainConfig) -> None:
+        """Make the folder with its configuration, or leave everything as it was.
+
+        Raises:
+            InputError: if the path is a file or a folder with other files.
+            OSError: if it cannot be written.
+        """
+        self.check_free()
         made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -123,6 +169,11 @@ class RunFolder:
                     (field, before, value),
                 )
             if before != value:
+                if self.finished:
+                    raise InputError(
+                        f"{field} is {value}, but {self.path} holds a finished run with {before}; "
+                        "give another folder for a new run"
+                    )
                 raise InputError(
                     f"{field} is {value}, but the run in {self.path} was begun with {before}; "
                     "give that value or another folder"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from automata.checks import check_type
 from automata.errors import InputError, unknown_name
 from automata.tasks.interface import Task
 from implicit.config.run import TrainConfig
@@ -103,6 +104,7 @@ def initial_model(config: TrainConfig, task: Task) -> SequenceModel:
 
 
 def _find(path_or_name: str | os.PathLike[str]) -> Path:
+    check_type("run", path_or_name, (str, os.PathLike), "give a run folder or the name of a stored run")
     path = Path(path_or_name)
     if path.is_dir():
         return path

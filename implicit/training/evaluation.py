@@ -7,9 +7,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from automata.checks import check_integer, check_type
 from automata.errors import InputError
 from automata.tasks.interface import Task
-from implicit.fixed_point import Solution
+from implicit.caller import warn_caller
+from implicit.fixed_point import NotConvergedWarning, Solution
 from implicit.models.interface import SequenceModel
 from implicit.modes import Solve
 from implicit.training.streams import Stream, draw_batch
@@ -104,6 +106,7 @@ def evaluate(
     stream: Stream = Stream.TEST,
     number: tuple[int, ...] = (),
     solve: Solve | None = None,
+    warn: bool = True,
 ) -> Evaluation:
     """Measure a model on fresh sequences of one length.
 
@@ -117,9 +120,14 @@ def evaluate(
         stream: which data stream; reports take TEST, training VALIDATION.
         number: which part of the stream.
         solve: how an implicit model seeks its fixed points; its own defaults if None.
+        warn: whether to warn of tokens without a fixed point; their share is in the result either way.
 
     Raises:
-        InputError: for a length or a number of sequences below 1.
+        InputError: for a length or a number of sequences below 1 or beyond the memory, a negative seed, or a
+            task whose tokens the model does not know.
+
+    Warns:
+        NotConvergedWarning: if some token has no fixed point.
 
     Example:
         >>> from automata.tasks.registry import make_task
@@ -131,9 +139,16 @@ def evaluate(
         >>> evaluation.correct.shape, 0.3 < evaluation.accuracy < 0.7
         ((100, 20), True)
     """
+    check_type("model", model, SequenceModel, "give a model, such as load_run(...).model")
+    check_type("task", task, Task, "give a task, such as automata.task_from('parity')")
     for field, value in (("length", length), ("sequences", sequences), ("batch_size", batch_size)):
-        if value < 1:
-            raise InputError(f"{field} is {value}; give at least 1")
+        check_integer(field, value, 1)
+    known = model.config.vocabulary_size, model.config.output_size
+    if task.vocabulary_size > known[0] or task.output_size > known[1]:
+        raise InputError(
+            f"task {task.name} has {task.vocabulary_size} tokens and {task.output_size} answers, and the "
+            f"model knows {known[0]} and {known[1]}; give the task that it was trained on"
+        )
     correct, counted, solutions = [], [], []
     was_training = model.training
     model.eval()
@@ -148,12 +163,24 @@ def evaluate(
             correct.append((output.logits.argmax(dim=-1) == batch.targets).cpu().numpy())
             counted.append(batch.counted.cpu().numpy())
     model.train(was_training)
+    if warn and (message := _unconverged(solutions)):
+        warn_caller(message, NotConvergedWarning)
     asked = np.concatenate(counted)
     return Evaluation(
         np.concatenate(correct),
         Convergence.of(solutions) if solutions else None,
         None if asked.all() else asked,
     )
+
+
+def _unconverged(solutions: Sequence[Solution]) -> str:
+    """What is said of the first batch with tokens that have no fixed point; nothing if there is none."""
+    for number, solution in enumerate(solutions):
+        if not bool(solution.converged.all()):
+            return (
+                f"answers without a fixed point in batch {number} of {len(solutions)}: {solution.message()}"
+            )
+    return ""
 
 
 def _counted(solution: Solution, values: torch.Tensor) -> torch.Tensor:

@@ -187,6 +187,7 @@ def _validate(
                 stopping=stopping,
                 gradient=phase.gradient if as_trained else Phantom(),
             ),
+            warn=False,  # the metrics tell the share that converged
         )
         for length in config.validation_lengths()
     }

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from automata.tasks.interface import Part, Task
+from automata.checks import check_integer, check_memory, check_type
+from automata.tasks.interface import BYTES_PER_TOKEN, Part, Task
 
 
 class Stream(IntEnum):
@@ -114,6 +115,9 @@ def draw_batch(
         The batch. The generator is seeded with
         ``numpy.random.SeedSequence(seed, spawn_key=(stream, *number))``.
 
+    Raises:
+        InputError: for a negative seed, sizes below 1 or beyond the memory, or what is no stream.
+
     Example:
         >>> from automata.tasks.registry import make_task
         >>> parity = make_task("parity")
@@ -125,6 +129,13 @@ def draw_batch(
         >>> bool((draw_batch(parity, 4, 100, 0, Stream.TEST, 7)[0] == tokens).all())
         False
     """
+    check_integer("seed", seed, 0)
+    check_type("stream", stream, Stream, "give one such as Stream.TEST")
+    check_memory(
+        f"a batch of {batch_size} sequences of length {length}",
+        BYTES_PER_TOKEN * check_integer("batch_size", batch_size, 1) * check_integer("length", length, 1),
+        "give a shorter length or fewer sequences at a time",
+    )
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(int(stream), *number)))
     part = task.part(_PARTS[stream])
     batch = part.batch(batch_size, length, rng, None if start is None else start.numpy())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from automata.checks import check_type
 from automata.errors import InputError
 from automata.tasks.specification import TaskSource
 from implicit.config.references import AnyModel
@@ -53,8 +54,8 @@ def train(
 
     Raises:
         InputError: for a device that is not there, sizes that do not divide, state passing that task or model
-            cannot do, a folder that holds something else or a run of another configuration, or a loss that is
-            no longer finite.
+            cannot do, a folder that holds something else or a run of another configuration, one that another
+            process trains in, or a loss that is no longer finite.
         OSError: if the folder cannot be written; what was there stays whole.
 
     Warns:
@@ -69,6 +70,8 @@ def train(
         >>> run.model.parameter_count(), [entry["step"] for entry in run.metrics]
         (178, [3])
     """
+    check_type("config", config, TrainConfig, "give a TrainConfig, such as recipe('parity', 'lstm')")
+    check_type("out", out, (str, PathLike), "give the path of a run folder")
     folder = RunFolder(Path(out))
     given = {"task": task, "model": model}
     config = config.updated(**{field: value for field, value in given.items() if value is not None})
@@ -82,11 +85,17 @@ def train(
         return load_run(folder.path)
     baselines = majority_baselines(config, built_task)
     if not folder.begun:
-        folder.begin(config)
+        folder.check_free()
     if shortfall := config.shortfall():
         warnings.warn(shortfall, ShortCurriculumWarning, stacklevel=2)
-    take_steps(config, built_task, built_model, folder, progress, tensorboard, baselines)
-    folder.finish(built_model)
+    with folder.held():
+        if folder.begun:
+            folder.check_same(config)  # it may have been begun, or finished, since it was looked at
+        else:
+            folder.begin(config)
+        if not folder.finished:
+            take_steps(config, built_task, built_model, folder, progress, tensorboard, baselines)
+            folder.finish(built_model)
     return load_run(folder.path)
 
 

@@ -123,7 +123,7 @@ def test_the_same_certificate_twice(make_run: Any) -> None:
 
 
 CASES: list[tuple[list[str], str]] = [
-    (["LSTM"], "is a lstm, of which there is no ball-arithmetic form"),
+    (["LSTM"], "is lstm, of which there is no ball-arithmetic form"),
     (["no/such/run"], "run no/such/run does not exist"),
     (["RUN", "--states", "0"], "states is 0"),
     (["RUN", "--stats", "4"], "the nearest is --states"),

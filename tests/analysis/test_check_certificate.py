@@ -1,15 +1,13 @@
 """A certificate that was changed is refused, with the first line that fails; so are other weights."""
 
 import ast
-import base64
 import copy
 import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -32,8 +30,7 @@ from implicit.config.recipes import recipe
 from implicit.runs.files import read_tensors, write_tensors
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
-
-Content = dict[str, Any]
+from tests.analysis.false_certificates import FALSE, Content, point
 
 
 def _run(folder: Path, model: str) -> Run:
@@ -71,216 +68,6 @@ def control(explicit: Run) -> Content:
     return certify(explicit, states=4, sequences=4, length=8).model_dump(mode="json")
 
 
-def _scaled(part: Content, name: str, factor: float) -> None:
-    part[name] = (float.fromhex(part[name]) * factor).hex()
-
-
-def _moved(part: Content, name: str, entry: int, step: float) -> None:
-    numbers = np.frombuffer(base64.b64decode(part[name]), "<f8").copy()
-    numbers[entry] += step
-    part[name] = base64.b64encode(numbers.tobytes()).decode()
-
-
-def _point(content: Content, pair: int = 2) -> Content:
-    return cast(Content, content["pairs"][pair]["point"])
-
-
-def weights_hash(content: Content) -> None:
-    content["run"]["weights_sha256"] = "0" * 64
-
-
-def config(content: Content) -> None:
-    content["config"]["sizes"]["damping"] = 0.5
-
-
-def statements(content: Content) -> None:
-    content["statements"]["existence"] = "All states have fixed points."
-
-
-def stated_precision(content: Content) -> None:
-    content["arithmetic"]["precision"] = 256
-
-
-def missing_pair(content: Content) -> None:
-    del content["pairs"][1]
-
-
-def missing_pair_with_its_count(content: Content) -> None:
-    del content["pairs"][1]
-    content["summary"] = dict.fromkeys(content["summary"], 3)
-
-
-def repeated_pair(content: Content) -> None:
-    content["pairs"][1] = copy.deepcopy(content["pairs"][0])
-
-
-def token(content: Content) -> None:
-    content["pairs"][2]["token"] = 1 - content["pairs"][2]["token"]
-
-
-def position(content: Content) -> None:
-    content["pairs"][2]["sequence"] = 99
-
-
-def state_entry(content: Content) -> None:
-    _moved(content["pairs"][2]["state"], "ssm.0", 3, 0.5)
-
-
-def window_entry(content: Content) -> None:
-    _moved(content["pairs"][2]["state"], "conv.0", 3, 0.5)
-
-
-def missing_state(content: Content) -> None:
-    del content["pairs"][2]["state"]["conv.0"]
-
-
-def latent_centre(content: Content) -> None:
-    _moved(_point(content), "latent", 1, 1e-8)
-
-
-def short_latent(content: Content) -> None:
-    _point(content)["latent"] = base64.b64encode(np.zeros(3).tobytes()).decode()
-
-
-def shrunk_radius(content: Content) -> None:
-    _scaled(_point(content), "radius", 1e-9)
-
-
-def grown_radius(content: Content) -> None:
-    _scaled(_point(content), "radius", 2.0**28)
-
-
-def shrunk_error(content: Content) -> None:
-    _scaled(_point(content), "error", 1e-6)
-
-
-def singular_value(content: Content) -> None:
-    _scaled(_point(content), "singular_value", 1.2)
-
-
-def negative_singular_value(content: Content) -> None:
-    _scaled(_point(content), "singular_value", -1.0)
-
-
-def contraction_norm(content: Content) -> None:
-    _scaled(_point(content)["contraction"], "norm", 0.9)
-
-
-def contraction_power(content: Content) -> None:
-    content["pairs"][2]["point"]["contraction"]["power"] = 3
-
-
-def expanding_norm(content: Content) -> None:
-    _point(content)["contraction"]["norm"] = (1.5).hex()
-
-
-def entry_interval(content: Content) -> None:
-    lower, upper = map(float.fromhex, _point(content)["entries"][0])
-    width = upper - lower
-    _point(content)["entries"][0] = [(lower + width).hex(), (upper + width).hex()]
-
-
-def entry_sign(content: Content) -> None:
-    lower, upper = map(float.fromhex, _point(content)["entries"][0])
-    _point(content)["entries"][0] = [(-upper).hex(), (-lower).hex()]
-
-
-def diagonal_entry(content: Content) -> None:
-    row, _ = content["pairs"][2]["places"][0]
-    content["pairs"][2]["places"][0] = [row, row]
-
-
-def entry_outside(content: Content) -> None:
-    content["pairs"][2]["places"][0] = [10**6, 0]
-
-
-def other_companion(content: Content) -> None:
-    # A companion's intervals belong to its own h.
-    elsewhere = content["pairs"][2]["elsewhere"]
-    elsewhere["pair"] = 2
-
-
-def companion_out_of_range(content: Content) -> None:
-    content["pairs"][2]["elsewhere"]["pair"] = 17
-
-
-def grown_box(content: Content) -> None:
-    _scaled(content["pairs"][2]["range"], "state_radius", 64)
-
-
-def working_distance(content: Content) -> None:
-    _scaled(content["pairs"][2], "working_distance", 0.9)
-
-
-def count(content: Content) -> None:
-    content["summary"]["contraction"] = 5
-
-
-def not_finite(content: Content) -> None:
-    _point(content)["error"] = "nan"
-
-
-def decimal_number(content: Content) -> None:
-    _point(content)["error"] = 0.001
-
-
-def damaged_array(content: Content) -> None:
-    _point(content)["latent"] = "&" + _point(content)["latent"][1:]
-
-
-def added_field(content: Content) -> None:
-    _point(content)["remark"] = "trust me"
-
-
-def no_pairs(content: Content) -> None:
-    content["pairs"] = None
-
-
-def silly_settings(content: Content) -> None:
-    content["settings"]["length"] = 0
-
-
-FALSE: list[tuple[Callable[[Content], None], str]] = [
-    (weights_hash, "run.weights_sha256"),
-    (config, "config.sizes"),
-    (statements, "statements"),
-    (stated_precision, "arithmetic.precision"),
-    (missing_pair, "pairs"),
-    (missing_pair_with_its_count, "pairs"),
-    (repeated_pair, "pairs[1].sequence"),
-    (token, "pairs[2].token"),
-    (position, "pairs[2].sequence"),
-    (state_entry, "pairs[2].point.error"),
-    (window_entry, "pairs[2].point.error"),
-    (missing_state, "pairs[2].state"),
-    (latent_centre, "pairs[2].point.error"),
-    (short_latent, "pairs[2].point.latent"),
-    (shrunk_radius, "pairs[2].point.error"),
-    (grown_radius, "pairs[2].point.radius"),
-    (shrunk_error, "pairs[2].point.error"),
-    (singular_value, "pairs[2].point.singular_value"),
-    (negative_singular_value, "pairs[2].point.singular_value"),
-    (contraction_norm, "pairs[2].point.contraction.norm"),
-    (contraction_power, "pairs[2].point.contraction.power"),
-    (expanding_norm, "pairs[2].point.contraction.norm"),
-    (entry_interval, "pairs[2].point.entries[0]"),
-    (entry_sign, "pairs[2].point.entries[0]"),
-    (diagonal_entry, "pairs[2].point.entries[0]"),
-    (entry_outside, "pairs[2].places[0]"),
-    (other_companion, "pairs[2].elsewhere.error"),
-    (companion_out_of_range, "pairs[2].elsewhere.pair"),
-    (grown_box, "pairs[2].range.error"),
-    (working_distance, "pairs[2].working_distance"),
-    (count, "summary.contraction"),
-    (not_finite, "pairs[2].point.error"),
-    (decimal_number, "pairs[2].point.error"),
-    (damaged_array, "pairs[2].point.latent"),
-    (added_field, "pairs[2].point.remark"),
-    (no_pairs, "pairs"),
-    (silly_settings, "settings.length"),
-]
-
-
 def _refusal(content: Content, run: Run) -> str:
     with pytest.raises(RefusedError) as refusal:
         check_certificate.check_certificate(Certificate.parse(content), run, CheckSettings(processes=1))
@@ -303,9 +90,9 @@ def test_the_untouched_certificate_holds(content: Content, run: Run) -> None:
 
 def test_a_change_that_leaves_all_lines_true_breaks_the_seal(content: Content, run: Run) -> None:
     changed = copy.deepcopy(content)
-    lower, upper = map(float.fromhex, _point(changed)["entries"][0])
+    lower, upper = map(float.fromhex, point(changed)["entries"][0])
     wider = [math.nextafter(lower, -math.inf), math.nextafter(upper, math.inf)]
-    _point(changed)["entries"][0] = [number.hex() for number in wider]
+    point(changed)["entries"][0] = [number.hex() for number in wider]
     assert _refusal(changed, run) == "sha256"
 
 

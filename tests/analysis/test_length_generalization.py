@@ -121,7 +121,7 @@ def test_the_share_of_unconverged_tokens_is_told(make_run: Any) -> None:
     found = length_generalization.analyse(run, lengths=(4, 8), sequences=4, max_iterations=1)
     assert found.runs[0].share_converged == {4: 0.0, 8: 0.0}
     assert any(
-        "100.00% of tokens have no converged fixed point" in str(line)
+        "100.00% of the tokens up to length" in str(line) and "(mode " in str(line)
         for line in length_generalization.tables(found)
     )
     assert length_generalization.draw(found).axes

@@ -112,7 +112,7 @@ def test_what_a_question_needs_is_asked_before_any_work(
     before = sorted(tmp_path.rglob("*"))
     for question in (of_a_run(needs=FIXED_POINTS, measure=never), of_runs(needs=FIXED_POINTS, compare=never)):
         assert question.main([explicit, "--out", str(tmp_path / "out")]) == 2
-        assert "run mamba2 is a mamba2, which has no fixed points; give" in capsys.readouterr().err
+        assert "the model of run mamba2 is mamba2, which has no fixed points; give" in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -5,7 +5,6 @@ arguments, and what the sentence must say. The commands of analysis have their c
 """
 
 import errno
-import json
 import os
 import subprocess
 import sys
@@ -13,71 +12,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import safetensors.torch
-import torch
-from torch import Tensor
 
 from automata.errors import InputError
-from automata.tasks.registry import make_task
 from implicit.runs.loading import load_run
 from implicit.train import main, train
-from implicit.training.evaluation import evaluate
+from tests.implicit.tampering import (
+    Prepare,
+    edit_config,
+    fill_disk,
+    make_unfinished,
+    nothing,
+    write,
+)
 
-Prepare = Callable[[Path], object]
 Refuses = Callable[[Callable[..., None], list[str]], str]
-
-
-def nothing(folder: Path) -> None:
-    """Leave the folder as it is."""
-
-
-def edit_config(**values: object) -> Prepare:
-    """Change fields in the stored configuration."""
-
-    def edit(folder: Path) -> None:
-        file = folder / "run" / "config.json"
-        file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
-
-    return edit
-
-
-def edit_weights(change: Callable[[dict[str, Tensor]], object]) -> Prepare:
-    """Change the stored weights."""
-
-    def edit(folder: Path) -> None:
-        file = folder / "run" / "model.safetensors"
-        weights = safetensors.torch.load_file(file)
-        change(weights)
-        file.write_bytes(safetensors.torch.save(weights))
-
-    return edit
-
-
-def write(name: str, content: bytes) -> Prepare:
-    """Write a file, and the folder it is in."""
-
-    def make(folder: Path) -> None:
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_bytes(content)
-
-    return make
-
-
-def remove(name: str) -> Prepare:
-    """Remove a file."""
-    return lambda folder: (folder / name).unlink()
-
-
-def make_unfinished(folder: Path) -> None:
-    """Turn the finished run into one that was interrupted."""
-    (folder / "run" / "checkpoint").mkdir()
-    (folder / "run" / "model.safetensors").rename(folder / "run" / "checkpoint" / "state.safetensors")
-
-
-def fill_disk(folder: Path) -> None:
-    """Let the first file that a new run writes land on a device that is always full."""
-    (folder / "new").mkdir()
-    (folder / "new" / "environment.json.tmp").symlink_to("/dev/full")
 
 
 NEW = "--task parity --model lstm --out new"
@@ -195,22 +143,22 @@ COMMANDS: dict[str, tuple[Prepare, str, str]] = {
     "resume with another seed": (
         nothing,
         "--resume --out run --seed 7",
-        "seed is 7, but the run in run was begun with 0",
+        "seed is 7, but run holds a finished run with 0; give another folder",
     ),
     "resume with another model": (
         nothing,
         "--resume --out run --model mamba2",
-        "model is mamba2, but the run in run was begun with lstm",
+        "model is mamba2, but run holds a finished run with lstm",
     ),
     "resume with another size": (
         nothing,
         "--resume --out run --d-model 8",
-        "d_model is 8, but the run in run was begun with 4",
+        "d_model is 8, but run holds a finished run with 4",
     ),
     "another run in out": (
         nothing,
         f"{NEW} --out run",
-        "d_model is 32, but the run in run was begun with 4",
+        "d_model is 32, but run holds a finished run with 4",
     ),
     "resume from a bad checkpoint": (
         make_unfinished,
@@ -242,157 +190,6 @@ def test_command(
     monkeypatch.chdir(run_folder.parent)
     prepare(run_folder.parent)
     assert sentence in refuses(main, argv.split())
-
-
-RUNS: dict[str, tuple[Prepare, str, str]] = {
-    "missing run": (nothing, "no/run", "run no/run does not exist; make one with python -m implicit.train"),
-    "run is a file": (nothing, "run/config.json", "run/config.json is a file; give the folder that holds it"),
-    "empty folder": (lambda folder: (folder / "new").mkdir(), "new", "new/config.json is missing"),
-    "no weights": (remove("run/model.safetensors"), "run", "run/model.safetensors is missing"),
-    "no metrics": (remove("run/metrics.jsonl"), "run", "run/metrics.jsonl is missing"),
-    "unfinished": (
-        make_unfinished,
-        "run",
-        "run run is not finished; finish it with python -m implicit.train",
-    ),
-    "config is not JSON": (write("run/config.json", b"{'task'"), "run", "run/config.json is not valid JSON"),
-    "config is nested too deep": (
-        write("run/config.json", b"[" * 100_000),
-        "run",
-        "run/config.json is not valid JSON",
-    ),
-    "config is not text": (write("run/config.json", b"\xff\xfe\x00"), "run", "is not valid JSON"),
-    "config is a list": (write("run/config.json", b"[]"), "run", "does not hold a JSON object"),
-    "config with an unknown field": (
-        edit_config(stepz=3),
-        "run",
-        "run/config.json: field 'stepz' is unknown; did you mean 'steps'?",
-    ),
-    "config with a bad value": (edit_config(length=-1), "run", "run/config.json: length is -1"),
-    "config with an unknown field of the curriculum": (
-        edit_config(curriculum={"bounded_stepz": 3}),
-        "run",
-        "run/config.json: field 'curriculum.bounded_stepz' is unknown; did you mean 'curriculum.bounded_st",
-    ),
-    "config of a newer format": (
-        edit_config(format_version=3),
-        "run",
-        "run/config.json: the configuration was written by a newer version of implicit-ssm (format 3, this "
-        "version reads up to 2); update implicit-ssm",
-    ),
-    "config with a bad format": (edit_config(format_version="new"), "run", "format_version is 'new'; give"),
-    "config with an unknown task": (edit_config(task="S9"), "run", "run/config.json: task 'S9' is unknown"),
-    "config with bad sizes": (
-        edit_config(sizes={"width": 4}),
-        "run",
-        "run/config.json: size of lstm 'width' is unknown",
-    ),
-    "config with a vocabulary": (
-        edit_config(sizes={"vocabulary_size": 4}),
-        "run",
-        "vocabulary_size is 4; leave it out, for it follows from the task",
-    ),
-    "config of another task": (
-        edit_config(task="S3"),
-        "run",
-        "tensor 'embedding.weight' has shape (2, 4) where the configuration asks for (6, 4)",
-    ),
-    "weights are not safetensors": (
-        write("run/model.safetensors", b"not a header"),
-        "run",
-        "run/model.safetensors is not valid safetensors",
-    ),
-    "weights are empty": (write("run/model.safetensors", b""), "run", "is not valid safetensors"),
-    "weights are cut off": (
-        lambda folder: os.truncate(folder / "run" / "model.safetensors", 500),
-        "run",
-        "is not valid safetensors",
-    ),
-    "tensor of another shape": (
-        edit_weights(lambda weights: weights.update({"head.bias": torch.zeros(3)})),
-        "run",
-        "tensor 'head.bias' has shape (3,) where the configuration asks for (2,)",
-    ),
-    "tensor of another dtype": (
-        edit_weights(lambda weights: weights.update({"head.bias": torch.zeros(2, dtype=torch.float64)})),
-        "run",
-        "tensor 'head.bias' has dtype torch.float64",
-    ),
-    "tensor with NaN": (
-        edit_weights(lambda weights: weights["head.bias"].fill_(torch.nan)),
-        "run",
-        "tensor 'head.bias' holds NaN or infinity",
-    ),
-    "tensor with infinity": (
-        edit_weights(lambda weights: weights["head.bias"].fill_(torch.inf)),
-        "run",
-        "tensor 'head.bias' holds NaN or infinity",
-    ),
-    "missing tensor": (
-        edit_weights(lambda weights: weights.pop("head.bias")),
-        "run",
-        "tensor 'head.bias' is missing",
-    ),
-    "unexpected tensor": (
-        edit_weights(lambda weights: weights.update(extra=torch.zeros(1))),
-        "run",
-        "tensor 'extra' is unexpected",
-    ),
-    "metrics are not JSON": (
-        write("run/metrics.jsonl", b'{"step": 1}\n{"step"'),
-        "run",
-        "run/metrics.jsonl: line 2 is not a JSON object with a step",
-    ),
-    "metrics are not text": (write("run/metrics.jsonl", b"\xff"), "run", "run/metrics.jsonl is not text"),
-}
-
-
-def load(argv: list[str]) -> None:
-    """Load the run as a command of analysis does."""
-    load_run(argv[0])
-
-
-@pytest.mark.parametrize(("prepare", "path", "sentence"), RUNS.values(), ids=RUNS)
-def test_load_run(
-    prepare: Prepare,
-    path: str,
-    sentence: str,
-    run_folder: Path,
-    refuses: Refuses,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(run_folder.parent)
-    prepare(run_folder.parent)
-    assert sentence in refuses(load, [path])
-
-
-def test_unknown_stored_run_names_the_nearest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "parity").mkdir()
-    monkeypatch.setattr("implicit.runs.loading.STORED_RUNS", tmp_path)
-    with pytest.raises(InputError, match="run 'partiy' is unknown; did you mean 'parity'"):
-        load_run("partiy")
-
-
-@pytest.mark.parametrize("token", [-1, 2])
-def test_token_outside_the_vocabulary(token: int, stored_run: Path) -> None:
-    with pytest.raises(
-        InputError, match=rf"^token {token} is outside the vocabulary; give tokens from 0 to 1$"
-    ):
-        load_run(stored_run).model(torch.tensor([[0, token, 1]]))
-
-
-@pytest.mark.parametrize("field", ["length", "sequences", "batch_size"])
-def test_evaluation_of_nothing(field: str, stored_run: Path) -> None:
-    sizes = {"length": 4, "sequences": 4, "batch_size": 4, field: 0}
-    model = load_run(stored_run).model
-    with pytest.raises(InputError, match=rf"^{field} is 0; give at least 1$"):
-        evaluate(
-            model,
-            make_task("parity"),
-            sizes["length"],
-            sequences=sizes["sequences"],
-            batch_size=sizes["batch_size"],
-        )
 
 
 @pytest.mark.parametrize("call", range(1, 17))

@@ -15,10 +15,11 @@ from torch import Tensor
 from torch.func import vmap
 
 from automata.errors import InputError
-from theory.blocks import flatten, random_signs, replace, slices, validate, validate_update
+from theory.blocks import flatten, random_signs, replace, slices, validate
 from theory.derivatives import jacobian, load_forward_mode
 from theory.jacobian.factored import FactoredJacobian
 from theory.jacobian.terms import diagonality, latent_derivatives, probe_direct_term
+from theory.pure_maps import validate_maps
 from theory.transition import State
 from theory.transition_batch import TokenInputs, TransitionBatch
 
@@ -254,7 +255,7 @@ def _validate(transitions: TransitionBatch, states: State, latents: Tensor) -> N
                 f"state entry {name!r} has shape {tuple(entry.shape)}; "
                 f"give one state for each of the {positions} positions"
             )
-    validate_update(transitions[0], {name: entry[0] for name, entry in states.items()})
+    validate_maps(transitions[0], {name: entry[0] for name, entry in states.items()})
     expected = (positions, transitions.latent_size)
     if latents.shape != expected or latents.dtype != torch.float64:
         raise InputError(

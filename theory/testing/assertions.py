@@ -6,10 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from automata.checks import check_number, check_type
 from automata.errors import InputError, unknown_name
 from theory.blocks import BlockMap
 from theory.fixed_point import ERROR_MARGIN, FixedPoint, rounding_level, solve_fixed_point
 from theory.jacobian.factored import latent_jacobian
+from theory.pure_maps import validate_states
 from theory.testing.not_applicable import NotApplicableError
 from theory.theorem1.check import check_theorem1
 from theory.theorem1.conditions import (
@@ -58,8 +60,10 @@ def assert_fixed_point(
         AssertionError: C1 (z* is a fixed point of Φ, to rounding level) does not hold at 1 of 1 states;
         worst is state 0: value 1, threshold 1e-06: the residual is 1.0e+00
     """
-    _require_states(states)
+    validate_states(transition, states)
     _require_latent(transition, "C1")
+    if tolerance is not None and check_number("tolerance", tolerance) < 0:
+        raise InputError(f"tolerance is {tolerance}; give a number of at least 0")
     if latents is None:
         found = [solve_fixed_point(transition, state, max_iterations=max_iterations) for state in states]
         conditions = [fixed_point_condition(fixed_point) for fixed_point in found]
@@ -67,7 +71,10 @@ def assert_fixed_point(
             conditions = [_residual_condition(condition.value, tolerance) for condition in conditions]
     else:
         conditions = []
+        if len(latents) != len(states):
+            raise InputError(f"latents holds {len(latents)} for {len(states)} states; give one for each")
         for state, latent in zip(states, latents, strict=True):
+            _require_latent_like(transition, latent)
             with torch.no_grad():
                 residual = (transition.self_map(latent, state) - latent).norm().item()
             threshold = tolerance
@@ -106,7 +113,7 @@ def assert_contractive(
         AssertionError: C3 (...) does not hold at 1 of 1 states; worst is state 0: value 2, threshold 1: the
         2-norm of the damped iteration's derivative is 2
     """
-    _require_states(states)
+    validate_states(transition, states)
     _require_latent(transition, "C3")
     conditions = []
     for state in states:
@@ -121,7 +128,8 @@ def assert_theorem1(
     """Assert that the verdict on Theorem 1 is the expected one at every state, and return the report.
 
     A recurrent network without a fixed point may be non-diagonal and non-linear; that is no case of the
-    theorem, so that "holds" cannot be expected of it. :func:`assert_kind` speaks of every model.
+    theorem, so that nothing but "fails", of a negative control whose conclusions fail, can be expected of it.
+    :func:`assert_kind` speaks of every model.
 
     Args:
         transition: the pair (Φ, G), in float64.
@@ -132,8 +140,8 @@ def assert_theorem1(
     Raises:
         AssertionError: naming the worst state, its verdict and reason, and each measured value with its
             threshold; also where the conclusions hold but not by a fixed point (C4 does not hold).
-        NotApplicableError: if "holds" is expected of a transition without a latent that is non-diagonal and
-            non-linear at every state, of which the theorem does not speak.
+        NotApplicableError: for a transition without a latent, of which the theorem does not speak, unless
+            "fails" is expected of it and its conclusions fail at every state.
         InputError: if there is no state, or one cannot be used.
 
     Example:
@@ -144,13 +152,16 @@ def assert_theorem1(
         >>> assert_theorem1(linear, states)
         Traceback (most recent call last):
         ...
-        AssertionError: Theorem 1: the verdict is not 'holds' at 2 of 2 states; the worst is [0]: fails: ...
+        theory.testing.not_applicable.NotApplicableError: not applicable: the transition has no latent ...
     """
+    if expected not in list(Verdict):
+        raise unknown_name("expected", str(expected), [verdict.value for verdict in Verdict])
     expected = Verdict(expected)
     report = check_theorem1(transition, states, **options)
     wrong = [check for check in report.checks if check.verdict is not expected]
-    if not wrong and expected is Verdict.HOLDS:
+    if wrong or expected is not Verdict.FAILS:
         _require_latent(transition, "Theorem 1")
+    if not wrong and expected is Verdict.HOLDS:
         wrong = [check for check in report.checks if check.conditions[3].verdict is not Verdict.HOLDS]
     if wrong:
         # A verdict opposite to the expected one weighs more than an inconclusive one.
@@ -197,16 +208,20 @@ def assert_kind(
     return report
 
 
-def _require_states(states: Sequence[State]) -> None:
-    if not states:
-        raise InputError("states is empty; give at least one visited state")
-
-
 def _require_latent(transition: Transition, statement: str) -> None:
     if transition.latent_size == 0:
         raise NotApplicableError(
             "not applicable: the transition has no latent (latent_size is 0), so there is no fixed point "
             f"that {statement} could speak of; use assert_kind"
+        )
+
+
+def _require_latent_like(transition: Transition, latent: Tensor) -> None:
+    check_type("latents: one entry", latent, Tensor, "give a float64 tensor without a batch axis")
+    if latent.shape != (transition.latent_size,) or latent.dtype != torch.float64:
+        raise InputError(
+            f"latents holds one of shape {tuple(latent.shape)} and dtype {latent.dtype}; "
+            f"give torch.float64 of shape ({transition.latent_size},)"
         )
 
 

@@ -6,6 +6,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from automata.checks import check_number, check_type
+from automata.errors import InputError
 from theory.testing.not_applicable import NotApplicableError
 
 
@@ -97,6 +99,7 @@ def assert_modes_agree(
     Raises:
         AssertionError: naming the share, its threshold, and the worst sequence and token.
         NotApplicableError: if the model has no fixed points, so that it has one mode of evaluation only.
+        InputError: for what are no tokens, or a share or tolerance out of its range.
 
     Example:
         >>> from types import SimpleNamespace
@@ -108,6 +111,11 @@ def assert_modes_agree(
         >>> assert_modes_agree(Echo(), torch.tensor([[0, 1, 1]]), "simultaneous", "sequential")
         ModesAgreement(fixed_points=1.0, tokens=1.0)
     """
+    check_type("tokens", tokens, Tensor, "give an int64 tensor, [batch, length]")
+    if not 0 < check_number("share", share) <= 1:
+        raise InputError(f"share is {share}; give a number above 0 and at most 1")
+    if not check_number("tolerance", tolerance) >= 0:
+        raise InputError(f"tolerance is {tolerance}; give a number of at least 0")
     if not hasattr(model, "run"):
         raise NotApplicableError(
             f"not applicable: {type(model).__name__} offers no run(tokens, solve=...), so that it has one "

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from automata.errors import InputError
-from theory.blocks import validate, validate_update
+from theory.blocks import validate
 from theory.fixed_point import EPSILON, ERROR_MARGIN
+from theory.pure_maps import validate_states
 from theory.theorem1.conclusions import LayerConclusion
 from theory.theorem1.conditions import coupling_condition, unmeasured
 from theory.theorem1.cross_checks import jacobian_rounding
@@ -79,12 +79,10 @@ def check_theorem1(
         >>> check_theorem1(delta, states).kind.value
         'non-diagonal and linear'
     """
-    if not states:
-        raise InputError("states is empty; give at least one visited state")
+    validate_states(transition, states)
     others = states if alternatives is None else alternatives
-    for state in (*states, *others):
+    for state in others:
         validate(transition, state)
-    validate_update(transition, states[0])
     return Theorem1Report(
         tuple(
             _check_state(

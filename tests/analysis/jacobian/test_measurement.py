@@ -54,7 +54,7 @@ def test_the_kind_of_the_transition_is_in_what_is_shown(make_run: Any, name: str
 
 
 def test_a_model_whose_state_grows_is_refused(make_run: Any) -> None:
-    with pytest.raises(InputError, match="run transformer is a transformer, whose state grows"):
+    with pytest.raises(InputError, match="the model of run transformer is transformer, whose state grows"):
         jacobian.analyse(make_run("transformer"), states=2, length=4)
 
 

@@ -272,12 +272,12 @@ BAD: dict[str, tuple[Any, list[str]]] = {
     "missing object": ({"object": "users_tasks:ehco"}, ["'users_tasks'", "'ehco'"]),
     "object of a wrong kind": (
         {"object": "users_tasks:number"},
-        ["users_tasks:number is a int", "give a Task"],
+        ["users_tasks:number is 3", "give a Task"],
     ),
     "function that fails": ({"object": "users_tasks:failing"}, ["RuntimeError", "two lines"]),
     "function with an argument": ({"object": "users_tasks:needs"}, ["TypeError", "without arguments"]),
     "task without attributes": ({"object": "users_tasks:Bare"}, ["users_tasks:Bare has no name"]),
-    "python object of a wrong kind": (3, ["task is a int"]),
+    "python object of a wrong kind": (3, ["task is 3"]),
     "hard fraction of a wrong kind": ({"name": "S5", "hard_fraction": "half"}, ["hard_fraction is 'half'"]),
     "hard fraction out of range": ({"name": "S5", "hard_fraction": 2}, ["hard_fraction is 2"]),
     "hard fraction of a text": ({"name": "repl-3", "hard_fraction": 0.5}, ["repl-3 is no word problem"]),
@@ -312,7 +312,7 @@ BAD: dict[str, tuple[Any, list[str]]] = {
         {"automaton": {**COIN, "actions": {"flip": [[0.1, 0.9], [0.8, 0.1]]}}},
         ["flip", "0.9"],
     ),
-    "matrix of texts": ({"automaton": {**COIN, "actions": {"flip": "no"}}}, ["automaton is no automaton"]),
+    "matrix of texts": ({"automaton": {**COIN, "actions": {"flip": "no"}}}, ["action 'flip'", "'no'"]),
     "no states": ({"automaton": {"actions": {}, "initial": [1]}}, ["states is missing"]),
     "unknown target": ({"automaton": {**COIN, "target": "value"}}, ["'value'"]),
     "probability of a text": (

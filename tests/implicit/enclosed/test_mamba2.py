@@ -152,5 +152,5 @@ def test_the_weights_are_exactly_the_stored_floats() -> None:
 
 def test_models_without_a_form_are_refused() -> None:
     model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
-    with pytest.raises(InputError, match="model is a lstm"):
+    with pytest.raises(InputError, match="model is lstm"):
         EnclosedMamba2(model, torch.tensor([0]))

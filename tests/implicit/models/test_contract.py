@@ -17,53 +17,21 @@ from torch import Tensor
 from torch.nn import functional
 
 from automata.errors import InputError
-from implicit.models.interface import ALPHABETS, SequenceModel
-from implicit.models.registry import MODELS, size_names
+from implicit.models.interface import SequenceModel
 from implicit.modes import Solve, Windowed
-from tests.small_models import small_sizes
+from tests.implicit.models.contract_cases import (
+    BATCH,
+    CASES,
+    CLASSES,
+    LENGTH,
+    TIGHT,
+    VOCABULARY,
+    build_case,
+)
 from theory.transition import State
-
-VOCABULARY, CLASSES, BATCH, LENGTH = 5, 3, 3, 6
-# Relative tolerance of a solve in float64: little above what rounding allows, 64 units of 2e-16.
-TIGHT = 1e-13
-VARIANTS: dict[str, dict[str, Any]] = {
-    "lstm, 2 layers": {"layers": 2},
-    "elman, 2 layers": {"layers": 2},
-    "mamba2, 2 layers": {"layers": 2},
-    "mamba2, no convolution": {"layers": 2, "d_conv": 1},
-    "mamba2, MLP": {"mlp_size": 6},
-    "transformer, 2 layers": {"layers": 2},
-    "deltanet, negative eigenvalues": {"negative_eigenvalues": True, "layers": 2},
-    "gated-deltaproduct, 3 steps": {"negative_eigenvalues": True, "householder_steps": 3},
-    "implicit-mamba2, 2 layers": {"layers": 2},
-    "implicit-mamba2, no residual": {"residual": False},
-    "implicit-mamba2, 2 layers, no residual": {"layers": 2, "residual": False},
-    "implicit-mamba2, no convolution": {"d_conv": 1},
-    "implicit-mamba2, MLP": {"mlp_size": 6},
-    "implicit-gated-deltanet, 2 layers": {"layers": 2, "negative_eigenvalues": True},
-}
-CASES = {**{name: {} for name in MODELS}, **VARIANTS}
 
 # Float64. Explicit models differ by rounding only; implicit ones are solved to 1e-13, over a contraction.
 AGREE = 1e-10
-
-
-def build_case(case: str) -> SequenceModel:
-    model = MODELS[case.split(",")[0]]
-    sizes = small_sizes(model.name)
-    if "rtol" in size_names(model.name):  # 5e-6: a little above what rounding allows in float32
-        single = torch.get_default_dtype() == torch.float32
-        sizes.update({"rtol": 5e-6 if single else TIGHT})
-    alphabets = dict(zip(ALPHABETS, (VOCABULARY, CLASSES), strict=True))
-    built = model(model.config_class(**alphabets, **{**sizes, **CASES[case]}))
-    if built.implicit is not None:
-        with torch.no_grad():
-            for name, parameter in built.named_parameters():
-                if name.startswith("mixers") and name.endswith("in_proj.weight"):
-                    parameter.mul_(0.02)
-                elif name.startswith("mixers") and name.endswith("out_proj.weight"):
-                    parameter.mul_(20)
-    return built
 
 
 @pytest.fixture(autouse=True)

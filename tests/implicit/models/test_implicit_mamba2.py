@@ -179,11 +179,15 @@ def test_outputs_without_a_fixed_point_are_warned_about() -> None:
     model.config = model.config.model_copy(update={"max_iterations": 2})
     with torch.no_grad():
         with pytest.warns(
-            NotConvergedWarning, match=r"without a fixed point \(mode sequential\): 14 of 14 tokens"
-        ):
+            NotConvergedWarning, match=r"14 of 14 tokens \(mode sequential, first at position 0\): .* rtol"
+        ) as caught:
             model(TOKENS)
-        with pytest.warns(NotConvergedWarning, match="2 of 2 tokens: the iteration limit was reached first"):
+        assert caught[0].filename == __file__  # the line of the caller, not one of torch's
+        with pytest.warns(NotConvergedWarning, match=r"2 of 2 tokens \(mode sequential") as caught:
             model.step(model.init_state(2), TOKENS[:, 0])
+        assert caught[0].filename == __file__
+    simultaneous = solved(model, TOKENS, "simultaneous")
+    assert 'default mode "auto"' in simultaneous.message()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not solved(model, TOKENS).converged.any()  # solve tells it in the status

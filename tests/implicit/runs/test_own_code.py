@@ -214,5 +214,5 @@ def test_objects_that_no_name_leads_to_are_refused(own_code: str) -> None:
         recipe("parity", nested)
     with pytest.raises(InputError, match=r"^model is <class 'int'>; give a name, module:name or a subclass"):
         recipe("parity", int)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"^task is a int; give a Task, a DFA"):
+    with pytest.raises(InputError, match=r"^task is 3; give a Task, a DFA"):
         recipe(3, "lstm")  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from automata.tasks.registry import make_task
-from implicit.fixed_point import Solution, Status, Stopping
+from implicit.fixed_point import NotConvergedWarning, Solution, Status, Stopping
 from implicit.gradients import Unrolled
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
@@ -71,9 +71,10 @@ def test_evaluation_of_an_implicit_model_is_that_of_its_own_solve() -> None:
     assert isinstance(model, ImplicitModel)
     stopping = Stopping(rtol=1e-3, max_iterations=30)
     solve = Solve("simultaneous", stopping=stopping)
-    evaluation = evaluate(
-        model, task, length=6, sequences=3, batch_size=2, seed=4, stream=Stream.VALIDATION, solve=solve
-    )
+    part = {"sequences": 3, "batch_size": 2, "seed": 4, "stream": Stream.VALIDATION}
+    with pytest.warns(NotConvergedWarning, match=r"batch 0 of 2: .* \(mode simultaneous, first at") as caught:
+        evaluation = evaluate(model, task, length=6, **part, solve=solve)  # type: ignore[arg-type]
+    assert caught[0].filename == __file__
     solutions, correct = [], []
     for index, size in enumerate((2, 1)):
         tokens, labels = draw_batch(task, size, 6, 4, Stream.VALIDATION, 6, index)[:2]
@@ -88,7 +89,7 @@ def test_evaluation_of_an_implicit_model_is_that_of_its_own_solve() -> None:
 def test_unrolled_rule_fixes_the_iterations() -> None:
     task = make_task("parity")
     model = build_model("implicit-mamba2", {"d_model": 8, "head_size": 8}, task)
-    evaluation = evaluate(model, task, length=6, sequences=2, solve=Solve(gradient=Unrolled(3)))
+    evaluation = evaluate(model, task, length=6, sequences=2, solve=Solve(gradient=Unrolled(3)), warn=False)
     assert evaluation.convergence is not None
     assert evaluation.convergence.mean_iterations == 3
 

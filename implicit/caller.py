@@ -1,0 +1,38 @@
+"""Warnings that point at the line of the user, not into this package or PyTorch."""
+
+import sys
+import warnings
+from types import FrameType
+
+_OURS = frozenset(("automata", "theory", "implicit", "analysis", "paper_figures", "torch", "contextlib"))
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the innermost line that is neither of these packages nor of PyTorch.
+
+    Args:
+        message: one sentence.
+        category: of the warning.
+
+    Example:
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     warn_caller("the iteration limit was reached", UserWarning)
+        >>> caught[0].message
+        UserWarning('the iteration limit was reached')
+    """
+    frame: FrameType = sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame):
+        frame = frame.f_back
+    warnings.warn_explicit(
+        message,
+        category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        module=frame.f_globals.get("__name__"),
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in _OURS

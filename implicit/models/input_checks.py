@@ -1,0 +1,198 @@
+"""What `run`, `step` and `transitions` of a model refuse: tokens, lengths and states that do not fit."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from automata.checks import check_memory, check_type, shown
+from automata.errors import InputError
+from theory.transition import State
+
+
+def check_is_tensor(field: str, value: object) -> None:
+    """Refuse what is no tensor, and say how to make one.
+
+    Raises:
+        InputError: for a list, an array, a number, ...
+
+    Example:
+        >>> check_is_tensor("tokens", [[0, 1]])
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: tokens is [[0, 1]]; give an int64 tensor, torch.as_tensor(tokens)
+    """
+    check_type(field, value, Tensor, f"give an int64 tensor, torch.as_tensor({field})")
+
+
+def check_tokens(tokens: Tensor, vocabulary_size: int, device: torch.device) -> None:
+    """Refuse tokens that a model cannot read.
+
+    Raises:
+        InputError: for what is no tensor, not of integers, empty, on another device than the model, or holds
+            a token outside the vocabulary.
+
+    Example:
+        >>> check_tokens(torch.tensor([[0, 2]]), 2, torch.device("cpu"))
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: token 2 is outside the vocabulary; give tokens from 0 to 1
+    """
+    check_is_tensor("tokens", tokens)
+    if tokens.dtype not in (torch.int64, torch.int32):
+        raise InputError(f"tokens has dtype {tokens.dtype}; give int64, tokens.long()")
+    if tokens.ndim != 2 or 0 in tokens.shape:
+        raise InputError(
+            f"tokens has shape {tuple(tokens.shape)}; give [batch, length] with at least one of each"
+        )
+    _check_device("tokens", tokens, device)
+    smallest, largest = (int(bound) for bound in torch.aminmax(tokens))
+    if smallest < 0 or largest >= vocabulary_size:
+        wrong = smallest if smallest < 0 else largest
+        raise InputError(
+            f"token {wrong} is outside the vocabulary; give tokens from 0 to {vocabulary_size - 1}"
+        )
+
+
+def as_column(token: Tensor) -> Tensor:
+    """Return the tokens of one step, ``[batch]``, as sequences of one token, ``[batch, 1]``.
+
+    Raises:
+        InputError: for what is no tensor with one axis.
+
+    Example:
+        >>> as_column(torch.tensor([0, 1])).tolist()
+        [[0], [1]]
+        >>> as_column(torch.tensor([[0, 1]]))
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: token has shape (1, 2); give one token per sequence, [batch]
+    """
+    check_is_tensor("token", token)
+    if token.ndim != 1:
+        raise InputError(f"token has shape {tuple(token.shape)}; give one token per sequence, [batch]")
+    return token[:, None]
+
+
+def mask_of(tokens: Tensor, lengths: Tensor | None) -> Tensor | None:
+    """Return which tokens are real, bool ``[batch, length]``, or None if all are.
+
+    Raises:
+        InputError: for lengths of another shape, outside 1 … length, or a mask with a gap.
+
+    Example:
+        >>> mask_of(torch.zeros(2, 3, dtype=torch.long), torch.tensor([3, 1])).tolist()
+        [[True, True, True], [True, False, False]]
+    """
+    if lengths is None:
+        return None
+    check_is_tensor("lengths", lengths)
+    batch, length = tokens.shape
+    if lengths.dtype == torch.bool:
+        if lengths.shape != tokens.shape:
+            raise InputError(
+                f"lengths is a mask of shape {tuple(lengths.shape)}; give that of tokens, {(batch, length)}"
+            )
+        counts = lengths.sum(dim=1)
+        if not bool((lengths.cummin(dim=1).values == lengths).all()):
+            raise InputError(
+                "lengths is a mask with padding before a real token; put padding behind the sequences"
+            )
+    else:
+        counts = lengths
+        if lengths.shape != (batch,) or lengths.is_floating_point():
+            raise InputError(
+                f"lengths has shape {tuple(lengths.shape)} and dtype {lengths.dtype}; "
+                f"give int64 of shape {(batch,)}"
+            )
+    if not bool(((counts >= 1) & (counts <= length)).all()):
+        wrong = counts[(counts < 1) | (counts > length)][0].item()
+        raise InputError(f"lengths holds {wrong}; give numbers in 1 … {length}")
+    if bool((counts == length).all()):
+        return None
+    return torch.arange(length, device=tokens.device) < counts[:, None].to(tokens.device)
+
+
+def check_state(state: State, expected: State, model: str, *, grows: bool) -> None:
+    """Refuse a state that is not one of a model for a batch.
+
+    Args:
+        state: what was given.
+        expected: the initial state of the model for this batch.
+        model: its name.
+        grows: whether the parts may have other sizes than at first, as those of attention have.
+
+    Raises:
+        InputError: naming the part that is missing, unknown, or of another shape, dtype or device.
+
+    Example:
+        >>> check_state({"h": torch.zeros(1, 3)}, {"h": torch.zeros(1, 2)}, "mine", grows=False)
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: state holds h of shape (1, 3); mine needs (1, 2) for 1 sequences
+    """
+    remedy = f"give a state that {model} returned, or leave it out for the initial one"
+    check_type("state", state, dict, remedy)
+    for name in (*expected, *state):
+        if name not in state or name not in expected:
+            raise InputError(
+                f"state has the parts {', '.join(sorted(map(str, state))) or 'none'}; "
+                f"a state of {model} has {', '.join(sorted(expected))}"
+            )
+    for name, part in state.items():
+        like = expected[name]
+        if not isinstance(part, Tensor):
+            raise InputError(f"state: part {name} is {shown(part)}; {remedy}")
+        fits = part.ndim > 0 and len(part) == len(like) and (grows or part.shape == like.shape)
+        if not fits:
+            raise InputError(
+                f"state holds {name} of shape {tuple(part.shape)}; "
+                f"{model} needs {tuple(like.shape)} for {len(like)} sequences"
+            )
+        # Under autocast a model returns states of a lower precision than its weights.
+        if part.dtype != like.dtype and not torch.is_autocast_enabled(like.device.type):
+            raise InputError(
+                f"state holds {name} of dtype {part.dtype}, and {model} computes in {like.dtype}; "
+                f"convert it with .to({like.dtype})"
+            )
+        _check_device(f"state part {name}", part, like.device)
+
+
+def check_fits(tokens: Tensor, config: Any, device: torch.device) -> None:
+    """Refuse sequences whose outputs alone do not fit into the memory of the device.
+
+    Args:
+        tokens: ``[batch, length]``.
+        config: of the model; its ``output_size``, and its ``d_model`` if it has one, are counted.
+        device: of the model.
+
+    Raises:
+        InputError: naming the memory that is needed and the memory that there is.
+
+    Example:
+        >>> from implicit.models.interface import ModelConfig
+        >>> config = ModelConfig(vocabulary_size=2, output_size=2)
+        >>> many = torch.zeros(1, 1, dtype=torch.long).expand(10**6, 10**6)
+        >>> check_fits(many, config, torch.device("cpu"))
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: tokens of shape (1000000, 1000000) needs at least 7450.6 GiB of memory...
+    """
+    numbers = config.output_size + int(getattr(config, "d_model", 0))
+    available = None
+    if device.type == "cuda":
+        reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        available = torch.cuda.mem_get_info(device)[0] + reserved
+    check_memory(
+        f"tokens of shape {tuple(tokens.shape)}",
+        tokens.numel() * numbers * torch.finfo(torch.float32).bits // 8,
+        "give fewer sequences at a time, or read them in parts: run takes the state that it returned",
+        available,
+    )
+
+
+def _check_device(field: str, tensor: Tensor, device: torch.device) -> None:
+    if tensor.device.type != device.type or (device.index is not None and tensor.device != device):
+        raise InputError(
+            f"{field} is on {tensor.device} and the model on {device}; move one of them with .to(...)"
+        )

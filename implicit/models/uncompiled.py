@@ -1,0 +1,30 @@
+"""Functions that `torch.compile` leaves as they are: loops whose length depends on the data."""
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import torch
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+
+def uncompiled(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+    """Return the function as one that runs in plain PyTorch within a compiled one, with the same answer.
+
+    How often a fixed point is iterated is known from the data only, so that nothing is left to compile.
+    `torch.compiler.disable` as a decorator would load the compiler, which takes seconds, for everybody.
+
+    Example:
+        >>> uncompiled(torch.square)(torch.tensor(3.0))
+        tensor(9.)
+    """
+
+    @functools.wraps(function)
+    def called(*args: Parameters.args, **options: Parameters.kwargs) -> Returned:
+        if torch.compiler.is_dynamo_compiling():
+            return torch.compiler.disable(function)(*args, **options)
+        return function(*args, **options)
+
+    return called

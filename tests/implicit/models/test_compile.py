@@ -1,0 +1,43 @@
+"""`torch.compile(model)` gives the answers of the model: what cannot be compiled runs as it is."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from automata import make_task
+from implicit import build_model, load_run
+
+# Dynamo itself reads the gradient of what is no leaf where it breaks its graph.
+pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+
+TOKENS = torch.tensor([[0, 1, 1, 0, 1, 0], [1, 1, 0, 0, 1, 1]])
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler() -> None:
+    torch._dynamo.reset()
+
+
+def test_a_compiled_implicit_model_answers_and_learns_as_the_model() -> None:
+    model = load_run("parity-small").model
+    compiled: nn.Module = torch.compile(model, backend="eager")
+    plain, answer = model(TOKENS), compiled(TOKENS)
+    assert torch.equal(plain, answer)
+    weight = model.get_parameter("head.weight")
+    gradients = [torch.autograd.grad(logits.square().sum(), weight)[0] for logits in (plain, answer)]
+    assert torch.equal(*gradients)
+
+
+def test_an_implicit_model_within_a_compiled_function() -> None:
+    model = load_run("parity-small").model
+
+    def chances(tokens: Tensor) -> Tensor:
+        return model.run(tokens).logits.softmax(-1)
+
+    assert torch.equal(torch.compile(chances, backend="eager")(TOKENS), chances(TOKENS))
+
+
+def test_a_compiled_explicit_model_answers_as_the_model() -> None:
+    torch.manual_seed(0)
+    model = build_model("gru", {"d_model": 4}, make_task("parity")).eval()
+    assert torch.equal(torch.compile(model, backend="eager")(TOKENS), model(TOKENS))

@@ -1,0 +1,63 @@
+"""What spoils a run folder, or the place of a new one, before a command is given it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import safetensors.torch
+from torch import Tensor
+
+Prepare = Callable[[Path], object]
+
+
+def nothing(folder: Path) -> None:
+    """Leave the folder as it is."""
+
+
+def edit_config(**values: object) -> Prepare:
+    """Change fields in the stored configuration."""
+
+    def edit(folder: Path) -> None:
+        file = folder / "run" / "config.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+    return edit
+
+
+def edit_weights(change: Callable[[dict[str, Tensor]], object]) -> Prepare:
+    """Change the stored weights."""
+
+    def edit(folder: Path) -> None:
+        file = folder / "run" / "model.safetensors"
+        weights = safetensors.torch.load_file(file)
+        change(weights)
+        file.write_bytes(safetensors.torch.save(weights))
+
+    return edit
+
+
+def write(name: str, content: bytes) -> Prepare:
+    """Write a file, and the folder it is in."""
+
+    def make(folder: Path) -> None:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+
+    return make
+
+
+def remove(name: str) -> Prepare:
+    """Remove a file."""
+    return lambda folder: (folder / name).unlink()
+
+
+def make_unfinished(folder: Path) -> None:
+    """Turn the finished run into one that was interrupted."""
+    (folder / "run" / "checkpoint").mkdir()
+    (folder / "run" / "model.safetensors").rename(folder / "run" / "checkpoint" / "state.safetensors")
+
+
+def fill_disk(folder: Path) -> None:
+    """Let the first file that a new run writes land on a device that is always full."""
+    (folder / "new").mkdir()
+    (folder / "new" / "environment.json.tmp").symlink_to("/dev/full")

@@ -1,0 +1,124 @@
+"""Checks of a user's Φ and G: what they return, and that torch.func can differentiate them."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+from torch.func import jvp
+
+from automata.checks import check_type
+from automata.errors import InputError, unknown_name
+from theory.blocks import BlockMap, check_image, random_signs, validate
+from theory.derivatives import load_forward_mode
+from theory.transition import State, Transition
+
+_REMEDY = "write it with torch operations only, without NumPy, .item(), .data or .detach()"
+_PROBE = 2.0**-12
+"""How far Φ and G are probed: far above rounding, near enough that the linear part of a change leads."""
+
+Returned = TypeVar("Returned")
+
+
+def validate_states(transition: Transition, states: Sequence[State]) -> None:
+    """Raise unless there are states that can be analysed, and Φ and G are pure functions of torch.
+
+    Raises:
+        InputError: naming what is wrong, and the remedy.
+
+    Example:
+        >>> transition = Transition(lambda z, s: z, lambda z, s: s, latent_size=0, layer_states=(("h",),))
+        >>> validate_states(transition, [])
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: states is empty; give at least one visited state
+    """
+    if isinstance(states, dict):
+        raise InputError("states is a single state; give a list of states")
+    check_type("states", states, Sequence, "give a list of states")
+    if not states:
+        raise InputError("states is empty; give at least one visited state")
+    for state in states:
+        validate(transition, state)
+    validate_maps(transition, states[0])
+
+
+@torch.no_grad()
+def validate_maps(transition: Transition, state: State) -> None:
+    """Raise unless Φ and G return what they should, and torch.func can differentiate them.
+
+    Raises:
+        InputError: naming the map, what it returns or why it has no derivative, and the remedy.
+
+    Example:
+        >>> transition = Transition(lambda z, s: z, lambda z, s: {"h": s["h"][:1]}, 0, (("h",),))
+        >>> validate_maps(transition, {"h": torch.zeros(2, dtype=torch.float64)})
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: state_update returns entry 'h' as torch.float64 of shape (1,); return
+        torch.float64 of shape (2,), as in the state
+        >>> transition = Transition(lambda z, s: z.detach() / 2, lambda z, s: s, 1, (("h",),))
+        >>> validate_maps(transition, {"h": torch.zeros(2, dtype=torch.float64)})
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: self_map changes with its input, and its derivative is 0; write it ...
+    """
+    names = tuple(dict.fromkeys(name for layer in transition.layer_states for name in layer))
+    latent = state[names[0]].new_zeros(transition.latent_size)
+    image = _called("self_map", transition.self_map, latent, state) if transition.latent_size else latent
+    check_image(image, latent)
+    following = _called("state_update", transition.state_update, latent, state)
+    check_type("what state_update returns", following, dict, "return a dictionary like the state")
+    for name in names:
+        if name not in following:
+            raise unknown_name("state entry", name, following)
+        found, wanted = following[name], state[name]
+        check_type(f"state_update: entry {name!r}", found, Tensor, "return a tensor, as in the state")
+        if found.shape != wanted.shape or found.dtype != wanted.dtype:
+            raise InputError(
+                f"state_update returns entry {name!r} as {found.dtype} of shape {tuple(found.shape)}; "
+                f"return {wanted.dtype} of shape {tuple(wanted.shape)}, as in the state"
+            )
+    block = BlockMap(transition, state, names)
+    if transition.latent_size:
+        _check_derivative("self_map", lambda z: block.self_map(z, block.vector), latent)
+        _check_derivative("self_map", lambda v: block.self_map(latent, v), block.vector)
+        _check_derivative("state_update", lambda z: block.state_update(z, block.vector), latent)
+    _check_derivative("state_update", lambda v: block.state_update(latent, v), block.vector)
+
+
+def _called(
+    name: str, function: Callable[[Tensor, State], Returned], latent: Tensor, state: State
+) -> Returned:
+    """What the function returns; its error told with what it was called with."""
+    try:
+        return function(latent, state)
+    except InputError:
+        raise
+    except Exception as error:
+        given = ", ".join(f"{entry} {tuple(part.shape)}" for entry, part in state.items())
+        raise InputError(
+            f"{name} raised {_reason(error)} for a latent of shape {tuple(latent.shape)} and a state of "
+            f"{given}, all float64 and without a batch axis; give states of this model, "
+            "and a model that is .double()"
+        ) from error
+
+
+def _check_derivative(name: str, function: Callable[[Tensor], Tensor], point: Tensor) -> None:
+    """Refuse a function that torch.func cannot transform, or whose derivative is lost on the way."""
+    load_forward_mode()
+    direction = random_signs(1, point.numel(), point)[0]
+    try:
+        slope = jvp(function, (point,), (direction,))[1]
+    except Exception as error:
+        raise InputError(f"{name} cannot be differentiated ({_reason(error)}); {_REMEDY}") from error
+    if bool(slope.any()):
+        return
+    # A change in proportion to the step is that of a slope; one of a jump stays, a quadratic one quadruples.
+    near, far = ((function(point + k * _PROBE * direction) - function(point)).norm().item() for k in (1, 2))
+    if 1.5 * near < far < 3 * near:
+        raise InputError(f"{name} changes with its input, and its derivative is 0; {_REMEDY}")
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
