@@ -160,6 +160,7 @@ def draw_transition_table(
         ['', '0', '1', 'even*', 'even*', 'odd', 'odd', 'odd', 'even*']
     """
     import matplotlib.pyplot as plt
+    from matplotlib.transforms import Bbox
 
     axes = plt.subplots(figsize=_figure_size(len(dfa.states)), layout="constrained")[1] if ax is None else ax
     axes.set_axis_off()
@@ -179,7 +180,7 @@ def draw_transition_table(
         cellLoc="center",
         colLabels=["", *dfa.alphabet],
         colColours=["#E8E8E8"] * (len(dfa.alphabet) + 1),
-        bbox=(0, 0, 1, 1),
+        bbox=Bbox.unit(),
     )
     table.auto_set_font_size(False)
     table.set_fontsize(_SMALLEST)

@@ -1,7 +1,7 @@
 """Configurations checked by pydantic, with every fault told as one sentence."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
@@ -74,7 +74,7 @@ class _OneSentence(ModelMetaclass):
         try:
             return super().__call__(*args, **values)
         except ValidationError as error:
-            raise _sentence(cls, error, "field", None, {}) from None
+            raise _sentence(cast("type[BaseModel]", cls), error, "field", None, {}) from None
 
 
 class CheckedConfig(BaseModel, metaclass=_OneSentence):

@@ -43,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     arguments = _parser().parse_args(argv)
     if arguments.list:
-        width = max(map(len, FIGURES))
-        print("\n".join(f"{figure.name:<{width}}  {figure.title}" for figure in FIGURES.values()))
+        longest = max(map(len, FIGURES))
+        print("\n".join(f"{figure.name:<{longest}}  {figure.title}" for figure in FIGURES.values()))
         return
     figures = [figure_named(name) for name in dict.fromkeys(arguments.names or FIGURES)]
     store, executor = Store(Path(arguments.experiments)), _executor(arguments)

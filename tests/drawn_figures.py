@@ -13,7 +13,7 @@ from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.text import Text
-from matplotlib.transforms import Bbox
+from matplotlib.transforms import Bbox, BboxBase
 from numpy.typing import NDArray
 
 WIDTHS = (3.3, 6.75)
@@ -41,9 +41,11 @@ def faults(figure: Figure, width: float) -> list[str]:
         if overlap(box, further):
             found.append(f"{one!r} covers {other!r}")
     for axes in figure.axes:
-        for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
-            labels = [tick.label1 for tick in axis._update_ticks()]
-            if axes.axison and sum(bool(label.get_text()) for label in labels) < 2:
+        numbers = {name: numbers_on(axis) for name, axis in (("x", axes.xaxis), ("y", axes.yaxis))}
+        if axes.get_label() == "<colorbar>":  # has numbers along the bar, and none across
+            numbers = {"long": max(numbers.values())}
+        for name, count in numbers.items():
+            if axes.axison and count < 2:
                 found.append(f"the {name} axis of {axes.get_title()!r} has fewer than two numbers")
     for legend in legends(figure):
         frame = legend.get_window_extent()
@@ -73,7 +75,8 @@ def texts(figure: Figure) -> list[Text]:
 
 def all_axes(figure: Figure) -> list[Axes]:
     """The axes and those inside of them, such as colour bars."""
-    return [axes for outer in figure.axes for axes in (outer, *outer.child_axes)]
+    both = (axes for outer in figure.axes for axes in (outer, *outer.child_axes))
+    return [axes for axes in both if isinstance(axes, Axes)]
 
 
 def drawn_labels(axis: Any) -> set[Text]:
@@ -82,7 +85,12 @@ def drawn_labels(axis: Any) -> set[Text]:
     return {label for tick in ticks for label in (tick.label1, tick.label2)} | {axis.label, axis.offsetText}
 
 
-def within(inner: Bbox, outer: Bbox) -> bool:
+def numbers_on(axis: Any) -> int:
+    """How many of the ticks in view have a number."""
+    return sum(bool(tick.label1.get_text()) for tick in axis._update_ticks())
+
+
+def within(inner: BboxBase, outer: BboxBase) -> bool:
     return (
         inner.x0 >= outer.x0 - ROUNDING
         and inner.y0 >= outer.y0 - ROUNDING

@@ -12,7 +12,7 @@ import analysis.length_generalization
 from analysis.framework.output import weights_sha256
 from implicit import Run, TrainConfig, recipe, train
 from implicit.runs.loading import initial_model
-from implicit.training import loop
+from implicit.training import checkpoint, loop
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_the_initial_state_is_learned_and_the_rest_is_left(config: TrainConfig, 
 def test_resumed_training_ends_with_the_same_bits(
     config: TrainConfig, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save = loop.save_checkpoint
+    save = checkpoint.save_checkpoint
 
     def save_and_stop(*arguments: object, **options: object) -> None:
         save(*arguments, **options)  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
@@ -212,9 +212,15 @@ def log_axis(axes: Axes, which: Literal["x", "y"] = "y", *, most: int = 6) -> No
     """
     axes.set(**{f"{which}scale": "log"})
     axis, limits = (axes.yaxis, axes.get_ylim()) if which == "y" else (axes.xaxis, axes.get_xlim())
-    decades = math.log10(max(limits) / min(limits))
-    steps = (1.0,) if decades > 2 else (1.0, 2.0, 5.0) if decades > 0.7 else tuple(np.arange(1.0, 10.0, 0.5))
-    axis.set_major_locator(LogLocator(subs=steps, numticks=most))
+    low, high = sorted(limits)
+    decades = math.log10(high / low)
+    between = MaxNLocator(most - 1, steps=[1, 2, 5, 10]).tick_values(low, high)
+    if decades > 2:
+        axis.set_major_locator(LogLocator(numticks=most))
+    elif decades > 0.7:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=most))
+    else:  # too few powers of ten: numbers at equal distances
+        axis.set_major_locator(FixedLocator([tick for tick in between if low <= tick <= high]))
     axis.set_major_formatter(FuncFormatter(power_of_ten))
     axis.set_minor_locator(NullLocator())
 

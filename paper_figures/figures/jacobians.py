@@ -4,7 +4,7 @@ The block ∂h'/∂h is shown whole, as the root mean square of its entries over
 by one; beside them off-diagonal mass and nonlinearity at every visited state, with what they have to exceed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -171,6 +171,8 @@ def draw(found: Results, width: float) -> Figure:
 def _panels(models: int, width: float) -> tuple[Figure, list[Axes], list[Axes], list[Axes]]:
     """A figure with the axes of whole blocks, of corners and of the two conclusions."""
     columns = max(models, 1)
+    wholes: list[Hashable]
+    corners: list[Hashable]
     wholes, corners = ([f"{part}{column}" for column in range(columns)] for part in ("whole", "corner"))
     if width < 5:
         rows = [wholes, corners, ["mass"] * columns, ["nonlinearity"] * columns]

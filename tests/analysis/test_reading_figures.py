@@ -219,10 +219,10 @@ def test_marks_of_fixed_points_tell_right_from_wrong(disagreeing: Any) -> None:
     )
     shown = sorted(
         (
-            float(line.get_xdata()[0]),
-            float(line.get_ydata()[0]),
+            float(np.asarray(line.get_xdata())[0]),
+            float(np.asarray(line.get_ydata())[0]),
             line.get_marker() == marker_of["decodes the right answer"],
-        )  # type: ignore[index]
+        )
         for line in axes.lines[1:]
     )
     assert shown == expected
@@ -307,7 +307,7 @@ def test_conclusions_are_those_of_the_quantity_that_the_legend_names(
     for label, quantity in (("off-diagonal mass", "off_diagonal_mass"), ("nonlinearity", "nonlinearity")):
         (line,) = [line for line in axes.lines if (line.get_color(), line.get_marker()) == looks[label]]
         np.testing.assert_allclose(
-            line.get_ydata(), sorted(layer[quantity] for layer in layers), rtol=SUM_ORDER
+            np.asarray(line.get_ydata()), sorted(layer[quantity] for layer in layers), rtol=SUM_ORDER
         )
         (ticks,) = [
             line for line in axes.lines if (line.get_color(), line.get_marker()) == (looks[label][0], "_")

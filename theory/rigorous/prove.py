@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from automata.errors import InputError
-from theory.blocks import validate, validate_update
+from theory.blocks import validate
 from theory.fixed_point import solve_fixed_point
 from theory.jacobian.coupling_entries import coupling_entries
+from theory.pure_maps import validate_maps
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.enclosure import Entries, approximate_slopes, enclose, newton_step_bound, refine
@@ -197,7 +198,7 @@ def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1P
         )
     for state in states:
         validate(transition, state)
-    validate_update(transition, states[0])
+    validate_maps(transition, states[0])
     prover = _Prover(transition, states)
     everywhere = np.arange(len(states))
     latents = prover.fixed_points(prover.state, everywhere)

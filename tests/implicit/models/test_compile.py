@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from automata import make_task
 from implicit import build_model, load_run
@@ -20,7 +20,7 @@ def _fresh_compiler() -> None:
 
 def test_a_compiled_implicit_model_answers_and_learns_as_the_model() -> None:
     model = load_run("parity-small").model
-    compiled: nn.Module = torch.compile(model, backend="eager")
+    compiled = torch.compile(model, backend="eager")
     plain, answer = model(TOKENS), compiled(TOKENS)
     assert torch.equal(plain, answer)
     weight = model.get_parameter("head.weight")

@@ -59,7 +59,7 @@ def thin_lines(axes: Axes, color: Any, dashes: Any) -> list[list[float]]:
     return [
         np.asarray(line.get_ydata()).tolist()
         for line in axes.lines
-        if line.get_label().startswith("_child")
+        if str(line.get_label()).startswith("_child")
         and line.get_color() == color
         and line._unscaled_dash_pattern[1] == dashes  # type: ignore[attr-defined]
     ]
@@ -175,7 +175,7 @@ def test_jacobians_and_conclusions_are_those_of_the_model_that_is_named(width: f
         assert shown.get_title() == f"{name}:\nTheorem 1 {run['theorem1']['verdict']}"
         for axes, part in ((shown, "whole"), (corners[number], "corner")):
             entries = [[0 if entry is None else 10**entry for entry in row] for row in run["shown"][part]]
-            image = np.ma.asarray(axes.images[0].get_array())
+            image: Any = np.ma.asarray(axes.images[0].get_array())
             # what is below the range of the colours has the smallest of them; zeros have none
             visible = np.array(entries) >= largest * 1e-6
             np.testing.assert_allclose(image[visible], np.array(entries)[visible], rtol=1e-12)
