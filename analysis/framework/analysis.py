@@ -130,6 +130,31 @@ class Analysis(ABC, Generic[Settings, Outcome]):
             figure=figure,
         )
 
+    def ask(
+        self, runs: Sequence[Run], settings: Settings, out: Path | None = None
+    ) -> tuple[list[Outcome], list[Path]]:
+        """Answer the question and write numbers and figures, as the command does.
+
+        Args:
+            runs: with different names.
+            settings: what to look at.
+            out: where the results go; where the command puts them if None.
+
+        Returns:
+            The answers, one for every run or one for all, and the folder of each.
+
+        Raises:
+            InputError: for runs that cannot be analysed, or a folder that cannot be written.
+            OSError: if the results cannot be written.
+        """
+        require_different_names(runs)
+        for run in runs:
+            self.needs.require(run)
+        folders = self.folders(runs, out)
+        for folder in folders:
+            check_writable(folder)
+        return self.answer(runs, settings, folders), folders
+
     def command(self, argv: Sequence[str] | None) -> None:
         """Run as a command: ``python -m analysis.<name> RUN [--out FOLDER] [flags of the settings]``.
 
@@ -144,13 +169,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         arguments = parser.parse_args(argv)
         settings = validated(self.settings, given_fields(arguments, self.settings))
         runs = [load_run(run) for run in arguments.runs]
-        require_different_names(runs)
-        for run in runs:
-            self.needs.require(run)
-        folders = self.folders(runs, None if arguments.out is None else Path(arguments.out))
-        for folder in folders:
-            check_writable(folder)
-        outcomes = self.answer(runs, settings, folders)
+        outcomes, folders = self.ask(runs, settings, None if arguments.out is None else Path(arguments.out))
         written = [folder / (self.file or f"{self.name}.json") for folder in folders]
         print_tables(self.tables(*outcomes), written, with_figure=self.draw is not None)
 
