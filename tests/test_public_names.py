@@ -57,10 +57,9 @@ def test_what_is_not_there_is_an_attribute_error(name: str) -> None:
         _ = import_module(name).nothing
 
 
-@pytest.mark.parametrize("name", PACKAGES)
-def test_names_are_shown_before_anything_else_is_imported(name: str) -> None:
-    """In a new process, where tab sees only what the package itself says."""
-    code = f"import {name}; print(*dir({name})); {name}.__all__ and [getattr({name}, n) for n in dir({name})]"
+def test_names_are_shown_before_anything_else_is_imported() -> None:
+    """In a new process, where tab sees only what the packages themselves say."""
+    code = "".join(f"import {name}; print(*dir({name}));" for name in PACKAGES)
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -68,7 +67,9 @@ def test_names_are_shown_before_anything_else_is_imported(name: str) -> None:
         check=True,
         cwd=Path(__file__).parents[1],
     )
-    assert done.stdout.split() == dir(import_module(name))
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        dir(import_module(name)) for name in PACKAGES
+    ]
 
 
 def test_help_begins_with_the_list() -> None:
