@@ -9,7 +9,6 @@ from typing import Any
 
 from analysis.__main__ import OTHERS
 from analysis.questions import QUESTIONS
-from implicit.command_line import run_command
 from implicit.runs.loading import STORED_RUNS
 
 WIDTH = 100
@@ -76,13 +75,12 @@ def help_of(command: str) -> str:
         >>> help_of("automata.audit").split(chr(10))[0]
         'usage: python -m automata.audit [-h] ... TASK'
     """
-    try:
-        module: Any = import_module(f"{command}.__main__")
-    except ModuleNotFoundError:
-        module = import_module(command)
+    module: Any = import_module(command)
+    if not hasattr(module, "main"):
+        module = import_module(f"{command}.__main__")
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), _width():
-        run_command(module.main, ["--help"])
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit), _width():
+        module.main(["--help"])
     return printed.getvalue()
 
 

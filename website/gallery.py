@@ -1,4 +1,4 @@
-"""The gallery: every figure of the paper, and the figure that each analysis draws, made when the site is built."""
+"""The gallery: every figure of the paper and of the analyses, drawn when the site is built."""
 
 import io
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from paper_figures.stored_results import StoredResults
 from website.commands import anchor
 
 SHOWN: dict[str, tuple[str, dict[str, Any]]] = {
-    "length_generalization": ("parity", {"lengths": [32, 64, 128, 256], "sequences": 64}),
-    "jacobian": ("parity", {"states": 16}),
-    "agreement": ("parity", {"sequences": 4, "length": 32}),
+    "length_generalization": ("parity", {"lengths": [32, 64, 128, 256], "sequences": 32}),
+    "jacobian": ("parity", {"states": 4, "sequences": 4, "length": 16}),
+    "agreement": ("parity", {"sequences": 2, "length": 32}),
     "convergence": ("parity", {"sequences": 4, "length": 32}),
-    "extraction": ("s3", {}),
+    "extraction": ("parity-small", {"sequences": 16, "length": 16, "fresh_words": 16}),
 }
 """For each analysis whose figure takes seconds, a stored run and the settings."""
 
@@ -67,9 +67,9 @@ def gallery_page(shown: list[Picture]) -> str:
     lines = [
         "# Gallery",
         "",
-        "All figures, drawn when this site was built: those of the paper from the results stored with the package, "
-        "those of analyses from a stored run, with fewer sequences than by default. The command below a figure "
-        "draws it.",
+        "All figures, drawn when this site was built: those of the paper from the results stored with the "
+        "package, those of analyses from a stored run, with fewer sequences than by default. The command "
+        "below a figure draws it.",
     ]
     for picture in shown:
         lines += ["", f"## {picture.title}", "", f"![{picture.title}]({picture.file})", ""]

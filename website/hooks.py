@@ -1,8 +1,9 @@
-"""What MkDocs calls when it builds the site: pages that are made from code and from files outside ``docs/``."""
+"""What MkDocs calls when it builds the site: it adds the pages that are made from code."""
 
 import sys
 from pathlib import Path
 
+import torch
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -21,7 +22,8 @@ WITH_FORMULAS = {"theory.md", "what_can_be_tracked.md"}
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages and pictures."""
-    drawn = pictures()
+    torch.set_num_threads(1)
+    drawn = pictures() if not __import__("os").environ.get("NOPICS") else []
     contents: dict[str, str | bytes] = {
         "commands.md": commands_page(),
         "questions.md": questions_page(),
@@ -37,5 +39,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Raise and lower the indices of formulas."""
-    return with_indices(markdown) if page.file.src_uri in WITH_FORMULAS else markdown
+    """Make links to files outside of ``docs/`` right, and raise and lower the indices of formulas."""
+    path = page.file.src_uri
+    if (ROOT / "docs" / path).is_file():
+        markdown = relinked(markdown, f"docs/{path}")
+    return with_indices(markdown) if path in WITH_FORMULAS else markdown

@@ -1,19 +1,20 @@
-"""Files outside of ``docs/`` as pages: their links, which are right in the repository, made right on the site."""
+"""Files as pages of the site: links that are right in the repository made right there, and formulas."""
 
 import posixpath
 import re
 from html import escape
 
 PAGES = {"README.md": "index.md", "theory/README.md": "theory.md", "CONTRIBUTING.md": "contributing.md"}
-"""Where files outside of ``docs/`` stand on the site."""
+"""Files outside of ``docs/`` that are pages of the site."""
 
 FOLDERS = {
+    "analysis/questions.py": "questions.md",
     "automata": "reference/automata.md",
     "theory": "reference/theory.md",
     "implicit": "reference/implicit.md",
     "analysis": "reference/analysis.md",
 }
-"""Where folders of the repository are explained."""
+"""Where code of the repository is explained."""
 
 
 def relinked(text: str, file: str) -> str:
@@ -26,7 +27,8 @@ def relinked(text: str, file: str) -> str:
         file: its path in the repository.
 
     Example:
-        >>> relinked("[why](../docs/solvers.md#why), [code](fixed_point.py), [x](https://x.org)", "theory/README.md")
+        >>> text = "[why](../docs/solvers.md#why), [code](fixed_point.py), [x](https://x.org)"
+        >>> relinked(text, "theory/README.md")
         '[why](solvers.md#why), code, [x](https://x.org)'
     """
 
@@ -44,9 +46,7 @@ def relinked(text: str, file: str) -> str:
 
 
 def with_indices(text: str) -> str:
-    """Return Markdown whose formulas, written as ``x^{k}``, ``a_{i}`` or ``‖x‖_∞``, have raised and lowered indices.
-
-    Code is left as it is.
+    """Return Markdown whose formulas have raised and lowered indices; code is left as it is.
 
     Example:
         >>> with_indices("q^{1/k}, ‖x‖_∞, max_{i<k}, J_ij, `a_{i}`")

@@ -4,6 +4,7 @@ A name that several packages offer stands on the page of the first of them; the 
 """
 
 import inspect
+import sys
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
@@ -183,8 +184,6 @@ def _remark(entry: PublicName) -> str:
 
 def _imported_from(entry: PublicName) -> list[str]:
     """The modules below the package that could define a constant."""
-    import sys
-
     return [
         name
         for name, module in sys.modules.items()

@@ -10,8 +10,9 @@ from website.commands import anchor
 HEAD = """\
 # Which analysis answers which question
 
-Each question is a command, `python -m analysis.NAME RUN`, and a function, `analysis.ask("NAME", run)`, which returns the
-answer. Both write numbers as JSON and, where there is something to draw, a figure. `python -m analysis` lists them.
+Each question is a command, `python -m analysis.NAME RUN`, and a function, `analysis.ask("NAME", run)`, which
+returns the answer. Both write numbers as JSON and, where there is something to draw, a figure.
+`python -m analysis` lists them.
 
 | question | analysis | asked of | shows |
 |---|---|---|---|
@@ -25,7 +26,7 @@ def questions_page() -> str:
         >>> print(questions_page())
         # Which analysis answers which question
         ...
-        | How does accuracy change with length? | [`length_generalization`](...) | any run; several at once | ...
+        | How does accuracy change with length? | [`length_generalization`](...) | any run; several at ...
     """
     rows = [_row(question) for question in QUESTIONS]
     rows += [
