@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint docs bench clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,notebooks]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs,notebooks]'
 	@touch $(READY)
 
 demo: $(READY) ## Train three models on parity, verify Theorem 1 on their weights, write out/demo/report.md
@@ -32,8 +32,11 @@ lint: $(READY) ## Formatting, lint, types and the import contracts: what pre-com
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(READY) ## Build the documentation site into site/, every warning an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 bench: $(READY) ## Run the benchmarks that this machine can run, twice, results in benchmarks/results
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks --repeat 2
 
 clean: ## Remove the environment and all outputs
-	rm -rf $(VENV) out
+	rm -rf $(VENV) out site

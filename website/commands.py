@@ -11,7 +11,7 @@ from analysis.__main__ import OTHERS
 from analysis.questions import QUESTIONS
 from implicit.runs.loading import STORED_RUNS
 
-WIDTH = 100
+WIDTH = 90
 """Characters in a line of help."""
 
 GROUPS: dict[str, dict[str, str]] = {

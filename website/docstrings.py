@@ -13,4 +13,5 @@ class Sections(griffe.Extension):
         """Rename the sections of an object's docstring."""
         if obj.docstring is not None:
             text = re.sub(r"^Example:$", "Examples:", obj.docstring.value, flags=re.MULTILINE)
-            obj.docstring.value = re.sub(r"^Class attributes:$", "Attributes:", text, flags=re.MULTILINE)
+            text = re.sub(r"^Class attributes:$", "Attributes:", text, flags=re.MULTILINE)
+            obj.docstring.value = re.sub(r"^Source:\n +", "**Source:** ", text, flags=re.MULTILINE)

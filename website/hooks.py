@@ -23,7 +23,7 @@ WITH_FORMULAS = {"theory.md", "what_can_be_tracked.md"}
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages and pictures."""
     torch.set_num_threads(1)
-    drawn = pictures() if not __import__("os").environ.get("NOPICS") else []
+    drawn = pictures()
     contents: dict[str, str | bytes] = {
         "commands.md": commands_page(),
         "questions.md": questions_page(),

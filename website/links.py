@@ -57,5 +57,5 @@ def with_indices(text: str) -> str:
         piece = re.sub(r"\^[{(]([^{}()]*)[})]", r"<sup>\1</sup>", pieces[number])
         piece = re.sub(r"_\{([^{}]*)\}", lambda index: f"<sub>{escape(index[1])}</sub>", piece)
         piece = re.sub(r"(?<=[‖|])_([∞12])", r"<sub>\1</sub>", piece)
-        pieces[number] = re.sub(r"(?<=\b[A-Za-zΦ])_([a-z]{1,2})\b", r"<sub>\1</sub>", piece)
+        pieces[number] = re.sub(r"(?<=[A-Za-zΦ])_([a-zα-ω]{1,2})(?!\w)", r"<sub>\1</sub>", piece)
     return "".join(pieces)

@@ -4,13 +4,12 @@ A name that several packages offer stands on the page of the first of them; the 
 """
 
 import inspect
+import re
 import sys
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any
-
-from pydantic import BaseModel
 
 PACKAGES: tuple[str, ...] = (
     "automata",
@@ -48,8 +47,9 @@ class PublicName:
         page: the package on whose page it stands.
 
     Example:
-        >>> PublicName("implicit", "GRU", "implicit").found.__name__
-        'GRU'
+        >>> entry = PublicName("implicit", "GRU", "implicit")
+        >>> entry.link
+        '[`GRU`](implicit.md#implicit.models.gru.GRU)'
     """
 
     package: str
@@ -59,30 +59,46 @@ class PublicName:
     @property
     def found(self) -> Any:
         """The object itself."""
-        return getattr(import_module(self.package), self.name)
+        found = getattr(import_module(self.package), self.name)
+        # implicit.train is a module that can be called as its function, once anybody has imported it.
+        return import_module("implicit.training.train").train if isinstance(found, ModuleType) else found
 
     @property
-    def anchor(self) -> str:
-        """Where the page speaks of it."""
-        return f"{self.page}.{self.name}"
+    def source(self) -> str | None:
+        """Where mkdocstrings finds it: the dotted name of a class or function with a statement of its own."""
+        found = self.found
+        if not (inspect.isclass(found) or inspect.isfunction(found)):
+            return None
+        module = inspect.getmodule(found)
+        if module is None or module.__name__.split(".")[0] not in PACKAGES:
+            return None
+        # The class of a model that is made of a cell has no statement.
+        stated = re.search(rf"^(class|def) {found.__name__}\b", inspect.getsource(module), re.MULTILINE)
+        return f"{found.__module__}.{found.__qualname__}" if stated else None
+
+    @property
+    def link(self) -> str:
+        """A link to it from another page of the reference."""
+        return f"[`{self.name}`]({self.page}.md#{self.source or f'{self.page}.{self.name}'})"
 
 
 def public_names() -> list[PublicName]:
     """Return every public name of every package, in the order of the pages.
 
+    On a page they come as the docstring of the package lists them, then as ``__all__`` does.
+
     Example:
-        >>> next(entry for entry in public_names() if entry.anchor == "implicit.load_run").package
-        'implicit'
+        >>> [entry.name for entry in public_names() if entry.package == "implicit"][:3]
+        ['recipe', 'train', 'TrainConfig']
     """
     names: list[PublicName] = []
     pages: dict[tuple[str, int], str] = {}
     for package in PACKAGES:
-        for name in import_module(package).__all__:
-            found = getattr(import_module(package), name)
-            if package == "implicit" and isinstance(found, ModuleType):
-                found = import_module("implicit.training.train").train  # its callable module
-            page = pages.setdefault((name, id(found)), package)
-            names.append(PublicName(package, name, page))
+        module = import_module(package)
+        listed = re.findall(r"`(\w+)`", module.__doc__ or "")
+        for name in dict.fromkeys([*(name for name in listed if name in module.__all__), *module.__all__]):
+            entry = PublicName(package, name, package)
+            names.append(PublicName(package, name, pages.setdefault((name, id(entry.found)), package)))
     return names
 
 
@@ -94,118 +110,69 @@ def names_pages() -> dict[str, str]:
         ['reference/analysis.agreement.md', 'reference/analysis.convergence.md']
     """
     entries = public_names()
-    pages = {page_of(package): _page(package, entries) for package in PACKAGES}
+    pages = {f"reference/{package}.md": _page(package, entries) for package in PACKAGES}
     return pages | {"reference/index.md": _index(entries)}
 
 
-def page_of(package: str) -> str:
-    """Return the path of a package's page.
-
-    Example:
-        >>> page_of("theory.testing")
-        'reference/theory.testing.md'
-    """
-    return f"reference/{package}.md"
-
-
 def _page(package: str, entries: list[PublicName]) -> str:
-    module = import_module(package)
+    """A package: its docstring with links, and all that stands on its page."""
     mine = [entry for entry in entries if entry.package == package]
-    lines = [f"# {package}", "", inspect.cleandoc(_without_examples(module.__doc__ or "")), ""]
-    elsewhere = [entry for entry in mine if entry.page != package]
+    elsewhere = ", ".join(entry.link for entry in mine if entry.page != package)
+    links = {entry.name: entry.link for entry in mine}
+    for part in PACKAGES:
+        if part.rpartition(".")[0] == package:
+            links[part.rpartition(".")[2]] = f"[`{part}`]({part}.md)"
+    blocks = [f"# {package}", _linked(import_module(package).__doc__ or "", links)]
     if elsewhere:
-        links = ", ".join(f"[`{e.name}`]({e.page}.md#{e.anchor})" for e in elsewhere)
-        lines += [f"Also here: {links}.", ""]
-    for entry in mine:
-        if entry.page == package:
-            lines += [*_entry(entry), ""]
-    return "\n".join(lines)
+        blocks.append(f"Also here: {elsewhere}.")
+    return "\n\n".join([*blocks, *(_entry(entry) for entry in mine if entry.page == package)]) + "\n"
 
 
-def _entry(entry: PublicName) -> list[str]:
+def _linked(docstring: str, links: dict[str, str]) -> str:
+    """A docstring whose list of names is one of links, and whose example is a block of code."""
+    text, _, example = docstring.strip().partition("\nExample:\n")
+    text = re.sub(r"(?<!`)`(\w+)`(?!`)", lambda name: links.get(name[1], name[0]), text)
+    return text + (f"\n\n```pycon\n{inspect.cleandoc(example)}\n```" if example else "")
+
+
+def _entry(entry: PublicName) -> str:
     """The directive for mkdocstrings, or, for what it cannot read from the source, the text itself."""
-    found = entry.found
-    if isinstance(found, ModuleType):
-        found = import_module("implicit.training.train").train
-    path = f"{getattr(found, '__module__', '')}.{getattr(found, '__qualname__', '')}"
-    heading = f"## {entry.name} {{ #{entry.anchor} }}"
-    if inspect.isclass(found) and _made_by_a_function(found):
-        return [heading, "", _model_text(entry, found)]
-    if inspect.isfunction(found) or (inspect.isclass(found) and path.startswith(_OUR_PACKAGES)):
-        return [heading, "", f"::: {path}", "    options:", "      show_root_heading: false"]
-    return [
-        heading,
-        "",
-        f"`{entry.package}.{entry.name}`, of type `{type(found).__name__}`.",
-        "",
-        _remark(entry),
-    ]
+    if entry.source:
+        options = [f"heading: {entry.name}", f"toc_label: {entry.name}"]
+        return "\n      ".join([f"::: {entry.source}\n    options:", *options])
+    heading = f"## {entry.name} {{ #{entry.page}.{entry.name} }}"
+    return "\n\n".join([heading, _model(entry) if hasattr(entry.found, "cell_class") else _constant(entry)])
 
 
-_OUR_PACKAGES = ("automata.", "theory.", "implicit.", "analysis.")
-
-
-def _made_by_a_function(found: type) -> bool:
-    """Whether a class has no ``class`` statement of its own name: the models that are made of a cell."""
-    module = inspect.getmodule(found)
-    return module is not None and f"class {found.__name__}" not in inspect.getsource(module)
-
-
-def _model_text(entry: PublicName, found: Any) -> str:
+def _model(entry: PublicName) -> str:
     """What there is to say of a model that is made of a cell: what it is, and its sizes."""
-    parent = found.__mro__[1].__name__
-    config: type[BaseModel] = found.config_class
+    found = entry.found
     rows = [
         f"| `{name}` | `{field.get_default()!r}` | {field.description or ''} |"
         for name, field in found.config_class.size_fields().items()
     ]
-    return "\n".join(
-        [
-            f"{found.__doc__} A `{parent}` of `{found.cell_class.__name__}`, by name `{found.name}`.",
-            "",
-            f"Sizes, the fields of `{entry.name}.config_class` (`{config.__name__}`):",
-            "",
-            "| size | default | meaning |",
-            "|---|---|---|",
-            *rows,
-        ]
-    )
+    kind = f"A `{found.__mro__[1].__name__}` of `{found.cell_class.__name__}`, by name `{found.name}`."
+    about = f"{found.__doc__} {kind}"
+    sizes = f"Its sizes are the fields of `{entry.name}.config_class`:"
+    return f"{about}\n\n{sizes}\n\n" + "\n".join(["| size | default | meaning |", "|---|---|---|", *rows])
 
 
-def _remark(entry: PublicName) -> str:
-    """The text below the assignment of a constant, if it has one."""
-    for name in (entry.package, *_imported_from(entry)):
-        lines = inspect.getsource(import_module(name)).splitlines()
-        for number, line in enumerate(lines[:-1]):
-            if line.startswith((f"{entry.name} =", f"{entry.name}:")) and '"""' in lines[number + 1]:
-                return lines[number + 1].strip('"')
-    return ""
-
-
-def _imported_from(entry: PublicName) -> list[str]:
-    """The modules below the package that could define a constant."""
-    return [
-        name
-        for name, module in sys.modules.items()
-        if name.startswith(f"{entry.package}.") and getattr(module, entry.name, None) is entry.found
-    ]
-
-
-def _without_examples(text: str) -> str:
-    """A docstring with its examples as code blocks, for Markdown."""
-    head, mark, example = text.partition("\nExample:\n")
-    return head if not mark else f"{head}\n\n```pycon\n{inspect.cleandoc(example)}\n```\n"
+def _constant(entry: PublicName) -> str:
+    """What kind of thing a constant is, and the text below its assignment, if it has one."""
+    about = f"`{entry.package}.{entry.name}`, of type `{type(entry.found).__name__}`."
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] in PACKAGES and getattr(module, entry.name, None) is entry.found:
+            pattern = rf'^{entry.name}\b[^\n]* = .*?\n"""(.*?)"""'
+            if text := re.search(pattern, inspect.getsource(module), re.DOTALL | re.MULTILINE):
+                return f"{about}\n\n{text[1]}"
+    return about
 
 
 def _index(entries: list[PublicName]) -> str:
     """The page that lists all names."""
-    lines = ["# Public names", "", "What `dir`, tab and `help` show, package by package.", ""]
+    blocks = ["# Public names", "What `dir`, tab and `help` show, package by package."]
     for package in PACKAGES:
         first = (import_module(package).__doc__ or "").strip().splitlines()[0]
-        links = [
-            f"[`{e.name}`]({e.page}.md#{e.anchor})"
-            for e in entries
-            if e.package == package and e.page == package
-        ]
-        lines += [f"## [{package}]({package}.md)", "", first, "", " ".join(links), ""]
-    return "\n".join(lines)
+        links = " ".join(entry.link for entry in entries if entry.package == entry.page == package)
+        blocks += [f"## [{package}]({package}.md)", first, links]
+    return "\n\n".join(blocks) + "\n"

@@ -30,7 +30,7 @@ def questions_page() -> str:
     """
     rows = [_row(question) for question in QUESTIONS]
     rows += [
-        f"| {sentence} | {_link(name)} | {arguments or 'nothing'} | |"
+        f"| {sentence} | {_link(name)} | {f'`{arguments}`' if arguments else 'nothing'} | |"
         for name, (arguments, sentence) in OTHERS.items()
     ]
     return HEAD + "\n".join(rows) + "\n\n## Their settings\n\n" + "\n".join(map(_settings, QUESTIONS))
