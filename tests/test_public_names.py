@@ -17,7 +17,14 @@ from analysis.questions import QUESTIONS
 from implicit.models.registry import MODELS
 
 PACKAGES = ("automata", "theory", "implicit", "analysis")
-WITH_LISTS = (*PACKAGES, "implicit.models", "implicit.training", "implicit.runs", "implicit.config")
+WITH_LISTS = (
+    *PACKAGES,
+    "implicit.models",
+    "implicit.training",
+    "implicit.runs",
+    "implicit.config",
+    "analysis.framework",
+)
 
 
 def listed(module: ModuleType) -> list[str]:

@@ -3,6 +3,8 @@
 import contextlib
 import io
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
@@ -28,9 +30,13 @@ GROUPS: dict[str, dict[str, str]] = {
         "paper_figures": "Draw the figures of the paper from stored results, or make them from nothing.",
         "benchmarks": "Check and time what the toolkit does most.",
         "benchmarks.gpu": "Test and time every kernel on a GPU, in one go.",
+        "benchmarks.triton_compilation": "Compile every kernel for GPUs that need not be here.",
     },
 }
 """By heading: for each module that is a command one sentence."""
+
+APART = ("benchmarks.triton_compilation",)
+"""Modules that settle for their whole process how Triton works, and need Triton."""
 
 
 def commands_page() -> str:
@@ -72,9 +78,18 @@ def help_of(command: str) -> str:
     """Return what ``python -m <command> --help`` prints.
 
     Example:
-        >>> help_of("automata.audit").split(chr(10))[0]
-        'usage: python -m automata.audit [-h] ... TASK'
+        >>> print(help_of("automata.audit"))
+        usage: python -m automata.audit [-h] ... TASK...
     """
+    if command in APART:
+        done = subprocess.run(
+            [sys.executable, "-m", command, "--help"],
+            env={**os.environ, "COLUMNS": str(WIDTH)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout or f"usage: python -m {command}, where Triton is installed"
     module: Any = import_module(command)
     if not hasattr(module, "main"):
         module = import_module(f"{command}.__main__")

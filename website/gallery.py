@@ -92,7 +92,7 @@ def _of_analysis(name: str) -> Picture:
     drawn = question.draw(measure(load_run(run), settings))
     title = f"{name.replace('_', ' ').capitalize()} of {run}"
     caption = f"{question.question} See [`analysis.{name}`](commands.md#{anchor(f'analysis.{name}')})."
-    flags = " ".join(f"--{key} {_flag(value)}" for key, value in chosen.items())
+    flags = " ".join(f"--{key.replace('_', '-')} {_flag(value)}" for key, value in chosen.items())
     return Picture(
         f"analysis-{name}", title, caption, f"python -m analysis.{name} {run} {flags}".rstrip(), _png(drawn)
     )

@@ -18,6 +18,8 @@ PACKAGES: tuple[str, ...] = (
     "theory.constructions",
     "theory.belief",
     "theory.rigorous",
+    "theory.jacobian",
+    "theory.theorem1",
     "implicit",
     "implicit.models",
     "implicit.cells",
@@ -34,6 +36,7 @@ PACKAGES: tuple[str, ...] = (
     "analysis.agreement",
     "analysis.convergence",
     "analysis.extraction",
+    "analysis.framework",
 )
 
 
