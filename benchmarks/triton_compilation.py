@@ -298,9 +298,7 @@ def compile_around_scan(quick: bool) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        "python -m benchmarks.triton_compilation", description=__doc__.splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="only the cases that the test suite compiles")
     parser.add_argument("--out", type=Path, help="write the report as JSON to this file")
     arguments = parser.parse_args()

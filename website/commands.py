@@ -1,18 +1,19 @@
 """The page of all commands, each with what ``--help`` shows."""
 
+import ast
 import contextlib
 import io
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from analysis.__main__ import OTHERS
 from analysis.questions import QUESTIONS
 from implicit.runs.loading import STORED_RUNS
 
+ROOT = Path(__file__).parents[1]
 WIDTH = 90
 """Characters in a line of help."""
 
@@ -30,13 +31,19 @@ GROUPS: dict[str, dict[str, str]] = {
         "paper_figures": "Draw the figures of the paper from stored results, or make them from nothing.",
         "benchmarks": "Check and time what the toolkit does most.",
         "benchmarks.gpu": "Test and time every kernel on a GPU, in one go.",
+    },
+    "Kernels, one by one": {
         "benchmarks.triton_compilation": "Compile every kernel for GPUs that need not be here.",
+        "benchmarks.gpu_ssd": "The SSD scan on a GPU: checked, then timed beside others.",
+        "benchmarks.gpu_ssd_tiles": "The scan's kernels over tile sizes, on the GPU at hand.",
+        "benchmarks.gpu_sequential_solve": "The sequential mode on a GPU: the fused kernel and the loop.",
+        "benchmarks.gpu_elementwise": "Gated norm and short convolution on a GPU.",
     },
 }
 """By heading: for each module that is a command one sentence."""
 
-APART = ("benchmarks.triton_compilation",)
-"""Modules that settle for their whole process how Triton works, and need Triton."""
+APART = frozenset(GROUPS["Kernels, one by one"])
+"""Modules that settle how Triton works for their whole process, so that they are read and not imported."""
 
 
 def commands_page() -> str:
@@ -75,21 +82,15 @@ def anchor(command: str) -> str:
 
 
 def help_of(command: str) -> str:
-    """Return what ``python -m <command> --help`` prints.
+    """Return what ``python -m <command> --help`` prints, or, of a command apart, what its file says first.
 
     Example:
         >>> print(help_of("automata.audit"))
         usage: python -m automata.audit [-h] ... TASK...
     """
     if command in APART:
-        done = subprocess.run(
-            [sys.executable, "-m", command, "--help"],
-            env={**os.environ, "COLUMNS": str(WIDTH)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.stdout or f"usage: python -m {command}, where Triton is installed"
+        source = Path(command.replace(".", "/")).with_suffix(".py")
+        return ast.get_docstring(ast.parse((ROOT / source).read_text(encoding="utf-8"))) or ""
     module: Any = import_module(command)
     if not hasattr(module, "main"):
         module = import_module(f"{command}.__main__")

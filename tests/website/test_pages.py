@@ -11,7 +11,7 @@ import yaml
 from analysis.questions import QUESTIONS
 from implicit.models.registry import MODELS
 from paper_figures.registry import FIGURES
-from website.commands import GROUPS, commands_page, help_of
+from website.commands import APART, GROUPS, commands_page, help_of
 from website.gallery import SHOWN, Picture, gallery_page
 from website.links import FOLDERS, PAGES, relinked, with_indices
 from website.names import PACKAGES, names_pages, public_names
@@ -36,7 +36,8 @@ def test_every_module_that_can_be_run_is_a_command_of_the_page() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_of_a_command_is_on_the_page(command: str) -> None:
     text = help_of(command)
-    assert text.startswith(f"usage: python -m {command}")
+    assert f"python -m {command}" in text
+    assert text.startswith("usage: ") != (command in APART)
     assert f"## python -m {command} {{" in commands_page()
     assert text.rstrip() in commands_page()
 
