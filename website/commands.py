@@ -86,7 +86,7 @@ def help_of(command: str) -> str:
 
     Example:
         >>> print(help_of("automata.audit"))
-        usage: python -m automata.audit [-h] ... TASK...
+        usage: python -m automata.audit [-h] ... a name, regex:EXPRESSION, file:PATH, ...
     """
     if command in APART:
         source = Path(command.replace(".", "/")).with_suffix(".py")
