@@ -80,7 +80,7 @@ def test_names_are_shown_before_anything_else_is_imported() -> None:
 
 
 def test_help_begins_with_the_list() -> None:
-    text = pydoc.render_doc(implicit, renderer=pydoc.plaintext)
+    text = pydoc.plain(pydoc.render_doc(implicit))
     for name in (
         "Gradient rules: `Phantom`",
         "Models: `ImplicitMamba2`",
