@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint bench constraints clean
+.PHONY: help demo test test-fast lint docs bench constraints clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ $(READY): pyproject.toml constraints.txt
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)') torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,notebooks]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs,notebooks]'
 	@touch $(READY)
 
 demo: $(READY) ## Train three models on parity, verify Theorem 1 on their weights, write out/demo/report.md
@@ -39,6 +39,9 @@ lint: $(READY) ## Formatting, lint, types and the import contracts: what pre-com
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(READY) ## Build the documentation site into site/, every warning an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 bench: $(READY) ## Run the benchmarks that this machine can run, twice, results in benchmarks/results
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks --repeat 2
 
@@ -46,4 +49,4 @@ constraints: ## Write constraints.txt anew after a change of requirements, from 
 	PYTHON=$(PYTHON) .ci/constraints
 
 clean: ## Remove the environment and all outputs
-	rm -rf $(VENV) out
+	rm -rf $(VENV) out site

@@ -17,4 +17,8 @@ NEED_TRITON = [
     "implicit/ops/triton_*",
     "implicit/ops/*/triton_*",
 ]
-collect_ignore_glob = [] if find_spec("triton") else NEED_TRITON
+NEED_MKDOCS = ["website/docstrings.py", "website/hooks.py"]
+collect_ignore_glob = [
+    *([] if find_spec("triton") else NEED_TRITON),
+    *([] if find_spec("mkdocs") else NEED_MKDOCS),
+]

@@ -19,6 +19,7 @@ from analysis import (
 )
 from analysis.framework.analysis import Analysis
 from analysis.framework.report_section import ReportSection
+from automata.errors import unknown_name
 
 QUESTIONS: tuple[Analysis[Any, Any], ...] = (
     length_generalization.ANALYSIS,
@@ -36,11 +37,20 @@ QUESTIONS: tuple[Analysis[Any, Any], ...] = (
 def question_named(name: str) -> Analysis[Any, Any]:
     """Return the analysis of a name.
 
+    Raises:
+        InputError: for an unknown name, with the nearest known one.
+
     Example:
         >>> question_named("jacobian").settings.__name__
         'JacobianSettings'
+        >>> question_named("jacobain")
+        Traceback (most recent call last):
+        automata.errors.InputError: question 'jacobain' is unknown; did you mean 'jacobian'? Known: ...
     """
-    return next(analysis for analysis in QUESTIONS if analysis.name == name)
+    by_name = {analysis.name: analysis for analysis in QUESTIONS}
+    if name not in by_name:
+        raise unknown_name("question", name, by_name)
+    return by_name[name]
 
 
 def reported_questions() -> list[Analysis[Any, Any]]:

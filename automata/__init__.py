@@ -2,6 +2,22 @@
 
 The lowest layer: NumPy and NetworkX only (matplotlib is imported in ``drawing``, where it is used).
 
+- Tasks: `make_task`, `task_names`, `describe_tasks`, `task_from`; `Task`, `Batch`, `WordProblem`,
+  `PartiallyObserved`, `ReplLanguage`, `TextFile`; what is no evidence of tracking: `shortcut_audit`,
+  `ShortcutAudit`.
+- Automata: `DFA`, `MealyMachine`, `regular_expression_dfa`, `parity_dfa`, `modular_counter_dfa`,
+  `flip_flop_dfa`, `cyclic_navigation_dfa`, `dyck_dfa`, `monoid_dfa`, `product`.
+- Questions about automata: `is_equivalent`, `distinguishing_word`, `minimise`, `count_words`, `word_of_rank`,
+  `sample_words`, `transition_monoid`, `circuit_class`, `CircuitClass`.
+- Groups and monoids: `Monoid`, `symmetric_group`, `alternating_group`, `cyclic_group`, `dihedral_group`,
+  `quaternion_group`, `permutation_group`, `direct_product`, `transformation_closure`, `reset_monoid`,
+  `find_isomorphism`.
+- Probabilistic automata: `ProbabilisticAutomaton`, `noisy_parity`, `lazy_swaps`, `NO_VALUE`.
+- Traces of a small language: `repl_trace`, `sample_repl_trace`, `ReplTrace`.
+- Drawings: `draw_dfa`, `draw_cayley_graph`.
+- Faults: `InputError`, `unknown_name`.
+- Sub-packages: `monoids`, `machines`, `probabilistic`, `tasks`.
+
 Example:
     >>> import numpy as np
     >>> from automata import circuit_class, make_task, symmetric_group
@@ -14,6 +30,7 @@ Example:
 
 from automata.drawing import draw_cayley_graph, draw_dfa
 from automata.errors import InputError, unknown_name
+from automata.lazy_names import lazy_names
 from automata.machines import (
     DFA,
     CircuitClass,
@@ -123,3 +140,7 @@ __all__ = [
     "unknown_name",
     "word_of_rank",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__, dict.fromkeys(__all__, ""), ("machines", "monoids", "probabilistic", "tasks")
+)

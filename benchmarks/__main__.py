@@ -1,6 +1,6 @@
 """Run the benchmarks: ``python -m benchmarks [NAME ...] [--repeat N] [--out DIR]``.
 
-``--list`` shows them and ``--summary`` what is stored of them, as the Markdown that stands in the README.
+``--list`` shows them and ``--summary`` what is stored of them, as the Markdown of docs/benchmarks.md.
 
 Every case is checked before it is timed. One that is not correct reports no speed and makes the exit code 1.
 

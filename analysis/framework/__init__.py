@@ -1,6 +1,38 @@
 """What every question has in common: its description, the command made from it, where results go.
 
-A question is one `Analysis` (`framework.analysis`): `RunAnalysis` for one run, `Comparison` for several runs
-together. It gives its command, its files and, with a `ReportSection`, its place in the report. Nothing here
-imports a question; `analysis.questions` lists them.
+- A question: `RunAnalysis` for one run, `EachRunAnalysis` for each of several, `Comparison` for several runs
+  together. It gives its command, its files and, with a `ReportSection`, its place in the report.
+- What it needs of a model: `Need`, `FIXED_POINTS`, `CONSTANT_STATE`, `BALL_ARITHMETIC`.
+- Its settings: `SampleSettings`, `settings_from`.
+- What it looks at: `sample_sequences`, `in_double_precision`.
+- Its figure: `new_figure`, `new_panels`, `legend_below`, `styled`, `save_figure`.
+
+Nothing here imports a question; `analysis.questions` lists them.
 """
+
+from analysis.framework.analysis import Comparison, EachRunAnalysis, RunAnalysis
+from analysis.framework.figures import legend_below, new_figure, new_panels, save_figure, styled
+from analysis.framework.needs import BALL_ARITHMETIC, CONSTANT_STATE, FIXED_POINTS, Need
+from analysis.framework.report_section import ReportSection
+from analysis.framework.settings import SampleSettings, settings_from
+from analysis.framework.visited_states import in_double_precision, sample_sequences
+
+__all__ = [
+    "BALL_ARITHMETIC",
+    "CONSTANT_STATE",
+    "FIXED_POINTS",
+    "Comparison",
+    "EachRunAnalysis",
+    "Need",
+    "ReportSection",
+    "RunAnalysis",
+    "SampleSettings",
+    "in_double_precision",
+    "legend_below",
+    "new_figure",
+    "new_panels",
+    "sample_sequences",
+    "save_figure",
+    "settings_from",
+    "styled",
+]

@@ -140,6 +140,36 @@ class Analysis(ABC, Generic[Settings, Outcome]):
             caption=self.caption(outcome),
         )
 
+    def ask(
+        self, runs: Sequence[Run], settings: Settings, out: Path | None = None, width: float = TEXT_WIDTH
+    ) -> tuple[list[Outcome], list[Path]]:
+        """Answer the question and write numbers and figures, as the command does.
+
+        Args:
+            runs: with different names.
+            settings: what to look at.
+            out: where the results go; where the command puts them if None.
+            width: of the figure, in inches.
+
+        Returns:
+            The answers, one for every run or one for all, and the folder of each.
+
+        Raises:
+            InputError: for runs that cannot be analysed, or a folder that cannot be written or that holds
+                results of other runs.
+            OSError: if the results cannot be written.
+        """
+        require_different_names(runs)
+        for run in runs:
+            self.needs.require(run)
+        folders = self.folders(runs, out)
+        files = [folder / (self.file or f"{self.name}.json") for folder in folders]
+        for file in files:
+            check_writable(file.parent)
+        for file, of in zip(files, [runs] if len(files) == 1 else [[run] for run in runs], strict=True):
+            refuse_other_runs(file, of)
+        return self.answer(runs, settings, folders, width), folders
+
     def command(self, argv: Sequence[str] | None) -> None:
         """Run as a command: ``python -m analysis.<name> RUN [--out FOLDER] [flags of the settings]``.
 
@@ -157,16 +187,9 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         width = checked_width(getattr(arguments, "width", str(TEXT_WIDTH)))
         settings = validated(self.settings, given_fields(arguments, self.settings))
         runs = [load_run(run) for run in arguments.runs]
-        require_different_names(runs)
-        for run in runs:
-            self.needs.require(run)
-        folders = self.folders(runs, None if arguments.out is None else Path(arguments.out))
+        out = None if arguments.out is None else Path(arguments.out)
+        outcomes, folders = self.ask(runs, settings, out, width)
         written = [folder / (self.file or f"{self.name}.json") for folder in folders]
-        for file in written:
-            check_writable(file.parent)
-        for file, of in zip(written, [runs] if len(written) == 1 else [[run] for run in runs], strict=True):
-            refuse_other_runs(file, of)
-        outcomes = self.answer(runs, settings, folders, width)
         print_tables(self.tables(*outcomes), written, with_figure=self.draw is not None)
 
     def main(self, argv: Sequence[str] | None = None) -> int:

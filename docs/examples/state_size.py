@@ -7,11 +7,16 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from analysis.framework.analysis import RunAnalysis
-from analysis.framework.figures import legend_below, new_panels, styled
-from analysis.framework.needs import Need
-from analysis.framework.settings import SampleSettings
-from analysis.framework.visited_states import in_double_precision, sample_sequences
+from analysis.framework import (
+    Need,
+    RunAnalysis,
+    SampleSettings,
+    in_double_precision,
+    legend_below,
+    new_panels,
+    sample_sequences,
+    styled,
+)
 from implicit import Run
 
 

@@ -1,1 +1,65 @@
-"""The models under one interface."""
+"""The models under one interface.
+
+- Implicit: `ImplicitMamba2`, `ImplicitMamba3`, `ImplicitDeltaNet`, `ImplicitGatedDeltaNet`,
+  `ImplicitGatedDeltaProduct`.
+- Explicit: `Mamba2`, `Mamba3`, `DeltaNet`, `GatedDeltaNet`, `GatedDeltaProduct`, `PDSSM`, `Transformer`,
+  `LSTM`, `GRU`, `Elman`.
+- By name: `MODELS`, `model_names`, `model_class`, `size_names`, `build_model`.
+- To write your own: `StepModel`, `SequenceModel`, `FixedPointModel`, `TorchRNN`, `ModelConfig`,
+  `ModelOutput`.
+
+The sizes of a model are the fields of its ``config_class``.
+
+Example:
+    >>> size_names("gru"), GRU.config_class(vocabulary_size=2, output_size=2).layers
+    (('d_model', 'layers'), 1)
+"""
+
+from implicit.models.delta_rule import (
+    DeltaNet,
+    GatedDeltaNet,
+    GatedDeltaProduct,
+    ImplicitDeltaNet,
+    ImplicitGatedDeltaNet,
+    ImplicitGatedDeltaProduct,
+)
+from implicit.models.elman import Elman
+from implicit.models.gru import GRU
+from implicit.models.interface import FixedPointModel, ModelConfig, ModelOutput, SequenceModel
+from implicit.models.lstm import LSTM
+from implicit.models.mamba2 import ImplicitMamba2, Mamba2
+from implicit.models.mamba3 import ImplicitMamba3, Mamba3
+from implicit.models.pd_ssm import PDSSM
+from implicit.models.registry import MODELS, build_model, model_class, model_names, size_names
+from implicit.models.step_model import StepModel
+from implicit.models.torch_rnn import TorchRNN
+from implicit.models.transformer import Transformer
+
+__all__ = [
+    "GRU",
+    "LSTM",
+    "MODELS",
+    "PDSSM",
+    "DeltaNet",
+    "Elman",
+    "FixedPointModel",
+    "GatedDeltaNet",
+    "GatedDeltaProduct",
+    "ImplicitDeltaNet",
+    "ImplicitGatedDeltaNet",
+    "ImplicitGatedDeltaProduct",
+    "ImplicitMamba2",
+    "ImplicitMamba3",
+    "Mamba2",
+    "Mamba3",
+    "ModelConfig",
+    "ModelOutput",
+    "SequenceModel",
+    "StepModel",
+    "TorchRNN",
+    "Transformer",
+    "build_model",
+    "model_class",
+    "model_names",
+    "size_names",
+]

@@ -136,6 +136,9 @@ def named(
 ) -> type[Stack]:
     """Give a model class its name, its description and its configuration.
 
+    The class is called as the cell is, where the name says the same: ``deltanet`` of a ``DeltaNetCell`` gives
+    ``DeltaNet``.
+
     Example:
         >>> from implicit.cells import Mamba2Cell
         >>> config = config_class(Mamba2Cell, StackConfig)
@@ -144,6 +147,15 @@ def named(
     """
     model.name, model.description, model.config_class = name, description, config
     model.__module__ = module
-    model.__name__ = model.__qualname__ = "".join(part.capitalize() for part in name.split("-"))
+    model.__name__ = model.__qualname__ = _class_name(name, model.cell_class)
     model.__doc__ = f"{description[0].upper()}{description[1:]}."
     return model
+
+
+def _class_name(name: str, cell: type[Cell]) -> str:
+    """The name in capitals, with those of the cell's name where its letters are the last ones."""
+    known = cell.__name__.removesuffix("Cell")
+    capitalised = "".join(part.capitalize() for part in name.split("-"))
+    if capitalised.lower().endswith(known.lower()):
+        return capitalised[: len(capitalised) - len(known)] + known
+    return capitalised

@@ -54,6 +54,16 @@ MODELS: dict[str, type[SequenceModel]] = {
 """A row for each model; what is said of it stands on the class."""
 
 
+def model_names() -> list[str]:
+    """Return the names of all models, as `build_model` and ``python -m implicit.train --model`` take them.
+
+    Example:
+        >>> model_names()[:3]
+        ['implicit-mamba2', 'implicit-mamba3', 'implicit-deltanet']
+    """
+    return list(MODELS)
+
+
 def model_class(name: str) -> type[SequenceModel]:
     """Return the class of a model.
 

@@ -192,10 +192,10 @@ def test_stored_results_are_of_correct_cases() -> None:
                 assert all(len(found["seconds"]) >= 3 for found in right)
 
 
-def test_the_readme_shows_the_stored_results(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_shows_the_stored_results(capsys: pytest.CaptureFixture[str]) -> None:
     command.main(["--summary"])
-    readme = (Path(command.__file__).parents[1] / "README.md").read_text()
-    section = re.search(r"<!-- python -m benchmarks --summary -->\n(.*?)\n<!-- end -->", readme, re.DOTALL)
+    page = (Path(command.__file__).parents[1] / "docs" / "benchmarks.md").read_text()
+    section = re.search(r"<!-- python -m benchmarks --summary -->\n(.*?)\n<!-- end -->", page, re.DOTALL)
     assert section is not None
     assert section[1].strip() == capsys.readouterr().out.strip()
 

@@ -1,4 +1,4 @@
-"""What docs/extending.md says: its sections, the commands in them and the files that they show."""
+"""What the pages of docs/ say: their sections, the commands in them and the files that they show."""
 
 import re
 import shlex
@@ -23,7 +23,12 @@ def section(title: str) -> str:
 
 def commands_of(title: str) -> list[list[str]]:
     """The arguments of every command of a section, beginning with the module's name."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", section(title), flags=re.DOTALL | re.MULTILINE)
+    return commands_in(section(title))
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """The arguments of every command of a text, beginning with the module's name."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
     lines = [line for block in blocks for line in block.splitlines() if line.startswith("python -m ")]
     assert lines
     return [shlex.split(line, comments=True)[2:] for line in lines]
@@ -31,7 +36,18 @@ def commands_of(title: str) -> list[list[str]]:
 
 def is_quoted(title: str, file: str) -> bool:
     """Whether a section shows a file of docs/examples as it is."""
-    return f"```python\n{(EXAMPLES / file).read_text(encoding='utf-8')}```" in section(title)
+    return quoted(file) in section(title)
+
+
+def quoted(file: str) -> str:
+    """A file of docs/examples as a page shows it."""
+    kind = {"py": "python"}.get(file.rpartition(".")[2], "json")
+    return f"```{kind}\n{(EXAMPLES / file).read_text(encoding='utf-8')}```"
+
+
+def page(name: str) -> str:
+    """The text of a page."""
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
 def run_module(arguments: Sequence[str]) -> int:
@@ -45,6 +61,7 @@ def run_module(arguments: Sequence[str]) -> int:
 
 SHORT = {
     "implicit.train": "--steps 2 --warmup-steps 1 --batch-size 4 --length 8 --evaluation-sequences 4",
+    "analysis.extraction": "--sequences 8 --length 8 --fresh-words 4",
     "analysis.jacobian": "--sequences 2 --length 6 --states 4",
     "analysis.check_certificate": "--processes 1",
     "analysis.certify": "--sequences 2 --length 8 --states 4",

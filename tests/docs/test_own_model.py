@@ -1,4 +1,5 @@
-"""docs/extending.md, "Your own model": it keeps the contract of models, trains, loads and is analysed."""
+"""Models of one's own, of docs/extending.md and docs/your_own_model.md: they keep the contract of models,
+train, load and are analysed."""
 
 import re
 from collections.abc import Callable
@@ -10,16 +11,17 @@ import torch
 from torch import Tensor
 
 from implicit.runs.loading import load_run
-from tests.docs.page import is_quoted, section
+from tests.docs.page import is_quoted, page, quoted, section
 
 TITLE = "Your own model"
 
 
-@pytest.fixture
-def model(run_page: Callable[[str], None]) -> Any:
-    module = import_module("token_matrices")
+@pytest.fixture(params=["token_matrices:TokenMatrices", "own_gru:OwnGRU"])
+def model(run_commands: Callable[[str], None], request: pytest.FixtureRequest) -> Any:
+    module, _, name = request.param.partition(":")
+    model_class = getattr(import_module(module), name)
     torch.manual_seed(0)
-    return module.TokenMatrices(module.MatrixSizes(vocabulary_size=3, output_size=5, d_model=4)).double()
+    return model_class(model_class.config_class(vocabulary_size=3, output_size=5, d_model=4)).double()
 
 
 def assert_agree(found: Tensor, expected: Tensor) -> None:
@@ -63,3 +65,26 @@ def test_the_commands_and_the_code_of_the_page_run(run_page: Callable[[str], Non
     (code,) = re.findall(r"```python\n(# From Python.*?)```", section(TITLE), flags=re.DOTALL)
     exec(code.replace("steps=1000", "steps=2, warmup_steps=1, batch_size=4, length=4"), {})
     assert load_run("runs/matrices-s3").task.name == "S3"
+
+
+def test_the_own_gru_is_the_gru_of_torch(run_commands: Callable[[str], None]) -> None:
+    """With the same weights; the embedding stands for what torch's input projection makes of a token."""
+    torch.manual_seed(0)
+    module = import_module("own_gru")
+    own = module.OwnGRU(module.Sizes(vocabulary_size=3, output_size=5, d_model=4)).double()
+    theirs = torch.nn.GRU(3, 4, batch_first=True).double()
+    weights = theirs.state_dict()
+    with torch.no_grad():
+        own.embedding.weight.copy_(weights["weight_ih_l0"].T + weights["bias_ih_l0"])
+        own.recurrent.weight.copy_(weights["weight_hh_l0"])
+        own.recurrent.bias.copy_(weights["bias_hh_l0"])
+    tokens = torch.randint(3, (2, 6), generator=torch.Generator().manual_seed(0))
+    outputs, _ = theirs(torch.nn.functional.one_hot(tokens, 3).double())
+    assert_agree(own.states(tokens)["h"][:, 1:], outputs.detach())
+
+
+def test_the_page_of_thirty_lines_runs(run_commands: Callable[[str], None]) -> None:
+    text = page("your_own_model.md")
+    assert quoted("own_gru.py") in text
+    run_commands(text)
+    assert load_run("runs/own-gru").config.model == "own_gru:OwnGRU"

@@ -1,0 +1,113 @@
+"""The page of all commands, each with what ``--help`` shows."""
+
+import ast
+import contextlib
+import io
+import os
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from analysis.__main__ import OTHERS
+from analysis.questions import QUESTIONS
+from implicit.runs.loading import STORED_RUNS
+
+ROOT = Path(__file__).parents[1]
+WIDTH = 90
+"""Characters in a line of help."""
+
+GROUPS: dict[str, dict[str, str]] = {
+    "Train": {
+        "implicit.train": "Train a model on a task.",
+        "automata.audit": "What accuracy on this task is no evidence of tracking?",
+    },
+    "Ask a trained model": {
+        "analysis": "Which questions are there?",
+        **{f"analysis.{question.name}": question.question for question in QUESTIONS},
+        **{f"analysis.{name}": sentence for name, (_, sentence) in OTHERS.items()},
+    },
+    "Figures and benchmarks": {
+        "paper_figures": "Draw the figures of the paper from stored results, or make them from nothing.",
+        "benchmarks": "Check and time what the toolkit does most.",
+        "benchmarks.gpu": "Test and time every kernel on a GPU, in one go.",
+    },
+    "Kernels, one by one": {
+        "benchmarks.triton_compilation": "Compile every kernel for GPUs that need not be here.",
+        "benchmarks.gpu_ssd": "The SSD scan on a GPU: checked, then timed beside others.",
+        "benchmarks.gpu_ssd_tiles": "The scan's kernels over tile sizes, on the GPU at hand.",
+        "benchmarks.gpu_sequential_solve": "The sequential mode on a GPU: the fused kernel and the loop.",
+        "benchmarks.gpu_elementwise": "Gated norm and short convolution on a GPU.",
+    },
+}
+"""By heading: for each module that is a command one sentence."""
+
+APART = frozenset(GROUPS["Kernels, one by one"])
+"""Modules that settle how Triton works for their whole process, so that they are read and not imported."""
+
+
+def commands_page() -> str:
+    """Return the page.
+
+    Example:
+        >>> "## python -m analysis.jacobian" in commands_page()
+        True
+    """
+    stored = ", ".join(f"`{folder.name}`" for folder in sorted(STORED_RUNS.iterdir()) if folder.is_dir())
+    lines = [
+        "# Commands",
+        "",
+        f"`RUN` is a run folder, or a stored run: {stored}. Faults are one sentence, with exit code 2.",
+        "",
+        "| command | what for |",
+        "|---|---|",
+    ]
+    for commands in GROUPS.values():
+        lines += [f"| [`{name}`](#{anchor(name)}) | {sentence} |" for name, sentence in commands.items()]
+    for commands in GROUPS.values():
+        for name, sentence in commands.items():
+            lines += ["", f"## python -m {name} {{ #{anchor(name)} }}", "", sentence, ""]
+            lines += ["```text", help_of(name).rstrip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def anchor(command: str) -> str:
+    """Return where the page speaks of a command.
+
+    Example:
+        >>> anchor("analysis.all_words")
+        'analysis-all_words'
+    """
+    return command.replace(".", "-")
+
+
+def help_of(command: str) -> str:
+    """Return what ``python -m <command> --help`` prints, or, of a command apart, what its file says first.
+
+    Example:
+        >>> print(help_of("automata.audit"))
+        usage: python -m automata.audit [-h] ... a name, regex:EXPRESSION, file:PATH, ...
+    """
+    if command in APART:
+        source = Path(command.replace(".", "/")).with_suffix(".py")
+        return ast.get_docstring(ast.parse((ROOT / source).read_text(encoding="utf-8"))) or ""
+    module: Any = import_module(command)
+    if not hasattr(module, "main"):
+        module = import_module(f"{command}.__main__")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit), _width():
+        module.main(["--help"])
+    return printed.getvalue()
+
+
+@contextlib.contextmanager
+def _width() -> Iterator[None]:
+    """Lines of the same width wherever the site is built."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = str(WIDTH)
+    try:
+        yield
+    finally:
+        os.environ.pop("COLUMNS")
+        if before is not None:
+            os.environ["COLUMNS"] = before

@@ -1,0 +1,109 @@
+"""The gallery: every figure of the paper and of the analyses, drawn when the site is built."""
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from analysis.framework.analysis import Comparison
+from analysis.framework.figures import styled
+from analysis.framework.settings import settings_from
+from analysis.questions import QUESTIONS
+from implicit.runs.loading import load_run
+from paper_figures.registry import FIGURES
+from paper_figures.stored_results import StoredResults
+from website.commands import anchor
+
+SHOWN: dict[str, tuple[str, dict[str, Any]]] = {
+    "length_generalization": ("parity", {"lengths": [32, 64, 128, 256], "sequences": 32}),
+    "jacobian": ("parity", {"states": 4, "sequences": 4, "length": 16}),
+    "agreement": ("parity", {"sequences": 2, "length": 32}),
+    "convergence": ("parity", {"sequences": 4, "length": 32}),
+    "extraction": ("parity-small", {"sequences": 16, "length": 16, "fresh_words": 16}),
+}
+"""For each analysis whose figure takes seconds, a stored run and the settings."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the gallery.
+
+    Example:
+        >>> Picture("jacobians", "Title", "What is seen.", "python -m paper_figures jacobians", b"").file
+        'gallery/jacobians.png'
+    """
+
+    name: str
+    title: str
+    caption: str
+    command: str
+    png: bytes
+
+    @property
+    def file(self) -> str:
+        """Where it lies on the site."""
+        return f"gallery/{self.name}.png"
+
+
+def pictures() -> list[Picture]:
+    """Draw all figures: those of the paper from their stored results, those of analyses from a stored run.
+
+    Example:
+        >>> len(FIGURES) + len(SHOWN)
+        8
+    """
+    return [_of_paper(name) for name in FIGURES] + [_of_analysis(name) for name in SHOWN]
+
+
+def gallery_page(shown: list[Picture]) -> str:
+    """Return the page.
+
+    Example:
+        >>> picture = Picture("counts", "Counts", "Two counts.", "python -m counts", b"")
+        >>> "![Counts](gallery/counts.png)" in gallery_page([picture])
+        True
+    """
+    lines = [
+        "# Gallery",
+        "",
+        "All figures, drawn when this site was built: those of the paper from the results stored with the "
+        "package, those of analyses from a stored run, with fewer sequences than by default. The command "
+        "below a figure draws it.",
+    ]
+    for picture in shown:
+        lines += ["", f"## {picture.title}", "", f"![{picture.title}]({picture.file})", ""]
+        lines += [picture.caption, "", f"`{picture.command}`"]
+    return "\n".join(lines) + "\n"
+
+
+def _of_paper(name: str) -> Picture:
+    figure, stored = FIGURES[name], StoredResults.read(name)
+    command = f"python -m paper_figures {name}"
+    return Picture(name, figure.title, figure.full_caption(stored), command, _png(figure.picture(stored)))
+
+
+def _of_analysis(name: str) -> Picture:
+    question = next(question for question in QUESTIONS if question.name == name)
+    run, chosen = SHOWN[name]
+    settings = settings_from(question.settings, chosen)
+    measure: Any = question.compare if isinstance(question, Comparison) else getattr(question, "measure")  # noqa: B009
+    assert question.draw is not None
+    drawn = question.draw(measure(load_run(run), settings))
+    title = f"{name.replace('_', ' ').capitalize()} of {run}"
+    caption = f"{question.question} See [`analysis.{name}`](commands.md#{anchor(f'analysis.{name}')})."
+    flags = " ".join(f"--{key.replace('_', '-')} {_flag(value)}" for key, value in chosen.items())
+    return Picture(
+        f"analysis-{name}", title, caption, f"python -m analysis.{name} {run} {flags}".rstrip(), _png(drawn)
+    )
+
+
+def _flag(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _png(figure: Figure) -> bytes:
+    written = io.BytesIO()
+    with styled():
+        figure.savefig(written, format="png", metadata={"Software": None})
+    return written.getvalue()

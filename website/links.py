@@ -1,0 +1,61 @@
+"""Files as pages of the site: links that are right in the repository made right there, and formulas."""
+
+import posixpath
+import re
+from html import escape
+
+PAGES = {"README.md": "index.md", "theory/README.md": "theory.md", "CONTRIBUTING.md": "contributing.md"}
+"""Files outside of ``docs/`` that are pages of the site."""
+
+FOLDERS = {
+    "analysis/questions.py": "questions.md",
+    "automata": "reference/automata.md",
+    "theory": "reference/theory.md",
+    "implicit": "reference/implicit.md",
+    "analysis": "reference/analysis.md",
+}
+"""Where code of the repository is explained."""
+
+
+def relinked(text: str, file: str) -> str:
+    """Return Markdown of a file of the repository with its links as the site has them.
+
+    A link to what the site does not have becomes plain text.
+
+    Args:
+        text: of the file.
+        file: its path in the repository.
+
+    Example:
+        >>> text = "[why](../docs/solvers.md#why), [code](fixed_point.py), [x](https://x.org)"
+        >>> relinked(text, "theory/README.md")
+        '[why](solvers.md#why), code, [x](https://x.org)'
+    """
+
+    def replaced(match: re.Match[str]) -> str:
+        image, words, target, place = match.groups()
+        if target.startswith("http"):
+            return match.group(0)
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(file), target))
+        page = PAGES.get(path) or FOLDERS.get(path)
+        if path.startswith("docs/"):
+            page = path.removeprefix("docs/")
+        return f"{image}[{words}]({page}{place or ''})" if page else words
+
+    return re.sub(r"(!?)\[([^]]*)\]\(([^)#\s]+)(#[^)]*)?\)", replaced, text)
+
+
+def with_indices(text: str) -> str:
+    """Return Markdown whose formulas have raised and lowered indices; code is left as it is.
+
+    Example:
+        >>> with_indices("q^{1/k}, ‖x‖_∞, max_{i<k}, J_ij, `a_{i}`")
+        'q<sup>1/k</sup>, ‖x‖<sub>∞</sub>, max<sub>i&lt;k</sub>, J<sub>ij</sub>, `a_{i}`'
+    """
+    pieces = re.split(r"(^```.*?^```|^ {4,}\S.*?$|`[^`\n]+`)", text, flags=re.DOTALL | re.MULTILINE)
+    for number in range(0, len(pieces), 2):  # the others are code
+        piece = re.sub(r"\^[{(]([^{}()]*)[})]", r"<sup>\1</sup>", pieces[number])
+        piece = re.sub(r"_\{([^{}]*)\}", lambda index: f"<sub>{escape(index[1])}</sub>", piece)
+        piece = re.sub(r"(?<=[‖|])_([∞12])", r"<sub>\1</sub>", piece)
+        pieces[number] = re.sub(r"(?<=[A-Za-zΦ])_([a-zα-ω]{1,2})(?!\w)", r"<sub>\1</sub>", piece)
+    return "".join(pieces)
