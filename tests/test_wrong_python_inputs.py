@@ -86,7 +86,7 @@ def state(**parts: Tensor) -> State:
 def written(self_map: Callable[..., object], update: Callable[..., object] | None = None) -> object:
     """The check of Theorem 1 on a Φ, and a G, written by a user."""
     update = update or (lambda z, s: {"h": s["h"] + z})
-    transition = Transition(self_map, update, 2, (("h",),))  # type: ignore[arg-type]
+    transition = Transition(self_map, update, 2, (("h",),))
     return check_theorem1(transition, [{"h": torch.ones(2).double()}])
 
 
@@ -327,7 +327,7 @@ THEORY: dict[str, Row] = {
         ["latent_size is -1"],
     ),
     "transition: a name as layer": (
-        lambda: Transition(lambda z, s: z, lambda z, s: s, 1, ("h",)),  # type: ignore[arg-type]
+        lambda: Transition(lambda z, s: z, lambda z, s: s, 1, ("h",)),
         ["layer_states", "(('h',),)"],
     ),
     "NumPy in Φ": (

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from analysis.framework.analysis import Comparison
-from analysis.framework.figures import styled
+from analysis.framework.figures import TEXT_WIDTH, styled
 from analysis.framework.settings import settings_from
 from analysis.questions import QUESTIONS
 from implicit.runs.loading import load_run
@@ -89,9 +89,11 @@ def _of_analysis(name: str) -> Picture:
     settings = settings_from(question.settings, chosen)
     measure: Any = question.compare if isinstance(question, Comparison) else getattr(question, "measure")  # noqa: B009
     assert question.draw is not None
-    drawn = question.draw(measure(load_run(run), settings))
+    answer = measure(load_run(run), settings)
+    drawn = question.draw(answer, TEXT_WIDTH)
     title = f"{name.replace('_', ' ').capitalize()} of {run}"
-    caption = f"{question.question} See [`analysis.{name}`](commands.md#{anchor(f'analysis.{name}')})."
+    told = getattr(question, "caption")(answer)  # noqa: B009 (a field that holds a function)
+    caption = f"{question.question} {told} See [`analysis.{name}`](commands.md#{anchor(f'analysis.{name}')})."
     flags = " ".join(f"--{key.replace('_', '-')} {_flag(value)}" for key, value in chosen.items())
     return Picture(
         f"analysis-{name}", title, caption, f"python -m analysis.{name} {run} {flags}".rstrip(), _png(drawn)

@@ -4,7 +4,7 @@ The block ∂h'/∂h is shown whole, as the root mean square of its entries over
 by one; beside them off-diagonal mass and nonlinearity at every visited state, with what they have to exceed.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -171,16 +171,15 @@ def draw(found: Results, width: float) -> Figure:
 def _panels(models: int, width: float) -> tuple[Figure, list[Axes], list[Axes], list[Axes]]:
     """A figure with the axes of whole blocks, of corners and of the two conclusions."""
     columns = max(models, 1)
-    wholes: list[Hashable]
-    corners: list[Hashable]
     wholes, corners = ([f"{part}{column}" for column in range(columns)] for part in ("whole", "corner"))
     if width < 5:
-        rows = [wholes, corners, ["mass"] * columns, ["nonlinearity"] * columns]
+        rows: list[Any] = [wholes, corners, ["mass"] * columns, ["nonlinearity"] * columns]
         figure = new_figure(width, 7.8)
-        axes = figure.subplot_mosaic(rows, height_ratios=[1, 1.15, 1, 1])
+        axes: dict[str, Axes] = figure.subplot_mosaic(rows, height_ratios=[1, 1.15, 1, 1])
     else:
         figure = new_figure(width, 4.7)
-        axes = figure.subplot_mosaic([[*wholes, "mass"], [*corners, "nonlinearity"]])
+        rows = [[*wholes, "mass"], [*corners, "nonlinearity"]]
+        axes = figure.subplot_mosaic(rows)
     drawn = [[axes[name] for name in names][:models] for names in (wholes, corners)]
     if not models:
         axes["whole0"].set_axis_off()
