@@ -27,7 +27,9 @@ RESULTS = ROOT / "benchmarks" / "results" / "mutation.json"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = CommandParser("python -m benchmarks.mutation", "Put faults into the code and see what tests say.")
+    parser = CommandParser(
+        "python -m benchmarks.mutation", "Put faults into the code and see what tests say."
+    )
     parser.add_argument("areas", metavar="AREA", nargs="*", help=f"{', '.join(AREAS)} (default: all)")
     parser.add_argument("--sample", metavar="N", type=int, default=30, help="mutants per area (default: 30)")
     parser.add_argument("--seed", metavar="S", type=int, default=0, help="of the draw (default: 0)")
@@ -50,7 +52,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         try:
             results.explain(name, reason)
         except KeyError:
-            raise InputError(f"mutant {name!r} was not tried; --survivors names those that survived") from None
+            raise InputError(
+                f"mutant {name!r} was not tried; --survivors names those that survived"
+            ) from None
     elif arguments.survivors:
         print(_survivors(results, set(areas)))
     elif arguments.table:

@@ -40,7 +40,11 @@ AREAS = {
             "automata/tasks/interface.py",
             "automata/tasks/partially_observed.py",
         ),
-        ("tests/implicit/training/test_streams.py", "tests/implicit/training/test_loop.py", "tests/automata/tasks"),
+        (
+            "tests/implicit/training/test_streams.py",
+            "tests/implicit/training/test_loop.py",
+            "tests/automata/tasks",
+        ),
     ),
     "evaluation": Area(
         ("implicit/training/evaluation.py", "analysis/length_generalization/measurement.py"),

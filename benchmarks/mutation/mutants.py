@@ -154,7 +154,9 @@ def _is_left_out(node: libcst.CSTNode) -> bool:
     if isinstance(node, _LEFT_OUT):
         return True
     if isinstance(node, libcst.Assign):
-        return any(isinstance(one.target, libcst.Name) and one.target.value == "__all__" for one in node.targets)
+        return any(
+            isinstance(one.target, libcst.Name) and one.target.value == "__all__" for one in node.targets
+        )
     if isinstance(node, libcst.Arg):
         return node.keyword is not None and node.keyword.value in _ARGUMENTS_LEFT_OUT
     is_statement = isinstance(node, libcst.SimpleStatementLine) and isinstance(node.body[0], libcst.Expr)

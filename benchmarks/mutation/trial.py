@@ -118,7 +118,9 @@ class Trials:
             path.write_text(mutant.source)
             seconds = 30 + 3 * expected
             code = in_child(
-                self.copy, lambda: int(pytest.main([*_OPTIONS, "-x", *places], plugins=[_Chosen(tests)])), seconds
+                self.copy,
+                lambda: int(pytest.main([*_OPTIONS, "-x", *places], plugins=[_Chosen(tests)])),
+                seconds,
             )
         finally:
             path.write_bytes(original)

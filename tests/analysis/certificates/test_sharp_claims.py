@@ -1,0 +1,244 @@
+"""Every term of a checker decides: a claim that is just true is accepted, one that is just false is refused.
+
+The checkers are given a model of which the exact answers are known, in one dimension: Φ(z; s) = A z + b s + e
+with A anywhere in [a − r, a + r] and e in [−E, E], and G = g z + k s. The worst of these systems, A = a + r,
+reaches every bound. So a claim that is false of it by 1e-7 has to be refused, which a checker without
+the tail κ² / (1 − κ), the division by 1 − κ or any other term would not do.
+"""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import arb, arb_mat
+
+from analysis.certificates.arb.linear import precision
+from analysis.certificates.cover.checker import CoverChecker
+from analysis.certificates.parts import RefusedError
+from analysis.certificates.theorem1.checker import Checker
+from analysis.certificates.words.checker import WordsChecker
+
+BITS = 128
+JUST = 1e-7
+"""FLINT keeps radii to 30 bits, rounded upward: a few dozen operations lose a few dozen parts in 10⁹."""
+A, R, B, E, G, K = 0.375, 0.25, 0.75, 0.125, 1.5, 0.5  # exact in binary; κ = 0.4
+V, D = 2.0, 3.0
+WORST = 1 - A - R
+"""1 − A of the slowest system."""
+
+
+class Family:
+    """What the checkers ask of a model."""
+
+    size = 1
+    damping = arb(0.5)
+    head = arb_mat([[V], [0.0]])
+
+    def __init__(self, gain: float = G) -> None:
+        self.gain = gain
+        self.layers = [self]
+
+    def state(self, numbers: list[arb]) -> dict[str, list[list[arb]]]:
+        return {"ssm.0": [numbers]}
+
+    def evaluate(self, token: int, z: list[arb], state: Any, sources: Any) -> tuple[Any, Any, Any]:
+        """At z = 0, s = 0 the image is e, and everywhere the slopes are those of the family."""
+        found = SimpleNamespace(latent=z[0], decay=([arb(K)], None))
+        image = [z[0] + arb(0, E)]
+        return image, [[arb(A, R), arb(B)]], [found] if sources else found
+
+    def evaluate_along(self, token: int, z: Any, state: Any, directions: Any) -> tuple[Any, Any, Any]:
+        along = directions[0][0]
+        return None, [[arb(A, R), B * along]], [[arb(self.gain), K * along]]
+
+    def updated(self, found: Any, row: int, h: arb) -> list[arb]:
+        return [arb(self.gain), arb(0)]
+
+    def following(self, found: Any, state: Any) -> dict[str, list[list[arb]]]:
+        return {"ssm.0": [[self.gain * found.latent + K * state["ssm.0"][0][0]]]}
+
+    def logits(self, latent: list[arb]) -> list[arb]:
+        return [V * latent[0] + D, arb(0)]
+
+
+def is_accepted(check: Callable[[], object], line: str) -> bool:
+    """Whether a claim passes; one that does not has to be refused at its own line."""
+    try:
+        with precision(BITS):
+            check()
+    except RefusedError as refusal:
+        assert refusal.line == line
+        return False
+    return True
+
+
+# Theorem 1
+
+TRUE_CLAIM = {
+    "error": E / WORST,
+    "singular_value": WORST,
+    "norm": (0.5 + 0.5 * (A + R)) ** 4,  # the damped step of the slowest system, four times
+    "entry": K + G * B / WORST,
+}
+
+
+def check_claim(gain: float = G, power: int = 4, **changed: float) -> None:
+    claimed = {**TRUE_CLAIM, **changed}
+    checker = Checker.__new__(Checker)
+    checker.model, checker.shapes = Family(gain), {"ssm.0": (1, 1)}  # type: ignore[assignment]
+    entry = claimed["entry"]
+    claim: Any = SimpleNamespace(
+        latent=np.zeros(1),
+        radius=changed.get("radius", 1.0),
+        error=claimed["error"],
+        singular_value=claimed["singular_value"],
+        contraction=SimpleNamespace(power=power, norm=claimed["norm"]),
+        entries=[(-100.0, entry) if gain > 0 else (entry, 100.0)],
+    )
+    pair: Any = SimpleNamespace(token=0, places=[(0, 0)])
+    checker.check_claim(pair, claim, {"ssm.0": [[arb(0)]]}, "claim")
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "weaker"),
+    [
+        ("error", "claim.error", 1),
+        ("singular_value", "claim.singular_value", -1),
+        ("norm", "claim.contraction.norm", 1),
+        ("entry", "claim.entries[0]", 1),
+    ],
+)
+def test_a_claim_of_theorem_1_is_accepted_up_to_the_truth(name: str, line: str, weaker: int) -> None:
+    # the others leave room; the entry and the singular value do not depend on them
+    room = {"error": 0.9, "singular_value": WORST / 2, "norm": 0.99, "entry": 50.0}
+    for sign in (1, -1):
+        claimed = TRUE_CLAIM[name] * (1 + sign * weaker * JUST)
+        assert is_accepted(lambda claimed=claimed: check_claim(**{**room, name: claimed}), line) is (
+            sign == 1
+        )
+
+
+@pytest.mark.parametrize("gain", [G, -G])
+def test_the_end_of_an_interval_is_that_of_the_worst_system(gain: float) -> None:
+    room = {"error": 0.9, "singular_value": WORST / 2, "norm": 0.99}
+    end = K + gain * B / WORST
+    for outward, accepted in ((JUST, True), (-JUST, False)):
+        entry = end + outward * np.sign(gain)
+        claim = lambda entry=entry: check_claim(gain, **room, entry=entry)  # noqa: E731
+        assert is_accepted(claim, "claim.entries[0]") is accepted
+
+
+def test_an_error_may_be_as_large_as_the_radius_and_no_larger() -> None:
+    room = {"singular_value": WORST / 2, "norm": 0.99, "entry": 50.0}
+    assert is_accepted(lambda: check_claim(**room, error=0.75, radius=0.75), "")
+    assert not is_accepted(lambda: check_claim(**room, error=0.75 + JUST, radius=0.75), "claim.error")
+
+
+def test_powers_are_those_of_two() -> None:
+    room = {"error": 0.9, "singular_value": WORST / 2, "entry": 50.0}
+    step = 0.5 + 0.5 * (A + R)
+    for power in (1, 2, 8):
+        for factor in (1 + JUST, 1 - JUST):
+            claim = lambda power=power, norm=step**power * factor: check_claim(power=power, **room, norm=norm)  # noqa: E731
+            assert is_accepted(claim, "claim.contraction.norm") is (factor > 1)
+    for power in (0, 3, 2**21):
+        claim = lambda power=power: check_claim(power=power, **room, norm=0.99)  # noqa: E731
+        line = "claim.contraction.norm" if power == 0 else "claim.contraction.power"
+        assert not is_accepted(claim, line)
+    assert is_accepted(lambda: check_claim(power=2**20, **room, norm=0.99), "")
+
+
+# Words of every length
+
+METRIC, RADIUS, CENTRE, LATENT = 2.0, 0.5, -0.125, 0.25
+REACH = RADIUS / METRIC
+"""How far the states of the set are from its centre."""
+NEXT_METRIC, NEXT_CENTRE = 1.5, 0.25
+TRUE_STEP = {
+    "latent_radius": (E + B * REACH) / WORST,
+    "image": NEXT_METRIC
+    * (abs(G * LATENT + K * CENTRE - NEXT_CENTRE) + G * E / WORST + (K + G * B / WORST) * REACH),
+    "margin": V * (LATENT - (E + B * REACH) / WORST) + D,
+}
+
+
+def check_step(centre: float = CENTRE, radius: float = RADIUS, **changed: float) -> None:
+    claimed = {**TRUE_STEP, **changed}
+    checker = CoverChecker.__new__(CoverChecker)
+    checker.claims = SimpleNamespace(  # type: ignore[assignment]
+        labels=[0, 0],
+        targets=[[1], [1]],
+        radii=np.array([radius, claimed["image"]]),
+        automaton=SimpleNamespace(table=[[0]]),
+        margin=claimed["margin"],
+    )
+    checker.bits, checker.size, checker.model = BITS, 1, Family()  # type: ignore[assignment]
+    checker.centres = np.array([[centre], [NEXT_CENTRE]])
+    checker.triangles = np.array([[METRIC], [NEXT_METRIC]])
+    checker.latents = np.array([[[LATENT]], [[LATENT]]])
+    checker.latent_radii = np.array([[claimed["latent_radius"]]] * 2)
+    checker.check_set(0)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "weaker"),
+    [
+        ("latent_radius", "latents[0][0]", 1),
+        ("image", "targets[0][0]", 1),
+        ("margin", "margin", -1),
+    ],
+)
+def test_a_step_between_sets_is_accepted_up_to_the_truth(name: str, line: str, weaker: int) -> None:
+    room = {"latent_radius": 5.0, "image": 50.0, "margin": 0.1}
+    for sign in (1, -1):
+        claimed = TRUE_STEP[name] * (1 + sign * weaker * JUST)
+        assert is_accepted(lambda claimed=claimed: check_step(**{**room, name: claimed}), line) is (sign == 1)
+
+
+def test_the_zero_state_lies_in_the_first_set_up_to_its_edge() -> None:
+    room = {"latent_radius": 5.0, "image": 50.0, "margin": 0.1}
+    edge = METRIC * abs(CENTRE)
+    assert is_accepted(lambda: check_step(radius=edge * (1 + JUST), **room), "")
+    assert not is_accepted(lambda: check_step(radius=edge * (1 - JUST), **room), "centres[0]")
+
+
+# Words up to a length
+
+TRUE_WORD = {
+    "latent_radius": E / WORST,
+    "state_radius": G * E / WORST,
+    "margin": V * (LATENT - E / WORST) + D,
+}
+
+
+def check_word(**changed: float) -> None:
+    claimed = {**TRUE_WORD, **changed}
+    level = SimpleNamespace(
+        latents=np.array([LATENT]),
+        latent_radii=np.array([claimed["latent_radius"]]),
+        states=np.array([G * LATENT]),
+        state_radii=np.array([claimed["state_radius"]]),
+        margins=np.array([claimed["margin"]]),
+    )
+    checker = WordsChecker.__new__(WordsChecker)
+    checker.levels, checker.bits, checker.tokens = [level], BITS, 1  # type: ignore[list-item]
+    checker.automaton = SimpleNamespace(after=lambda word: 0)  # type: ignore[assignment]
+    checker.model = Family()  # type: ignore[assignment]
+    checker._check_word((0,), {"ssm.0": [[arb(0)]]})
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "weaker"),
+    [
+        ("latent_radius", "levels[0].latents[0]", 1),
+        ("state_radius", "levels[0].state_radii[0]", 1),
+        ("margin", "levels[0].margins[0]", -1),
+    ],
+)
+def test_a_claim_about_a_word_is_accepted_up_to_the_truth(name: str, line: str, weaker: int) -> None:
+    room = {"latent_radius": 5.0, "state_radius": 50.0, "margin": 0.1}
+    for sign in (1, -1):
+        claimed = TRUE_WORD[name] * (1 + sign * weaker * JUST)
+        assert is_accepted(lambda claimed=claimed: check_word(**{**room, name: claimed}), line) is (sign == 1)
