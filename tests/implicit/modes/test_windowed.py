@@ -1,6 +1,8 @@
 """The windowed mode: the sequential mode's answer, also where several fixed points exist, or none."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from implicit.fixed_point import Anderson, DampedPicard, Status, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import ModeResult, Recurrence, Windowed, solve_sequentially, solve_windowed
+from implicit.modes.verification import Candidates, verify
 from implicit.training.streams import Stream, draw_batch
 from tests.solving import solved
 
@@ -138,6 +141,79 @@ def test_evaluations_of_a_constant_map_are_counted_exactly() -> None:
     assert result.solution.iterations.tolist() == [[2] * 8]
     # 2 in the window, 1 to move it, 1 for the states to verify with, 2 to verify; 1 for the state after all
     assert result.evaluations.tolist() == [[6] * 7 + [7]]
+
+
+def halving(length: int) -> Recurrence:
+    """Φ(z) = (x + z) / 2 with x = 1: the residual and the error are 2⁻ᵏ after k evaluations from 0."""
+    x = torch.ones(1, length, 1, dtype=torch.float64)
+    half = lambda z, x, s: ((x[0] + z) / 2, s)  # noqa: E731
+    return Recurrence([x], {}, half, half, lambda z, x, s: s)
+
+
+@pytest.mark.parametrize("tolerance", ["rtol", "atol"])
+def test_candidates_are_iterated_to_the_tolerance_divided_by_the_precision(tolerance: str) -> None:
+    """Unverified, so that the iterations are those of the windows."""
+
+    def iterations(value: float, precision: float) -> list[int]:
+        stopping = Stopping(**{"rtol": 0.0, "atol": 0.0, tolerance: value, "max_iterations": 60})
+        options = Windowed(width=4, sweeps=1, block=None, precision=precision)
+        return windowed(halving(3), options, stopping).solution.iterations[0].tolist()
+
+    # |Φ(z) − z| = 2⁻ᵏ⁻¹ at the k-th iterate, 2⁻ᵏ⁻¹ ≤ 2⁻⁶ first at k = 5, the sixth evaluation; the relative
+    # tolerance is that of |z| = 1 − 2⁻ᵏ, a little less
+    late = tolerance == "rtol"
+    assert iterations(2.0**-6, 1.0) == [6 + late] * 3
+    assert iterations(2.0**-6, 8.0) == iterations(2.0**-9, 1.0) == [9 + late] * 3
+
+
+def test_a_precision_that_floats_do_not_have_is_not_asked_for() -> None:
+    """2⁻⁵² / 10 would never be met by numbers with 53 bits that go on being rounded."""
+    tight = Stopping(rtol=4 * 2.0**-52, max_iterations=200)
+    result = windowed(halving(2), Windowed(width=2, precision=1e6), tight).solution
+    assert result.converged.all()
+    assert (result.iterations < 60).all()
+
+
+@pytest.mark.parametrize(("agreement", "accepted"), [(2.9, False), (3.1, True)])
+@pytest.mark.parametrize("tolerance", ["rtol", "atol"])
+def test_agreement_is_counted_in_tolerances(tolerance: str, agreement: float, accepted: bool) -> None:
+    """A candidate that is three tolerances away from the solution from the start."""
+    stopping = Stopping(**{"rtol": 0.0, "atol": 0.0, tolerance: 2.0**-10, "max_iterations": 60})
+    recurrence = halving(1)
+    candidate = sequential(recurrence, stopping).solution.value + 3 * 2.0**-10  # of norm 1 up to 0.002
+    everywhere = torch.ones(1, 1, dtype=torch.bool)
+    candidates = Candidates(
+        candidate, torch.zeros_like(candidate), recurrence.inputs, {}, everywhere, everywhere
+    )
+    verdict = verify(recurrence, candidates, DampedPicard(1.0), stopping, agreement, burst=1)
+    assert bool(verdict.replaced) is not accepted
+
+
+def test_every_option_changes_what_it_should() -> None:
+    """Evaluations of four halving tokens, one quantity an option."""
+    stopping = Stopping(rtol=0.0, atol=2.0**-6, max_iterations=40)
+
+    def evaluations(**options: Any) -> list[int]:
+        plain = {"width": 4, "sweeps": 2, "block": 4, "precision": 1.0, "patience": 40}
+        return windowed(halving(4), Windowed(**{**plain, **options}), stopping).evaluations[0].tolist()
+
+    # 6 in the window and 1 to move it, 1 for the states to verify with and 6 to verify; 1 more at the end
+    assert evaluations() == [14, 14, 14, 15]
+    assert evaluations(block=None) == [7, 7, 7, 7]
+    assert evaluations(precision=4.0) == [16, 16, 16, 17]
+    assert evaluations(sweeps=4) == [8 + 1 + 1 + 8] * 3 + [19]
+    # not done after 2 at the front, the first token is solved on its own: 1 for the states, 6, and 1 to go on;
+    # every further one has been in its windows twice longer
+    assert evaluations(patience=2) == [10, 12, 14, 16]
+
+
+def test_a_window_has_its_width() -> None:
+    for width in (1, 2, 3):
+        recurrence, seen = halving(6), []
+        sweep = recurrence.sweep
+        recorded = replace(recurrence, sweep=lambda z, x, s: (seen.append(z.shape[1]), sweep(z, x, s))[1])
+        windowed(recorded, Windowed(width=width, sweeps=1))
+        assert max(seen) == width
 
 
 @pytest.fixture(scope="module")
