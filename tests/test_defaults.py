@@ -5,12 +5,13 @@ here is a change of what everyone gets, and belongs into the log.
 """
 
 import inspect
+import math
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 DEFAULTS = """
 implicit.fixed_point:Stopping rtol=0.0001, atol=0.0, max_iterations=1000
@@ -105,3 +106,28 @@ def row_of(place: str) -> str:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.partition(" ")[0])
 def test_what_is_left_out_has_the_promised_value(row: str) -> None:
     assert row_of(row.partition(" ")[0]) == row
+
+
+MODELS = [row.partition(" ")[0] for row in ROWS if row.partition(" ")[0].endswith(("Settings", "Config"))]
+
+
+@pytest.mark.parametrize("place", [*MODELS, "implicit.config.curriculum:Curriculum"])
+def test_settings_are_fixed_once_made_know_their_fields_and_take_finite_numbers_only(place: str) -> None:
+    module, _, name = place.partition(":")
+    found: type[BaseModel] = getattr(import_module(module), name)
+    assert found.model_config.get("frozen") is True
+    assert found.model_config.get("extra") == "forbid"
+    for field, info in found.model_fields.items():
+        if info.annotation is float:
+            for value in (math.nan, math.inf):
+                errors = faults(found, {field: value})
+                assert field in errors, f"{field} = {value} is taken"
+
+
+def faults(found: type[BaseModel], values: dict[str, float]) -> set[str]:
+    """The fields that are refused."""
+    try:
+        found.model_validate(values)
+    except ValidationError as error:
+        return {str(one["loc"][0]) for one in error.errors() if one["loc"]}
+    return set()

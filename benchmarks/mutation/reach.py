@@ -9,6 +9,9 @@ from pathlib import Path
 import coverage
 import pytest
 
+DEFAULTS = "tests/test_defaults.py"
+"""Tests of what stands in signatures and fields."""
+
 
 @dataclass
 class Reach:
@@ -35,14 +38,15 @@ class Reach:
         """Return the tests that reach the statement around a line, the quickest first.
 
         A statement that runs when the module is imported, such as a default, is reached by all tests that
-        reach a function of the file; where there is none, by all tests.
+        reach a function of the file, and by those of defaults, which call nothing.
         """
         reached = self.lines.get(file, {})
         extent = statement_lines(source, line)
         wanted = reached if extent is None else [one for one in extent if one in reached]
         found = set().union(*(reached[one] for one in wanted))
-        if extent is None and not found:  # a file without functions
-            found = set(self.seconds)
+        if extent is None:
+            found |= {test for test in self.seconds if test.startswith(DEFAULTS)}
+            found = found or set(self.seconds)
         return sorted(found & self.seconds.keys(), key=lambda test: (self.seconds[test], test))
 
 

@@ -22,7 +22,7 @@ import pytest
 
 from benchmarks.mutation.areas import Area, python_files
 from benchmarks.mutation.mutants import Mutant
-from benchmarks.mutation.reach import Reach, ReachPlugin
+from benchmarks.mutation.reach import DEFAULTS, Reach, ReachPlugin
 
 Outcome = Literal["killed", "survived", "timed out", "not reached"]
 
@@ -88,8 +88,8 @@ class Trials:
     def reach(self) -> Reach:
         """Run all tests without a fault, and see which lines they reach."""
         files = self.area.files(self.copy)
-        places = sorted(python_files(self.copy, self.area.tests) | set(files))
-        places = [place for place in places if place in files or Path(place).name.startswith("test_")]
+        tests = python_files(self.copy, (*self.area.tests, DEFAULTS))
+        places = [*files, *sorted(test for test in tests if Path(test).name.startswith("test_"))]
 
         def measure() -> dict[str, Any]:
             plugin = ReachPlugin(files)

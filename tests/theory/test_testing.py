@@ -163,9 +163,7 @@ def test_latents_are_compared_relative_to_their_norm_above_one(size: float, scal
     model = SimpleNamespace(run=run)
     tokens = torch.zeros(1, 1, dtype=torch.long)
     for factor, same in ((0.99, 1.0), (1.01, 0.0)):
-        agreement = assert_modes_agree(
-            model, tokens, 0.0, factor * 1e-3 * scale, tolerance=1e-3, share=0.0
-        )
+        agreement = assert_modes_agree(model, tokens, 0.0, factor * 1e-3 * scale, tolerance=1e-3, share=0.0)
         assert agreement.fixed_points == same
 
 

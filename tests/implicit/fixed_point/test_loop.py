@@ -17,7 +17,6 @@ from implicit.fixed_point import (
     solve,
     unroll,
 )
-
 from implicit.modes import SequenceSolution
 
 SOLVERS: dict[str, Solver] = {"picard": DampedPicard(0.9), "anderson": Anderson(memory=4)}

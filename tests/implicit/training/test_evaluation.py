@@ -10,6 +10,7 @@ from torch import Tensor
 
 from automata.errors import InputError
 from automata.tasks.registry import make_task
+from automata.tasks.specification import task_from
 from implicit.fixed_point import Solution, Status, Stopping
 from implicit.gradients import Unrolled
 from implicit.models.implicit_model import ImplicitModel
@@ -180,3 +181,17 @@ def test_answers_that_are_not_asked_for_do_not_count() -> None:
     expected[::2] = [1, 1, *[0] * 3, 1, *[0] * 8, 1]
     expected[3:7] = [1, 0.5, 1, 0]
     np.testing.assert_array_equal(evaluation.per_position, expected)
+
+
+def test_an_evaluation_counts_what_the_task_asks_for() -> None:
+    task = task_from("noisy-parity-reveals")
+    torch.manual_seed(0)
+    model = build_model("lstm", {"d_model": 4}, task)
+    evaluation = evaluate(model, task, 40, sequences=6, batch_size=4, seed=2)
+    batches = [draw_batch(task, size, 40, 2, Stream.TEST, 40, index) for index, size in enumerate((4, 2))]
+    asked = torch.cat([batch.counted for batch in batches]).numpy()
+    assert not asked.all()
+    assert evaluation.counted is not None
+    np.testing.assert_array_equal(evaluation.counted, asked)
+    assert evaluation.token_accuracy == evaluation.correct[asked].mean()
+    assert evaluate(model, make_task("parity"), 3, sequences=2).counted is None

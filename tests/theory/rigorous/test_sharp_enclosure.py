@@ -156,3 +156,12 @@ def test_a_newton_step_is_bounded_over_the_whole_box_of_states() -> None:
     state = {"h": Ball.exact(np.zeros((POSITIONS, 1)))}
     step = newton_step_bound(family, state, np.zeros((POSITIONS, 1)))
     np.testing.assert_allclose(step, family.E / (1 - family.a), rtol=1e-12)
+
+
+def test_a_position_without_a_proof_leaves_the_others_theirs() -> None:
+    """A = 1: no inverse of I − A; and a value that is no number. Before and behind them all is proved."""
+    family = drawn(5)
+    family.a[5], family.r[5] = 1.0, 0.0
+    family.a[9] = np.nan
+    bounds = bounds_of(family)
+    assert (bounds.exists == ~np.isin(np.arange(POSITIONS), [5, 9])).all()

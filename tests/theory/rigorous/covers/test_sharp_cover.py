@@ -6,14 +6,14 @@ for. The bounds of `theory.rigorous.covers.invariant_cover` are reached by the l
 arithmetic: a bound that lacks any of its terms is below what that loop does.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from theory.rigorous.balls import Ball, Dual
-from theory.rigorous.covers.invariant_cover import Cover, StepBounds, enclose_steps
+from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop, StepBounds, enclose_steps
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -72,7 +72,7 @@ def drawn(seed: int) -> tuple[Family, Cover]:
     return Family(a, r, b, E, g, k, v, d), cover
 
 
-def bounds_of(family: Family, cover: Cover) -> StepBounds:
+def bounds_of(family: EnclosedLoop, cover: Cover) -> StepBounds:
     steps = np.arange(COUNT)
     return enclose_steps(family, cover, steps, steps)
 
@@ -132,3 +132,48 @@ def test_a_target_that_just_holds_the_image_is_accepted_and_a_smaller_one_is_not
     images = np.array([float(truth(family, cover, i)["image"]) for i in range(COUNT)])
     assert (bounds.maps_into(images * (1 + 1e-9)) == right).all()
     assert not bounds.maps_into(images * (1 - 1e-9)).any()
+
+
+class Squares:
+    """G = s²: its derivative 2 s is largest at the edge of the box of states, which has to hold the set."""
+
+    def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
+        return latent.scaled(Ball.exact(0.0)), state * state
+
+    def logits(self, latent: Dual) -> Dual:
+        return latent.mapped(Ball.exact(np.zeros((2, 1)))).shifted(Ball.exact([1.0, 0.0]))
+
+
+def test_the_box_of_states_holds_the_whole_set() -> None:
+    """|s² − c²| ≤ 2 (|c| + δ) δ on the set, δ = ρ / W; the derivative is taken at |c| + δ, and not beyond."""
+    _, cover = drawn(3)
+    cover = replace(cover, latents=np.zeros_like(cover.latents))
+    bounds = bounds_of(Squares(), cover)
+    assert bounds.exists.all()
+    assert not bounds.latent_radius.max() > 1e-11
+    for i in range(COUNT):
+        target = (i + 1) % COUNT
+        radius = Fraction(float(cover.radii[i])) / Fraction(float(cover.metrics[i, 0, 0]))
+        centre, end = (Fraction(float(cover.centres[j, 0])) for j in (i, target))
+        metric = Fraction(float(cover.metrics[target, 0, 0]))
+        image = metric * (abs(centre**2 - end) + 2 * (abs(centre) + radius) * radius)
+        assert image <= Fraction(float(bounds.image[i])) <= image * (1 + Fraction(1, 10**10))
+
+
+def test_an_image_may_be_as_large_as_its_target_and_a_margin_must_be_positive() -> None:
+    one = np.ones(3)
+    bounds = StepBounds(one > 0, one, one, one, np.array([0.5, 1.0, 1.0]), np.array([1.0, 1e-300, 0.0]))
+    assert bounds.maps_into(one).tolist() == [True, True, False]
+    assert bounds.maps_into(np.nextafter(one, 0)).tolist() == [True, False, False]
+
+
+def test_a_step_without_a_proof_leaves_the_others_theirs() -> None:
+    """A = 1: no inverse of I − A; and a latent that is no number. Before and behind them all is proved."""
+    family, cover = drawn(4)
+    family.a[5], family.r[5] = 1.0, 0.0
+    latents = cover.latents.copy()
+    latents[9, 9] = np.nan
+    bounds = bounds_of(family, replace(cover, latents=latents))
+    unproved = np.isin(np.arange(COUNT), [5, 9])
+    assert (bounds.exists == ~unproved).all()
+    assert np.isinf(bounds.image[unproved]).all()
