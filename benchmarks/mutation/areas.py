@@ -65,7 +65,13 @@ AREAS = {
             "implicit/config/optimizer.py",
             "implicit/config/evaluation.py",
         ),
-        ("tests/implicit/training", "tests/implicit/config"),
+        (
+            "tests/implicit/training/penalties",
+            "tests/implicit/training/test_loop.py",
+            "tests/implicit/training/test_objective.py",
+            "tests/implicit/training/test_state_passing.py",
+            "tests/implicit/config",
+        ),
     ),
     "runs": Area(
         (
@@ -75,7 +81,7 @@ AREAS = {
             "implicit/training/checkpoint.py",
             "implicit/training/optimizer_state.py",
         ),
-        ("tests/implicit/runs", "tests/implicit/training", "tests/implicit/test_bad_input.py"),
+        ("tests/implicit/runs", "tests/implicit/training/test_checkpoint.py"),
     ),
     "gradients": Area(("implicit/gradients",), ("tests/implicit/gradients",)),
     "modes": Area(
@@ -92,8 +98,7 @@ AREAS = {
         (
             "tests/implicit/modes",
             "tests/implicit/models/test_implicit_mamba2.py",
-            "tests/implicit/models/test_contract.py",
-            "tests/implicit/gradients/test_rules.py",
+            "tests/implicit/gradients/test_factored.py",
         ),
     ),
     "fixed-points": Area(("implicit/fixed_point",), ("tests/implicit/fixed_point", "tests/implicit/modes")),

@@ -30,7 +30,7 @@ class CellSizes(BaseModel):
         Sizes(d_state=8)
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Cell(nn.Module, ABC):
