@@ -1,7 +1,7 @@
 """The defaults that documents, stored results and users rely on, in one table.
 
-A default is a promise: whoever leaves an option out gets this value, in this version and in the next. A change
-here is a change of what everyone gets, and belongs into the log.
+A default is a promise: whoever leaves an option out gets this value, in this version and in the next. A
+change here is a change of what everyone gets, and belongs into the log.
 """
 
 import inspect

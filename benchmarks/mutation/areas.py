@@ -39,6 +39,7 @@ AREAS = {
             "automata/tasks/word_problem.py",
             "automata/tasks/interface.py",
             "automata/tasks/partially_observed.py",
+            "automata/tasks/transition_table.py",
         ),
         (
             "tests/implicit/training/test_streams.py",

@@ -1,10 +1,10 @@
 """Mutants: a module's source with one small fault, made by the operators of mutmut.
 
 mutmut's own runner copies a function beside its mutants and switches between them at a call; it leaves out
-functions with a decorator (properties, ``torch.no_grad``) and what stands in a class or a module. Its operators
-are applied here to the whole source instead. Left out are annotations, decorators, imports, ``__all__``, docstrings, the
-sentences of refusals and of help, which tables of bad input and tests of commands hold, and what states that
-something cannot happen: ``assert`` and the ``strict`` of ``zip``.
+functions with a decorator (properties, ``torch.no_grad``) and what stands in a class or a module. Its
+operators are applied here to the whole source instead. Left out are annotations, decorators, imports,
+``__all__``, docstrings, the sentences of refusals and of help, which tables of bad input and tests of commands
+hold, and what states that something cannot happen: ``assert`` and the ``strict`` of ``zip``.
 """
 
 import ast

@@ -25,7 +25,7 @@ def sweep(root: Path, name: str, area: Area, size: int, seed: int, results: Resu
         again: whether those that survived are tried once more.
 
     Raises:
-        RuntimeError: if the tests do not pass without a fault, or not in the order that the trials run them in.
+        RuntimeError: if the tests do not pass without a fault, or not in the order of the trials.
     """
     sources = {file: (root / file).read_text() for file in area.files(root)}
     drawn = sample(sources, size, seed)

@@ -1,7 +1,7 @@
-"""Runs tests in a copy of the repository, in a child of a process that has imported what takes long to import.
+"""Runs tests in a copy of the repository, in a child of a process that has imported the large libraries.
 
-A child has the large libraries, but nothing of this repository: that it imports from the copy, with the fault.
-So a mutant costs its tests and a second, and its fault is also in what the tests start as processes of their own.
+A child has those, but nothing of this repository: that it imports from the copy, with the fault. So a mutant
+costs its tests and a second, and its fault is also in what the tests start as processes of their own.
 """
 
 import importlib

@@ -15,9 +15,11 @@ from implicit.fixed_point import Anderson, DampedPicard, Status, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import ModeResult, Recurrence, Windowed, solve_sequentially, solve_windowed
+from implicit.modes.recurrence import Inputs
 from implicit.modes.verification import Candidates, verify
 from implicit.training.streams import Stream, draw_batch
 from tests.solving import solved
+from theory.transition import State
 
 Latch = Callable[[Tensor], Recurrence]
 KEEP, SET_UP, SET_DOWN, SPIN = range(4)
@@ -202,17 +204,21 @@ def test_every_option_changes_what_it_should() -> None:
     assert evaluations(block=None) == [7, 7, 7, 7]
     assert evaluations(precision=4.0) == [16, 16, 16, 17]
     assert evaluations(sweeps=4) == [8 + 1 + 1 + 8] * 3 + [19]
-    # not done after 2 at the front, the first token is solved on its own: 1 for the states, 6, and 1 to go on;
-    # every further one has been in its windows twice longer
+    # not done after 2 at the front, the first token is solved on its own: 1 for the states, 6, and 1 to go
+    # on; every further one has been in its windows two evaluations longer
     assert evaluations(patience=2) == [10, 12, 14, 16]
 
 
 def test_a_window_has_its_width() -> None:
+    recurrence = halving(6)
     for width in (1, 2, 3):
-        recurrence, seen = halving(6), []
-        sweep = recurrence.sweep
-        recorded = replace(recurrence, sweep=lambda z, x, s: (seen.append(z.shape[1]), sweep(z, x, s))[1])
-        windowed(recorded, Windowed(width=width, sweeps=1))
+        seen: list[int] = []
+
+        def sweep(z: Tensor, x: Inputs, s: State, seen: list[int] = seen) -> tuple[Tensor, State]:
+            seen.append(z.shape[1])
+            return recurrence.sweep(z, x, s)
+
+        windowed(replace(recurrence, sweep=sweep), Windowed(width=width, sweeps=1))
         assert max(seen) == width
 
 

@@ -1,4 +1,4 @@
-"""Every term of a step between sets decides: loops of which the exact image is known, and is the bound itself.
+"""Every term of a step between sets decides: loops whose exact image is known, and is the bound itself.
 
 In one dimension, Φ(z; s, x) = A z + b s + e with A anywhere in [a − r, a + r] and e anywhere in [−E, E], and
 G = g z + k s. The axes V are a quarter too short for the metric W, so that ‖I − W V‖ = 1/4 has to be made up
