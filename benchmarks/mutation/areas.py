@@ -39,7 +39,6 @@ AREAS = {
             "automata/tasks/word_problem.py",
             "automata/tasks/interface.py",
             "automata/tasks/partially_observed.py",
-            "automata/tasks/transition_table.py",
         ),
         (
             "tests/implicit/training/test_streams.py",
@@ -71,6 +70,7 @@ AREAS = {
             "tests/implicit/training/test_loop.py",
             "tests/implicit/training/test_objective.py",
             "tests/implicit/training/test_state_passing.py",
+            "tests/implicit/training/test_validation.py",
             "tests/implicit/config",
         ),
     ),

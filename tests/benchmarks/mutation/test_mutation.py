@@ -1,0 +1,182 @@
+"""The tool itself: a fault that a test notices is killed, one that it does not survives, in a copy only."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.mutation.areas import AREAS, Area, find_area
+from benchmarks.mutation.record import Results, Score
+
+pytest.importorskip("mutmut", reason="the extra 'mutation' is not installed")
+from benchmarks.mutation.__main__ import main
+from benchmarks.mutation.mutants import Mutant, sample
+from benchmarks.mutation.sweep import sweep
+from benchmarks.mutation.trial import in_child
+
+ROOT = Path(__file__).parents[3]
+SOURCE = '''"""A module."""
+
+
+def grow(x: int, by: int = 2) -> int:
+    """Add, but not beyond ten."""
+    if x + by > 10:
+        return 10
+    return x + by
+
+
+def forever(x: int) -> int:
+    """Count down."""
+    while x > 0:
+        x -= 1
+    return x
+'''
+TESTS = """
+import pytest
+from automata_demo import forever, grow
+
+
+def test_sum():
+    assert grow(1, 3) == 4
+
+
+def test_limit():
+    assert grow(9) == 10
+
+
+def test_countdown():
+    assert forever(3) == 0
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with one module and its tests."""
+    (tmp_path / "automata_demo.py").write_text(SOURCE)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_demo.py").write_text(TESTS)
+    (tmp_path / "tests" / "test_defaults.py").write_text("def test_nothing():\n    pass\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\npythonpath = ['.']\n")
+    subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def test_every_mutant_of_a_small_module_ends_as_its_tests_say(repository: Path) -> None:
+    area = Area(("automata_demo.py",), ("tests",))
+    results = Results(repository.parent / "mutation.json")
+    sweep(repository, "demo", area, 1000, 0, results, again=False)
+    stored = results.read()["areas"]["demo"]
+    outcome = {entry["change"].splitlines()[1].strip("+ "): entry["outcome"] for entry in stored.values()}
+    assert outcome["return x - by"] == "killed"
+    assert outcome["if x - by > 10:"] == "killed"
+    assert outcome["return 11"] == "killed"
+    assert outcome["if x + by >= 10:"] == "survived"  # both return ten there
+    assert outcome["if x + by > 11:"] == "killed"  # grow(9) would be 11
+    assert outcome["def grow(x: int, by: int = 3) -> int:"] == "survived"
+    assert outcome["x += 1"] == "timed out"
+    assert (repository / "automata_demo.py").read_text() == SOURCE
+    before = results.path.read_bytes()
+    sweep(repository, "demo", area, 1000, 0, results, again=False)  # all are stored
+    assert results.path.read_bytes() == before
+
+
+def test_tests_that_fail_without_a_fault_are_refused(repository: Path) -> None:
+    (repository / "tests" / "test_demo.py").write_text("def test_it():\n    assert 1 == 2\n")
+    results = Results(repository.parent / "mutation.json")
+    with pytest.raises(RuntimeError, match=r"demo: tests/test_demo\.py::test_it fail without any fault"):
+        sweep(repository, "demo", Area(("automata_demo.py",), ("tests",)), 1, 0, results, again=False)
+
+
+def test_what_is_left_out_has_no_mutants() -> None:
+    source = '''
+from os import path
+__all__ = ["f"]
+
+
+class A:
+    """One."""
+
+    x: int = field(description="how many", default=3)
+
+
+def f(a: Literal["b"]) -> None:
+    """Two."""
+    assert a != 1
+    if a:
+        raise ValueError("three")
+    return zip(a, a, strict=True)
+'''
+    changed = {mutant.line for mutant in sample({"a.py": source}, None, 0)}
+    lines = source.splitlines()
+    assert {lines[line - 1].strip() for line in changed} == {
+        'x: int = field(description="how many", default=3)',
+        "return zip(a, a, strict=True)",
+    }
+    found = [mutant.change for mutant in sample({"a.py": source}, None, 0)]
+    assert not any("False" in change for change in found)
+
+
+def test_a_sample_is_that_of_its_seed_and_its_operators_take_turns() -> None:
+    sources = {file: (ROOT / file).read_text() for file in find_area("gradients").files(ROOT)}
+    first, again, other = (sample(sources, 12, seed) for seed in (0, 0, 1))
+    names = [[mutant.name for mutant in drawn] for drawn in (first, again, other)]
+    assert names[0] == names[1] != names[2]
+    assert len(set(names[0])) == 12
+    assert len({mutant.operator for mutant in first}) >= 8
+
+
+def test_a_name_does_not_depend_on_other_lines() -> None:
+    def names(source: str) -> dict[str, Mutant]:
+        return {mutant.change.splitlines()[-1]: mutant for mutant in sample({"a.py": source}, None, 0)}
+
+    alone, moved = names("x = 3\n"), names("y = 'b'\n\n\nx = 3\n")
+    assert alone["+x = 4"].name == moved["+x = 4"].name
+    assert alone["+x = 4"].line != moved["+x = 4"].line
+
+
+@pytest.mark.parametrize(
+    ("work", "answer"),
+    [(lambda: 3, 3), (lambda: [][0], "IndexError"), (lambda: next(x for x in iter(int, 1)), "timed out")],
+    ids=["answer", "error", "endless"],
+)
+def test_a_child_answers_or_says_why_not(work: Callable[[], object], answer: object, tmp_path: Path) -> None:
+    found = in_child(tmp_path, work, seconds=1)
+    assert found == answer or str(answer) in str(found)
+
+
+def test_the_score_leaves_equivalent_mutants_out() -> None:
+    assert Score(mutants=20, killed=8, timed_out=1, survived=1, equivalent=10).share == 0.9
+
+
+def test_areas_name_files_that_are_there() -> None:
+    for area in AREAS.values():
+        assert all((ROOT / place).exists() for place in (*area.modules, *area.tests))
+        assert area.files(ROOT)
+
+
+def test_the_command(tmp_path: Path, refuses: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path.parent / "mutation.json")
+    assert "area 'gradiens' is unknown" in refuses(main, ["gradiens"])
+    assert "sample is 0; give at least 1" in refuses(main, ["gradients", "--sample", "0"])
+    assert "mutant 'a.py:1' was not tried" in refuses(main, ["--explain", "a.py:1", "why", "--out", out])
+    Results(Path(out)).add("gradients", "a.py:1", {"outcome": "survived", "line": 3, "change": "-1\n+2"})
+    main(["--survivors", "--out", out])
+    assert capsys.readouterr().out == "a.py:1 (survived, line 3)\n-1\n+2\n"
+    main(["--explain", "a.py:1", "only a hint", "--out", out])
+    main(["--survivors", "--out", out])
+    assert capsys.readouterr().out == "\n"
+    main(["--table", "--out", out])
+    assert capsys.readouterr().out.splitlines()[-1] == "| gradients | 1 | 0 | 0 | 0 | 1 | 100% |"
+
+
+def test_stored_results_reach_their_aim() -> None:
+    """What the repository says of itself, and that every equivalent mutant has its reason."""
+    stored = json.loads((ROOT / "benchmarks" / "results" / "mutation.json").read_bytes())["areas"]
+    assert set(stored) == set(AREAS)
+    scores = Results(ROOT / "benchmarks" / "results" / "mutation.json").scores()
+    assert sum(score.mutants for score in scores.values()) >= 300
+    assert all(score.share >= 0.9 for score in scores.values())
+    reasons = [entry["equivalent"] for area in stored.values() for entry in area.values() if "equivalent" in entry]
+    assert all(len(reason) > 15 for reason in reasons)
