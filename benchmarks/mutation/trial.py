@@ -76,10 +76,12 @@ class Trials:
     Args:
         copy: made by `copy_of_repository`.
         area: whose tests.
+        patience: seconds of processor time beyond three times what the tests take without a fault.
     """
 
-    def __init__(self, copy: Path, area: Area) -> None:
+    def __init__(self, copy: Path, area: Area, patience: float = 30.0) -> None:
         self.copy = copy
+        self.patience = patience
         self.area = area
         for name in SLOW_TO_IMPORT:
             if importlib.util.find_spec(name.partition(".")[0]):
@@ -116,7 +118,7 @@ class Trials:
         places = sorted({test.partition("::")[0] for test in tests})
         try:
             path.write_text(mutant.source)
-            seconds = 30 + 3 * expected
+            seconds = self.patience + 3 * expected
             code = in_child(
                 self.copy,
                 lambda: int(pytest.main([*_OPTIONS, "-x", *places], plugins=[_Chosen(tests)])),

@@ -15,6 +15,7 @@ import pytest
 from flint import arb, arb_mat
 
 from analysis.certificates.arb.linear import precision
+from analysis.certificates.cover import checker as cover_checker
 from analysis.certificates.cover.checker import CoverChecker
 from analysis.certificates.parts import RefusedError
 from analysis.certificates.theorem1.checker import Checker
@@ -36,9 +37,13 @@ class Family:
     damping = arb(0.5)
     head = arb_mat([[V], [0.0]])
 
-    def __init__(self, gain: float = G) -> None:
-        self.gain = gain
+    def __init__(self, gain: float = G, bend: float = 0.0) -> None:
+        self.gain, self.bend = gain, bend
         self.layers = [self]
+
+    def slope(self, z: arb) -> arb:
+        """A over a box of latents; it varies by ``bend`` per unit, around the latents of the claims."""
+        return arb(A, R) + self.bend * (z - z.mid())
 
     def state(self, numbers: list[arb]) -> dict[str, list[list[arb]]]:
         return {"ssm.0": [numbers]}
@@ -47,11 +52,11 @@ class Family:
         """At z = 0, s = 0 the image is e, and everywhere the slopes are those of the family."""
         found = SimpleNamespace(latent=z[0], decay=([arb(K)], None))
         image = [z[0] + arb(0, E)]
-        return image, [[arb(A, R), arb(B)]], [found] if sources else found
+        return image, [[self.slope(z[0]), arb(B)]], [found] if sources else found
 
     def evaluate_along(self, token: int, z: Any, state: Any, directions: Any) -> tuple[Any, Any, Any]:
         along = directions[0][0]
-        return None, [[arb(A, R), B * along]], [[arb(self.gain), K * along]]
+        return None, [[self.slope(z[0]), B * along]], [[arb(self.gain), K * along]]
 
     def updated(self, found: Any, row: int, h: arb) -> list[arb]:
         return [arb(self.gain), arb(0)]
@@ -85,10 +90,10 @@ TRUE_CLAIM = {
 }
 
 
-def check_claim(gain: float = G, power: int = 4, **changed: float) -> None:
+def check_claim(gain: float = G, power: int = 4, bend: float = 0.0, **changed: float) -> None:
     claimed = {**TRUE_CLAIM, **changed}
     checker = Checker.__new__(Checker)
-    checker.model, checker.shapes = Family(gain), {"ssm.0": (1, 1)}  # type: ignore[assignment]
+    checker.model, checker.shapes = Family(gain, bend), {"ssm.0": (1, 1)}  # type: ignore[assignment]
     entry = claimed["entry"]
     claim: Any = SimpleNamespace(
         latent=np.zeros(1),
@@ -164,7 +169,7 @@ TRUE_STEP = {
 }
 
 
-def check_step(centre: float = CENTRE, radius: float = RADIUS, **changed: float) -> None:
+def check_step(centre: float = CENTRE, radius: float = RADIUS, bend: float = 0.0, **changed: float) -> None:
     claimed = {**TRUE_STEP, **changed}
     checker = CoverChecker.__new__(CoverChecker)
     checker.claims = SimpleNamespace(  # type: ignore[assignment]
@@ -174,7 +179,7 @@ def check_step(centre: float = CENTRE, radius: float = RADIUS, **changed: float)
         automaton=SimpleNamespace(table=[[0]]),
         margin=claimed["margin"],
     )
-    checker.bits, checker.size, checker.model = BITS, 1, Family()  # type: ignore[assignment]
+    checker.bits, checker.size, checker.model = BITS, 1, Family(bend=bend)  # type: ignore[assignment]
     checker.centres = np.array([[centre], [NEXT_CENTRE]])
     checker.triangles = np.array([[METRIC], [NEXT_METRIC]])
     checker.latents = np.array([[[LATENT]], [[LATENT]]])
@@ -213,7 +218,7 @@ TRUE_WORD = {
 }
 
 
-def check_word(**changed: float) -> None:
+def check_word(bend: float = 0.0, **changed: float) -> None:
     claimed = {**TRUE_WORD, **changed}
     level = SimpleNamespace(
         latents=np.array([LATENT]),
@@ -225,7 +230,7 @@ def check_word(**changed: float) -> None:
     checker = WordsChecker.__new__(WordsChecker)
     checker.levels, checker.bits, checker.tokens = [level], BITS, 1  # type: ignore[list-item]
     checker.automaton = SimpleNamespace(after=lambda word: 0)  # type: ignore[assignment]
-    checker.model = Family()  # type: ignore[assignment]
+    checker.model = Family(bend=bend)  # type: ignore[assignment]
     checker._check_word((0,), {"ssm.0": [[arb(0)]]})
 
 
@@ -242,3 +247,114 @@ def test_a_claim_about_a_word_is_accepted_up_to_the_truth(name: str, line: str, 
     for sign in (1, -1):
         claimed = TRUE_WORD[name] * (1 + sign * weaker * JUST)
         assert is_accepted(lambda claimed=claimed: check_word(**{**room, name: claimed}), line) is (sign == 1)
+
+
+# Boxes of latents
+
+ROOM = {
+    "claim": {"error": 0.7, "singular_value": 1e-6, "norm": 1.0 - 1e-9, "entry": 1e9, "power": 1},
+    "step": {"image": 1e9, "margin": -1e9},
+    "word": {"state_radius": 1e9, "margin": 1e-3},
+}
+
+
+@pytest.mark.parametrize("kind", ["claim", "step", "word"])
+def test_the_slopes_are_those_of_the_whole_box_of_latents(kind: str) -> None:
+    """They vary with z, so that a box is wide enough at first, and then too wide for the map to contract.
+
+    κ = (r + b ρ) / (1 − a) is below 1 for b ρ < 1 − a − r.
+    """
+    check = {"claim": check_claim, "step": check_step, "word": check_word}[kind]
+    line = {"claim": "claim.radius", "step": "latent_radii[0][0]", "word": "levels[0].latent_radii[0]"}[kind]
+    name = "radius" if kind == "claim" else "latent_radius"
+    bend = 0.05
+    edge = WORST / bend
+    room: Any = ROOM[kind]
+    assert not is_accepted(lambda: check(bend=bend, **room, **{name: edge * (1 + JUST)}), line)  # type: ignore[operator]
+    if kind == "claim":
+        room = {**room, "error": 2.0}
+    assert is_accepted(lambda: check(bend=bend, **room, **{name: 2.0}), "")  # type: ignore[operator]
+
+
+def pair_of(**changed: Any) -> Any:
+    return SimpleNamespace(
+        **{
+            "token": 0,
+            "places": [(0, 0)],
+            "point": None,
+            "elsewhere": None,
+            "range": None,
+            "working_distance": None,
+            "working_latent": None,
+            "state": {"ssm.0": np.zeros(1)},
+            **changed,
+        }
+    )
+
+
+def test_a_distance_without_a_point_is_refused() -> None:
+    checker = Checker.__new__(Checker)
+    checker.model, checker.shapes = Family(), {"ssm.0": (1, 1)}  # type: ignore[assignment]
+    assert is_accepted(lambda: checker._check_implicit(pair_of(), [], "pair"), "")
+    for changed, line in (
+        ({"working_distance": 0.5}, "pair.working_distance"),
+        ({"places": []}, "pair.places"),
+        ({"places": [(0, 1)]}, "pair.places[0]"),
+    ):
+        assert not is_accepted(
+            lambda changed=changed: checker._check_implicit(pair_of(**changed), [], "pair"), line
+        )
+
+
+@pytest.mark.parametrize("latents", [None, np.zeros(2)])
+def test_the_distance_of_the_working_latent_holds_the_error_of_the_point(latents: Any) -> None:
+    checker = Checker.__new__(Checker)
+    checker.model = Family()  # type: ignore[assignment]
+    point: Any = SimpleNamespace(latent=np.array([0.25]), error=0.125)
+    for sign, accepted in ((1, True), (-1, False)):
+        pair = pair_of(working_latent=np.array([0.75]), working_distance=0.625 * (1 + sign * JUST))
+        line = "pair.working_distance"
+        assert is_accepted(lambda pair=pair: checker._check_working(pair, point, "pair"), line) is accepted
+    missing = pair_of(working_latent=latents, working_distance=9.0)
+    assert not is_accepted(lambda: checker._check_working(missing, point, "pair"), "pair.working_latent")
+
+
+def cover_claims(**changed: Any) -> Any:
+    """Two sets of one number, with two tokens and latents of three numbers."""
+    return SimpleNamespace(
+        **{
+            "labels": [0, 1],
+            "targets": [[0, 1], [1, 0]],
+            "automaton": SimpleNamespace(initial_state=0, table=[[0, 1], [1, 0]]),
+            "centres": np.zeros(2),
+            "metrics": np.ones(2),
+            "radii": np.ones(2),
+            "latents": np.zeros(2 * 2 * 3),
+            "latent_radii": np.ones(4),
+            "margin": 0.5,
+            **changed,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        ({}, ""),
+        ({"labels": []}, "labels"),
+        ({"labels": [1, 0]}, "labels"),
+        ({"labels": [0, 2]}, "labels"),
+        ({"targets": [[0, 1]]}, "targets"),
+        ({"targets": [[0, 1], [1]]}, "targets"),
+        ({"centres": np.zeros(3)}, "centres"),
+        ({"metrics": np.zeros(4)}, "metrics"),
+        ({"radii": np.zeros(1)}, "radii"),
+        ({"latents": np.zeros(6)}, "latents"),
+        ({"latent_radii": np.zeros(2)}, "latent_radii"),
+        ({"margin": 0.0}, "margin"),
+    ],
+    ids=str,
+)
+def test_the_arrays_of_a_cover_fit_its_sets(changed: dict[str, Any], line: str) -> None:
+    accepted = is_accepted(lambda: cover_checker._check_sizes(cover_claims(**changed), 1, 3), line)
+    assert accepted is (not changed)

@@ -257,3 +257,12 @@ def test_statistics_leave_padding_out() -> None:
     assert SequenceSolution(*plain).counted is None
     assert SequenceSolution(*plain, mask=mask).share_converged == 2 / 3
     assert SequenceSolution(*plain, mask=mask).counted is mask
+
+
+def test_the_least_and_the_largest_that_options_allow_are_taken() -> None:
+    assert Stopping(rtol=0.0, atol=0.0, max_iterations=1).max_iterations == 1
+    assert DampedPicard(1.0).damping == Anderson(memory=2, damping=1.0, regularization=0.0).damping == 1.0
+
+
+def test_dependences_have_the_names_of_the_documentation() -> None:
+    assert [one.value for one in Dependence] == ["own", "causal", "anticausal"]

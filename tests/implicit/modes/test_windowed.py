@@ -16,6 +16,7 @@ from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import ModeResult, Recurrence, Windowed, solve_sequentially, solve_windowed
 from implicit.modes.recurrence import Inputs
+from implicit.modes.solve import solve_by
 from implicit.modes.verification import Candidates, verify
 from implicit.training.streams import Stream, draw_batch
 from tests.solving import solved
@@ -296,3 +297,12 @@ def test_what_windows_cannot_use_is_refused(parity: ImplicitModel) -> None:
     for name in ("width", "sweeps", "block", "patience", "precision", "agreement"):
         with pytest.raises(InputError, match=f"{name} is 0; give"):
             Windowed(**{name: 0})
+
+
+def test_auto_is_chosen_before_it_is_solved_by() -> None:
+    start = torch.zeros(1, 2, 1, dtype=torch.float64)
+    for mode in ("simultaneous", "sequential", "windowed"):
+        found = solve_by(mode, halving(2), DampedPicard(1.0), STOPPING, Phantom(), start)  # type: ignore[arg-type]
+        assert found.solution.converged.all()
+    with pytest.raises(InputError, match="auto"):
+        solve_by("auto", halving(2), DampedPicard(1.0), STOPPING, Phantom(), start)

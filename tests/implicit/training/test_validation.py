@@ -238,7 +238,7 @@ def test_a_gradient_that_is_not_finite_is_refused_before_the_step(
     config = TrainConfig.of(model="lstm", sizes={"d_model": 4}, **PLAIN)
     with monkeypatch.context() as patch:
         patch.setattr(loop, "objective", explode)
-        with pytest.raises(InputError, match="^loss is inf at step 1 and its gradient is not finite"):
+        with pytest.raises(InputError, match=r"^loss is inf at step 1 and its gradient is not finite"):
             train(config, tmp_path / "exploding", progress=False)
     assert Exploding.steps == 0
     train(config, tmp_path / "run", progress=False)
