@@ -21,7 +21,14 @@ from implicit.fixed_point import (
     Stopping,
     solve,
 )
-from implicit.gradients import GradientRule, FactoredImplicit, Implicit, Phantom, Unrolled, solve_with_gradient
+from implicit.gradients import (
+    FactoredImplicit,
+    GradientRule,
+    Implicit,
+    Phantom,
+    Unrolled,
+    solve_with_gradient,
+)
 
 TOKENS, FEATURES = 5, 3
 TIGHT = Stopping(rtol=1e-13, max_iterations=3000)

@@ -304,5 +304,9 @@ def test_auto_is_chosen_before_it_is_solved_by() -> None:
     for mode in ("simultaneous", "sequential", "windowed"):
         found = solve_by(mode, halving(2), DampedPicard(1.0), STOPPING, Phantom(), start)  # type: ignore[arg-type]
         assert found.solution.converged.all()
+    own = solve_by(Windowed(block=None), halving(2), DampedPicard(1.0), STOPPING, Phantom(), start)
+    assert (
+        own.evaluations < found.evaluations
+    ).all()  # the options, not the default ones: nothing is verified
     with pytest.raises(InputError, match="auto"):
         solve_by("auto", halving(2), DampedPicard(1.0), STOPPING, Phantom(), start)

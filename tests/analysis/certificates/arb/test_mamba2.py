@@ -139,3 +139,29 @@ def test_a_model_keeps_its_residual_unless_its_sizes_say_otherwise() -> None:
     assert (
         ArbModel(weights, {key: value for key, value in sizes.items() if key != "residual"}).residual is True
     )
+
+
+def test_the_next_state_has_the_parts_of_every_layer() -> None:
+    torch.manual_seed(5)
+    config = ImplicitMamba2Config(vocabulary_size=3, output_size=2, **{**SIZES, "layers": 2})
+    model = ImplicitMamba2(config)
+    arb_model = ArbModel(
+        {key: value.numpy() for key, value in model.state_dict().items()}, config.model_dump()
+    )
+    generator = torch.Generator().manual_seed(6)
+    state = {
+        key: torch.randn(entry.shape[1:], generator=generator, dtype=torch.float64)
+        for key, entry in model.init_state(1).items()
+    }
+    z = torch.randn(config.d_model, generator=generator, dtype=torch.float64)
+    with precision(128):
+        rows = {
+            key: [exact_vector(row) for row in entry.flatten(0, -2).numpy()] for key, entry in state.items()
+        }
+        _, _, found = arb_model.evaluate(1, exact_vector(z.numpy()), rows, None)
+        after = arb_model.following(found, rows)
+    expected = model.double().transition(1).state_update(z, state)
+    assert set(after) == set(expected) == {"conv.0", "ssm.0", "conv.1", "ssm.1"}
+    for key, part in expected.items():
+        numbers = [float(entry) for row in after[key] for entry in row]
+        np.testing.assert_allclose(numbers, part.detach().flatten(), atol=1e-13)  # float64 rounding
