@@ -82,7 +82,11 @@ AREAS = {
             "implicit/training/checkpoint.py",
             "implicit/training/optimizer_state.py",
         ),
-        ("tests/implicit/runs", "tests/implicit/training/test_checkpoint.py"),
+        (
+            "tests/implicit/runs",
+            "tests/implicit/training/test_checkpoint.py",
+            "tests/implicit/training/test_state_passing.py",
+        ),
     ),
     "gradients": Area(("implicit/gradients",), ("tests/implicit/gradients",)),
     "modes": Area(

@@ -41,7 +41,8 @@ class Score:
     @property
     def share(self) -> float:
         """The share of those that are not equivalent that was noticed; 1 if there are none."""
-        return (self.killed + self.timed_out) / max(1, self.mutants - self.equivalent)
+        counted = self.mutants - self.equivalent
+        return (self.killed + self.timed_out) / counted if counted else 1.0
 
 
 class Results:

@@ -114,5 +114,5 @@ STATEMENTS = {
 def test_what_a_certificate_says_belongs_to_the_version_of_its_format(
     statements: dict[str, str], digest: str
 ) -> None:
-    """A certificate that says something else is refused: a change of a word is a new version of the format."""
+    """What says something else is refused: a change of a word is a new version of the format."""
     assert hashlib.sha256(json.dumps(statements, sort_keys=True).encode()).hexdigest()[:16] == digest

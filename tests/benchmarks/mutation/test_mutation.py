@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mutation.areas import AREAS, Area, find_area
+from benchmarks.mutation.areas import AREAS, Area
 from benchmarks.mutation.record import Results, Score
 
 pytest.importorskip("mutmut", reason="the extra 'mutation' is not installed")
@@ -17,16 +17,10 @@ from benchmarks.mutation.sweep import sweep
 from benchmarks.mutation.trial import in_child
 
 ROOT = Path(__file__).parents[3]
-SOURCE = '''"""A module."""
-
-
+SOURCE = """
 def grow(x: int, by: int = 2) -> int:
-    """Add, but not beyond ten."""
-    if x + by > 10:
-        return 10
-    return x + by
-
-'''
+    return min(x + by, 10)
+"""
 TESTS = """
 from automata_demo import grow
 
@@ -36,54 +30,51 @@ def test_sum():
 
 
 def test_limit():
-    assert grow(9) == 10
+    assert grow(9, 3) == 10
 """
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A repository with one module and its tests."""
-    (tmp_path / "automata_demo.py").write_text(SOURCE)
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_demo.py").write_text(TESTS)
-    (tmp_path / "tests" / "test_defaults.py").write_text("def test_nothing():\n    pass\n")
-    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\npythonpath = ['.']\n")
-    subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
-    return tmp_path
+    root = tmp_path / "repository"
+    (root / "tests").mkdir(parents=True)
+    (root / "automata_demo.py").write_text(SOURCE)
+    (root / "tests" / "test_demo.py").write_text(TESTS)
+    (root / "tests" / "test_defaults.py").write_text("def test_nothing():\n    pass\n")
+    (root / "pyproject.toml").write_text("[tool.pytest.ini_options]\npythonpath = ['.']\n")
+    subprocess.run(["git", "init", "-q", "."], cwd=root, check=True)
+    return root
+
+
+AREA = Area(("automata_demo.py",), ("tests",))
 
 
 def test_every_mutant_of_a_small_module_ends_as_its_tests_say(repository: Path) -> None:
-    area = Area(("automata_demo.py",), ("tests",))
     results = Results(repository.parent / "mutation.json")
-    sweep(repository, "demo", area, 1000, 0, results, again=False)
+    sweep(repository, "demo", AREA, 1000, 0, results, again=False)
     stored = results.read()["areas"]["demo"]
     outcome = {entry["change"].splitlines()[1].strip("+ "): entry["outcome"] for entry in stored.values()}
-    assert outcome["return x - by"] == "killed"
-    assert outcome["if x - by > 10:"] == "killed"
-    assert outcome["return 11"] == "killed"
-    assert outcome["if x + by >= 10:"] == "survived"  # both return ten there
-    assert outcome["if x + by > 11:"] == "killed"  # grow(9) would be 11
-    assert outcome["def grow(x: int, by: int = 3) -> int:"] == "survived"
+    assert outcome["return min(x - by, 10)"] == "killed"
+    assert outcome["return min(x + by, 11)"] == "killed"
+    assert outcome["def grow(x: int, by: int = 3) -> int:"] == "survived"  # no test leaves it out
     assert (repository / "automata_demo.py").read_text() == SOURCE
     before = results.path.read_bytes()
-    sweep(repository, "demo", area, 1000, 0, results, again=False)  # all are stored
+    sweep(repository, "demo", AREA, 1000, 0, results, again=False)  # all are stored
     assert results.path.read_bytes() == before
 
 
 def test_a_test_that_fails_without_a_fault_is_left_out(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Or it would notice everything."""
     (repository / "tests" / "test_demo.py").write_text("def test_it():\n    assert 1 == 2\n")
     results = Results(repository.parent / "mutation.json")
-    sweep(repository, "demo", Area(("automata_demo.py",), ("tests",)), 2, 0, results, again=False)
-    assert (
-        "demo: left out, for it fails without any fault: tests/test_demo.py::test_it"
-        in capsys.readouterr().err
-    )
-    assert {entry["outcome"] for entry in results.read()["areas"]["demo"].values()} <= {
-        "survived",
-        "not reached",
-    }
+    sweep(repository, "demo", AREA, 2, 0, results, again=False)
+    told = "demo: left out, for it fails without any fault: tests/test_demo.py::test_it"
+    assert told in capsys.readouterr().err
+    outcomes = {entry["outcome"] for entry in results.read()["areas"]["demo"].values()}
+    assert outcomes <= {"survived", "not reached"}
 
 
 def test_what_is_left_out_has_no_mutants() -> None:
@@ -116,12 +107,13 @@ def f(a: Literal["b"]) -> None:
 
 
 def test_a_sample_is_that_of_its_seed_and_its_operators_take_turns() -> None:
-    sources = {file: (ROOT / file).read_text() for file in find_area("gradients").files(ROOT)}
+    file = "implicit/gradients/rules.py"
+    sources = {file: (ROOT / file).read_text()}
     first, again, other = (sample(sources, 12, seed) for seed in (0, 0, 1))
     names = [[mutant.name for mutant in drawn] for drawn in (first, again, other)]
     assert names[0] == names[1] != names[2]
     assert len(set(names[0])) == 12
-    assert len({mutant.operator for mutant in first}) >= 8
+    assert len({mutant.operator for mutant in first}) >= 5
 
 
 def test_a_name_does_not_depend_on_other_lines() -> None:
@@ -135,7 +127,7 @@ def test_a_name_does_not_depend_on_other_lines() -> None:
 
 @pytest.mark.parametrize(
     ("work", "answer"),
-    [(lambda: 3, 3), (lambda: [][0], "IndexError"), (lambda: next(x for x in iter(int, 1)), "timed out")],
+    [(lambda: 3, 3), (lambda: [][0], "IndexError"), (lambda: sum(iter(int, 1)), "timed out")],
     ids=["answer", "error", "endless"],
 )
 def test_a_child_answers_or_says_why_not(work: Callable[[], object], answer: object, tmp_path: Path) -> None:
