@@ -39,6 +39,7 @@ implicit.config.curriculum:Phase contraction_weight=0.0, forgetting_weight=0.0, 
 implicit.training.evaluation:evaluate sequences=256, batch_size=64, seed=0, stream=<Stream.TEST: 2>,
     number=(), solve=None
 implicit.training.streams:TokenBatch lengths=None, end=None
+implicit.training.loop:take_steps show_progress=False, tensorboard=False, baselines=None
 implicit.training.train:train progress=True, tensorboard=False, device='cpu', task=None, model=None
 implicit.training.objective:objective noise=None, state=None
 implicit.training.checkpoint:Progress step=0, seconds=0.0, target_met=0
