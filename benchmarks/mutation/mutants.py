@@ -159,8 +159,9 @@ def _is_left_out(node: libcst.CSTNode) -> bool:
         )
     if isinstance(node, libcst.Arg):
         return node.keyword is not None and node.keyword.value in _ARGUMENTS_LEFT_OUT
-    is_statement = isinstance(node, libcst.SimpleStatementLine) and isinstance(node.body[0], libcst.Expr)
-    return is_statement and isinstance(node.body[0].value, libcst.SimpleString | libcst.ConcatenatedString)
+    if isinstance(node, libcst.SimpleStatementLine) and isinstance(node.body[0], libcst.Expr):
+        return isinstance(node.body[0].value, libcst.SimpleString | libcst.ConcatenatedString)
+    return False
 
 
 def _code(module: libcst.Module, node: libcst.CSTNode) -> str:

@@ -151,9 +151,9 @@ def test_what_is_stored_is_what_was_measured(make_run: Any) -> None:
 @pytest.mark.parametrize(
     ("option", "value"), [("rtol", np.inf), ("rtol", np.nan), ("confidence", 1.0), ("confidence", 0.0)]
 )
-def test_settings_that_measure_nothing_are_refused(make_run: Any, option: str, value: float) -> None:
+def test_settings_that_measure_nothing_are_refused(make_run: Any, option: str, value: Any) -> None:
     with pytest.raises(InputError, match=option):
-        length_generalization.analyse(make_run("lstm"), lengths=(4,), sequences=2, **{option: value})
+        length_generalization.analyse(make_run("lstm"), **{"lengths": (4,), option: value})
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ the tail κ² / (1 − κ), the division by 1 − κ or any other term would not
 """
 
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -118,39 +119,37 @@ def check_claim(gain: float = G, power: int = 4, bend: float = 0.0, **changed: f
 )
 def test_a_claim_of_theorem_1_is_accepted_up_to_the_truth(name: str, line: str, weaker: int) -> None:
     # the others leave room; the entry and the singular value do not depend on them
-    room = {"error": 0.9, "singular_value": WORST / 2, "norm": 0.99, "entry": 50.0}
+    room: Any = {"error": 0.9, "singular_value": WORST / 2, "norm": 0.99, "entry": 50.0}
     for sign in (1, -1):
         claimed = TRUE_CLAIM[name] * (1 + sign * weaker * JUST)
-        assert is_accepted(lambda claimed=claimed: check_claim(**{**room, name: claimed}), line) is (
-            sign == 1
-        )
+        assert is_accepted(partial(check_claim, **{**room, name: claimed}), line) is (sign == 1)
 
 
 @pytest.mark.parametrize("gain", [G, -G])
 def test_the_end_of_an_interval_is_that_of_the_worst_system(gain: float) -> None:
-    room = {"error": 0.9, "singular_value": WORST / 2, "norm": 0.99}
+    room: Any = {"error": 0.9, "singular_value": WORST / 2, "norm": 0.99}
     end = K + gain * B / WORST
     for outward, accepted in ((JUST, True), (-JUST, False)):
         entry = end + outward * np.sign(gain)
-        claim = lambda entry=entry: check_claim(gain, **room, entry=entry)  # noqa: E731
+        claim = partial(check_claim, gain, **room, entry=entry)
         assert is_accepted(claim, "claim.entries[0]") is accepted
 
 
 def test_an_error_may_be_as_large_as_the_radius_and_no_larger() -> None:
-    room = {"singular_value": WORST / 2, "norm": 0.99, "entry": 50.0}
+    room: Any = {"singular_value": WORST / 2, "norm": 0.99, "entry": 50.0}
     assert is_accepted(lambda: check_claim(**room, error=0.75, radius=0.75), "")
     assert not is_accepted(lambda: check_claim(**room, error=0.75 + JUST, radius=0.75), "claim.error")
 
 
 def test_powers_are_those_of_two() -> None:
-    room = {"error": 0.9, "singular_value": WORST / 2, "entry": 50.0}
+    room: Any = {"error": 0.9, "singular_value": WORST / 2, "entry": 50.0}
     step = 0.5 + 0.5 * (A + R)
     for power in (1, 2, 8):
         for factor in (1 + JUST, 1 - JUST):
-            claim = lambda power=power, norm=step**power * factor: check_claim(power=power, **room, norm=norm)  # noqa: E731
+            claim = partial(check_claim, power=power, **room, norm=step**power * factor)
             assert is_accepted(claim, "claim.contraction.norm") is (factor > 1)
     for power in (3, 12, 2**21):
-        claim = lambda power=power: check_claim(power=power, **room, norm=0.99)  # noqa: E731
+        claim = partial(check_claim, power=power, **room, norm=0.99)
         assert not is_accepted(claim, "claim.contraction.power")
     assert is_accepted(lambda: check_claim(power=2**20, **room, norm=0.99), "")
 
@@ -196,14 +195,14 @@ def check_step(centre: float = CENTRE, radius: float = RADIUS, bend: float = 0.0
     ],
 )
 def test_a_step_between_sets_is_accepted_up_to_the_truth(name: str, line: str, weaker: int) -> None:
-    room = {"latent_radius": 5.0, "image": 50.0, "margin": 0.1}
+    room: Any = {"latent_radius": 5.0, "image": 50.0, "margin": 0.1}
     for sign in (1, -1):
         claimed = TRUE_STEP[name] * (1 + sign * weaker * JUST)
-        assert is_accepted(lambda claimed=claimed: check_step(**{**room, name: claimed}), line) is (sign == 1)
+        assert is_accepted(partial(check_step, **{**room, name: claimed}), line) is (sign == 1)
 
 
 def test_the_zero_state_lies_in_the_first_set_up_to_its_edge() -> None:
-    room = {"latent_radius": 5.0, "image": 50.0, "margin": 0.1}
+    room: Any = {"latent_radius": 5.0, "image": 50.0, "margin": 0.1}
     edge = METRIC * abs(CENTRE)
     assert is_accepted(lambda: check_step(radius=edge * (1 + JUST), **room), "")
     assert not is_accepted(lambda: check_step(radius=edge * (1 - JUST), **room), "centres[0]")
@@ -243,10 +242,10 @@ def check_word(bend: float = 0.0, **changed: float) -> None:
     ],
 )
 def test_a_claim_about_a_word_is_accepted_up_to_the_truth(name: str, line: str, weaker: int) -> None:
-    room = {"latent_radius": 5.0, "state_radius": 50.0, "margin": 0.1}
+    room: Any = {"latent_radius": 5.0, "state_radius": 50.0, "margin": 0.1}
     for sign in (1, -1):
         claimed = TRUE_WORD[name] * (1 + sign * weaker * JUST)
-        assert is_accepted(lambda claimed=claimed: check_word(**{**room, name: claimed}), line) is (sign == 1)
+        assert is_accepted(partial(check_word, **{**room, name: claimed}), line) is (sign == 1)
 
 
 # Boxes of latents
@@ -272,7 +271,7 @@ def test_the_slopes_are_those_of_the_whole_box_of_latents(kind: str) -> None:
     room: Any = ROOM[kind]
     assert not is_accepted(lambda: check(bend=bend, **room, **{name: edge * (1 + JUST)}), line)  # type: ignore[operator]
     if kind == "claim":
-        room = {**room, "error": 2.0}
+        room: Any = {**room, "error": 2.0}
     assert is_accepted(lambda: check(bend=bend, **room, **{name: 2.0}), "")  # type: ignore[operator]
 
 
@@ -301,9 +300,7 @@ def test_a_distance_without_a_point_is_refused() -> None:
         ({"places": []}, "pair.places"),
         ({"places": [(0, 1)]}, "pair.places[0]"),
     ):
-        assert not is_accepted(
-            lambda changed=changed: checker._check_implicit(pair_of(**changed), [], "pair"), line
-        )
+        assert not is_accepted(partial(checker._check_implicit, pair_of(**changed), [], "pair"), line)
 
 
 @pytest.mark.parametrize("latents", [None, np.zeros(2)])
@@ -314,7 +311,7 @@ def test_the_distance_of_the_working_latent_holds_the_error_of_the_point(latents
     for sign, accepted in ((1, True), (-1, False)):
         pair = pair_of(working_latent=np.array([0.75]), working_distance=0.625 * (1 + sign * JUST))
         line = "pair.working_distance"
-        assert is_accepted(lambda pair=pair: checker._check_working(pair, point, "pair"), line) is accepted
+        assert is_accepted(partial(checker._check_working, pair, point, "pair"), line) is accepted
     missing = pair_of(working_latent=latents, working_distance=9.0)
     assert not is_accepted(lambda: checker._check_working(missing, point, "pair"), "pair.working_latent")
 

@@ -1,5 +1,6 @@
 import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -248,13 +249,14 @@ def test_a_problem_cannot_be_changed_by_who_made_it_or_reads_it() -> None:
     assert problem.table.tolist() == [[0, 1], [1, 0]]
     with pytest.raises(ValueError, match="read-only"):
         problem.table[0, 0] = 1
-    told = problem.specification()
+    told: Any = problem.specification()
     told["word_problem"]["table"][0][0] = 1
     assert problem.specification()["word_problem"]["table"] == [[0, 1], [1, 0]]
-    given = {"word_problem": {"easy_tokens": [0]}}
+    given: Any = {"word_problem": {"easy_tokens": [0]}}
     described = with_specification(problem, given)
     given["word_problem"]["easy_tokens"].append(1)
-    described.specification()["word_problem"]["easy_tokens"].append(2)
+    again: Any = described.specification()
+    again["word_problem"]["easy_tokens"].append(2)
     assert described.specification() == {"word_problem": {"easy_tokens": [0]}}
 
 

@@ -14,7 +14,7 @@ from implicit import ImplicitMamba2, ImplicitMamba2Config, load_run
 from implicit.fixed_point import Anderson, DampedPicard, Status, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
-from implicit.modes import ModeResult, Recurrence, Windowed, solve_sequentially, solve_windowed
+from implicit.modes import Mode, ModeResult, Recurrence, Windowed, solve_sequentially, solve_windowed
 from implicit.modes.recurrence import Inputs
 from implicit.modes.solve import solve_by
 from implicit.modes.verification import Candidates, verify
@@ -158,7 +158,7 @@ def test_candidates_are_iterated_to_the_tolerance_divided_by_the_precision(toler
     """Unverified, so that the iterations are those of the windows."""
 
     def iterations(value: float, precision: float) -> list[int]:
-        stopping = Stopping(**{"rtol": 0.0, "atol": 0.0, tolerance: value, "max_iterations": 60})
+        stopping = replace(Stopping(rtol=0.0, max_iterations=60), **{tolerance: value})
         options = Windowed(width=4, sweeps=1, block=None, precision=precision)
         return windowed(halving(3), options, stopping).solution.iterations[0].tolist()
 
@@ -181,7 +181,7 @@ def test_a_precision_that_floats_do_not_have_is_not_asked_for() -> None:
 @pytest.mark.parametrize("tolerance", ["rtol", "atol"])
 def test_agreement_is_counted_in_tolerances(tolerance: str, agreement: float, accepted: bool) -> None:
     """A candidate that is three tolerances away from the solution from the start."""
-    stopping = Stopping(**{"rtol": 0.0, "atol": 0.0, tolerance: 2.0**-10, "max_iterations": 60})
+    stopping = replace(Stopping(rtol=0.0, max_iterations=60), **{tolerance: 2.0**-10})
     recurrence = halving(1)
     candidate = sequential(recurrence, stopping).solution.value + 3 * 2.0**-10  # of norm 1 up to 0.002
     everywhere = torch.ones(1, 1, dtype=torch.bool)
@@ -301,8 +301,9 @@ def test_what_windows_cannot_use_is_refused(parity: ImplicitModel) -> None:
 
 def test_auto_is_chosen_before_it_is_solved_by() -> None:
     start = torch.zeros(1, 2, 1, dtype=torch.float64)
-    for mode in ("simultaneous", "sequential", "windowed"):
-        found = solve_by(mode, halving(2), DampedPicard(1.0), STOPPING, Phantom(), start)  # type: ignore[arg-type]
+    modes: tuple[Mode, ...] = ("simultaneous", "sequential", "windowed")
+    for mode in modes:
+        found = solve_by(mode, halving(2), DampedPicard(1.0), STOPPING, Phantom(), start)
         assert found.solution.converged.all()
     own = solve_by(Windowed(block=None), halving(2), DampedPicard(1.0), STOPPING, Phantom(), start)
     assert (

@@ -9,7 +9,7 @@ from automata.tasks.registry import make_task
 from implicit.config.run import TrainConfig
 from implicit.models.registry import build_model
 from implicit.runs import folder as folder_module
-from implicit.runs.files import TEMPORARY_SUFFIX
+from implicit.runs.files import TEMPORARY_SUFFIX, write_tensors
 from implicit.runs.folder import RunFolder
 
 CONFIG = TrainConfig.of(task="parity", model="lstm", sizes={"d_model": 4}, steps=3, warmup_steps=1)
@@ -43,7 +43,7 @@ def test_the_checkpoint_is_there_until_the_weights_are(
     assert not begun.finished
 
     order: list[str] = []
-    write = folder_module.write_tensors
+    write = write_tensors
 
     def watched(path: Path, tensors: dict[str, torch.Tensor]) -> None:
         assert begun.checkpoint_file.is_file()

@@ -11,13 +11,16 @@ import torch
 from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.config.run import TrainConfig
+from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom, Unrolled
 from implicit.models.interface import SequenceModel
+from implicit.modes import Solve
 from implicit.train import train
 from implicit.training import loop
 from implicit.training.checkpoint import Progress
 from implicit.training.evaluation import evaluate
 from implicit.training.loop import majority_baselines
+from implicit.training.objective import Objective, objective
 from implicit.training.streams import Stream
 
 PLAIN: dict[str, Any] = {
@@ -122,7 +125,7 @@ def test_metrics_are_those_of_the_step_and_of_its_objective(
         seed=4,
         stream=Stream.VALIDATION,
         number=(3,),
-        solve=loop.Solve("simultaneous", stopping=loop.Stopping(0.25, max_iterations=7), gradient=Phantom(2)),
+        solve=Solve("simultaneous", stopping=Stopping(0.25, max_iterations=7), gradient=Phantom(2)),
     )
     stored = run.metrics[-1]["validation"]["12"]
     assert (stored["accuracy"], stored["token_accuracy"]) == (again.accuracy, again.token_accuracy)
@@ -227,13 +230,11 @@ def test_a_gradient_that_is_not_finite_is_refused_before_the_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "AdamW", Exploding)
-    original = loop.objective
+    original = objective
 
     def explode(model: SequenceModel, *arguments: Any) -> Any:
         result = original(model, *arguments)
-        return loop.Objective(
-            result.loss * torch.inf, None, None, result.accuracy, result.state, result.solution
-        )
+        return Objective(result.loss * torch.inf, None, None, result.accuracy, result.state, result.solution)
 
     config = TrainConfig.of(model="lstm", sizes={"d_model": 4}, **PLAIN)
     with monkeypatch.context() as patch:
