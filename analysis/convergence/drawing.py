@@ -74,7 +74,7 @@ def caption(found: ConvergenceAnalysis) -> str:
     Example:
         >>> from analysis.convergence.measurement import analyse
         >>> from implicit.runs.loading import load_run
-        >>> caption(analyse(load_run("parity"), sequences=1, length=4))[-72:]
+        >>> caption(analyse(load_run("parity"), sequences=1, length=4))[-69:]
         'Converged tokens: simultaneous mode 100.00%, sequential mode 100.00%.'
     """
     settings = found.settings

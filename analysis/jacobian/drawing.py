@@ -102,15 +102,15 @@ def draw_matrix(axes: Axes, jacobian: StateJacobian, title: str) -> None:
 
 
 def draw_spectra(axes: Axes, spectra: dict[str, Spectrum]) -> None:
-    """Draw the eigenvalues of several states in the complex plane with the unit circle.
+    r"""Draw the eigenvalues of several states in the complex plane with the unit circle.
 
     Example:
         >>> import torch
         >>> with styled():
         ...     axes = Figure((3, 3)).subplots()
         ...     draw_spectra(axes, {"token 0": Spectrum.of(torch.eye(2))})
-        >>> axes.get_title()
-        "spectrum of ∂h'/∂h (all 2 eigenvalues)"
+        >>> axes.get_title().split("\n")
+        ["spectrum of ∂h'/∂h", '(all 2 eigenvalues)']
     """
     circle = np.exp(1j * np.linspace(0, 2 * np.pi, 361))
     axes.plot(circle.real, circle.imag, color=GREY, linewidth=0.8)

@@ -86,7 +86,7 @@ def warnings(name: str, entry: Entry) -> list[str]:
 
     Example:
         >>> warnings("mine", {"accuracy_share_converged": {"32": 1.0, "256": 0.75}})[0]
-        'mine: 25.00% of the tokens up to length 256 have no converged fixed point (mode auto), and later ...'
+        "mine: 25.00% of the tokens up to length 256 have no converged fixed point (mode auto), and later ..."
         >>> warnings("mine", {"accuracy_share_converged": None})
         []
     """

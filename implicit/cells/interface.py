@@ -31,7 +31,7 @@ class CellSizes(CheckedConfig):
         Sizes(d_state=8)
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Cell(nn.Module, ABC):

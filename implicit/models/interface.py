@@ -49,7 +49,7 @@ class ModelConfig(CheckedConfig):
         ModelConfig(vocabulary_size=2, output_size=2)
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     vocabulary_size: PositiveInt
     output_size: PositiveInt

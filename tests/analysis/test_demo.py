@@ -100,7 +100,7 @@ def test_a_finished_demo_is_not_trained_again(folder: Path) -> None:
 def test_another_configuration_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = [*TINY, "--training-seed", "5"]
     assert demo.main(["--out", str(folder), *flags]) == 2
-    assert "seed is 5, but the run" in capsys.readouterr().err
+    assert "holds a finished run with 0" in capsys.readouterr().err
 
 
 def test_the_tasks_of_a_run(folder: Path) -> None:

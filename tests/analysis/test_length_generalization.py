@@ -125,3 +125,62 @@ def test_the_share_of_unconverged_tokens_is_told(make_run: Any) -> None:
         for line in length_generalization.tables(found)
     )
     assert length_generalization.draw(found).axes
+
+
+def test_what_is_stored_is_what_was_measured(make_run: Any) -> None:
+    """Every entry of the JSON, from the arrays themselves."""
+    run = make_run("implicit-mamba2", contracting=True)
+    found = length_generalization.analyse(run, lengths=(4, 12), sequences=6, confidence=0.8)
+    (stored,) = found.numbers().values()
+    measured = found.runs[0]
+    right = {length: measured.correct[:, max(0, length - 10) : length].mean() for length in (4, 12)}
+    assert stored["accuracy"] == right
+    assert stored["interval"] == {
+        length: length_generalization.wilson_interval(right[length], 6, 0.8) for length in (4, 12)
+    }
+    np.testing.assert_array_equal(stored["accuracy_by_position"], measured.correct.mean(axis=0))
+    assert stored["majority_baseline"] == dict.fromkeys((4, 12), 0.5)
+    assert stored["chance"] == 0.5
+    assert stored["share_converged"] == measured.share_converged
+    assert set(stored) == {
+        *("run", "accuracy", "interval", "accuracy_by_position"),
+        *("share_converged", "majority_baseline", "chance"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("rtol", np.inf), ("rtol", np.nan), ("confidence", 1.0), ("confidence", 0.0)]
+)
+def test_settings_that_measure_nothing_are_refused(make_run: Any, option: str, value: Any) -> None:
+    with pytest.raises(InputError, match=option):
+        length_generalization.analyse(make_run("lstm"), **{"lengths": (4,), option: value})
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("seed", 1), ("batch_size", 2), ("rtol", 0.5), ("max_iterations", 2), ("mode", "simultaneous")],
+)
+def test_every_setting_changes_what_it_should(make_run: Any, option: str, value: Any) -> None:
+    """The sequences for the first two, the fixed points for the others."""
+    run = make_run("implicit-mamba2", contracting=True)
+    seen: list[Any] = []
+    forward = run.model.run
+
+    def recorded(tokens: Any, *arguments: Any, solve: Any, **options: Any) -> Any:
+        output = forward(tokens, *arguments, solve=solve, **options)
+        seen.append((tokens, solve.mode, output.solution.latents, output.solution.iterations))
+        return output
+
+    run.model.run = recorded
+    plain: dict[str, Any] = {"lengths": (9,), "sequences": 4, "mode": "sequential"}
+    length_generalization.analyse(run, **plain)
+    length_generalization.analyse(run, **{**plain, option: value})
+    before, after = seen[0], seen[1]
+    if option in ("seed", "batch_size"):
+        assert before[0].shape != after[0].shape or (before[0] != after[0]).any()
+        assert [len(entry[0]) for entry in seen] == ([4, 4] if option == "seed" else [4, 2, 2])
+    else:
+        assert torch.equal(before[0], after[0])
+        assert (before[2] != after[2]).any()
+    assert (after[1] == value) is (option == "mode")
+    assert (int(after[3].max()) == 2) is (option == "max_iterations")

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -105,13 +106,15 @@ class TwoModes:
     """A model whose sequential solution differs from the simultaneous one by ``shift``."""
 
     shift: Tensor
-    status: int = 0
+    statuses: tuple[int, int] = (0, 0)
 
     def run(self, tokens: Tensor, state: None = None, solve: str = "") -> Answered:
         latents = torch.stack([tokens, 1 - tokens], dim=-1).double()
         if solve == "sequential":
             latents = latents + self.shift
-        return Answered(latents, Solved(latents, torch.full_like(tokens, self.status)))
+        status = torch.zeros_like(tokens)
+        status[-1] = self.statuses[MODES.index(solve)]
+        return Answered(latents, Solved(latents, status))
 
 
 TOKENS = torch.tensor([[0, 1, 1], [1, 0, 1]])
@@ -137,9 +140,31 @@ def test_modes_that_differ_name_the_worst_token() -> None:
     assert assert_modes_agree(TwoModes(shift), TOKENS, *MODES, share=0.6).tokens == pytest.approx(5 / 6)
 
 
-def test_unconverged_tokens_do_not_count_as_agreeing() -> None:
-    with pytest.raises(AssertionError, match=r"agree on 0\.00% .* 6 of 6 tokens did not converge"):
-        assert_modes_agree(TwoModes(torch.zeros(2, 3, 2, dtype=torch.float64), status=1), TOKENS, *MODES)
+@pytest.mark.parametrize("statuses", [(1, 1), (1, 0), (0, 1), (2, 0), (0, 2)], ids=str)
+def test_tokens_that_did_not_converge_in_either_mode_do_not_count_as_agreeing(
+    statuses: tuple[int, int],
+) -> None:
+    """The same latents in both modes: the status alone decides."""
+    model = TwoModes(torch.zeros(2, 3, 2, dtype=torch.float64), statuses)
+    pattern = r"agree on 50\.00% .* 3 of 6 tokens did not converge in both; the worst is sequence 1, token 0"
+    with pytest.raises(AssertionError, match=pattern):
+        assert_modes_agree(model, TOKENS, *MODES)
+    assert assert_modes_agree(model, TOKENS, *MODES, share=0.5).fixed_points == 0.5
+
+
+@pytest.mark.parametrize(("size", "scale"), [(0.5, 1.0), (10.0, 10.0)], ids=["small", "large"])
+def test_latents_are_compared_relative_to_their_norm_above_one(size: float, scale: float) -> None:
+    """One feature, so that the norm of a latent is its size."""
+
+    def run(tokens: Tensor, state: None = None, solve: float = 0.0) -> Answered:
+        latents = torch.full((1, 1, 1), size, dtype=torch.float64) + solve
+        return Answered(torch.ones(1, 1, 1), Solved(latents, torch.zeros(1, 1)))
+
+    model = SimpleNamespace(run=run)
+    tokens = torch.zeros(1, 1, dtype=torch.long)
+    for factor, same in ((0.99, 1.0), (1.01, 0.0)):
+        agreement = assert_modes_agree(model, tokens, 0.0, factor * 1e-3 * scale, tolerance=1e-3, share=0.0)
+        assert agreement.fixed_points == same
 
 
 def tanh_rnn() -> Transition:

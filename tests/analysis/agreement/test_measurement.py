@@ -43,7 +43,19 @@ def test_different_fixed_points_are_found_where_a_plain_loop_finds_them(bistable
     assert found.converged.all()
     assert found.tolerance.max() < 0.01
     assert not found.is_demanded
-    assert found.numbers()["tokens"] == found.agrees.mean() == 1 - found.differs.mean()
+    numbers = found.numbers()
+    assert numbers["tokens"] == found.agrees.mean() == 1 - found.differs.mean()
+    assert numbers["tolerance"] == {"median": np.median(found.tolerance), "max": found.tolerance.max()}
+    assert numbers["shares"] == {
+        "agree": found.agrees.mean(),
+        "differ": found.differs.mean(),
+        "unconverged": 1 - found.agrees.mean() - found.differs.mean(),
+    }
+    assert numbers["largest_distance_of_same"] == found.distance[found.agrees].max()
+    assert numbers["smallest_distance_of_different"] == found.distance[found.differs].min()
+    assert numbers["sequences"] == found.agrees.all(axis=1).mean()
+    assert numbers["decoded_tokens"] == found.same_answer.mean()
+    assert numbers["decoded_sequences"] == found.same_answer.all(axis=1).mean()
     assert any("bold red" in str(line) for line in agreement.tables(found))
     differing = [search for search in found.searches if search.reason == "modes differ"]
     assert differing

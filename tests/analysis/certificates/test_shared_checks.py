@@ -1,5 +1,7 @@
 """What the checkers share: sizes of states, the order of their entries, the Newton map over a box."""
 
+import hashlib
+import json
 from typing import Any, cast
 
 import numpy as np
@@ -13,7 +15,10 @@ from analysis.certificates.arb.linear import precision
 from analysis.certificates.arb.model import ArbModel, entries_of
 from analysis.certificates.arb.newton import contracting_newton_map
 from analysis.certificates.checking import check_answers
+from analysis.certificates.cover import document as cover_document
 from analysis.certificates.parts import RefusedError
+from analysis.certificates.theorem1 import document as theorem1_document
+from analysis.certificates.words import document as words_document
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.runs.loading import load_run
 
@@ -96,3 +101,18 @@ def test_a_map_that_may_not_contract_is_refused() -> None:
         contracting_newton_map(arb_mat([[1]]), refusal)
     with pytest.raises(RefusedError, match="radius: "):
         contracting_newton_map(arb_mat([[arb.nan()]]), refusal)
+
+
+STATEMENTS = {
+    "Theorem 1, version 1": (theorem1_document.STATEMENTS, "715111d8505ed2f6"),
+    "all words, version 1": (words_document.WORDS_STATEMENTS, "c0ed6e8073d07f9b"),
+    "every length, version 1": (cover_document.COVER_STATEMENTS, "bd6e272aa52829de"),
+}
+
+
+@pytest.mark.parametrize(("statements", "digest"), STATEMENTS.values(), ids=STATEMENTS)
+def test_what_a_certificate_says_belongs_to_the_version_of_its_format(
+    statements: dict[str, str], digest: str
+) -> None:
+    """What says something else is refused: a change of a word is a new version of the format."""
+    assert hashlib.sha256(json.dumps(statements, sort_keys=True).encode()).hexdigest()[:16] == digest

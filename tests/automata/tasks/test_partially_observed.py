@@ -180,3 +180,14 @@ def test_the_ceiling_of_noisy_parity_is_its_closed_form() -> None:
 def test_bad_input_is_refused(call: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()  # type: ignore[operator]
+
+
+def test_the_sample_of_a_ceiling_is_drawn_from_the_generator_that_is_given() -> None:
+    task = PartiallyObserved(noisy_parity(0.2), "reveals", 0.5)
+
+    def ceiling(**options: object) -> object:
+        return task.ceiling(length=12, sequences=8, **options)  # type: ignore[arg-type]
+
+    assert ceiling() == ceiling(rng=np.random.default_rng(0))
+    assert ceiling(rng=np.random.default_rng(1)) == ceiling(rng=np.random.default_rng(1)) != ceiling()
+    assert ceiling(last=3) != ceiling()

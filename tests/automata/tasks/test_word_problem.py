@@ -1,5 +1,6 @@
 import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from automata.machines.named_dfas import dyck_dfa, flip_flop_dfa, parity_dfa
 from automata.monoids.groups import alternating_group, cyclic_group, reset_monoid, symmetric_group
 from automata.monoids.isomorphism import find_isomorphism
 from automata.monoids.monoid import Monoid, direct_product
+from automata.tasks.interface import with_specification
 from automata.tasks.registry import make_task
 from automata.tasks.word_problem import WordProblem
 
@@ -227,3 +229,41 @@ def test_bad_sources_are_refused() -> None:
     trapped = WordProblem([[1, 1], [1, 1]], 0, ["0", "1"], ["p", "q"], avoid=[1])
     with pytest.raises(InputError, match="avoid leaves no token in state 'p'"):
         trapped.sample(1, 1, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_two_easy_tokens_are_drawn_equally_often(length: int) -> None:
+    """Of 1000 draws each, five standard deviations of a fair coin."""
+    problem = WordProblem([[0, 0, 1], [1, 1, 0]], 0, "abc", "pq", hard_fraction=0.0, easy_tokens=[0, 1])
+    tokens, _ = problem.sample(1000, length, np.random.default_rng(0))
+    for position in range(length):
+        counts = np.bincount(tokens[:, position], minlength=3)
+        assert counts[2] == 0
+        assert abs(counts[0] - 500) < 5 * 1000**0.5 / 2
+
+
+def test_a_problem_cannot_be_changed_by_who_made_it_or_reads_it() -> None:
+    table = np.array([[0, 1], [1, 0]])
+    problem = WordProblem(table, 0, "ab", "pq")
+    table[0, 0] = 1
+    assert problem.table.tolist() == [[0, 1], [1, 0]]
+    with pytest.raises(ValueError, match="read-only"):
+        problem.table[0, 0] = 1
+    told: Any = problem.specification()
+    told["word_problem"]["table"][0][0] = 1
+    assert problem.specification()["word_problem"]["table"] == [[0, 1], [1, 0]]
+    given: Any = {"word_problem": {"easy_tokens": [0]}}
+    described = with_specification(problem, given)
+    given["word_problem"]["easy_tokens"].append(1)
+    again: Any = described.specification()
+    again["word_problem"]["easy_tokens"].append(2)
+    assert described.specification() == {"word_problem": {"easy_tokens": [0]}}
+
+
+def test_refusals_name_the_field_and_the_entry() -> None:
+    with pytest.raises(InputError, match=r"^state_names holds 'q' twice; name each once$"):
+        WordProblem([[0], [1], [2]], 0, "a", ["p", "q", "q"])
+    with pytest.raises(InputError, match=r"^token_names holds 'b' twice"):
+        WordProblem([[0, 0, 0]], 0, ["a", "b", "b"], "p")
+    with pytest.raises(InputError, match=r"^table "):
+        WordProblem([[0.5]], 0, "a", "p")

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from implicit.config.curriculum import Curriculum
 from implicit.fixed_point import Stopping
@@ -66,3 +67,31 @@ def test_windows_solve_in_the_free_phase_only_and_only_if_asked_for() -> None:
     assert windowed.phase(10, length=32).mode == "simultaneous"
     assert windowed.phase(11, length=32).mode == Windowed(width=8, sweeps=6, block=None, precision=1)
     assert Curriculum(bounded_steps=10).phase(11, length=32).mode == "simultaneous"
+
+
+@pytest.mark.parametrize(
+    ("field", "allowed", "refused"),
+    [
+        ("phantom_damping", (1e-3, 1.0), (0.0, 1.001)),
+        ("carried_share", (0.0, 1.0), (-0.001, 1.001)),
+        ("contraction_weight", (0.0, 100.0), (-0.001,)),
+        ("forgetting_weight", (0.0, 100.0), (-0.001,)),
+        ("free_rtol", (1e-12, 1.0), (0.0, -1.0)),
+        ("bounded_steps", (0, 1), (-1,)),
+        ("bounded_iterations", (1,), (0,)),
+        ("free_max_iterations", (1,), (0,)),
+        ("phantom_steps", (1,), (0,)),
+        ("carried_after", (0,), (-1,)),
+        ("start_length", (1, None), (0,)),
+        ("length_growth", (1,), (0,)),
+        ("length_growth_every", (1,), (0,)),
+    ],
+)
+def test_every_field_has_its_range(
+    field: str, allowed: tuple[float | None, ...], refused: tuple[float, ...]
+) -> None:
+    for value in allowed:
+        assert getattr(Curriculum.model_validate({field: value}), field) == value
+    for value in refused:
+        with pytest.raises(ValidationError, match=field):
+            Curriculum.model_validate({field: value})

@@ -15,7 +15,9 @@ from implicit.fixed_point import (
     Status,
     Stopping,
     solve,
+    unroll,
 )
+from implicit.modes import SequenceSolution
 
 SOLVERS: dict[str, Solver] = {"picard": DampedPicard(0.9), "anderson": Anderson(memory=4)}
 STOPPING = Stopping(rtol=1e-9, max_iterations=500)
@@ -220,3 +222,47 @@ def test_solutions_of_consecutive_tokens_are_joined_in_order() -> None:
     assert joined.status.tolist() == [[0, 1, 2]]
     assert joined.iterations.tolist() == [[0, 1, 0]]
     assert joined.value.shape == (1, 3, 4)
+
+
+def test_the_account_of_unrolled_iterations() -> None:
+    """More tokens than features, so that every figure of a token has to be its own."""
+    rates = torch.tensor([0.0, 0.5, 0.9, torch.nan], dtype=torch.float64).view(1, 4, 1).expand(2, 4, 3)
+    start = torch.zeros(2, 4, 3, dtype=torch.float64)
+    solution = unroll(affine(rates), DampedPicard(1.0), Stopping(rtol=0.4), start, 3)
+    assert solution.iterations.tolist() == [[3] * 4] * 2
+    # z₂ = 1 + a, Φ(z₂) − z₂ = a² in each of three features; the tolerance is 0.4 (1 + a) √3
+    expected = torch.tensor([0.0, 0.25, 0.81], dtype=torch.float64) * 3**0.5
+    torch.testing.assert_close(solution.residual[:, :3], expected.expand(2, 3))
+    assert solution.status.tolist() == [[0, 0, 1, 2]] * 2
+    torch.testing.assert_close(solution.value[0, :3, 0], torch.tensor([1, 1.75, 2.71], dtype=torch.float64))
+    # ‖1 + a + a²‖ √3 is what the value has
+    relative = solution.relative_residual[1, :3]
+    torch.testing.assert_close(relative, torch.tensor([0, 0.25 / 1.75, 0.81 / 2.71], dtype=torch.float64))
+
+
+def test_a_latent_of_zero_has_a_relative_residual() -> None:
+    """Of zero where the residual is zero, and large but not a division by zero elsewhere."""
+    nothing = torch.zeros(1, 2, dtype=torch.float64)
+    residual = torch.tensor([[0.0, 1e-300]], dtype=torch.float64)
+    solution = Solution(nothing[..., None], nothing.long(), residual, nothing.to(torch.int8))
+    assert solution.relative_residual[0, 0] == 0
+    assert 1 < solution.relative_residual[0, 1] < torch.inf
+
+
+def test_statistics_leave_padding_out() -> None:
+    status = torch.tensor([[0, 1, 0, 0], [0, 0, 0, 0]], dtype=torch.int8)
+    plain = (torch.ones(2, 4, 3), status.long(), torch.zeros(2, 4), status, status.long(), "sequential")
+    mask = torch.tensor([[True, True, False, False], [True, False, False, False]])
+    assert SequenceSolution(*plain).share_converged == 7 / 8
+    assert SequenceSolution(*plain).counted is None
+    assert SequenceSolution(*plain, mask=mask).share_converged == 2 / 3
+    assert SequenceSolution(*plain, mask=mask).counted is mask
+
+
+def test_the_least_and_the_largest_that_options_allow_are_taken() -> None:
+    assert Stopping(rtol=0.0, atol=0.0, max_iterations=1).max_iterations == 1
+    assert DampedPicard(1.0).damping == Anderson(memory=2, damping=1.0, regularization=0.0).damping == 1.0
+
+
+def test_dependences_have_the_names_of_the_documentation() -> None:
+    assert [one.value for one in Dependence] == ["own", "causal", "anticausal"]

@@ -243,6 +243,67 @@ def test_anderson_on_a_linear_map_is_gmres(name: str) -> None:
     assert ended.iterations.item() <= 6 + 2
 
 
+def history(*residuals: list[list[float]]) -> tuple[Tensor, Tensor]:
+    """Iterates at 0 with these residuals, a list of ``[tokens][features]`` for one sequence."""
+    stacked = torch.tensor(residuals, dtype=torch.float64)[:, None]
+    return torch.zeros_like(stacked), stacked
+
+
+def test_a_token_that_is_kept_as_it_is_has_no_say_in_the_weights() -> None:
+    """The second token is done; what its map would do next decides nothing of the first one's step."""
+    solver = Anderson(regularization=0.0)
+    z = torch.zeros(1, 2, 2, dtype=torch.float64)
+    active = torch.tensor([[True, False]])
+    alone, _ = solver.step(
+        z[:, :1], torch.tensor([[[0.5, 1.0]]], dtype=torch.float64), active[:, :1], history([[1.0, 0.0]])
+    )
+    for other in (0.0, 3.0, -40.0):
+        image = torch.tensor([[[0.5, 1.0], [other, other]]], dtype=torch.float64)
+        mixed, (_, residuals) = solver.step(z, image, active, history([[1.0, 0.0], [0.0, 0.0]]))
+        assert torch.equal(mixed[:, :1], alone)
+        assert not residuals[-1, :, 1].any()  # nor in any later step
+    # min |α (1, 0) + (1 − α) (0.5, 1)|: α = 3/5, which leaves (0.8, 0.4)
+    torch.testing.assert_close(alone[0, 0], torch.tensor([0.8, 0.4], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("regularization", [0.0, 1e-3, 1.0])
+def test_regularization_is_added_to_the_gram_matrix_relative_to_its_largest_entry(
+    regularization: float,
+) -> None:
+    first, second = np.array([2.0, 0.0]), np.array([1.0, 1.0])
+    gram = np.array([[first @ first, first @ second], [first @ second, second @ second]])
+    weights = np.linalg.solve(gram + regularization * 4.0 * np.eye(2), np.ones(2))
+    weights /= weights.sum()
+    z, image = torch.zeros(1, 1, 2, dtype=torch.float64), torch.from_numpy(second).view(1, 1, 2)
+    mixed, _ = Anderson(regularization=regularization).step(
+        z, image, torch.ones(1, 1, dtype=torch.bool), history([first.tolist()])
+    )
+    np.testing.assert_allclose(mixed[0, 0].numpy(), weights @ np.stack([first, second]), rtol=1e-12)
+
+
+def test_a_singular_system_falls_back_to_the_damped_step_in_its_own_sequence_only() -> None:
+    """Two equal residuals have no unique weights; the sequence beside them has."""
+    solver = Anderson(regularization=0.0, damping=0.5)
+    regular, singular = [[1.0, 0.0]], [[0.5, 1.0]]
+    latents = torch.zeros(1, 2, 1, 2, dtype=torch.float64)
+    past = torch.tensor([[regular, singular]], dtype=torch.float64)
+    image = torch.tensor([[[0.5, 1.0]], [[0.5, 1.0]]], dtype=torch.float64)
+    mixed, _ = solver.step(latents[0], image, torch.ones(2, 1, dtype=torch.bool), (latents, past))
+    # as above, halved by the damping; and half of the last residual
+    torch.testing.assert_close(mixed[0, 0], torch.tensor([0.4, 0.2], dtype=torch.float64))
+    torch.testing.assert_close(mixed[1, 0], torch.tensor([0.25, 0.5], dtype=torch.float64))
+
+
+def test_the_history_is_as_long_as_the_memory() -> None:
+    solver, problem = Anderson(memory=3), PROBLEMS["symmetric"]
+    latent = start_of(problem)
+    memory = solver.start(latent)
+    for step in range(1, 6):
+        image = problem.function(latent)
+        latent, memory = solver.step(latent, image, torch.ones(1, 1, dtype=torch.bool), memory)
+        assert [len(part) for part in memory] == [min(step, 3)] * 2
+
+
 def test_anderson_beats_picard_where_picard_is_slow() -> None:
     known = PROBLEMS["slow"]
     picard, anderson = (

@@ -21,7 +21,14 @@ from implicit.fixed_point import (
     Stopping,
     solve,
 )
-from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled, solve_with_gradient
+from implicit.gradients import (
+    FactoredImplicit,
+    GradientRule,
+    Implicit,
+    Phantom,
+    Unrolled,
+    solve_with_gradient,
+)
 
 TOKENS, FEATURES = 5, 3
 TIGHT = Stopping(rtol=1e-13, max_iterations=3000)
@@ -395,3 +402,9 @@ def test_bad_options_are_refused(build: Callable[[], object], sentence: str) -> 
     with pytest.raises(InputError) as caught:
         build()
     assert str(caught.value) == sentence
+
+
+def test_the_least_and_the_largest_that_options_allow_are_taken() -> None:
+    assert Unrolled(1).iterations == Phantom(1).steps == 1
+    assert Phantom(damping=1.0).damping == 1.0
+    assert FactoredImplicit(rtol=1e-300).rtol > 0

@@ -1,6 +1,8 @@
 """The windowed mode: the sequential mode's answer, also where several fixed points exist, or none."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -12,9 +14,13 @@ from implicit import ImplicitMamba2, ImplicitMamba2Config, load_run
 from implicit.fixed_point import Anderson, DampedPicard, Status, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
-from implicit.modes import ModeResult, Recurrence, Windowed, solve_sequentially, solve_windowed
+from implicit.modes import Mode, ModeResult, Recurrence, Windowed, solve_sequentially, solve_windowed
+from implicit.modes.recurrence import Inputs
+from implicit.modes.solve import solve_by
+from implicit.modes.verification import Candidates, verify
 from implicit.training.streams import Stream, draw_batch
 from tests.solving import solved
+from theory.transition import State
 
 Latch = Callable[[Tensor], Recurrence]
 KEEP, SET_UP, SET_DOWN, SPIN = range(4)
@@ -140,6 +146,83 @@ def test_evaluations_of_a_constant_map_are_counted_exactly() -> None:
     assert result.evaluations.tolist() == [[6] * 7 + [7]]
 
 
+def halving(length: int) -> Recurrence:
+    """Φ(z) = (x + z) / 2 with x = 1: the residual and the error are 2⁻ᵏ after k evaluations from 0."""
+    x = torch.ones(1, length, 1, dtype=torch.float64)
+    half = lambda z, x, s: ((x[0] + z) / 2, s)  # noqa: E731
+    return Recurrence([x], {}, half, half, lambda z, x, s: s)
+
+
+@pytest.mark.parametrize("tolerance", ["rtol", "atol"])
+def test_candidates_are_iterated_to_the_tolerance_divided_by_the_precision(tolerance: str) -> None:
+    """Unverified, so that the iterations are those of the windows."""
+
+    def iterations(value: float, precision: float) -> list[int]:
+        stopping = replace(Stopping(rtol=0.0, max_iterations=60), **{tolerance: value})
+        options = Windowed(width=4, sweeps=1, block=None, precision=precision)
+        return windowed(halving(3), options, stopping).solution.iterations[0].tolist()
+
+    # |Φ(z) − z| = 2⁻ᵏ⁻¹ at the k-th iterate, 2⁻ᵏ⁻¹ ≤ 2⁻⁶ first at k = 5, the sixth evaluation; the relative
+    # tolerance is that of |z| = 1 − 2⁻ᵏ, a little less
+    late = tolerance == "rtol"
+    assert iterations(2.0**-6, 1.0) == [6 + late] * 3
+    assert iterations(2.0**-6, 8.0) == iterations(2.0**-9, 1.0) == [9 + late] * 3
+
+
+def test_a_precision_that_floats_do_not_have_is_not_asked_for() -> None:
+    """2⁻⁵² / 10 would never be met by numbers with 53 bits that go on being rounded."""
+    tight = Stopping(rtol=4 * 2.0**-52, max_iterations=200)
+    result = windowed(halving(2), Windowed(width=2, precision=1e6), tight).solution
+    assert result.converged.all()
+    assert (result.iterations < 60).all()
+
+
+@pytest.mark.parametrize(("agreement", "accepted"), [(2.9, False), (3.1, True)])
+@pytest.mark.parametrize("tolerance", ["rtol", "atol"])
+def test_agreement_is_counted_in_tolerances(tolerance: str, agreement: float, accepted: bool) -> None:
+    """A candidate that is three tolerances away from the solution from the start."""
+    stopping = replace(Stopping(rtol=0.0, max_iterations=60), **{tolerance: 2.0**-10})
+    recurrence = halving(1)
+    candidate = sequential(recurrence, stopping).solution.value + 3 * 2.0**-10  # of norm 1 up to 0.002
+    everywhere = torch.ones(1, 1, dtype=torch.bool)
+    candidates = Candidates(
+        candidate, torch.zeros_like(candidate), recurrence.inputs, {}, everywhere, everywhere
+    )
+    verdict = verify(recurrence, candidates, DampedPicard(1.0), stopping, agreement, burst=1)
+    assert bool(verdict.replaced) is not accepted
+
+
+def test_every_option_changes_what_it_should() -> None:
+    """Evaluations of four halving tokens, one quantity an option."""
+    stopping = Stopping(rtol=0.0, atol=2.0**-6, max_iterations=40)
+
+    def evaluations(**options: Any) -> list[int]:
+        plain = {"width": 4, "sweeps": 2, "block": 4, "precision": 1.0, "patience": 40}
+        return windowed(halving(4), Windowed(**{**plain, **options}), stopping).evaluations[0].tolist()
+
+    # 6 in the window and 1 to move it, 1 for the states to verify with and 6 to verify; 1 more at the end
+    assert evaluations() == [14, 14, 14, 15]
+    assert evaluations(block=None) == [7, 7, 7, 7]
+    assert evaluations(precision=4.0) == [16, 16, 16, 17]
+    assert evaluations(sweeps=4) == [8 + 1 + 1 + 8] * 3 + [19]
+    # not done after 2 at the front, the first token is solved on its own: 1 for the states, 6, and 1 to go
+    # on; every further one has been in its windows two evaluations longer
+    assert evaluations(patience=2) == [10, 12, 14, 16]
+
+
+def test_a_window_has_its_width() -> None:
+    recurrence = halving(6)
+    for width in (1, 2, 3):
+        seen: list[int] = []
+
+        def sweep(z: Tensor, x: Inputs, s: State, seen: list[int] = seen) -> tuple[Tensor, State]:
+            seen.append(z.shape[1])
+            return recurrence.sweep(z, x, s)
+
+        windowed(replace(recurrence, sweep=sweep), Windowed(width=width, sweeps=1))
+        assert max(seen) == width
+
+
 @pytest.fixture(scope="module")
 def parity() -> ImplicitModel:
     model = load_run("parity").model
@@ -214,3 +297,17 @@ def test_what_windows_cannot_use_is_refused(parity: ImplicitModel) -> None:
     for name in ("width", "sweeps", "block", "patience", "precision", "agreement"):
         with pytest.raises(InputError, match=f"{name} is 0; give"):
             Windowed(**{name: 0})
+
+
+def test_auto_is_chosen_before_it_is_solved_by() -> None:
+    start = torch.zeros(1, 2, 1, dtype=torch.float64)
+    modes: tuple[Mode, ...] = ("simultaneous", "sequential", "windowed")
+    for mode in modes:
+        found = solve_by(mode, halving(2), DampedPicard(1.0), STOPPING, Phantom(), start)
+        assert found.solution.converged.all()
+    own = solve_by(Windowed(block=None), halving(2), DampedPicard(1.0), STOPPING, Phantom(), start)
+    assert (
+        own.evaluations < found.evaluations
+    ).all()  # the options, not the default ones: nothing is verified
+    with pytest.raises(InputError, match="auto"):
+        solve_by("auto", halving(2), DampedPicard(1.0), STOPPING, Phantom(), start)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from automata.errors import InputError
+from implicit.runs import files
 from implicit.runs.files import check_tensors, read_json, read_tensors, write_bytes, write_json, write_tensors
 
 
@@ -111,3 +112,25 @@ def test_missing_file(read: Callable[[Path], object], tmp_path: Path) -> None:
 
 def test_tensors_as_expected_pass() -> None:
     check_tensors(Path("w"), {"w": torch.ones(2)}, {"w": torch.zeros(2)})
+
+
+def test_json_is_indented_text_that_people_can_read(tmp_path: Path) -> None:
+    write_json(tmp_path / "file", {"state": "Φ", "parts": [1, 2.5]})
+    assert (tmp_path / "file").read_bytes() == (
+        '{\n  "state": "Φ",\n  "parts": [\n    1,\n    2.5\n  ]\n}\n'.encode()
+    )
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "other", {"loss": float("nan")})
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_file_that_is_not_json_says_why_in_brackets(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("{")
+    with pytest.raises(InputError, match=r"is not valid JSON \(Expecting property name .*\); restore it"):
+        read_json(tmp_path / "file")
+    (tmp_path / "weights").write_bytes(b"nothing of the kind")
+    with pytest.raises(InputError, match=r"\([^()]*[^.()]\); "):
+        read_tensors(tmp_path / "weights")
+    assert files._reason(ValueError("one. \nsecond line")) == "one. "
+    assert files._reason(ValueError("...cut short.")) == "...cut short"
+    assert files._reason(ValueError()) == "ValueError"

@@ -134,3 +134,15 @@ def test_metrics_come_back(tmp_path: Path) -> None:
     assert folder.read_metrics() == entries
     folder.write_metrics([])
     assert folder.read_metrics() == []
+
+
+def test_a_package_without_stored_runs_still_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("implicit.runs.loading.STORED_RUNS", tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"^run parity does not exist; make one with python -m"):
+        load_run("parity")
+    monkeypatch.setattr("implicit.runs.loading.STORED_RUNS", tmp_path)
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(InputError, match=r"run 'parity' is unknown; .*mine"):
+        load_run("parity")

@@ -1,18 +1,23 @@
 """Evaluation against models whose answers are known."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from automata.errors import InputError
 from automata.tasks.registry import make_task
+from automata.tasks.specification import task_from
 from implicit.fixed_point import NotConvergedWarning, Solution, Status, Stopping
 from implicit.gradients import Unrolled
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
 from implicit.models.registry import build_model
 from implicit.modes import Solve
-from implicit.training.evaluation import Convergence, evaluate
+from implicit.training.evaluation import Convergence, Evaluation, evaluate
 from implicit.training.streams import Stream, draw_batch
 from tests.solving import solved
 from theory.transition import State
@@ -28,6 +33,7 @@ class ExactParity(SequenceModel):
     def __init__(self, right: int) -> None:
         super().__init__(ModelConfig(vocabulary_size=2, output_size=2))
         self.right = right
+        self.seen: list[Tensor] = []
 
     def run(
         self,
@@ -37,6 +43,7 @@ class ExactParity(SequenceModel):
         *,
         lengths: Tensor | None = None,
     ) -> ModelOutput:
+        self.seen.append(tokens)
         wrong = torch.arange(tokens.shape[1]) >= self.right
         labels = (tokens.cumsum(dim=1) + wrong) % 2
         return ModelOutput(torch.nn.functional.one_hot(labels, 2).float(), {})
@@ -113,3 +120,79 @@ def test_convergence_is_a_mean_over_tokens_not_over_batches() -> None:
 
     convergence = Convergence.of([solution(3, 4, Status.CONVERGED), solution(1, 8, Status.MAX_ITERATIONS)])
     assert convergence == Convergence(0.75, 5.0, 0.25)
+
+
+def test_reports_draw_from_the_test_stream_unless_told_otherwise() -> None:
+    """What is drawn decides: a model that answers 0 is right where the parity of the tokens is even."""
+    task, model = make_task("parity"), ExactParity(right=0)
+    drawn = {
+        stream: [
+            draw_batch(task, size, 40, 3, stream, 40, index).targets.numpy()
+            for index, size in enumerate((64, 64, 2))
+        ]
+        for stream in Stream
+    }
+
+    def targets(**options: Any) -> NDArray[np.bool_]:
+        model.seen = []
+        evaluate(model, task, 40, sequences=130, seed=3, **options)
+        return np.concatenate([(tokens.cumsum(1) % 2).numpy() for tokens in model.seen])
+
+    assert np.array_equal(targets(), np.concatenate(drawn[Stream.TEST]))
+    for stream in Stream:
+        assert np.array_equal(targets(stream=stream), np.concatenate(drawn[stream]))
+
+
+def test_every_option_of_an_evaluation_changes_what_is_drawn() -> None:
+    task, model = make_task("parity"), ExactParity(right=0)
+
+    def drawn(**options: Any) -> list[list[int]]:
+        model.seen = []
+        evaluate(model, task, **{"length": 30, "sequences": 6, "batch_size": 4, **options})
+        assert [len(tokens) for tokens in model.seen] == ([4, 2] if "batch_size" not in options else [6])
+        return torch.cat(model.seen).tolist()
+
+    plain = drawn()
+    assert drawn() == plain
+    for options in ({"seed": 1}, {"number": (1,)}, {"stream": Stream.TRAIN}, {"batch_size": 6}):
+        assert drawn(**options) != plain
+    assert drawn(seed=0, number=(), stream=Stream.TEST) == plain
+
+
+@pytest.mark.parametrize("field", ["length", "sequences", "batch_size"])
+def test_one_is_enough_and_nothing_is_refused(field: str) -> None:
+    task, plain = make_task("parity"), {"length": 3, "sequences": 2, "batch_size": 2}
+    evaluate(ExactParity(right=0), task, **{**plain, field: 1})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=f"^{field} is 0; give at least 1$"):
+        evaluate(ExactParity(right=0), task, **{**plain, field: 0})  # type: ignore[arg-type]
+
+
+def test_answers_that_are_not_asked_for_do_not_count() -> None:
+    """The last ten answers of each sequence, the mean over all, and the mean at a position."""
+    counted = np.zeros((2, 30), bool)
+    counted[0, ::2] = True  # 15 answers
+    counted[1, 3:7] = True  # 4, fewer than ten
+    correct = np.zeros((2, 30), bool)
+    correct[0, [0, 2, 10, 28]] = True  # of the last ten answers, which begin at 10, two
+    correct[1, [3, 4, 5, 20]] = True  # of its four answers, three
+    evaluation = Evaluation(correct, None, counted)
+    assert evaluation.accuracy == (2 + 3) / (10 + 4)
+    assert evaluation.token_accuracy == (4 + 3) / (15 + 4)
+    expected = np.full(30, np.nan)
+    expected[::2] = [1, 1, *[0] * 3, 1, *[0] * 8, 1]
+    expected[3:7] = [1, 0.5, 1, 0]
+    np.testing.assert_array_equal(evaluation.per_position, expected)
+
+
+def test_an_evaluation_counts_what_the_task_asks_for() -> None:
+    task = task_from("noisy-parity-reveals")
+    torch.manual_seed(0)
+    model = build_model("lstm", {"d_model": 4}, task)
+    evaluation = evaluate(model, task, 40, sequences=6, batch_size=4, seed=2)
+    batches = [draw_batch(task, size, 40, 2, Stream.TEST, 40, index) for index, size in enumerate((4, 2))]
+    asked = torch.cat([batch.counted for batch in batches]).numpy()
+    assert not asked.all()
+    assert evaluation.counted is not None
+    np.testing.assert_array_equal(evaluation.counted, asked)
+    assert evaluation.token_accuracy == evaluation.correct[asked].mean()
+    assert evaluate(model, make_task("parity"), 3, sequences=2).counted is None

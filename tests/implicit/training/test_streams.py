@@ -1,10 +1,16 @@
 """Data streams: exact labels, reproducible batches, no batch in two streams."""
 
+from typing import Any, cast
+
 import numpy as np
+import pytest
 import torch
 
+from automata.tasks.interface import Task
 from automata.tasks.registry import make_task
-from implicit.training.streams import Stream, draw_batch
+from automata.tasks.repl_language import ReplLanguage
+from automata.tasks.specification import task_from
+from implicit.training.streams import Stream, TokenBatch, draw_batch, noise_generator
 
 
 def test_labels_are_the_states_of_the_tokens() -> None:
@@ -32,3 +38,60 @@ def test_seeds_streams_and_numbers_give_different_batches() -> None:
         for number in ((0,), (1,), (0, 0), (0, 1), (1, 0))
     ]
     assert len(set(batches)) == len(batches)
+
+
+@pytest.mark.parametrize("name", ["S3", "repl-3-reveals", "words that end"])
+def test_a_batch_keeps_all_its_parts_on_the_way_to_a_device(name: str) -> None:
+    """Every part of what the task draws is in the batch, with its own values, or is None in both."""
+    task: Task = ReplLanguage(swaps=1, reveal_every=1) if name == "words that end" else task_from(name)
+    rng = np.random.default_rng(np.random.SeedSequence(4, spawn_key=(int(Stream.TEST), 2)))
+    given = task.part("test").batch(3, 60, rng)
+    batch = draw_batch(task, 3, 60, 4, Stream.TEST, 2)
+    moved = batch.to(torch.device("cpu"))
+    for field in TokenBatch._fields:
+        expected, found = getattr(given, field), getattr(batch, field)
+        assert (found is None) is (expected is None), field
+        if expected is not None:
+            assert found.tolist() == expected.tolist(), field
+            assert getattr(moved, field) is not None
+            assert torch.equal(getattr(moved, field), found), field
+    assert (batch.end is None) is not task.continues
+    assert batch.weights.dtype == torch.float32
+    assert torch.equal(batch.counted, batch.weights > 0)
+
+
+def test_every_stream_reads_its_own_part_of_a_store() -> None:
+    """A task that tells which part it was asked for."""
+    asked: list[str] = []
+
+    class Store:
+        def part(self, name: str) -> Any:
+            asked.append(name)
+            return make_task("parity")
+
+    for stream in Stream:
+        draw_batch(cast(Any, Store()), 1, 2, 0, stream, 0)
+    assert asked == ["train", "validation", "test", "train"]
+
+
+def test_a_sequence_that_goes_on_begins_where_it_is_told() -> None:
+    task, start = make_task("S3"), torch.tensor([1, 5, 2])
+    batch = draw_batch(task, 3, 4, 0, Stream.TRAIN, 1, start=start)
+    again = draw_batch(task, 3, 4, 0, Stream.TRAIN, 1)
+    assert torch.equal(batch.tokens, again.tokens)
+    expected = task.table[start.numpy(), batch.tokens[:, 0].numpy()]
+    assert batch.targets[:, 0].tolist() == expected.tolist() != again.targets[:, 0].tolist()
+    assert batch.end is not None
+    assert torch.equal(batch.end, batch.targets[:, -1])
+
+
+def test_noise_differs_between_seeds_and_steps_and_is_that_of_no_batch() -> None:
+    draws = {
+        tuple(torch.randn(4, generator=noise_generator(seed, step)).tolist())
+        for seed in (0, 1)
+        for step in (0, 1, 2)
+    }
+    assert len(draws) == 6
+    sequence = np.random.SeedSequence(3, spawn_key=(3, 7))
+    expected = torch.Generator().manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1)))
+    assert torch.equal(torch.randn(4, generator=noise_generator(3, 7)), torch.randn(4, generator=expected))

@@ -15,8 +15,10 @@ from theory import (
 )
 from theory.blocks import random_signs
 from theory.theorem1.cross_checks import (
+    EPSILON,
     central_differences,
     jacobian_error,
+    jacobian_rounding,
     latent_jacobian_error,
     resolved_differences,
     unrolled_products,
@@ -121,3 +123,13 @@ def test_error_of_the_latent_jacobian(make_ssm: MakeSSM, make_states: MakeStates
     assert latent_jacobian_error(slope, block, latent) < 1e-9  # ε^⅔ and a decade
     wrong = slope + torch.diag(torch.full((4,), 0.5, dtype=torch.float64))
     assert latent_jacobian_error(wrong, block, latent) == pytest.approx(1.0, abs=1e-8)  # sqrt(4 · ½²)
+
+
+@pytest.mark.parametrize("slope", [0.01, 1.0, 100.0])
+def test_the_rounding_of_a_linear_map_is_relative_to_its_norm(slope: float) -> None:
+    """J does not move, so that ε ‖J‖_F is left; ‖J‖_F is 2 times the slope in four entries."""
+    linear = Transition(lambda z, s: z, lambda z, s: {"h": slope * s["h"]}, 0, (("h",),))
+    h = torch.ones(4, dtype=torch.float64)
+    (jacobian,) = layer_jacobians(linear, {"h": h}, h[:0])
+    rounding = jacobian_rounding(linear, {"h": h}, h[:0], 0, jacobian)
+    assert rounding == pytest.approx(EPSILON * 2 * slope, rel=1e-12)

@@ -7,6 +7,7 @@ from implicit.config.curriculum import Curriculum
 from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom
 from implicit.models.implicit_model import ImplicitModel
+from implicit.modes import Solve
 from implicit.runs.loading import load_run
 from implicit.training.objective import objective
 from implicit.training.penalties.forgetting import LARGEST_GROWTH, forgetting_penalty
@@ -104,3 +105,23 @@ def test_penalty_enters_after_the_task_is_learnt_only() -> None:
             result.total.backward()
             gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
             assert any(bool(gradient.abs().max() > 0) for gradient in gradients)
+
+
+@torch.no_grad()
+def test_padding_counts_for_nothing() -> None:
+    """Sequences that end after three of five tokens have the penalty of their three tokens."""
+    model, lengths = small_model(), torch.tensor([3, 3])
+    state = model.init_state(2)
+
+    def penalty(tokens: torch.Tensor, lengths: torch.Tensor | None) -> float:
+        solution = model.run(tokens, solve=Solve("simultaneous", stopping=TIGHT), lengths=lengths).solution
+        assert solution is not None
+        noise = torch.Generator().manual_seed(1)
+        found = forgetting_penalty(
+            model, tokens, state, solution, Phantom(), TIGHT, generator=noise, lengths=lengths
+        )
+        return found.item()
+
+    # two solves to 1e-11
+    assert penalty(TOKENS, lengths) == pytest.approx(penalty(TOKENS[:, :3], None), rel=1e-6)
+    assert penalty(TOKENS, lengths) != pytest.approx(penalty(TOKENS, None), rel=1e-6)

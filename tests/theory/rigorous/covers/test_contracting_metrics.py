@@ -52,3 +52,19 @@ def test_a_cycle_that_expands_has_no_metrics() -> None:
     steps = np.array([[[[2.0]]], [[[0.6]]]])
     assert contracting_metrics(steps, np.array([[1], [0]]), rate=0.95) is None
     assert contracting_metrics(steps / 2, np.array([[1], [0]]), rate=0.95) is not None
+
+
+@pytest.mark.parametrize("shear", [1.0, 30.0, 1000.0])
+def test_metrics_of_a_step_that_is_far_from_normal(shear: float) -> None:
+    """Products of [[1/2, b], [0, 1/2]] decay, after a growth by b: the metric is as far from round as that.
+
+    The iteration ends when its matrices change by less than a share, whatever their size.
+    """
+    step = np.array([[[[0.5, shear], [0.0, 0.5]]]])
+    found = contracting_metrics(step, np.zeros((1, 1), dtype=np.int64), rate=0.7)
+    assert found is not None
+    metric, inverse = found[0][0], found[1][0]
+    assert np.linalg.norm(metric @ step[0, 0] @ inverse, 2) < 0.7 * 1.01  # as above
+    assert np.linalg.cond(metric) > shear
+    np.testing.assert_array_equal(np.tril(metric, -1), 0)  # upper triangular: what certificates store
+    np.testing.assert_allclose(metric @ inverse, np.eye(2), atol=1e-9)

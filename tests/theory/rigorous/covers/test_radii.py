@@ -64,3 +64,19 @@ def test_sets_are_not_closed_where_the_answer_changes() -> None:
     # s/2 + x/10 + … stays near 1.9 only in a loop that adds: here the set around 2 answers 1, not 0
     found = close_cover(Shrinking(0.5), chain([[0, 0]], [2.0]))
     assert not found.closed.any()
+
+
+def test_radii_that_suffice_are_not_grown() -> None:
+    """s' = s/2: the first radii are 5% above what is needed, more than the slack of 1%."""
+    cover = chain([[0, 0]], [0.1])
+    found, first = (close_cover(Shrinking(0.5), cover, attempts=count) for count in (40, 0))
+    assert first.closed.all()
+    np.testing.assert_array_equal(found.cover.radii, first.cover.radii)
+
+
+def test_images_leave_a_slack_in_their_targets() -> None:
+    """For a checker in other arithmetic: one part in a hundred."""
+    cover = chain([[0, 1], [0, 1]], [0.05, 0.15])
+    found = close_cover(Shrinking(0.5), cover)
+    targets = found.cover.radii[cover.targets.ravel()]
+    assert (found.bounds.image <= 0.99 * targets).all()

@@ -1,0 +1,181 @@
+"""Mutants: a module's source with one small fault, made by the operators of mutmut.
+
+mutmut's own runner copies a function beside its mutants and switches between them at a call; it leaves out
+functions with a decorator (properties, ``torch.no_grad``) and what stands in a class or a module. Its
+operators are applied here to the whole source instead. Left out are annotations, decorators, imports,
+``__all__``, docstrings, the sentences of refusals and of help, which tables of bad input and tests of
+commands hold, and what states that something cannot happen: ``assert`` and the ``strict`` of ``zip``.
+"""
+
+import ast
+import hashlib
+import random
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import unified_diff
+
+import libcst
+from libcst.metadata import MetadataWrapper, PositionProvider
+from mutmut.mutation.file_mutation import deep_replace
+from mutmut.mutation.mutators import mutation_operators
+
+_LEFT_OUT = (
+    libcst.Annotation,
+    libcst.Assert,
+    libcst.Decorator,
+    libcst.Import,
+    libcst.ImportFrom,
+    libcst.Raise,
+)
+_ARGUMENTS_LEFT_OUT = {"description", "help", "metavar", "strict"}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault in one file.
+
+    Attributes:
+        file: from the root of the repository.
+        operator: the name of mutmut's operator that made it.
+        line: where it starts in the original, from 1.
+        change: the lines that differ, as a diff without context.
+        name: the file and a digest of the fault; it stays the same while other parts of the file change.
+        source: the whole mutated file.
+
+    Example:
+        >>> mutant = sample({"demo.py": "def double(x): return 2 * x"}, 1, seed=0)[0]
+        >>> mutant.operator, mutant.line
+        ('operator_number', 1)
+        >>> print(mutant.change)
+        -def double(x): return 2 * x
+        +def double(x): return 3 * x
+    """
+
+    file: str
+    operator: str
+    line: int
+    change: str
+    name: str
+    source: str
+
+
+def sample(sources: Mapping[str, str], size: int | None, seed: int) -> list[Mutant]:
+    """Draw mutants of some files without replacement.
+
+    The operators take turns, so that those that fit nearly every line (an argument becomes None, which most
+    often fails at once) do not crowd out a changed comparison or number.
+
+    Args:
+        sources: file names and what is in them.
+        size: how many; None for all.
+        seed: of the draw.
+
+    Example:
+        >>> drawn = sample({"demo.py": "def f(x): return 2 * x + 1"}, None, seed=0)
+        >>> sorted(mutant.change.rpartition("return ")[2] for mutant in drawn)
+        ['2 * x + 2', '2 * x - 1', '2 / x + 1', '3 * x + 1']
+    """
+    piles: dict[str, list[_Fault]] = defaultdict(list)
+    for file, source in sources.items():
+        for fault in _faults(file, source):
+            piles[fault.operator].append(fault)
+    dice = random.Random(seed)
+    for _, pile in sorted(piles.items()):
+        dice.shuffle(pile)
+    drawn: list[Mutant] = []
+    while any(piles.values()):
+        for _, pile in sorted(piles.items()):
+            if len(drawn) == size:
+                return drawn
+            if pile and (mutant := pile.pop().mutant()) is not None:
+                drawn.append(mutant)
+    return drawn
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """A node with what stands in its place; the whole file is written for those that are drawn only."""
+
+    file: str
+    operator: str
+    line: int
+    module: libcst.Module
+    original: libcst.CSTNode
+    mutated: libcst.CSTNode
+    same_before: int
+
+    def mutant(self) -> Mutant | None:
+        """The mutant; None if nothing changes or Python cannot read it."""
+        tree = deep_replace(self.module, self.original, self.mutated)
+        assert isinstance(tree, libcst.Module)
+        change = _change(self.module.code, tree.code)
+        if not change or not _is_python(tree.code):
+            return None
+        fault = f"{_code(self.module, self.original)}{_code(self.module, self.mutated)}{self.same_before}"
+        digest = hashlib.sha256(fault.encode()).hexdigest()[:10]
+        return Mutant(self.file, self.operator, self.line, change, f"{self.file}:{digest}", tree.code)
+
+
+def _faults(file: str, source: str) -> list[_Fault]:
+    wrapper = MetadataWrapper(libcst.parse_module(source))
+    visitor = _Faults()
+    wrapper.visit(visitor)
+    found, seen = [], Counter[tuple[str, str]]()
+    for operator, line, original, mutated in visitor.faults:
+        texts = _code(wrapper.module, original), _code(wrapper.module, mutated)
+        found.append(_Fault(file, operator, line, wrapper.module, original, mutated, seen[texts]))
+        seen[texts] += 1
+    return found
+
+
+class _Faults(libcst.CSTVisitor):
+    """Collects (operator, line, node, mutated node)."""
+
+    METADATA_DEPENDENCIES = (PositionProvider,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults: list[tuple[str, int, libcst.CSTNode, libcst.CSTNode]] = []
+
+    def on_visit(self, node: libcst.CSTNode) -> bool:
+        if _is_left_out(node):
+            return False
+        for kind, operator in mutation_operators:
+            if isinstance(node, kind):
+                position = self.get_metadata(PositionProvider, node, None)
+                for mutated in operator(node):
+                    if position is not None:
+                        self.faults.append((operator.__name__, position.start.line, node, mutated))
+        return True
+
+
+def _is_left_out(node: libcst.CSTNode) -> bool:
+    if isinstance(node, _LEFT_OUT):
+        return True
+    if isinstance(node, libcst.Assign):
+        return any(
+            isinstance(one.target, libcst.Name) and one.target.value == "__all__" for one in node.targets
+        )
+    if isinstance(node, libcst.Arg):
+        return node.keyword is not None and node.keyword.value in _ARGUMENTS_LEFT_OUT
+    if isinstance(node, libcst.SimpleStatementLine) and isinstance(node.body[0], libcst.Expr):
+        return isinstance(node.body[0].value, libcst.SimpleString | libcst.ConcatenatedString)
+    return False
+
+
+def _code(module: libcst.Module, node: libcst.CSTNode) -> str:
+    return module.code_for_node(node)
+
+
+def _change(before: str, after: str) -> str:
+    lines = unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
+    return "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
+
+
+def _is_python(source: str) -> bool:
+    try:
+        ast.parse(source)
+    except SyntaxError:
+        return False
+    return True

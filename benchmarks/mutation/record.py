@@ -1,0 +1,135 @@
+"""What became of the mutants, in one JSON file that several commands may write to, and the table of it."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from implicit.runs.files import write_bytes
+
+AIM = 0.9
+"""Of the mutants of an area that are not equivalent, the share that the tests should notice."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """What became of the mutants of an area.
+
+    Attributes:
+        mutants: all that were tried.
+        killed: those that some test noticed.
+        timed_out: those that made the tests take too long, which is noticed as well.
+        survived: those that no test noticed, and that are not equivalent.
+        equivalent: those that behave as the original does wherever it matters; each has its reason.
+
+    Example:
+        >>> Score(mutants=10, killed=7, timed_out=1, survived=0, equivalent=2).share
+        1.0
+    """
+
+    mutants: int
+    killed: int
+    timed_out: int
+    survived: int
+    equivalent: int
+
+    @property
+    def share(self) -> float:
+        """The share of those that are not equivalent that was noticed; 1 if there are none."""
+        counted = self.mutants - self.equivalent
+        return (self.killed + self.timed_out) / counted if counted else 1.0
+
+
+class Results:
+    """The file of results.
+
+    Args:
+        path: of the JSON file; it need not exist.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     results = Results(Path(folder) / "mutation.json")
+        ...     results.add("gradients", "a.py:0", {"outcome": "survived", "change": "-1\\n+2"})
+        ...     results.add("gradients", "a.py:1", {"outcome": "killed"})
+        ...     results.explain("a.py:0", "the number is only a hint")
+        ...     results.scores()["gradients"]
+        Score(mutants=2, killed=1, timed_out=0, survived=0, equivalent=1)
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> dict[str, Any]:
+        """Return the mutants of every area by their names."""
+        return json.loads(self.path.read_bytes()) if self.path.is_file() else {"areas": {}}
+
+    @contextmanager
+    def _changed(self) -> Iterator[dict[str, Any]]:
+        with FileLock(self.path.with_suffix(".lock")):
+            content = self.read()
+            yield content
+            write_bytes(self.path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+
+    def add(self, area: str, name: str, entry: Mapping[str, Any]) -> None:
+        """Store what became of a mutant; a reason that was given before stays."""
+        with self._changed() as content:
+            mutants = content["areas"].setdefault(area, {})
+            reason = mutants.get(name, {}).get("equivalent")
+            mutants[name] = {**entry, **({"equivalent": reason} if reason else {})}
+
+    def keep(self, area: str, names: set[str]) -> None:
+        """Forget the mutants of an area that are not among these."""
+        with self._changed() as content:
+            mutants = content["areas"].get(area, {})
+            content["areas"][area] = {name: entry for name, entry in mutants.items() if name in names}
+
+    def explain(self, name: str, reason: str) -> None:
+        """Store why a mutant is equivalent.
+
+        Raises:
+            KeyError: for a mutant that was not tried.
+        """
+        with self._changed() as content:
+            found = [mutants[name] for mutants in content["areas"].values() if name in mutants]
+            if not found:
+                raise KeyError(name)
+            for entry in found:
+                entry["equivalent"] = reason
+
+    def scores(self) -> dict[str, Score]:
+        """Return the score of every area."""
+        return {area: _score(mutants) for area, mutants in self.read()["areas"].items()}
+
+    def table(self) -> str:
+        """Return the scores as Markdown."""
+        lines = [
+            "| area | mutants | killed | timed out | survived | equivalent | noticed |",
+            "|---|---:|---:|---:|---:|---:|---:|",
+        ]
+        for area, score in sorted(self.scores().items()):
+            lines.append(
+                f"| {area} | {score.mutants} | {score.killed} | {score.timed_out} | {score.survived} | "
+                f"{score.equivalent} | {score.share:.0%} |"
+            )
+        return "\n".join(lines)
+
+
+def _score(mutants: Mapping[str, Mapping[str, Any]]) -> Score:
+    found = Counter(
+        "killed"
+        if entry["outcome"] == "killed"
+        else "timed_out"
+        if entry["outcome"] == "timed out"
+        else "equivalent"
+        if "equivalent" in entry
+        else "survived"
+        for entry in mutants.values()
+    )
+    counts = {name: found[name] for name in ("killed", "timed_out", "survived", "equivalent")}
+    return Score(mutants=len(mutants), **counts)

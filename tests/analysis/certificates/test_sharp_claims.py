@@ -1,0 +1,357 @@
+"""Every term of a checker decides: a claim that is just true is accepted, one that is just false is refused.
+
+The checkers are given a model of which the exact answers are known, in one dimension: Φ(z; s) = A z + b s + e
+with A anywhere in [a − r, a + r] and e in [−E, E], and G = g z + k s. The worst of these systems, A = a + r,
+reaches every bound. So a claim that is false of it by 1e-7 has to be refused, which a checker without
+the tail κ² / (1 − κ), the division by 1 − κ or any other term would not do.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import arb, arb_mat
+
+from analysis.certificates.arb.linear import precision
+from analysis.certificates.cover import checker as cover_checker
+from analysis.certificates.cover.checker import CoverChecker
+from analysis.certificates.parts import RefusedError
+from analysis.certificates.theorem1.checker import Checker
+from analysis.certificates.words.checker import WordsChecker
+
+BITS = 128
+JUST = 1e-7
+"""FLINT keeps radii to 30 bits, rounded upward: a few dozen operations lose a few dozen parts in 10⁹."""
+A, R, B, E, G, K = 0.375, 0.25, 0.75, 0.125, 1.5, 0.5  # exact in binary; κ = 0.4
+V, D = 2.0, 3.0
+WORST = 1 - A - R
+"""1 − A of the slowest system."""
+
+
+class Family:
+    """What the checkers ask of a model."""
+
+    size = 1
+    damping = arb(0.5)
+    head = arb_mat([[V], [0.0]])
+
+    def __init__(self, gain: float = G, bend: float = 0.0) -> None:
+        self.gain, self.bend = gain, bend
+        self.layers = [self]
+
+    def slope(self, z: arb) -> arb:
+        """A over a box of latents; it varies by ``bend`` per unit, around the latents of the claims."""
+        return arb(A, R) + self.bend * (z - z.mid())
+
+    def state(self, numbers: list[arb]) -> dict[str, list[list[arb]]]:
+        return {"ssm.0": [numbers]}
+
+    def evaluate(self, token: int, z: list[arb], state: Any, sources: Any) -> tuple[Any, Any, Any]:
+        """At z = 0, s = 0 the image is e, and everywhere the slopes are those of the family."""
+        found = SimpleNamespace(latent=z[0], decay=([arb(K)], None))
+        image = [z[0] + arb(0, E)]
+        return image, [[self.slope(z[0]), arb(B)]], [found] if sources else found
+
+    def evaluate_along(self, token: int, z: Any, state: Any, directions: Any) -> tuple[Any, Any, Any]:
+        along = directions[0][0]
+        return None, [[self.slope(z[0]), B * along]], [[arb(self.gain), K * along]]
+
+    def updated(self, found: Any, row: int, h: arb) -> list[arb]:
+        return [arb(self.gain), arb(0)]
+
+    def following(self, found: Any, state: Any) -> dict[str, list[list[arb]]]:
+        return {"ssm.0": [[self.gain * found.latent + K * state["ssm.0"][0][0]]]}
+
+    def logits(self, latent: list[arb]) -> list[arb]:
+        return [V * latent[0] + D, arb(0)]
+
+
+def is_accepted(check: Callable[[], object], line: str) -> bool:
+    """Whether a claim passes; one that does not has to be refused at its own line."""
+    refused_at = None
+    try:
+        with precision(BITS):
+            check()
+    except RefusedError as refusal:
+        refused_at = refusal.line
+    assert refused_at in (None, line)
+    return refused_at is None
+
+
+# Theorem 1
+
+TRUE_CLAIM = {
+    "error": E / WORST,
+    "singular_value": WORST,
+    "norm": (0.5 + 0.5 * (A + R)) ** 4,  # the damped step of the slowest system, four times
+    "entry": K + G * B / WORST,
+}
+
+
+def check_claim(gain: float = G, power: int = 4, bend: float = 0.0, **changed: float) -> None:
+    claimed = {**TRUE_CLAIM, **changed}
+    checker = Checker.__new__(Checker)
+    checker.model, checker.shapes = Family(gain, bend), {"ssm.0": (1, 1)}  # type: ignore[assignment]
+    entry = claimed["entry"]
+    claim: Any = SimpleNamespace(
+        latent=np.zeros(1),
+        radius=changed.get("radius", 1.0),
+        error=claimed["error"],
+        singular_value=claimed["singular_value"],
+        contraction=SimpleNamespace(power=power, norm=claimed["norm"]),
+        entries=[(-100.0, entry) if gain > 0 else (entry, 100.0)],
+    )
+    pair: Any = SimpleNamespace(token=0, places=[(0, 0)])
+    checker.check_claim(pair, claim, {"ssm.0": [[arb(0)]]}, "claim")
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "weaker"),
+    [
+        ("error", "claim.error", 1),
+        ("singular_value", "claim.singular_value", -1),
+        ("norm", "claim.contraction.norm", 1),
+        ("entry", "claim.entries[0]", 1),
+    ],
+)
+def test_a_claim_of_theorem_1_is_accepted_up_to_the_truth(name: str, line: str, weaker: int) -> None:
+    # the others leave room; the entry and the singular value do not depend on them
+    room: Any = {"error": 0.9, "singular_value": WORST / 2, "norm": 0.99, "entry": 50.0}
+    for sign in (1, -1):
+        claimed = TRUE_CLAIM[name] * (1 + sign * weaker * JUST)
+        assert is_accepted(partial(check_claim, **{**room, name: claimed}), line) is (sign == 1)
+
+
+@pytest.mark.parametrize("gain", [G, -G])
+def test_the_end_of_an_interval_is_that_of_the_worst_system(gain: float) -> None:
+    room: Any = {"error": 0.9, "singular_value": WORST / 2, "norm": 0.99}
+    end = K + gain * B / WORST
+    for outward, accepted in ((JUST, True), (-JUST, False)):
+        entry = end + outward * np.sign(gain)
+        claim = partial(check_claim, gain, **room, entry=entry)
+        assert is_accepted(claim, "claim.entries[0]") is accepted
+
+
+def test_an_error_may_be_as_large_as_the_radius_and_no_larger() -> None:
+    room: Any = {"singular_value": WORST / 2, "norm": 0.99, "entry": 50.0}
+    assert is_accepted(lambda: check_claim(**room, error=0.75, radius=0.75), "")
+    assert not is_accepted(lambda: check_claim(**room, error=0.75 + JUST, radius=0.75), "claim.error")
+
+
+def test_powers_are_those_of_two() -> None:
+    room: Any = {"error": 0.9, "singular_value": WORST / 2, "entry": 50.0}
+    step = 0.5 + 0.5 * (A + R)
+    for power in (1, 2, 8):
+        for factor in (1 + JUST, 1 - JUST):
+            claim = partial(check_claim, power=power, **room, norm=step**power * factor)
+            assert is_accepted(claim, "claim.contraction.norm") is (factor > 1)
+    for power in (3, 12, 2**21):
+        claim = partial(check_claim, power=power, **room, norm=0.99)
+        assert not is_accepted(claim, "claim.contraction.power")
+    assert is_accepted(lambda: check_claim(power=2**20, **room, norm=0.99), "")
+
+
+# Words of every length
+
+METRIC, RADIUS, CENTRE, LATENT = 2.0, 0.5, -0.125, 0.25
+REACH = RADIUS / METRIC
+"""How far the states of the set are from its centre."""
+NEXT_METRIC, NEXT_CENTRE = 1.5, 0.25
+TRUE_STEP = {
+    "latent_radius": (E + B * REACH) / WORST,
+    "image": NEXT_METRIC
+    * (abs(G * LATENT + K * CENTRE - NEXT_CENTRE) + G * E / WORST + (K + G * B / WORST) * REACH),
+    "margin": V * (LATENT - (E + B * REACH) / WORST) + D,
+}
+
+
+def check_step(centre: float = CENTRE, radius: float = RADIUS, bend: float = 0.0, **changed: float) -> None:
+    claimed = {**TRUE_STEP, **changed}
+    checker = CoverChecker.__new__(CoverChecker)
+    checker.claims = SimpleNamespace(  # type: ignore[assignment]
+        labels=[0, 0],
+        targets=[[1], [1]],
+        radii=np.array([radius, claimed["image"]]),
+        automaton=SimpleNamespace(table=[[0]]),
+        margin=claimed["margin"],
+    )
+    checker.bits, checker.size, checker.model = BITS, 1, Family(bend=bend)  # type: ignore[assignment]
+    checker.centres = np.array([[centre], [NEXT_CENTRE]])
+    checker.triangles = np.array([[METRIC], [NEXT_METRIC]])
+    checker.latents = np.array([[[LATENT]], [[LATENT]]])
+    checker.latent_radii = np.array([[claimed["latent_radius"]]] * 2)
+    checker.check_set(0)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "weaker"),
+    [
+        ("latent_radius", "latents[0][0]", 1),
+        ("image", "targets[0][0]", 1),
+        ("margin", "margin", -1),
+    ],
+)
+def test_a_step_between_sets_is_accepted_up_to_the_truth(name: str, line: str, weaker: int) -> None:
+    room: Any = {"latent_radius": 5.0, "image": 50.0, "margin": 0.1}
+    for sign in (1, -1):
+        claimed = TRUE_STEP[name] * (1 + sign * weaker * JUST)
+        assert is_accepted(partial(check_step, **{**room, name: claimed}), line) is (sign == 1)
+
+
+def test_the_zero_state_lies_in_the_first_set_up_to_its_edge() -> None:
+    room: Any = {"latent_radius": 5.0, "image": 50.0, "margin": 0.1}
+    edge = METRIC * abs(CENTRE)
+    assert is_accepted(lambda: check_step(radius=edge * (1 + JUST), **room), "")
+    assert not is_accepted(lambda: check_step(radius=edge * (1 - JUST), **room), "centres[0]")
+
+
+# Words up to a length
+
+TRUE_WORD = {
+    "latent_radius": E / WORST,
+    "state_radius": G * E / WORST,
+    "margin": V * (LATENT - E / WORST) + D,
+}
+
+
+def check_word(bend: float = 0.0, **changed: float) -> None:
+    claimed = {**TRUE_WORD, **changed}
+    level = SimpleNamespace(
+        latents=np.array([LATENT]),
+        latent_radii=np.array([claimed["latent_radius"]]),
+        states=np.array([G * LATENT]),
+        state_radii=np.array([claimed["state_radius"]]),
+        margins=np.array([claimed["margin"]]),
+    )
+    checker = WordsChecker.__new__(WordsChecker)
+    checker.levels, checker.bits, checker.tokens = [level], BITS, 1  # type: ignore[list-item]
+    checker.automaton = SimpleNamespace(after=lambda word: 0)  # type: ignore[assignment]
+    checker.model = Family(bend=bend)  # type: ignore[assignment]
+    checker._check_word((0,), {"ssm.0": [[arb(0)]]})
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "weaker"),
+    [
+        ("latent_radius", "levels[0].latents[0]", 1),
+        ("state_radius", "levels[0].state_radii[0]", 1),
+        ("margin", "levels[0].margins[0]", -1),
+    ],
+)
+def test_a_claim_about_a_word_is_accepted_up_to_the_truth(name: str, line: str, weaker: int) -> None:
+    room: Any = {"latent_radius": 5.0, "state_radius": 50.0, "margin": 0.1}
+    for sign in (1, -1):
+        claimed = TRUE_WORD[name] * (1 + sign * weaker * JUST)
+        assert is_accepted(partial(check_word, **{**room, name: claimed}), line) is (sign == 1)
+
+
+# Boxes of latents
+
+ROOM = {
+    "claim": {"error": 0.7, "singular_value": 1e-6, "norm": 1.0 - 1e-9, "entry": 1e9, "power": 1},
+    "step": {"image": 1e9, "margin": -1e9},
+    "word": {"state_radius": 1e9, "margin": 1e-3},
+}
+
+
+@pytest.mark.parametrize("kind", ["claim", "step", "word"])
+def test_the_slopes_are_those_of_the_whole_box_of_latents(kind: str) -> None:
+    """They vary with z, so that a box is wide enough at first, and then too wide for the map to contract.
+
+    κ = (r + b ρ) / (1 − a) is below 1 for b ρ < 1 − a − r.
+    """
+    check = {"claim": check_claim, "step": check_step, "word": check_word}[kind]
+    line = {"claim": "claim.radius", "step": "latent_radii[0][0]", "word": "levels[0].latent_radii[0]"}[kind]
+    name = "radius" if kind == "claim" else "latent_radius"
+    bend = 0.05
+    edge = WORST / bend
+    room: Any = ROOM[kind]
+    assert not is_accepted(lambda: check(bend=bend, **room, **{name: edge * (1 + JUST)}), line)  # type: ignore[operator]
+    if kind == "claim":
+        room: Any = {**room, "error": 2.0}
+    assert is_accepted(lambda: check(bend=bend, **room, **{name: 2.0}), "")  # type: ignore[operator]
+
+
+def pair_of(**changed: Any) -> Any:
+    return SimpleNamespace(
+        **{
+            "token": 0,
+            "places": [(0, 0)],
+            "point": None,
+            "elsewhere": None,
+            "range": None,
+            "working_distance": None,
+            "working_latent": None,
+            "state": {"ssm.0": np.zeros(1)},
+            **changed,
+        }
+    )
+
+
+def test_a_distance_without_a_point_is_refused() -> None:
+    checker = Checker.__new__(Checker)
+    checker.model, checker.shapes = Family(), {"ssm.0": (1, 1)}  # type: ignore[assignment]
+    assert is_accepted(lambda: checker._check_implicit(pair_of(), [], "pair"), "")
+    for changed, line in (
+        ({"working_distance": 0.5}, "pair.working_distance"),
+        ({"places": []}, "pair.places"),
+        ({"places": [(0, 1)]}, "pair.places[0]"),
+    ):
+        assert not is_accepted(partial(checker._check_implicit, pair_of(**changed), [], "pair"), line)
+
+
+@pytest.mark.parametrize("latents", [None, np.zeros(2)])
+def test_the_distance_of_the_working_latent_holds_the_error_of_the_point(latents: Any) -> None:
+    checker = Checker.__new__(Checker)
+    checker.model = Family()  # type: ignore[assignment]
+    point: Any = SimpleNamespace(latent=np.array([0.25]), error=0.125)
+    for sign, accepted in ((1, True), (-1, False)):
+        pair = pair_of(working_latent=np.array([0.75]), working_distance=0.625 * (1 + sign * JUST))
+        line = "pair.working_distance"
+        assert is_accepted(partial(checker._check_working, pair, point, "pair"), line) is accepted
+    missing = pair_of(working_latent=latents, working_distance=9.0)
+    assert not is_accepted(lambda: checker._check_working(missing, point, "pair"), "pair.working_latent")
+
+
+def cover_claims(**changed: Any) -> Any:
+    """Two sets of one number, with two tokens and latents of three numbers."""
+    return SimpleNamespace(
+        **{
+            "labels": [0, 1],
+            "targets": [[0, 1], [1, 0]],
+            "automaton": SimpleNamespace(initial_state=0, table=[[0, 1], [1, 0]]),
+            "centres": np.zeros(2),
+            "metrics": np.ones(2),
+            "radii": np.ones(2),
+            "latents": np.zeros(2 * 2 * 3),
+            "latent_radii": np.ones(4),
+            "margin": 0.5,
+            **changed,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        ({}, ""),
+        ({"labels": []}, "labels"),
+        ({"labels": [1, 0]}, "labels"),
+        ({"labels": [0, 2]}, "labels"),
+        ({"targets": [[0, 1]]}, "targets"),
+        ({"targets": [[0, 1], [1]]}, "targets"),
+        ({"centres": np.zeros(3)}, "centres"),
+        ({"metrics": np.zeros(4)}, "metrics"),
+        ({"radii": np.zeros(1)}, "radii"),
+        ({"latents": np.zeros(6)}, "latents"),
+        ({"latent_radii": np.zeros(2)}, "latent_radii"),
+        ({"margin": 0.0}, "margin"),
+    ],
+    ids=str,
+)
+def test_the_arrays_of_a_cover_fit_its_sets(changed: dict[str, Any], line: str) -> None:
+    accepted = is_accepted(lambda: cover_checker._check_sizes(cover_claims(**changed), 1, 3), line)
+    assert accepted is (not changed)

@@ -1,0 +1,173 @@
+"""The tool itself: a fault that a test notices is killed, one that it does not survives, in a copy only."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.mutation.areas import AREAS, Area
+from benchmarks.mutation.record import Results, Score
+
+pytest.importorskip("mutmut", reason="the extra 'mutation' is not installed")
+from benchmarks.mutation.__main__ import main
+from benchmarks.mutation.mutants import Mutant, sample
+from benchmarks.mutation.sweep import sweep
+from benchmarks.mutation.trial import in_child
+
+ROOT = Path(__file__).parents[3]
+SOURCE = """
+def grow(x: int, by: int = 2) -> int:
+    return min(x + by, 10)
+"""
+TESTS = """
+from automata_demo import grow
+
+
+def test_sum():
+    assert grow(1, 3) == 4
+
+
+def test_limit():
+    assert grow(9, 3) == 10
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with one module and its tests."""
+    root = tmp_path / "repository"
+    (root / "tests").mkdir(parents=True)
+    (root / "automata_demo.py").write_text(SOURCE)
+    (root / "tests" / "test_demo.py").write_text(TESTS)
+    (root / "tests" / "test_defaults.py").write_text("def test_nothing():\n    pass\n")
+    (root / "pyproject.toml").write_text("[tool.pytest.ini_options]\npythonpath = ['.']\n")
+    subprocess.run(["git", "init", "-q", "."], cwd=root, check=True)
+    return root
+
+
+AREA = Area(("automata_demo.py",), ("tests",))
+
+
+def test_every_mutant_of_a_small_module_ends_as_its_tests_say(repository: Path) -> None:
+    results = Results(repository.parent / "mutation.json")
+    sweep(repository, "demo", AREA, 1000, 0, results, again=False)
+    stored = results.read()["areas"]["demo"]
+    outcome = {entry["change"].splitlines()[1].strip("+ "): entry["outcome"] for entry in stored.values()}
+    assert outcome["return min(x - by, 10)"] == "killed"
+    assert outcome["return min(x + by, 11)"] == "killed"
+    assert outcome["def grow(x: int, by: int = 3) -> int:"] == "survived"  # no test leaves it out
+    assert (repository / "automata_demo.py").read_text() == SOURCE
+    before = results.path.read_bytes()
+    sweep(repository, "demo", AREA, 1000, 0, results, again=False)  # all are stored
+    assert results.path.read_bytes() == before
+
+
+def test_a_test_that_fails_without_a_fault_is_left_out(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Or it would notice everything."""
+    (repository / "tests" / "test_demo.py").write_text("def test_it():\n    assert 1 == 2\n")
+    results = Results(repository.parent / "mutation.json")
+    sweep(repository, "demo", AREA, 2, 0, results, again=False)
+    told = "demo: left out, for it fails without any fault: tests/test_demo.py::test_it"
+    assert told in capsys.readouterr().err
+    outcomes = {entry["outcome"] for entry in results.read()["areas"]["demo"].values()}
+    assert outcomes <= {"survived", "not reached"}
+
+
+def test_what_is_left_out_has_no_mutants() -> None:
+    source = '''
+from os import path
+__all__ = ["f"]
+
+
+class A:
+    """One."""
+
+    x: int = field(description="how many", default=3)
+
+
+def f(a: Literal["b"]) -> None:
+    """Two."""
+    assert a != 1
+    if a:
+        raise ValueError("three")
+    return zip(a, a, strict=True)
+'''
+    changed = {mutant.line for mutant in sample({"a.py": source}, None, 0)}
+    lines = source.splitlines()
+    assert {lines[line - 1].strip() for line in changed} == {
+        'x: int = field(description="how many", default=3)',
+        "return zip(a, a, strict=True)",
+    }
+    found = [mutant.change for mutant in sample({"a.py": source}, None, 0)]
+    assert not any("False" in change for change in found)
+
+
+def test_a_sample_is_that_of_its_seed_and_its_operators_take_turns() -> None:
+    file = "implicit/gradients/rules.py"
+    sources = {file: (ROOT / file).read_text()}
+    first, again, other = (sample(sources, 12, seed) for seed in (0, 0, 1))
+    names = [[mutant.name for mutant in drawn] for drawn in (first, again, other)]
+    assert names[0] == names[1] != names[2]
+    assert len(set(names[0])) == 12
+    assert len({mutant.operator for mutant in first}) >= 5
+
+
+def test_a_name_does_not_depend_on_other_lines() -> None:
+    def names(source: str) -> dict[str, Mutant]:
+        return {mutant.change.splitlines()[-1]: mutant for mutant in sample({"a.py": source}, None, 0)}
+
+    alone, moved = names("x = 3\n"), names("y = 'b'\n\n\nx = 3\n")
+    assert alone["+x = 4"].name == moved["+x = 4"].name
+    assert alone["+x = 4"].line != moved["+x = 4"].line
+
+
+@pytest.mark.parametrize(
+    ("work", "answer"),
+    [(lambda: 3, 3), (lambda: [][0], "IndexError"), (lambda: sum(iter(int, 1)), "timed out")],
+    ids=["answer", "error", "endless"],
+)
+def test_a_child_answers_or_says_why_not(work: Callable[[], object], answer: object, tmp_path: Path) -> None:
+    found = in_child(tmp_path, work, seconds=1)
+    assert found == answer or str(answer) in str(found)
+
+
+def test_the_score_leaves_equivalent_mutants_out() -> None:
+    assert Score(mutants=20, killed=8, timed_out=1, survived=1, equivalent=10).share == 0.9
+
+
+def test_areas_name_files_that_are_there() -> None:
+    for area in AREAS.values():
+        assert all((ROOT / place).exists() for place in (*area.modules, *area.tests))
+        assert area.files(ROOT)
+
+
+def test_the_command(tmp_path: Path, refuses: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path.parent / "mutation.json")
+    assert "area 'gradiens' is unknown" in refuses(main, ["gradiens"])
+    assert "sample is 0; give at least 1" in refuses(main, ["gradients", "--sample", "0"])
+    assert "mutant 'a.py:1' was not tried" in refuses(main, ["--explain", "a.py:1", "why", "--out", out])
+    Results(Path(out)).add("gradients", "a.py:1", {"outcome": "survived", "line": 3, "change": "-1\n+2"})
+    main(["--survivors", "--out", out])
+    assert capsys.readouterr().out == "a.py:1 (survived, line 3)\n-1\n+2\n"
+    main(["--explain", "a.py:1", "only a hint", "--out", out])
+    main(["--survivors", "--out", out])
+    assert capsys.readouterr().out == "\n"
+    main(["--table", "--out", out])
+    assert capsys.readouterr().out.splitlines()[-1] == "| gradients | 1 | 0 | 0 | 0 | 1 | 100% |"
+
+
+def test_stored_results_reach_their_aim() -> None:
+    """What the repository says of itself, and that every equivalent mutant has its reason."""
+    stored = json.loads((ROOT / "benchmarks" / "results" / "mutation.json").read_bytes())["areas"]
+    assert set(stored) == set(AREAS)
+    scores = Results(ROOT / "benchmarks" / "results" / "mutation.json").scores()
+    assert sum(score.mutants for score in scores.values()) >= 300
+    assert all(score.share >= 0.9 for score in scores.values())
+    reasons = [
+        entry["equivalent"] for area in stored.values() for entry in area.values() if "equivalent" in entry
+    ]
+    assert all(len(reason) > 15 for reason in reasons)

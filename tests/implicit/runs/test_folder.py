@@ -1,0 +1,64 @@
+"""A run folder goes from one whole state to the next: what is removed is what nothing needs any more."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from automata.tasks.registry import make_task
+from implicit.config.run import TrainConfig
+from implicit.models.registry import build_model
+from implicit.runs import folder as folder_module
+from implicit.runs.files import TEMPORARY_SUFFIX, write_tensors
+from implicit.runs.folder import RunFolder
+
+CONFIG = TrainConfig.of(task="parity", model="lstm", sizes={"d_model": 4}, steps=3, warmup_steps=1)
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> RunFolder:
+    """A run with a checkpoint and what an interrupted write leaves."""
+    run = RunFolder(tmp_path / "run")
+    run.begin(CONFIG)
+    run.checkpoint_file.parent.mkdir()
+    run.checkpoint_file.write_bytes(b"all steps so far")
+    (run.path / f"metrics.jsonl{TEMPORARY_SUFFIX}").write_bytes(b"half a line")
+    return run
+
+
+def test_the_checkpoint_is_there_until_the_weights_are(
+    begun: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full when the weights are written costs no step of training."""
+    model = build_model("lstm", {"d_model": 4}, make_task("parity"))
+
+    def full(path: Path, tensors: object) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folder_module, "write_tensors", full)
+        with pytest.raises(OSError, match="No space left"):
+            begun.finish(model)
+    assert begun.checkpoint_file.read_bytes() == b"all steps so far"
+    assert not begun.finished
+
+    order: list[str] = []
+    write = write_tensors
+
+    def watched(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+        assert begun.checkpoint_file.is_file()
+        order.append(path.name)
+        write(path, tensors)
+
+    monkeypatch.setattr(folder_module, "write_tensors", watched)
+    begun.finish(model)
+    assert order == [begun.weights_file.name]
+    assert begun.finished
+
+
+def test_a_finished_run_has_nothing_left_over(begun: RunFolder) -> None:
+    begun.finish(build_model("lstm", {"d_model": 4}, make_task("parity")))
+    names = sorted(path.name for path in begun.path.iterdir())
+    assert names == ["config.json", "environment.json", "metrics.jsonl", "model.safetensors"]
+    begun.clear()  # again: nothing to remove
+    assert sorted(path.name for path in begun.path.iterdir()) == names

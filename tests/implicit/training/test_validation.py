@@ -1,0 +1,246 @@
+"""What the loop asks of an evaluation, what it stores of it, and when it stops; and what steps hand on."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+
+from automata.errors import InputError
+from automata.tasks.registry import make_task
+from implicit.config.run import TrainConfig
+from implicit.fixed_point import Stopping
+from implicit.gradients import Phantom, Unrolled
+from implicit.models.interface import SequenceModel
+from implicit.modes import Solve
+from implicit.train import train
+from implicit.training import loop
+from implicit.training.checkpoint import Progress
+from implicit.training.evaluation import evaluate
+from implicit.training.loop import majority_baselines
+from implicit.training.objective import Objective, objective
+from implicit.training.streams import Stream
+
+PLAIN: dict[str, Any] = {
+    "task": "parity",
+    "batch_size": 2,
+    "length": 6,
+    "steps": 3,
+    "warmup_steps": 1,
+    "bounded_steps": 2,
+    "bounded_iterations": 3,
+    "free_max_iterations": 7,
+    "free_rtol": 0.25,
+    "phantom_steps": 2,
+    "evaluate_every": 2,
+    "evaluation_sequences": 5,
+    "evaluation_lengths": (6, 12),
+    "seed": 4,
+}
+SMALL = {"d_model": 8, "head_size": 8, "d_state": 4}
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch, name: str) -> list[dict[str, Any]]:
+    """The keyword arguments of every call that the loop makes of one of its functions, and the result."""
+    calls: list[dict[str, Any]] = []
+    original = getattr(loop, name)
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        result = original(*arguments, **options)
+        calls.append({**options, "arguments": arguments, "result": result})
+        return result
+
+    monkeypatch.setattr(loop, name, call)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("own", "stoppings", "gradients"),
+    [
+        ({}, [(0.25, 3), (0.25, 7)], [Unrolled(3), Phantom(2)]),
+        ({"evaluation_rtol": 0.5}, [(0.5, 3), (0.5, 7)], [Phantom(), Phantom()]),
+        ({"evaluation_max_iterations": 9}, [(0.25, 9), (0.25, 9)], [Phantom(), Phantom()]),
+        ({"evaluation_rtol": 0.5, "evaluation_max_iterations": 9}, [(0.5, 9)] * 2, [Phantom(), Phantom()]),
+    ],
+    ids=["as trained", "its tolerance", "its limit", "both"],
+)
+def test_validation_asks_for_what_is_configured(
+    own: dict[str, Any],
+    stoppings: list[tuple[float, int]],
+    gradients: list[object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = recorded(monkeypatch, "evaluate")
+    config = TrainConfig.of(model="implicit-mamba2", sizes=SMALL, **PLAIN, **own)
+    run = train(config, tmp_path / "run", progress=False)
+    assert [(call["arguments"][2], call["number"]) for call in calls] == [
+        *((6, (2,)), (12, (2,))),
+        *((6, (3,)), (12, (3,))),
+    ]
+    for position, call in enumerate(calls):
+        options = call["sequences"], call["batch_size"], call["seed"], call["stream"]
+        assert options == (5, 2, 4, Stream.VALIDATION)
+        solve, phase = call["solve"], position // 2
+        assert (solve.stopping.rtol, solve.stopping.max_iterations) == stoppings[phase]
+        assert solve.gradient == gradients[phase]
+        assert solve.mode == "simultaneous"
+    for position, call in enumerate(calls):
+        stored = run.metrics[position // 2]["validation"][str(call["arguments"][2])]
+        found = call["result"]
+        assert stored["accuracy"] == found.accuracy
+        assert stored["token_accuracy"] == found.token_accuracy
+        assert stored["share_converged"] == found.convergence.share_converged
+        assert stored["mean_iterations"] == found.convergence.mean_iterations
+
+
+def test_metrics_are_those_of_the_step_and_of_its_objective(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last evaluation, made again with the final weights, gives the figures that are stored."""
+    calls = recorded(monkeypatch, "objective")
+    extra = {"contraction_weight": 0.1, "forgetting_weight": 0.1, "carried_share": 0.5}
+    config = TrainConfig.of(model="implicit-mamba2", sizes=SMALL, **PLAIN, **extra)
+    run = train(config, tmp_path / "run", progress=False)
+    assert [entry["step"] for entry in run.metrics] == [2, 3]
+    for entry in run.metrics:
+        found = calls[entry["step"] - 1]["result"]
+        assert entry["loss"] == found.loss.item()
+        assert entry["accuracy"] == found.accuracy
+        for name, part in (
+            ("contraction_penalty", found.penalty),
+            ("forgetting_penalty", found.forgetting),
+        ):
+            assert entry.get(name) == (None if part is None else part.item())
+    assert "contraction_penalty" in run.metrics[1]
+    assert "forgetting_penalty" in run.metrics[1]
+    again = evaluate(
+        run.model,
+        run.task,
+        12,
+        sequences=5,
+        batch_size=2,
+        seed=4,
+        stream=Stream.VALIDATION,
+        number=(3,),
+        solve=Solve("simultaneous", stopping=Stopping(0.25, max_iterations=7), gradient=Phantom(2)),
+    )
+    stored = run.metrics[-1]["validation"]["12"]
+    assert (stored["accuracy"], stored["token_accuracy"]) == (again.accuracy, again.token_accuracy)
+
+
+def met(
+    accuracies: list[float], target: float | None = 0.9, before: int = 1, length: int = 6, phase: str = "free"
+) -> int:
+    """How many evaluations in a row met the target, after one more."""
+    config: Any = SimpleNamespace(length=6, evaluation=SimpleNamespace(target_accuracy=target))
+    evaluations: Any = {index: SimpleNamespace(accuracy=value) for index, value in enumerate(accuracies)}
+    model: Any = SimpleNamespace(implicit=object())
+    now: Any = SimpleNamespace(length=length, name=phase)
+    return loop._target_met(config, model, now, evaluations, Progress(target_met=before))
+
+
+def test_a_target_is_met_by_the_worst_length_and_in_a_row() -> None:
+    assert met([0.9, 1.0]) == 2  # exactly met counts
+    assert met([1.0, 0.89]) == met([0.89, 1.0]) == 0
+    assert met([1.0], before=0) == 1
+    assert met([1.0], target=None) == 0
+    assert met([1.0], length=5) == 0
+    assert met([1.0], phase="bounded") == 0
+
+
+def test_the_bounded_phase_is_one_of_implicit_models_only() -> None:
+    config: Any = SimpleNamespace(length=6, evaluation=SimpleNamespace(target_accuracy=0.5))
+    phase: Any = SimpleNamespace(length=6, name="bounded")
+    evaluations: Any = {6: SimpleNamespace(accuracy=1.0)}
+    explicit: Any = SimpleNamespace(implicit=None)
+    assert loop._target_met(config, explicit, phase, evaluations, Progress(target_met=3)) == 4
+
+
+def test_baselines_are_those_of_the_answers_that_count() -> None:
+    """Of the last ten where everything is asked; of all answers where not."""
+    lengths = (5, 30)
+    config = TrainConfig.of(task="dyck-4", model="lstm", evaluation_lengths=lengths)
+    dyck = make_task("dyck-4")
+    expected = {length: dyck.majority_baseline(length, last=10) for length in lengths}
+    assert majority_baselines(config, dyck) == expected
+    assert expected[30] != dyck.majority_baseline(30)
+    asked: list[tuple[int, object]] = []
+
+    class Rare:
+        """Asks after every third token."""
+
+        def part(self, name: str) -> "Rare":
+            assert name == "validation"
+            return self
+
+        def batch(self, size: int, length: int, rng: np.random.Generator) -> Any:
+            return SimpleNamespace(counted=np.arange(length)[None] % 3 == 0)
+
+        def majority_baseline(self, length: int, last: int | None = None) -> float:
+            asked.append((length, last))
+            return 0.25
+
+    assert majority_baselines(config, cast(Any, Rare())) == dict.fromkeys(lengths, 0.25)
+    assert asked == [(5, None), (30, None)]
+
+
+def test_steps_hand_on_where_their_sequences_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a share of one every sequence goes on: model and task alike, in the free phase."""
+    drawn, taken = recorded(monkeypatch, "draw_batch"), recorded(monkeypatch, "objective")
+    config = TrainConfig.of(model="lstm", sizes={"d_model": 4}, **{**PLAIN, "task": "S3"}, carried_share=1.0)
+    train(config, tmp_path / "run", progress=False)
+    assert [call["arguments"][5] for call in drawn] == [1, 2, 3]
+    assert [call["arguments"][1:3] for call in drawn] == [(2, 6)] * 3
+    # the bounded phase of two steps carries nothing; a model without fixed points reaches all of its ends
+    assert drawn[0]["start"] is None
+    states = [call["arguments"][4] for call in taken]
+    carried = [number for number in (1, 2) if drawn[number]["start"] is not None]
+    for number in carried:
+        assert torch.equal(drawn[number]["start"], drawn[number - 1]["result"].end)
+        for name, part in states[number].items():
+            assert torch.equal(part, taken[number - 1]["result"].state[name].detach())
+    longer = TrainConfig.of(
+        model="lstm", sizes={"d_model": 4}, **{**PLAIN, "task": "S3", "bounded_steps": 0}, carried_share=1.0
+    )
+    drawn.clear()
+    taken.clear()
+    train(longer, tmp_path / "longer", progress=False)
+    assert drawn[0]["start"] is None
+    for number in (1, 2):
+        assert torch.equal(drawn[number]["start"], drawn[number - 1]["result"].end)
+        for name, part in taken[number]["arguments"][4].items():
+            assert torch.equal(part, taken[number - 1]["result"].state[name].detach())
+            assert not part.requires_grad
+
+
+class Exploding(torch.optim.AdamW):
+    """Steps that are counted."""
+
+    steps = 0
+
+    def step(self, closure: Any = None) -> Any:
+        Exploding.steps += 1
+        return super().step(closure)
+
+
+def test_a_gradient_that_is_not_finite_is_refused_before_the_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "AdamW", Exploding)
+    original = objective
+
+    def explode(model: SequenceModel, *arguments: Any) -> Any:
+        result = original(model, *arguments)
+        return Objective(result.loss * torch.inf, None, None, result.accuracy, result.state, result.solution)
+
+    config = TrainConfig.of(model="lstm", sizes={"d_model": 4}, **PLAIN)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "objective", explode)
+        with pytest.raises(InputError, match=r"^loss is inf at step 1 and its gradient is not finite"):
+            train(config, tmp_path / "exploding", progress=False)
+    assert Exploding.steps == 0
+    train(config, tmp_path / "run", progress=False)
+    assert Exploding.steps == 3

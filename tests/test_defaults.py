@@ -1,0 +1,134 @@
+"""The defaults that documents, stored results and users rely on, in one table.
+
+A default is a promise: whoever leaves an option out gets this value, in this version and in the next. A
+change here is a change of what everyone gets, and belongs into the log.
+"""
+
+import inspect
+import math
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+DEFAULTS = """
+implicit.fixed_point:Stopping rtol=0.0001, atol=0.0, max_iterations=1000
+implicit.fixed_point:DampedPicard damping=0.8
+implicit.fixed_point:Anderson memory=5, damping=1.0, regularization=1e-12
+implicit.fixed_point:FixedPointProblem dependence=<Dependence.OWN: 'own'>, solve_adjoint=None
+implicit.gradients:Unrolled iterations=4
+implicit.gradients:Phantom steps=4, damping=0.8
+implicit.gradients:Implicit solver=None, stopping=None
+implicit.gradients:FactoredImplicit rtol=0.001
+implicit.modes:Solve mode='auto', stopping=None, solver=None, gradient=None, start=None
+implicit.modes:Windowed width=16, sweeps=4, block=64, precision=10.0, agreement=20.0, patience=96
+implicit.config.run:TrainConfig hard_fraction=None, sizes={}, batch_size=64, length=32, steps=1500,
+    seed=0, checkpoint_every=100
+implicit.config.optimizer:OptimizerConfig learning_rate=0.001, betas=(0.9, 0.95), weight_decay=0.0,
+    gradient_clip=0.25, warmup_steps=100, final_learning_rate_fraction=0.1
+implicit.config.evaluation:EvaluationConfig every=50, lengths=(), sequences=128, rtol=None,
+    max_iterations=None, target_accuracy=None, patience=3
+implicit.config.curriculum:Curriculum bounded_steps=1000, bounded_iterations=4, free_max_iterations=24,
+    free_mode='simultaneous', free_rtol=0.05, phantom_steps=4, phantom_damping=0.8,
+    contraction_weight=0.0, forgetting_weight=0.0, carried_share=0.0, carried_after=0, start_length=None,
+    length_growth=8, length_growth_every=1000
+implicit.config.curriculum:Phase contraction_weight=0.0, forgetting_weight=0.0, carried_share=0.0,
+    mode='simultaneous'
+implicit.training.evaluation:evaluate sequences=256, batch_size=64, seed=0, stream=<Stream.TEST: 2>,
+    number=(), solve=None
+implicit.training.streams:TokenBatch lengths=None, end=None
+implicit.training.loop:take_steps show_progress=False, tensorboard=False, baselines=None
+implicit.training.train:train progress=True, tensorboard=False, device='cpu', task=None, model=None
+implicit.training.objective:objective noise=None, state=None
+implicit.training.checkpoint:Progress step=0, seconds=0.0, target_met=0
+implicit.training.penalties.contraction:contraction_penalty scale=0.1, generator=None, mask=None
+implicit.training.penalties.forgetting:forgetting_penalty scale=0.2, generator=None, lengths=None
+implicit.models.mamba2:ImplicitMamba2Config expand=2, d_state=16, head_size=16, d_conv=4, groups=1,
+    d_model=32, layers=1, mlp_size=0, residual=True, damping=0.8, rtol=0.0001, max_iterations=1000
+implicit.models.lstm:LSTMConfig d_model=32, layers=1
+theory:check_theorem1 alternatives=None, start=None, max_iterations=4000, label=''
+theory:solve_fixed_point start=None, max_iterations=4000
+theory.fixed_point:refine max_steps=10
+theory.testing:assert_fixed_point latents=None, tolerance=None, max_iterations=4000
+theory.testing:assert_contractive norm=False, max_iterations=4000
+theory.testing:assert_theorem1 expected=<Verdict.HOLDS: 'holds'>
+theory.testing:assert_modes_agree tolerance=0.0001, share=1.0
+theory.rigorous.enclosure:refine max_steps=10
+theory.rigorous.covers:close_cover attempts=40
+analysis.agreement.measurement:AgreementSettings sequences=32, length=256, seed=0, rtol=0.0001,
+    max_iterations=1000, examples=16, starts=16
+analysis.convergence.measurement:ConvergenceSettings sequences=8, length=256, seed=0, rtol=1e-06,
+    max_iterations=1000
+analysis.jacobian.measurement:JacobianSettings sequences=16, length=64, seed=0, states=64,
+    max_iterations=4000
+analysis.extraction.measurement:ExtractionSettings sequences=128, length=None, votes=4,
+    inconsistent=0.001, max_suffixes=12, max_states=1000, fresh_words=64, times=4, demanded=0.99,
+    rtol=0.001, max_iterations=200, seed=0
+analysis.length_generalization.measurement:LengthSettings lengths=(32, 64, 128, 256), sequences=256,
+    batch_size=64, mode='auto', rtol=0.001, max_iterations=200, confidence=0.95, seed=0
+analysis.modes:ModesSettings lengths=(64, 1024, 4096), sequences=4, seed=0
+analysis.certify:CertifySettings sequences=16, length=64, seed=0, states=256
+analysis.check_certificate:CheckSettings precision=128
+analysis.all_words:AllWordsSettings length=12, rtol=1e-13, max_iterations=2000
+analysis.all_lengths:AllLengthsSettings distance=0.0001, rate=0.86, gain=0.93, fraction=0.045, sets=30000,
+    rtol=1e-13, max_iterations=2000
+analysis.demo:DemoSettings seed=0, states=64, states_length=64, lengths=(32, 64, 128, 256), sequences=256,
+    agreement_sequences=32, convergence_sequences=4, mode_length=256, max_iterations=1000,
+    training_seed=0, steps=None
+automata.tasks:make_task hard_fraction=None
+automata.tasks.word_problem:WordProblem hard_fraction=1.0, easy_tokens=None, avoid=(), name='word
+    problem', description=''
+"""
+ROWS = DEFAULTS.replace("\n    ", " ").strip().splitlines()
+OF_THE_MACHINE = {"processes"}
+
+
+def defaults_of(found: Any) -> Mapping[str, Any]:
+    """The arguments or fields that may be left out, with their values; parts have a row of their own."""
+    if isinstance(found, type) and issubclass(found, BaseModel):
+        values = {
+            name: field.get_default(call_default_factory=True)
+            for name, field in found.model_fields.items()
+            if not field.is_required() and name not in OF_THE_MACHINE
+        }
+        return {name: value for name, value in values.items() if not isinstance(value, BaseModel)}
+    parameters = inspect.signature(found).parameters.values()
+    return {one.name: one.default for one in parameters if one.default is not one.empty}
+
+
+def row_of(place: str) -> str:
+    module, _, name = place.partition(":")
+    values = defaults_of(getattr(import_module(module), name))
+    return f"{place} " + ", ".join(f"{name}={value!r}" for name, value in values.items())
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.partition(" ")[0])
+def test_what_is_left_out_has_the_promised_value(row: str) -> None:
+    assert row_of(row.partition(" ")[0]) == row
+
+
+MODELS = [row.partition(" ")[0] for row in ROWS if row.partition(" ")[0].endswith(("Settings", "Config"))]
+
+
+@pytest.mark.parametrize("place", [*MODELS, "implicit.config.curriculum:Curriculum"])
+def test_settings_are_fixed_once_made_know_their_fields_and_take_finite_numbers_only(place: str) -> None:
+    module, _, name = place.partition(":")
+    found: type[BaseModel] = getattr(import_module(module), name)
+    assert found.model_config.get("frozen") is True
+    assert found.model_config.get("extra") == "forbid"
+    for field, info in found.model_fields.items():
+        if info.annotation is float:
+            for value in (math.nan, math.inf):
+                errors = faults(found, {field: value})
+                assert field in errors, f"{field} = {value} is taken"
+
+
+def faults(found: type[BaseModel], values: dict[str, float]) -> set[str]:
+    """The fields that are refused."""
+    try:
+        found.model_validate(values)
+    except ValidationError as error:
+        return {str(one["loc"][0]) for one in error.errors() if one["loc"]}
+    return set()
