@@ -21,7 +21,7 @@ $(READY): pyproject.toml constraints.txt
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)') torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs,notebooks]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs,mutation,notebooks]'
 	@touch $(READY)
 
 demo: $(READY) ## Train three models on parity, verify Theorem 1 on their weights, write out/demo/report.md

@@ -37,7 +37,7 @@ implicit.config.curriculum:Curriculum bounded_steps=1000, bounded_iterations=4, 
 implicit.config.curriculum:Phase contraction_weight=0.0, forgetting_weight=0.0, carried_share=0.0,
     mode='simultaneous'
 implicit.training.evaluation:evaluate sequences=256, batch_size=64, seed=0, stream=<Stream.TEST: 2>,
-    number=(), solve=None
+    number=(), solve=None, warn=True
 implicit.training.streams:TokenBatch lengths=None, end=None
 implicit.training.loop:take_steps show_progress=False, tensorboard=False, baselines=None
 implicit.training.train:train progress=True, tensorboard=False, device='cpu', task=None, model=None

@@ -30,6 +30,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Figures and benchmarks": {
         "paper_figures": "Draw the figures of the paper from stored results, or make them from nothing.",
         "benchmarks": "Check and time what the toolkit does most.",
+        "benchmarks.mutation": "Make small faults in the code, and count those that the tests notice.",
         "benchmarks.gpu": "Test and time every kernel on a GPU, in one go.",
     },
     "Kernels, one by one": {

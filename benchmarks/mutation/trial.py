@@ -176,7 +176,7 @@ def _prepare(copy: Path, seconds: float) -> None:
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
     limit = int(seconds) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 2))  # at the second one the signal has no name
     signal.alarm(4 * limit)  # one that waits takes no processor time
     for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
         del sys.modules[name]

@@ -64,6 +64,7 @@ def boxes(form: Form, blocks: frozenset[str], state: Mapping[str, Array], radius
         radius: ``[T]``.
 
     Example:
+        >>> import numpy as np
         >>> import torch
         >>> from implicit.runs.loading import load_run
         >>> model = load_run("parity-deltanet").model

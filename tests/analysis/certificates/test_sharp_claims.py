@@ -35,6 +35,7 @@ class Family:
     """What the checkers ask of a model."""
 
     size = 1
+    blocks = ("ssm.0",)
     damping = arb(0.5)
     head = arb_mat([[V], [0.0]])
 
@@ -59,8 +60,9 @@ class Family:
         along = directions[0][0]
         return None, [[self.slope(z[0]), B * along]], [[arb(self.gain), K * along]]
 
-    def updated(self, found: Any, row: int, h: arb) -> list[arb]:
-        return [arb(self.gain), arb(0)]
+    def entry_rates(self, found: Any, index: int, place: tuple[int, int], state: Any) -> list[arb]:
+        """Along z and along h."""
+        return [arb(self.gain), arb(K)]
 
     def following(self, found: Any, state: Any) -> dict[str, list[list[arb]]]:
         return {"ssm.0": [[self.gain * found.latent + K * state["ssm.0"][0][0]]]}
@@ -268,10 +270,10 @@ def test_the_slopes_are_those_of_the_whole_box_of_latents(kind: str) -> None:
     name = "radius" if kind == "claim" else "latent_radius"
     bend = 0.05
     edge = WORST / bend
-    room: Any = ROOM[kind]
+    room: dict[str, Any] = ROOM[kind]
     assert not is_accepted(lambda: check(bend=bend, **room, **{name: edge * (1 + JUST)}), line)  # type: ignore[operator]
     if kind == "claim":
-        room: Any = {**room, "error": 2.0}
+        room = {**room, "error": 2.0}
     assert is_accepted(lambda: check(bend=bend, **room, **{name: 2.0}), "")  # type: ignore[operator]
 
 

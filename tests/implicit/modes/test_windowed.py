@@ -158,7 +158,8 @@ def test_candidates_are_iterated_to_the_tolerance_divided_by_the_precision(toler
     """Unverified, so that the iterations are those of the windows."""
 
     def iterations(value: float, precision: float) -> list[int]:
-        stopping = replace(Stopping(rtol=0.0, max_iterations=60), **{tolerance: value})
+        given: dict[str, Any] = {tolerance: value}
+        stopping = replace(Stopping(rtol=0.0, max_iterations=60), **given)
         options = Windowed(width=4, sweeps=1, block=None, precision=precision)
         return windowed(halving(3), options, stopping).solution.iterations[0].tolist()
 
@@ -181,7 +182,8 @@ def test_a_precision_that_floats_do_not_have_is_not_asked_for() -> None:
 @pytest.mark.parametrize("tolerance", ["rtol", "atol"])
 def test_agreement_is_counted_in_tolerances(tolerance: str, agreement: float, accepted: bool) -> None:
     """A candidate that is three tolerances away from the solution from the start."""
-    stopping = replace(Stopping(rtol=0.0, max_iterations=60), **{tolerance: 2.0**-10})
+    given: dict[str, Any] = {tolerance: 2.0**-10}
+    stopping = replace(Stopping(rtol=0.0, max_iterations=60), **given)
     recurrence = halving(1)
     candidate = sequential(recurrence, stopping).solution.value + 3 * 2.0**-10  # of norm 1 up to 0.002
     everywhere = torch.ones(1, 1, dtype=torch.bool)

@@ -14,8 +14,8 @@ from theory import (
     solve_fixed_point,
 )
 from theory.blocks import random_signs
+from theory.fixed_point import EPSILON
 from theory.theorem1.cross_checks import (
-    EPSILON,
     central_differences,
     jacobian_error,
     jacobian_rounding,

@@ -170,9 +170,7 @@ class EnclosedTensor(Numbers):
 
     __bool__ = __float__ = __int__ = __index__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
     __eq__ = __ne__ = _refuse
-    __hash__ = (
-        object.__hash__
-    )  # of the object, not of its numbers: torch lists the parameters of a module in a set
+    __hash__ = object.__hash__  # that of the object, not of its numbers: torch keeps parameters in a set
     __array__ = item = tolist = numpy = _refuse
 
 
