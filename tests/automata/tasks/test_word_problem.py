@@ -251,8 +251,8 @@ def test_a_problem_cannot_be_changed_by_who_made_it_or_reads_it() -> None:
         problem.table[0, 0] = 1
     told: Any = problem.specification()
     told["word_problem"]["table"][0][0] = 1
-    again: Any = problem.specification()
-    assert again["word_problem"]["table"] == [[0, 1], [1, 0]]
+    unchanged: Any = problem.specification()
+    assert unchanged["word_problem"]["table"] == [[0, 1], [1, 0]]
     given: Any = {"word_problem": {"easy_tokens": [0]}}
     described = with_specification(problem, given)
     given["word_problem"]["easy_tokens"].append(1)
