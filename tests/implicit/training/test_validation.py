@@ -126,6 +126,7 @@ def test_metrics_are_those_of_the_step_and_of_its_objective(
         stream=Stream.VALIDATION,
         number=(3,),
         solve=Solve("simultaneous", stopping=Stopping(0.25, max_iterations=7), gradient=Phantom(2)),
+        warn=False,
     )
     stored = run.metrics[-1]["validation"]["12"]
     assert (stored["accuracy"], stored["token_accuracy"]) == (again.accuracy, again.token_accuracy)
