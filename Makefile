@@ -30,7 +30,7 @@ demo: $(READY) ## Train three models on parity, verify Theorem 1 on their weight
 test: $(READY) ## Run the whole test suite, doctests and the notebook included
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-test-fast: $(READY) ## Run the tests that take less than a quarter of a second each: under 90 s on two cores
+test-fast: $(READY) ## Run the tests that take less than a tenth of a second each: under 90 s on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not slow'
 
 lint: $(READY) ## Formatting, lint, types and the import contracts: what pre-commit runs

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 STORED = Path(__file__).with_name("slow.json")
-SLOW = 0.25
+SLOW = 0.1
 """Processor seconds from which on a test is slow, so that `make test-fast` takes under 90 s on two cores."""
 
 _started = pytest.StashKey[float]()
