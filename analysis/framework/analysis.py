@@ -163,12 +163,16 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         for run in runs:
             self.needs.require(run)
         folders = self.folders(runs, out)
-        files = [folder / (self.file or f"{self.name}.json") for folder in folders]
+        files = self._files(folders)
         for file in files:
             check_writable(file.parent)
         for file, of in zip(files, [runs] if len(files) == 1 else [[run] for run in runs], strict=True):
             refuse_other_runs(file, of)
         return self.answer(runs, settings, folders, width), folders
+
+    def _files(self, folders: Sequence[Path]) -> list[Path]:
+        """What is named as written, one in every folder."""
+        return [folder / (self.file or f"{self.name}.json") for folder in folders]
 
     def command(self, argv: Sequence[str] | None) -> None:
         """Run as a command: ``python -m analysis.<name> RUN [--out FOLDER] [flags of the settings]``.
@@ -189,8 +193,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         runs = [load_run(run) for run in arguments.runs]
         out = None if arguments.out is None else Path(arguments.out)
         outcomes, folders = self.ask(runs, settings, out, width)
-        written = [folder / (self.file or f"{self.name}.json") for folder in folders]
-        print_tables(self.tables(*outcomes), written, with_figure=self.draw is not None)
+        print_tables(self.tables(*outcomes), self._files(folders), with_figure=self.draw is not None)
 
     def main(self, argv: Sequence[str] | None = None) -> int:
         """Run the command and return its exit code.
