@@ -139,7 +139,7 @@ def draw_dfa_or_table(
 def draw_transition_table(
     dfa: DFA, ax: "Axes | None" = None, label_of: Mapping[object, str] | None = None
 ) -> "Axes":
-    """Write out the transition table: a row for every state, the initial one first, and a column for every symbol.
+    """Write out the transition table: a row per state, the initial one first, and a column per symbol.
 
     Accepting states have a star. A table that the axes have no space for is a sentence with its size.
 
