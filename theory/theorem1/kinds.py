@@ -145,8 +145,8 @@ def layer_kind(
         ('diagonal and non-linear', 'undetermined')
     """
     missing = [Verdict.INCONCLUSIVE] * len(unmeasured)
-    diagonal = [layer.established_non_diagonal for layer in conclusions]
-    linear = [layer.established_non_linear for layer in conclusions]
+    diagonal = [layer.non_diagonal for layer in conclusions]
+    linear = [layer.non_linear for layer in conclusions]
     masses = [(layer.off_diagonal_mass, layer.off_diagonal_error) for layer in conclusions]
     changes = [
         max(

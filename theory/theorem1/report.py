@@ -33,6 +33,7 @@ class StateCheck:
         layers: the conclusions for each layer; empty where no Jacobian could be measured.
         label: names the token and the state in messages.
         note: why the nonlinearity is missing, if it is.
+        seed: of the directions along which errors were measured; give it to ``check_theorem1`` to repeat them.
 
     Example:
         >>> from theory.theorem1.conditions import vacuous
@@ -49,6 +50,7 @@ class StateCheck:
     layers: tuple[LayerConclusion, ...]
     label: str = ""
     note: str = ""
+    seed: int | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -79,7 +81,7 @@ class StateCheck:
             return f"the transition is {' and '.join(failed)}{where}, to within the measured error"
         if self.verdict is Verdict.INCONCLUSIVE:
             missing = [f"non-{name}" for name, verdict in properties.items() if verdict is not Verdict.HOLDS]
-            why = self.note or "the measured quantity is within one decade of its error"
+            why = self.note or self._why_open
             return f"it is not decided whether the transition is {' and '.join(missing)}: {why}"
         if c4.verdict is not Verdict.HOLDS:
             return (
@@ -87,6 +89,17 @@ class StateCheck:
                 "Theorem 1 does not speak of it"
             )
         return "the transition is non-diagonal and non-linear"
+
+    @property
+    def _why_open(self) -> str:
+        numbers = [
+            number
+            for layer in self.layers
+            for number in (layer.off_diagonal_mass, layer.off_diagonal_error, layer.nonlinearity)
+        ]
+        if not all(map(math.isfinite, numbers)):
+            return "J or its finite differences are not finite numbers here"
+        return "what was measured is below ten times its error, and rounding does not explain it"
 
     @property
     def residual(self) -> float:

@@ -1,0 +1,408 @@
+"""The word that `check_theorem1` finds for transitions that were made to mislead it.
+
+Of each: whether it is said to hold, to fail, or left open; and the kind. What no finite number of evaluations
+can decide is among them, with the word that is right for what was evaluated.
+"""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.theory.theorem1.adversarial import (
+    HALF,
+    PERMUTATION,
+    ROTATION,
+    SIZE,
+    TURN,
+    WIDE,
+    WIDE_HALF,
+    WIDE_W,
+    W,
+    along,
+    bumps,
+    claiming,
+    entry,
+    explicit,
+    fixed_signs,
+    hidden_from,
+    implicit,
+    pairs,
+    random,
+    random_states,
+    states_of,
+    two_layers,
+)
+from theory import State, Theorem1Report, Transition, check_theorem1
+
+Case = tuple[Transition, list[State], str, str]
+
+BOTH, MIXED, OWN, PLAIN, OPEN = (
+    "non-diagonal and non-linear",
+    "non-diagonal and linear",
+    "diagonal and non-linear",
+    "diagonal and linear",
+    "undetermined",
+)
+
+
+def wavy(h: Tensor) -> Tensor:
+    return h / 2 + 1 - h.cos()
+
+
+def nan_at(point: Tensor, function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    return lambda h: torch.where((h == point).all(), torch.nan, 1.0) * function(h)
+
+
+def wrong_root(h: Tensor) -> Tensor:
+    """|h| as √(h²): its derivative at 0 is NaN, and its value is not."""
+    return (h**2).sqrt() + h / 2
+
+
+H = random(SIZE, seed=1)
+FAR = 8 * random(SIZE, seed=21)
+LATTICE = [k * TURN for k in (0, 1, 2, -1, 3)]
+FOUR = fixed_signs(2, 4, WIDE)
+LATENT_FOUR = fixed_signs(3, 4, WIDE)
+THREE_AND_ONES = torch.cat([torch.ones(1, WIDE).double(), fixed_signs(0, 3, WIDE)])
+CLUSTER = [TURN * k for k in range(2, 22)]
+BADLY = torch.tensor([1e12, 1e12, 1.0, 1.0], dtype=torch.float64)
+MANY = [random(SIZE, seed=s) for s in range(6)]
+
+NON_LINEARITY: dict[str, Case] = {
+    "tanh(W h) at ±h, ±h/10": (
+        explicit(lambda h: torch.tanh(W @ h)),
+        along(H, 1.0, -1.0, 0.1, -0.1),
+        "holds",
+        BOTH,
+    ),
+    "W sin h at 0 and 2π": (explicit(lambda h: W @ h.sin()), along(TURN, 0.0, 1.0), "holds", BOTH),
+    "W h/2 + V (1 − cos h) at 0 and 2π": (
+        explicit(lambda h: W @ wavy(h)),
+        along(TURN, 0.0, 1.0),
+        "holds",
+        BOTH,
+    ),
+    "the same on a lattice of five": (
+        explicit(lambda h: W @ wavy(h)),
+        states_of(*LATTICE),
+        "holds",
+        BOTH,
+    ),
+    "the same on a lattice of 21 and one nearest state off it": (
+        explicit(lambda h: W @ wavy(h)),
+        states_of(0 * TURN, *CLUSTER, 0.3 * TURN),
+        "holds",
+        BOTH,
+    ),
+    "a slope of its own at one state of six, every image on a line": (
+        bumps(MANY, [0.1, 0.1, 0.1, -0.3, 0.1, 0.1]),
+        states_of(*MANY),
+        "fails",
+        OWN,
+    ),
+    "two slopes, the farthest state has that of the first": (
+        explicit(lambda h: W @ torch.where(h.abs().sum() < 3, 2.0 * h, h)),
+        along(torch.ones(SIZE).double(), 0.5, 3.0, 0.6, -3.1),
+        "holds",
+        BOTH,
+    ),
+    "a step in one entry beyond a threshold": (
+        explicit(lambda h: W @ h + (h > 0.9).double()),
+        random_states(),
+        "holds",
+        BOTH,
+    ),
+    "h/2 ± 1 by a hard switch": (
+        explicit(lambda h: h / 2 + h.sign()),
+        random_states(),
+        "fails",
+        OWN,
+    ),
+    "h/2 ± 1 by a hard switch, one state on the other side": (
+        explicit(lambda h: h / 2 + torch.where(h.sum() > 10, 1.0, -1.0)),
+        states_of(*(random(SIZE, seed=s) for s in range(20)), 5 * torch.ones(SIZE).double()),
+        "fails",
+        OWN,
+    ),
+    "W h ± 10⁻¹² by a hard switch": (
+        explicit(lambda h: W @ h + 1e-12 * h.sign()),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "W h with a kink that no visited state is near": (
+        explicit(lambda h: W @ torch.where(h.sum() > 1e6, 2 * h, h)),
+        random_states(),
+        "fails",
+        MIXED,
+    ),
+    "W h + a ReLU that only states between the visited ones reach": (
+        explicit(lambda h: W @ (h + torch.relu(1 - h.abs().mean()))),
+        along(torch.ones(SIZE).double(), 2.0, -2.0),
+        "holds",
+        BOTH,
+    ),
+    "h/2 + 10⁻¹² tanh(W h)": (
+        explicit(lambda h: h / 2 + 1e-12 * torch.tanh(W @ h)),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "W h + 10⁻¹² tanh h": (
+        explicit(lambda h: W @ h + 1e-12 * h.tanh()),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "10⁻¹² tanh(W h)": (explicit(lambda h: 1e-12 * torch.tanh(W @ h)), random_states(), "holds", BOTH),
+    "NaN at one visited state, affine elsewhere": (
+        explicit(nan_at(MANY[2], lambda h: W @ h)),
+        states_of(*MANY[:4]),
+        "inconclusive",
+        OPEN,
+    ),
+}
+
+DERIVATIVES: dict[str, Case] = {
+    "a diagonal map whose derivative claims one entry more": (
+        explicit(claiming(lambda h: h / 2, HALF + entry(0, 1, SIZE))),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "tanh with the derivative of W tanh": (
+        explicit(lambda h: claiming(lambda v: v / 2, W)(h).tanh()),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "a claim orthogonal to the four ±1 directions of a known seed": (
+        explicit(lambda h: claiming(lambda v: v / 2, WIDE_HALF + hidden_from(FOUR))(h.tanh())),
+        random_states(WIDE),
+        "inconclusive",
+        OPEN,
+    ),
+    "the reverse: a mixing map whose derivative claims to be diagonal": (
+        explicit(claiming(lambda h: (WIDE_HALF + hidden_from(FOUR)) @ h, WIDE_HALF)),
+        random_states(WIDE),
+        "inconclusive",
+        OPEN,
+    ),
+    "two wrong entries of one row that cancel under ±1 half of the time": (
+        explicit(
+            claiming(
+                lambda h: WIDE_W @ h.tanh(), WIDE_W + entry(3, 4, WIDE, 0.5) - entry(3, 5, WIDE, 0.5)
+            )
+        ),
+        random_states(WIDE),
+        "inconclusive",
+        OPEN,
+    ),
+    "a first term that only other directions than ones and three signs show": (
+        explicit(lambda h: (WIDE_HALF + hidden_from(THREE_AND_ONES)) @ h.tanh()),
+        random_states(WIDE),
+        "holds",
+        BOTH,
+    ),
+    "∂Φ/∂z wrong where the four ±1 directions of a known seed do not look": (
+        implicit(
+            lambda z, h: (
+                claiming(lambda v: WIDE_HALF @ v, WIDE_HALF + 0.3 * hidden_from(LATENT_FOUR))(z)
+                + WIDE_W @ h.tanh()
+            ),
+            lambda z, h: h / 2 + z,
+            WIDE,
+        ),
+        random_states(WIDE),
+        "inconclusive",
+        OPEN,
+    ),
+    "∂Φ/∂s wrong in one entry": (
+        implicit(
+            lambda z, h: z / 3 + claiming(lambda v: W @ v, W + entry(1, 2, SIZE))(h),
+            lambda z, h: h / 2 + z.tanh(),
+            SIZE,
+        ),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "∂G/∂z wrong": (
+        implicit(
+            lambda z, h: (z / 3 + W @ h).tanh(),
+            lambda z, h: h / 2 + claiming(lambda v: 0 * v + v.sum() * 0 + v / 2, W)(z),
+            SIZE,
+        ),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "∂G/∂z claims to be zero": (
+        implicit(
+            lambda z, h: (z / 3 + W @ h).tanh(),
+            lambda z, h: h / 2 + claiming(lambda v: v / 2, 0 * W)(z),
+            SIZE,
+        ),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "a derivative wrong at one state only": (
+        explicit(
+            lambda h: torch.where(
+                (h == MANY[1]).all(), claiming(lambda v: W @ v.tanh(), 2 * W)(h), W @ h.tanh()
+            )
+        ),
+        states_of(*MANY[:4]),
+        "inconclusive",
+        BOTH,
+    ),
+    "rounding to 10⁻³ with the derivative of the identity": (
+        explicit(claiming(lambda h: torch.round(1e3 * h) / 1e3, 2 * HALF)),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "h + 10⁻⁹ sin(10⁹ h): a derivative that no difference quotient has": (
+        explicit(lambda h: W @ (h + 1e-9 * (1e9 * h).sin())),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "∂Φ/∂z is NaN at the fixed point": (
+        implicit(lambda z, h: (z**2).sqrt() / 2, lambda z, h: W @ h.tanh() + z, SIZE),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "J is NaN at one state": (
+        explicit(lambda h: W @ wrong_root(h)),
+        states_of(torch.zeros(SIZE).double(), *MANY[:3]),
+        "inconclusive",
+        BOTH,
+    ),
+}
+
+KINDS: dict[str, Case] = {
+    "a rotation in planes, complex-diagonal": (
+        explicit(lambda h: ROTATION @ h),
+        random_states(),
+        "fails",
+        MIXED,
+    ),
+    "the same as a product of complex numbers": (
+        explicit(
+            lambda h: torch.view_as_real(
+                torch.view_as_complex(h.reshape(2, 2)) * torch.tensor(0.6 + 0.8j, dtype=torch.complex128)
+            ).reshape(-1)
+        ),
+        random_states(),
+        "fails",
+        MIXED,
+    ),
+    "a permutation, every row and column of one entry": (
+        explicit(lambda h: PERMUTATION @ h),
+        random_states(),
+        "fails",
+        MIXED,
+    ),
+    "a permutation and back": (
+        explicit(lambda h: PERMUTATION.mT @ (PERMUTATION @ h) / 2),
+        random_states(),
+        "fails",
+        PLAIN,
+    ),
+    "Q λ Qᵀ with equal λ: diagonal but for rounding": (
+        explicit(lambda h: torch.linalg.qr(W)[0] @ (torch.linalg.qr(W)[0].mT @ h) / 2),
+        random_states(),
+        "fails",
+        PLAIN,
+    ),
+    "a coupling of 10⁻¹³": (
+        explicit(lambda h: h / 2 + 1e-13 * (W @ h)),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "a coupling of 10⁻⁸, which differences resolve": (
+        explicit(lambda h: h.tanh() / 2 + 1e-8 * (W @ h)),
+        random_states(),
+        "holds",
+        BOTH,
+    ),
+    "two blocks, 10¹² times apart, the small one tanh": (
+        explicit(lambda h: torch.cat([1e12 * h[:2], torch.tanh(W[:2, :2] @ h[2:])])),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "two blocks of states, 10¹² times apart": (
+        explicit(lambda h: torch.cat([h[:2] / 2, torch.tanh(W[:2, :2] @ h[2:])])),
+        states_of(*(BADLY * random(SIZE, seed=s) for s in range(4))),
+        "inconclusive",
+        OPEN,
+    ),
+    "float32 inside, affine": (
+        explicit(lambda h: (W.float() @ h.float()).double()),
+        random_states(),
+        "fails",
+        MIXED,
+    ),
+    "float32 inside, tanh": (
+        explicit(lambda h: torch.tanh(W.float() @ h.float()).double()),
+        random_states(),
+        "holds",
+        BOTH,
+    ),
+    "two layers, the second one linear": (
+        two_layers(lambda h: torch.tanh(W @ h), lambda g: W @ g),
+        pairs(),
+        "fails",
+        BOTH,
+    ),
+    "two layers, only the second one's derivative wrong": (
+        two_layers(lambda h: torch.tanh(W @ h), claiming(lambda g: torch.tanh(W @ g), 3 * W)),
+        pairs(),
+        "inconclusive",
+        BOTH,
+    ),
+    "two diagonal layers, only the second one's derivative wrong": (
+        two_layers(lambda h: h / 2, claiming(lambda g: g / 2, HALF + entry(0, 1, SIZE))),
+        pairs(),
+        "fails",
+        OPEN,
+    ),
+    "a fixed point that repels, started on it": (
+        implicit(lambda z, h: 3 * z.tanh() + 0 * h, lambda z, h: torch.tanh(W @ h) + z, SIZE),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "a repelling fixed point whose derivative claims to attract": (
+        implicit(
+            lambda z, h: claiming(lambda v: 3 * v, HALF)(z) + 0 * h,
+            lambda z, h: torch.tanh(W @ h) + z,
+            SIZE,
+        ),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+}
+
+TABLE = NON_LINEARITY | DERIVATIVES | KINDS
+
+
+def check(name: str) -> Theorem1Report:
+    transition, states, *_ = TABLE[name]
+    return check_theorem1(transition, states)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_word_for(name: str) -> None:
+    *_, verdict, kind = TABLE[name]
+    report = check(name)
+    assert (report.verdict.value, report.kind.value) == (verdict, kind), report.kind_sentence
