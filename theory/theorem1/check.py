@@ -12,18 +12,19 @@ Thresholds come from the error of J, measured at every state against finite diff
 The same numbers give the kind of the transition (:mod:`theory.theorem1.kinds`), for every model.
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
 from torch import Tensor
 
 from automata.checks import check_integer
-from theory.blocks import validate
+from theory.blocks import BlockMap, validate
 from theory.fixed_point import EPSILON, ERROR_MARGIN
 from theory.pure_maps import validate_states
 from theory.theorem1.conclusions import LayerConclusion
-from theory.theorem1.conditions import coupling_condition, unmeasured
-from theory.theorem1.cross_checks import jacobian_rounding
+from theory.theorem1.conditions import Verdict, coupling_condition, unmeasured
+from theory.theorem1.cross_checks import is_contradicted, jacobian_rounding
 from theory.theorem1.linearity import Comparison, compare, largest_row
 from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState
 from theory.theorem1.probes import Probes
@@ -131,7 +132,11 @@ def _conclusion(
     measurements = ((mass, mass_error), (found.change, found.change_error), (sight.defect, sight.error))
     # Where a number is neither zero nor established, it may be what rounding leaves of a zero.
     tiny = [0 < value <= ERROR_MARGIN * error for value, error in measurements]
-    return LayerConclusion(
+    rounding = _rounding(measured, layer, here) if any(tiny) else 0.0
+    # Next to rows that are many times larger, what a small one shows looks like their rounding.
+    widest = math.sqrt(here.jacobian.size) * ERROR_MARGIN * rounding
+    mass_row = largest_row(here.jacobian, here.jacobian, diagonal=False) if tiny[0] else 0.0
+    conclusion = LayerConclusion(
         names,
         mass,
         mass_error,
@@ -139,19 +144,21 @@ def _conclusion(
         found.change_error,
         sight.defect,
         sight.error,
-        rounding=_rounding(measured, layer, here, found, mass if tiny[0] else 0.0) if any(tiny) else 0.0,
-        secant_rounding=sight.rounding,
+        rounding=rounding if mass_row <= widest else 0.0,
+        change_rounding=rounding if found.row_change <= widest else 0.0,
+        secant_rounding=rounding + sight.rounding,
         compared=found.compared,
         unvisited=found.unvisited,
     )
+    if Verdict.FAILS in (conclusion.non_diagonal, conclusion.non_linear):
+        latent, block = measured.fixed_point.latent, BlockMap(measured.transition, measured.state, names)
+        if is_contradicted(here.jacobian, here.error, block, latent, measured.probes):
+            return dataclasses.replace(conclusion, contradicted=True)
+    return conclusion
 
 
-def _rounding(
-    measured: MeasuredState, layer: int, here: MeasuredJacobian, found: Comparison, mass: float
-) -> float:
-    """Return how far rounding moves J, relative to ‖J‖_F; 0 where a row of J shows more than that."""
-    latent, J = measured.fixed_point.latent, here.jacobian
-    rounding = jacobian_rounding(measured.transition, measured.state, latent, layer, J) / here.scale
-    rows = max(largest_row(J, J, diagonal=False) if mass else 0.0, found.row_change)
-    # Next to rows that are many times larger, what a small one shows looks like their rounding.
-    return rounding if rows <= math.sqrt(J.size) * ERROR_MARGIN * rounding else 0.0
+def _rounding(measured: MeasuredState, layer: int, here: MeasuredJacobian) -> float:
+    latent = measured.fixed_point.latent
+    moved = jacobian_rounding(measured.transition, measured.state, latent, layer, here.jacobian)
+    # In coarser arithmetic than float64 the finite differences show what rounding does to h'.
+    return (moved + EPSILON ** (1 / 3) * here.error) / here.scale

@@ -21,10 +21,12 @@ class LayerConclusion:
             infinite where an image is not finite.
         secant_error: the measured error of that defect.
         rounding: how far J moves, relative to ‖J‖_F, when state and latent move by one unit in the last
-            place; 0 where it was not needed, or where rows of J show more than rounding.
+            place; 0 where it was not needed, or where a row of J shows more off the diagonal than that.
+        change_rounding: the same for the change of J.
         secant_rounding: how large rounding alone may make the defect.
         compared: how many other h̃ were compared.
         unvisited: whether only an h̃ that was not visited shows the non-linearity.
+        contradicted: whether finite differences deny J by more than they leave open; then nothing is zero.
 
     Example:
         >>> layer = LayerConclusion(("h",), 0.5, 1e-9, 0.0, 1e-9)
@@ -46,27 +48,29 @@ class LayerConclusion:
     secant_defect: float = math.nan
     secant_error: float = math.nan
     rounding: float = 0.0
+    change_rounding: float = 0.0
     secant_rounding: float = 0.0
     compared: int = 0
     unvisited: bool = False
+    contradicted: bool = False
 
     @property
     def non_diagonal(self) -> Verdict:
         """Whether J is not diagonal; *fails* where rounding alone explains all that is off the diagonal."""
-        return judge(self.off_diagonal_mass, self.off_diagonal_error, self.rounding)
+        return self._judged(self.off_diagonal_mass, self.off_diagonal_error, self.rounding)
 
     @property
     def non_linear(self) -> Verdict:
         """Whether J or a secant contradicts an affine map; *fails* where rounding explains all of both."""
-        change = judge(self.nonlinearity, self.nonlinearity_error, self.rounding)
-        rounding = self.secant_rounding + self.rounding
-        return _either(change, judge(self.secant_defect, self.secant_error, rounding), self)
+        change = self._judged(self.nonlinearity, self.nonlinearity_error, self.change_rounding)
+        if math.isnan(self.secant_defect):
+            return change
+        defect = self._judged(self.secant_defect, self.secant_error, self.secant_rounding)
+        # Either of the two shows non-linearity; "linear" needs both.
+        if Verdict.HOLDS in (change, defect):
+            return Verdict.HOLDS
+        return change if change is defect else Verdict.INCONCLUSIVE
 
-
-def _either(change: Verdict, defect: Verdict, layer: LayerConclusion) -> Verdict:
-    """Either of two measurements shows non-linearity; "linear" needs every one that was made."""
-    if math.isnan(layer.secant_defect) or change is defect:
-        return change
-    if Verdict.HOLDS in (change, defect):
-        return Verdict.HOLDS
-    return Verdict.INCONCLUSIVE
+    def _judged(self, value: float, error: float, rounding: float) -> Verdict:
+        verdict = judge(value, error, rounding)
+        return Verdict.INCONCLUSIVE if self.contradicted and verdict is Verdict.FAILS else verdict

@@ -42,7 +42,9 @@ def difference_step(point: Tensor, image: Tensor) -> float:
     return EPSILON ** (1 / 3) * (point.norm().item() or image.norm().item() or 1.0)
 
 
-def central_differences(function: Function, point: Tensor, directions: Tensor) -> Tensor:
+def central_differences(
+    function: Function, point: Tensor, directions: Tensor, widening: float = 1.0
+) -> Tensor:
     """Return directional derivatives by central differences.
 
     The step is ε^⅓ times the norm of the point (of the image, or 1, where that is zero): the truncation
@@ -53,6 +55,7 @@ def central_differences(function: Function, point: Tensor, directions: Tensor) -
         function: maps a vector of shape ``[n]`` to one of shape ``[m]``.
         point: where to differentiate, shape ``[n]``.
         directions: shape ``[k, n]``.
+        widening: how many times that step is taken.
 
     Returns:
         The derivative along each direction, shape ``[k, m]``.
@@ -63,7 +66,7 @@ def central_differences(function: Function, point: Tensor, directions: Tensor) -
         >>> error.abs().item() < 1e-9
         True
     """
-    length = difference_step(point, function(point))
+    length = widening * difference_step(point, function(point))
     rows = []
     for direction in directions:
         step = length / direction.norm()
@@ -75,13 +78,16 @@ def central_differences(function: Function, point: Tensor, directions: Tensor) -
 
 
 @torch.no_grad()
-def resolved_differences(block: BlockMap, latent: Tensor, directions: Tensor) -> Tensor:
+def resolved_differences(
+    block: BlockMap, latent: Tensor, directions: Tensor, widening: float = 1.0
+) -> Tensor:
     """Return derivatives of v ↦ G(z*(v), v) by central differences with the fixed point solved anew.
 
     Args:
         block: the maps Φ and G as functions of (z, v).
         latent: the fixed point z* at the block's own value.
         directions: shape ``[k, n]``.
+        widening: how many times the usual step is taken.
 
     Returns:
         The derivative along each direction, shape ``[k, n]``; NaN where no fixed point was found nearby.
@@ -115,7 +121,7 @@ def resolved_differences(block: BlockMap, latent: Tensor, directions: Tensor) ->
             nearby = solution.latent if solution.converged else torch.full_like(latent, math.nan)
         return block.state_update(nearby, vector)
 
-    return central_differences(update, block.vector, directions)
+    return central_differences(update, block.vector, directions, widening)
 
 
 @torch.no_grad()
@@ -174,7 +180,11 @@ def unrolled_products(
 
 
 def jacobian_error(
-    jacobian: FactoredJacobian, block: BlockMap, latent: Tensor, probes: Probes | None = None
+    jacobian: FactoredJacobian,
+    block: BlockMap,
+    latent: Tensor,
+    probes: Probes | None = None,
+    widening: float = 1.0,
 ) -> float:
     """Return an estimate of ‖J − J'‖_F, J' by finite differences with the fixed point solved anew.
 
@@ -188,6 +198,7 @@ def jacobian_error(
         block: the maps Φ and G as functions of (z, v).
         latent: the fixed point z* at the block's own value.
         probes: where the directions are drawn from; unpredictable if not given.
+        widening: how many times the usual step of the differences is taken.
 
     Example:
         >>> from theory.transition import Transition
@@ -199,9 +210,46 @@ def jacobian_error(
         4.242641
     """
     directions = (probes or Probes()).directions(jacobian.size, block.vector, purpose=1)
-    measured = resolved_differences(block, latent, directions)
+    measured = resolved_differences(block, latent, directions, widening)
     predicted = torch.stack([jacobian.matvec(direction) for direction in directions])
     return math.hypot(root_mean_square(measured - predicted), jacobian.diagonality_error)
+
+
+def is_contradicted(
+    jacobian: FactoredJacobian, error: float, block: BlockMap, latent: Tensor, probes: Probes
+) -> bool:
+    """Say whether finite differences contradict J by more than they leave open themselves.
+
+    What rounding leaves of a difference quotient falls with a wider step, what curvature leaves with a
+    shorter one. The part by which J is wrong stays: it is there, if neither a step ten times as wide nor one
+    ten times as short lowers the discrepancy by half a decade.
+
+    Args:
+        jacobian: J.
+        error: its error by :func:`jacobian_error` from the same probes.
+        block: the maps Φ and G as functions of (z, v).
+        latent: the fixed point z* at the block's own value.
+        probes: where the directions are drawn from.
+
+    Example:
+        >>> from theory.transition import Transition
+        >>> linear = Transition(lambda z, s: z, lambda z, s: {"h": 2 * s["h"]}, 0, (("h",),))
+        >>> h, probes = torch.ones(2, dtype=torch.float64), Probes()
+        >>> block = BlockMap(linear, {"h": h}, ("h",))
+        >>> def contradicted(slope):
+        ...     J = FactoredJacobian(slope * h, h[:, None][:, :0], h[None][:0])
+        ...     return is_contradicted(J, jacobian_error(J, block, h[:0], probes), block, h[:0], probes)
+        >>> contradicted(2.0), contradicted(2.0 + 1e-7)
+        (False, True)
+    """
+    # Smaller than ten times what rounding of float64 leaves at that step: nothing to explain.
+    if error <= ERROR_MARGIN * EPSILON ** (2 / 3) * jacobian.frobenius_norm():
+        return False
+    others = [
+        jacobian_error(jacobian, block, latent, probes, widening)
+        for widening in (ERROR_MARGIN, 1 / ERROR_MARGIN)
+    ]
+    return not any(other <= error / math.sqrt(ERROR_MARGIN) for other in others)
 
 
 @torch.no_grad()

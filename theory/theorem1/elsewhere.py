@@ -49,6 +49,8 @@ class Sight:
         One whose error hides everything, between states that are nearly the same, says nothing.
         """
         established = self.defect > ERROR_MARGIN * self.error
+        if math.isinf(self.defect):
+            return False, math.inf
         if math.isnan(self.defect) or (math.isfinite(self.error) and not established and self.is_blind):
             return False, -1.0
         return established, self.defect / (self.rounding or EPSILON)
@@ -104,11 +106,11 @@ class Origin:
 
     @cached_property
     def product(self) -> Tensor:
-        """J g."""
-        return self.here.jacobian.matvec(self.direction)
+        """J g, by the same computation as at other states, so that its rounding cancels."""
+        return _product(self.measured, self.block, self.direction)
 
-    def sight(self, vector: Tensor, image: Tensor, product: Tensor | None = None) -> Sight:
-        """Return what an image, and a product with J there, show, without the error of that image."""
+    def sight(self, vector: Tensor, image: Tensor, change: Tensor | None = None) -> Sight:
+        """Return what an image, and the change of J g, show, without the error of that image."""
         here, (start, start_error) = self.here, self.image
         step = vector - self.block.vector
         length = step.norm().item()
@@ -117,7 +119,7 @@ class Origin:
         short = difference_step(self.block.vector, start)
         rounding = here.error * short + EPSILON * here.scale * length + start_error
         error = here.error * max(length, short) + start_error
-        slope = 0.0 if product is None else (product - self.product).norm().item() / here.scale
+        slope = 0.0 if change is None else change.norm().item() / here.scale
         unit = here.scale * length
         if not math.isfinite(defect):
             return Sight(math.inf, math.inf, rounding / unit, slope)
@@ -135,35 +137,39 @@ def look(origin: Origin, there: MeasuredState, *, slope: bool = False) -> Sight:
     """
     block = BlockMap(there.transition, there.state, origin.block.names)
     image, error = _image(there, block)
-    product = _product(there, block, origin.direction) if slope else None
-    sight = origin.sight(block.vector, image, product)
+    change = _product(there, block, origin.direction) - origin.product if slope else None
+    sight = origin.sight(block.vector, image, change)
     unit = origin.here.scale * (block.vector - origin.block.vector).norm().item()
     return Sight(sight.defect, sight.error + error / unit, sight.rounding + error / unit, sight.slope)
 
 
 @torch.no_grad()
 def screen(
-    origin: Origin, vectors: Tensor, solved: Callable[[Tensor], MeasuredState]
+    origin: Origin, vectors: Tensor, solved: Callable[[Tensor], MeasuredState], *, slopes: bool = True
 ) -> Iterator[tuple[Tensor, Sight]]:
-    """Look at many values of the block; without a latent at all of them at once, and slopes too.
+    """Look at many values of the block; without a latent at all of them at once.
 
     Args:
         origin: where one looks from.
         vectors: the other values, shape ``[m, n]``.
         solved: measures C1 to C3 at such a value.
+        slopes: whether slopes are compared too where they cost a search for a fixed point.
 
     Yields:
         Each value at which C1 to C3 hold with what is seen there.
     """
+    if not len(vectors):
+        return
     if origin.has_latent:
         for vector in vectors:
             there = solved(vector)
             if there.holds:
-                yield vector, look(origin, there)
+                yield vector, look(origin, there, slope=slopes)
         return
-    for vector, image, product in zip(vectors, *_images(origin, vectors), strict=True):
-        sight = origin.sight(vector, image, product)
-        # Evaluated one by one, where it may be the batch that rounds otherwise.
+    # The state itself goes into the batch, so that what a batch rounds otherwise cancels.
+    images, products = _images(origin, torch.cat([origin.block.vector[None], vectors]))
+    for vector, image, product in zip(vectors, images[1:], products[1:], strict=True):
+        sight = origin.sight(vector, image, product - products[0])
         explained = sight.defect <= ERROR_MARGIN * sight.rounding
         yield vector, sight if explained else look(origin, solved(vector), slope=True)
 
@@ -179,8 +185,6 @@ def _images(origin: Origin, vectors: Tensor) -> tuple[Tensor, Tensor]:
         )
         return found
 
-    if not len(vectors):
-        return vectors, vectors
     try:
         return vmap(along, chunk_size=max(1, MAX_CHUNK_ENTRIES // vectors.shape[1]))(vectors)
     except RuntimeError:  # a map with a branch of Python on its input
@@ -217,4 +221,4 @@ def _image(measured: MeasuredState, block: BlockMap) -> tuple[Tensor, float]:
         for nearby_latent, nearby_vector in zip(latents, vectors, strict=True)
     ]
     change = max(changes) if all(map(math.isfinite, changes)) else math.inf
-    return image, change + EPSILON * image.norm().item()
+    return image, change + EPSILON * torch.nan_to_num(image, nan=math.inf).norm().item()

@@ -28,6 +28,8 @@ MAX_CANDIDATES = 3
 """How many other visited states are tried until C1 to C3 hold at one."""
 MAX_COMPARED = {False: 256, True: 16}
 """How many visited states are compared where nothing contradicts linearity, without and with a latent."""
+UNVISITED = {False: 16, True: 4}
+"""How many states that were not visited are looked at in addition."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +126,7 @@ def compare(
     if found.note or found.contradicts:
         return found
     chosen = vectors[_spread(order[attempt:], MAX_COMPARED[origin.has_latent], measured.probes)]
-    for vector, sight in screen(origin, chosen, solved):
+    for vector, sight in screen(origin, chosen, solved, slopes=False):
         found = _followed(found.with_sight(sight), origin, sight, vector, solved)
         if found.contradicts:
             return found
@@ -145,23 +147,19 @@ def _followed(found: Comparison, origin: Origin, sight: Sight, vector: Tensor, s
 
 
 def _beyond(found: Comparison, origin: Origin, vectors: Tensor, solved: Solve) -> Comparison:
-    """Look at states that were not visited: on the way to another one, and as far away in any direction."""
+    """Look at states that were not visited: on the way to others, and as far away in any direction."""
     here, probes = origin.block.vector, origin.measured.probes
+    count = UNVISITED[origin.has_latent] // 2
     steps = vectors - here
-    place, share = probes.gaussian(2, len(vectors), here, purpose=7)
-    step = steps[int(place.argmax())]
-    around = probes.gaussian(1, len(here), here, purpose=8)[0] * steps.square().mean().sqrt()
-    for displacement in (share[0].sigmoid() * step, around):
-        there = solved(here + displacement)
-        if not there.holds:
-            continue
-        sight = look(origin, there, slope=True)
+    shares, places = probes.gaussian(2, count, here, purpose=7).sigmoid()
+    between = shares[:, None] * steps[(places * len(steps)).long()]
+    around = probes.gaussian(count, len(here), here, purpose=8) * steps.square().mean().sqrt()
+    for vector, sight in screen(origin, here + torch.cat([between, around]), solved):
         if not (math.isfinite(sight.defect) and math.isfinite(sight.slope)):
             continue  # F need not be defined where nobody was
-        seen = _followed(found.with_sight(sight), origin, sight, here + displacement, solved)
-        if seen.contradicts:
-            return dataclasses.replace(seen, unvisited=True)
-        found = seen
+        found = _followed(found.with_sight(sight), origin, sight, vector, solved)
+        if found.contradicts:
+            return dataclasses.replace(found, unvisited=True)
     return found
 
 

@@ -82,10 +82,24 @@ def hidden_from(directions: Tensor, row: int = 0) -> Tensor:
     return matrix
 
 
-def entry(row: int, column: int, size: int, value: float = 0.5) -> Tensor:
+def entry(row: int, column: int, minus: int | None = None, size: int = SIZE) -> Tensor:
+    """A matrix with ½ in one entry, and −½ in another one of the same row."""
     matrix = torch.zeros(size, size, dtype=torch.float64)
-    matrix[row, column] = value
+    matrix[row, column] = 0.5
+    if minus is not None:
+        matrix[row, minus] = -0.5
     return matrix
+
+
+def equal_columns(directions: Tensor) -> tuple[int, int]:
+    """Two entries that are the same in every direction, so that their difference is not seen."""
+    columns = directions.mT.tolist()
+    return next(
+        (first, second)
+        for second in range(len(columns))
+        for first in range(second)
+        if columns[first] == columns[second]
+    )
 
 
 def bumps(centres: list[Tensor], slopes: list[float], radius: float = 1e-2) -> Transition:

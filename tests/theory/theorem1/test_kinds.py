@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from theory import State, Theorem1Report, Transition, TransitionKind, Verdict, check_theorem1
-from theory.theorem1.conclusions import LayerConclusion, established
+from theory.theorem1.conclusions import LayerConclusion
+from theory.theorem1.conditions import judge
 
 HEADS, D_K, D_V = 2, 3, 2
 DIAGONAL_LINEAR = TransitionKind.DIAGONAL_LINEAR
@@ -308,7 +309,7 @@ def test_states_without_a_fixed_point_leave_the_negative_claims_open(
 def test_zero_needs_more_than_not_to_be_seen(
     value: float, error: float, rounding: float, verdict: Verdict
 ) -> None:
-    assert established(value, error, rounding) is verdict
+    assert judge(value, error, rounding) is verdict
 
 
 @pytest.mark.parametrize(
@@ -329,7 +330,6 @@ def test_either_measurement_shows_nonlinearity_and_both_are_needed_against_it(
 ) -> None:
     layer = LayerConclusion(("h",), 0.0, 1e-9, change, 1e-9, defect, 1e-9)
     assert layer.non_linear is verdict
-    assert layer.established_non_linear is verdict
 
 
 def test_a_straight_through_derivative_is_not_called_linear() -> None:
