@@ -129,9 +129,13 @@ def _conclusion(
 ) -> LayerConclusion:
     mass, mass_error = here.jacobian.off_diagonal_mass(), max(here.error / here.scale, EPSILON)
     sight = found.sight
-    measurements = ((mass, mass_error), (found.change, found.change_error), (sight.defect, sight.error))
+    measurements = (
+        (mass, mass_error, 0.0),
+        (found.change, found.change_error, 0.0),
+        (sight.defect, sight.error, sight.rounding),
+    )
     # Where a number is neither zero nor established, it may be what rounding leaves of a zero.
-    tiny = [0 < value <= ERROR_MARGIN * error for value, error in measurements]
+    tiny = [ERROR_MARGIN * known < value <= ERROR_MARGIN * error for value, error, known in measurements]
     rounding = _rounding(measured, layer, here) if any(tiny) else 0.0
     # Next to rows that are many times larger, what a small one shows looks like their rounding.
     widest = math.sqrt(here.jacobian.size) * ERROR_MARGIN * rounding

@@ -109,18 +109,22 @@ class Origin:
         """J g, by the same computation as at other states, so that its rounding cancels."""
         return _product(self.measured, self.block, self.direction)
 
-    def sight(self, vector: Tensor, image: Tensor, change: Tensor | None = None) -> Sight:
-        """Return what an image, and the change of J g, show, without the error of that image."""
-        here, (start, start_error) = self.here, self.image
-        step = vector - self.block.vector
-        length = step.norm().item()
-        defect = (image - start - here.jacobian.matvec(step)).norm().item()
-        # J's error was measured over displacements of one size. Over these it shows how rough the map is.
-        short = difference_step(self.block.vector, start)
+    @cached_property
+    def short(self) -> float:
+        """The length of the displacements over which the error of J was measured."""
+        return difference_step(self.block.vector, self.image[0])
+
+    def deviation(self, vector: Tensor, image: Tensor) -> Tensor:
+        """Return F(h̃) − F(h) − J (h̃ − h)."""
+        return image - self.image[0] - self.here.jacobian.matvec(vector - self.block.vector)
+
+    def sight(self, length: float, defect: float, slope: float = 0.0) -> Sight:
+        """Return what a defect and a change of J g show, without the error of the image there."""
+        here, start_error, short = self.here, self.image[1], self.short
+        # J's error was measured over short displacements. Over these it shows how rough the map is.
         rounding = here.error * short + EPSILON * here.scale * length + start_error
         error = here.error * max(length, short) + start_error
-        slope = 0.0 if change is None else change.norm().item() / here.scale
-        unit = here.scale * length
+        unit, slope = here.scale * length, slope / here.scale
         if not math.isfinite(defect):
             return Sight(math.inf, math.inf, rounding / unit, slope)
         return Sight(defect / unit, error / unit, rounding / unit, slope)
@@ -137,9 +141,10 @@ def look(origin: Origin, there: MeasuredState, *, slope: bool = False) -> Sight:
     """
     block = BlockMap(there.transition, there.state, origin.block.names)
     image, error = _image(there, block)
-    change = _product(there, block, origin.direction) - origin.product if slope else None
-    sight = origin.sight(block.vector, image, change)
-    unit = origin.here.scale * (block.vector - origin.block.vector).norm().item()
+    change = (_product(there, block, origin.direction) - origin.product).norm().item() if slope else 0.0
+    length = (block.vector - origin.block.vector).norm().item()
+    sight = origin.sight(length, origin.deviation(block.vector, image).norm().item(), change)
+    unit = origin.here.scale * length
     return Sight(sight.defect, sight.error + error / unit, sight.rounding + error / unit, sight.slope)
 
 
@@ -166,10 +171,15 @@ def screen(
             if there.holds:
                 yield vector, look(origin, there, slope=slopes)
         return
+    _ = origin.short
     # The state itself goes into the batch, so that what a batch rounds otherwise cancels.
     images, products = _images(origin, torch.cat([origin.block.vector[None], vectors]))
-    for vector, image, product in zip(vectors, images[1:], products[1:], strict=True):
-        sight = origin.sight(vector, image, product - products[0])
+    lengths = (vectors - origin.block.vector).norm(dim=1)
+    defects = vmap(origin.deviation)(vectors, images[1:]).norm(dim=1)
+    changes = (products[1:] - products[0]).norm(dim=1)
+    numbers = zip(lengths.tolist(), defects.tolist(), changes.tolist(), strict=True)
+    for vector, found in zip(vectors, numbers, strict=True):
+        sight = origin.sight(*found)
         explained = sight.defect <= ERROR_MARGIN * sight.rounding
         yield vector, sight if explained else look(origin, solved(vector), slope=True)
 
@@ -177,11 +187,12 @@ def screen(
 def _images(origin: Origin, vectors: Tensor) -> tuple[Tensor, Tensor]:
     """Return F and its derivative along g at many values of a block without a latent."""
     load_forward_mode()
-    block, latent = origin.block, origin.measured.fixed_point.latent
+    # What is drawn or measured once is so before vmap, which allows neither.
+    block, latent, direction = origin.block, origin.measured.fixed_point.latent, origin.direction
 
     def along(vector: Tensor) -> tuple[Tensor, Tensor]:
         found: tuple[Tensor, Tensor] = jvp(
-            lambda v: block.state_update(latent, v), (vector,), (origin.direction,)
+            lambda v: block.state_update(latent, v), (vector,), (direction,)
         )
         return found
 
