@@ -20,7 +20,7 @@ from theory.blocks import (
     real_entries,
     replace,
 )
-from theory.derivatives import directional
+from theory.derivatives import MAX_CHUNK_ENTRIES, directional
 from theory.fixed_point import EPSILON, ERROR_MARGIN, refine, rounding_level, solve_fixed_point
 from theory.jacobian.factored import FactoredJacobian, latent_jacobian, layer_jacobians
 from theory.theorem1.probes import Probes, root_mean_square
@@ -42,8 +42,26 @@ def difference_step(point: Tensor, image: Tensor) -> float:
     return EPSILON ** (1 / 3) * (point.norm().item() or image.norm().item() or 1.0)
 
 
+def at_once(function: Function, points: Tensor) -> Tensor:
+    """Return a function of one vector at many of them, in one batch if it can be mapped.
+
+    Example:
+        >>> at_once(torch.square, torch.tensor([[1.0], [2.0]]))
+        tensor([[1.],
+                [4.]])
+        >>> at_once(lambda v: v if v > 1 else 0 * v, torch.tensor([[1.0], [2.0]]))
+        tensor([[0.],
+                [2.]])
+    """
+    try:
+        images: Tensor = vmap(function, chunk_size=max(1, MAX_CHUNK_ENTRIES // points.shape[1]))(points)
+    except RuntimeError:  # such as a branch of Python on the input
+        return torch.stack([function(point) for point in points])
+    return images
+
+
 def central_differences(
-    function: Function, point: Tensor, directions: Tensor, widening: float = 1.0
+    function: Function, point: Tensor, directions: Tensor, widening: float = 1.0, *, batched: bool = False
 ) -> Tensor:
     """Return directional derivatives by central differences.
 
@@ -56,6 +74,7 @@ def central_differences(
         point: where to differentiate, shape ``[n]``.
         directions: shape ``[k, n]``.
         widening: how many times that step is taken.
+        batched: whether the function is tried on all points at once.
 
     Returns:
         The derivative along each direction, shape ``[k, m]``.
@@ -67,14 +86,13 @@ def central_differences(
         True
     """
     length = widening * difference_step(point, function(point))
-    rows = []
-    for direction in directions:
-        step = length / direction.norm()
-        ahead, behind = point + step * direction, point - step * direction
-        # Divide by the displacement that was made, not by the one that was meant.
-        made = (ahead - behind).norm() / direction.norm()
-        rows.append((function(ahead) - function(behind)) / made)
-    return torch.stack(rows)
+    steps = length * directions / directions.norm(dim=1, keepdim=True)
+    ahead, behind = point + steps, point - steps
+    points = torch.cat([ahead, behind])
+    images = at_once(function, points) if batched else torch.stack([function(each) for each in points])
+    # Divide by the displacement that was made, not by the one that was meant.
+    made = (ahead - behind).norm(dim=1) / directions.norm(dim=1)
+    return (images[: len(steps)] - images[len(steps) :]) / made[:, None]
 
 
 @torch.no_grad()
@@ -121,7 +139,8 @@ def resolved_differences(
             nearby = solution.latent if solution.converged else torch.full_like(latent, math.nan)
         return block.state_update(nearby, vector)
 
-    return central_differences(update, block.vector, directions, widening)
+    # A search for a fixed point ends where it does, and cannot be mapped.
+    return central_differences(update, block.vector, directions, widening, batched=not latent.numel())
 
 
 @torch.no_grad()

@@ -14,10 +14,10 @@ from torch import Tensor
 from torch.func import jvp, vmap
 
 from theory.blocks import BlockMap, last_place_displacements, random_signs
-from theory.derivatives import MAX_CHUNK_ENTRIES, directional, load_forward_mode
+from theory.derivatives import directional, load_forward_mode
 from theory.fixed_point import EPSILON, ERROR_MARGIN
 from theory.jacobian.factored import latent_jacobian
-from theory.theorem1.cross_checks import difference_step
+from theory.theorem1.cross_checks import at_once, difference_step
 from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState
 
 
@@ -190,17 +190,11 @@ def _images(origin: Origin, vectors: Tensor) -> tuple[Tensor, Tensor]:
     # What is drawn or measured once is so before vmap, which allows neither.
     block, latent, direction = origin.block, origin.measured.fixed_point.latent, origin.direction
 
-    def along(vector: Tensor) -> tuple[Tensor, Tensor]:
-        found: tuple[Tensor, Tensor] = jvp(
-            lambda v: block.state_update(latent, v), (vector,), (direction,)
-        )
-        return found
+    def along(vector: Tensor) -> Tensor:
+        return torch.stack(jvp(lambda v: block.state_update(latent, v), (vector,), (direction,)))
 
-    try:
-        return vmap(along, chunk_size=max(1, MAX_CHUNK_ENTRIES // vectors.shape[1]))(vectors)
-    except RuntimeError:  # a map with a branch of Python on its input
-        images, products = zip(*map(along, vectors), strict=True)
-        return torch.stack(images), torch.stack(products)
+    images, products = at_once(along, vectors).unbind(dim=1)
+    return images, products
 
 
 def _product(there: MeasuredState, block: BlockMap, direction: Tensor) -> Tensor:
