@@ -96,7 +96,7 @@ class Origin:
 
     @cached_property
     def image(self) -> tuple[Tensor, float]:
-        """h' and its error."""
+        """The image h' and its error."""
         return _image(self.measured, self.block)
 
     @cached_property

@@ -7,6 +7,7 @@ the visited states alone cannot know.
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -28,7 +29,7 @@ MAX_CANDIDATES = 3
 """How many other visited states are tried until C1 to C3 hold at one."""
 MAX_COMPARED = {False: 256, True: 16}
 """How many visited states are compared where nothing contradicts linearity, without and with a latent."""
-UNVISITED = {False: 16, True: 4}
+UNVISITED = {False: 16, True: 2}
 """How many states that were not visited are looked at in addition."""
 
 
@@ -118,14 +119,15 @@ def compare(
 
     found = Comparison(note="C1 to C3 are not established with the block of another visited state")
     origin = Origin(block, measured, here)
-    for attempt, index in enumerate(order[:MAX_CANDIDATES], start=1):
+    remaining = iter(order)
+    for index in itertools.islice(remaining, MAX_CANDIDATES):
         there = solved(vectors[index])
         if there.holds:
             found = _change(here, there).with_sight(look(origin, there))
             break
     if found.note or found.contradicts:
         return found
-    chosen = vectors[_spread(order[attempt:], MAX_COMPARED[origin.has_latent], measured.probes)]
+    chosen = vectors[_spread(list(remaining), MAX_COMPARED[origin.has_latent], measured.probes)]
     for vector, sight in screen(origin, chosen, solved, slopes=False):
         found = _followed(found.with_sight(sight), origin, sight, vector, solved)
         if found.contradicts:
@@ -168,10 +170,8 @@ def _change(here: MeasuredJacobian, there: MeasuredState) -> Comparison:
     difference = here.jacobian - elsewhere.jacobian
     change = difference.frobenius_norm() / here.scale
     error = max((here.error + elsewhere.error) / here.scale, EPSILON)
-    tiny = 0 < change and judge(change, error) is not Verdict.HOLDS
-    return Comparison(
-        change, error, row_change=largest_row(difference, here.jacobian) if tiny else 0.0
-    )
+    tiny = change > 0 and judge(change, error) is not Verdict.HOLDS
+    return Comparison(change, error, row_change=largest_row(difference, here.jacobian) if tiny else 0.0)
 
 
 def largest_row(part: FactoredJacobian, whole: FactoredJacobian, *, diagonal: bool = True) -> float:
@@ -202,7 +202,7 @@ def largest_row(part: FactoredJacobian, whole: FactoredJacobian, *, diagonal: bo
 
 
 def _spread(order: list[int], limit: int, probes: Probes) -> list[int]:
-    """Return all of the states; of too many half the farthest, a quarter the nearest, the others at random."""
+    """Return all states; of too many half the farthest, a quarter the nearest, the others at random."""
     if len(order) <= limit:
         return order
     far, near, middle = order[: limit // 2], order[-(limit // 4) :], order[limit // 2 : -(limit // 4)]

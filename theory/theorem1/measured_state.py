@@ -64,7 +64,9 @@ class MeasuredState:
         """Solve for the fixed point at a state and measure C1 to C3."""
         probes = probes or Probes()
         fixed_point = solve_fixed_point(transition, state, start, max_iterations=max_iterations)
-        return cls(transition, state, fixed_point, _conditions(transition, state, fixed_point, probes), probes)
+        return cls(
+            transition, state, fixed_point, _conditions(transition, state, fixed_point, probes), probes
+        )
 
     @property
     def holds(self) -> bool:

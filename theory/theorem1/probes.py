@@ -6,8 +6,9 @@ Gaussian, with E ‖E r‖² = ‖E‖_F², and
 
     P(estimate ≤ t ‖E‖_F) ≤ (t² e^{1 − t²})^{k/2}    for every E and every 0 < t < 1 .
 
-Proof. With the eigenvalues λ of EᵀE / ‖E‖_F², which sum to 1, k times the squared ratio is Σ λ_i χ²_k, whose
-E e^{−sX} is Π (1 + 2 s λ_i)^{−k/2} ≤ (1 + 2 s)^{−k/2}; Markov's inequality with 1 + 2 s = 1/t² gives the bound. ∎
+Proof. With the eigenvalues λ of EᵀE / ‖E‖_F², which sum to 1, k times the squared ratio is X = Σ λ_i Y_i with
+independent Y_i of law χ²_k, and the mean of e^{−sX} is Π (1 + 2 s λ_i)^{−k/2} ≤ (1 + 2 s)^{−k/2}. Markov's
+inequality for X ≤ k t², at 1 + 2 s = 1/t², gives the bound. ∎
 
 With ±1 entries there is none: E = e_1 (e_2 − e_3)ᵀ is missed by each with probability ½. The bound asks that
 E does not depend on the directions, so the seed comes from the operating system, unless it is given.
@@ -67,7 +68,7 @@ class Probes:
     seed: int = field(default_factory=unpredictable_seed)
 
     def directions(self, size: int, like: Tensor, purpose: int = 0) -> Tensor:
-        """Return directions r with mean ‖E r‖² = ‖E‖_F², shape ``[k, size]``, in dtype and device of a tensor."""
+        """Return directions r whose ‖E r‖² have the mean ‖E‖_F², shape ``[k, size]``, like another tensor."""
         if size <= PROBES:
             return math.sqrt(size) * torch.eye(size, dtype=like.dtype, device=like.device)
         return self.gaussian(PROBES, size, like, purpose)

@@ -33,7 +33,7 @@ class StateCheck:
         layers: the conclusions for each layer; empty where no Jacobian could be measured.
         label: names the token and the state in messages.
         note: why the nonlinearity is missing, if it is.
-        seed: of the directions along which errors were measured; give it to ``check_theorem1`` to repeat them.
+        seed: of the directions along which errors were measured; ``check_theorem1`` repeats them with it.
 
     Example:
         >>> from theory.theorem1.conditions import vacuous
@@ -83,12 +83,14 @@ class StateCheck:
             missing = [f"non-{name}" for name, verdict in properties.items() if verdict is not Verdict.HOLDS]
             why = self.note or self._why_open
             return f"it is not decided whether the transition is {' and '.join(missing)}: {why}"
+        established = "the transition is non-diagonal and non-linear"
+        if any(layer.unvisited for layer in self.layers):
+            established += ", the latter shown at a state that was not visited"
         if c4.verdict is not Verdict.HOLDS:
             return (
-                "the transition is non-diagonal and non-linear, but not by a fixed point (C4 does not hold): "
-                "Theorem 1 does not speak of it"
+                f"{established}, but not by a fixed point (C4 does not hold): Theorem 1 does not speak of it"
             )
-        return "the transition is non-diagonal and non-linear"
+        return established
 
     @property
     def _why_open(self) -> str:
@@ -206,7 +208,16 @@ class Theorem1Report:
             diagonal, linear = words[whole.non_diagonal], words[whole.non_linear]
             known = f"{diagonal.format('diagonal')}, {linear.format('linear')}"
             return f"The kind of the transition is undetermined: {known} ({whole.reason})."
-        return f"The transition is {whole.kind}: {whole.kind.meaning} ({whole.reason})."
+        sentence = f"The transition is {whole.kind}: {whole.kind.meaning} ({whole.reason})"
+        negative = [
+            name
+            for name, verdict in (("diagonal", whole.non_diagonal), ("linear", whole.non_linear))
+            if verdict is Verdict.FAILS
+        ]
+        if negative:
+            claim = " and ".join(negative)
+            return f"{sentence}, {claim} wherever it was evaluated: what no evaluation met is not decided."
+        return f"{sentence}."
 
     def values(self, quantity: str) -> NDArray[np.float64]:
         """Return one of :data:`QUANTITIES` for every state, NaN where it was not measured."""

@@ -4,7 +4,6 @@ Of each: whether it is said to hold, to fail, or left open; and the kind. What n
 can decide is among them, with the word that is right for what was evaluated.
 """
 
-import math
 from collections.abc import Callable
 
 import pytest
@@ -18,7 +17,6 @@ from tests.theory.theorem1.adversarial import (
     SIZE,
     TURN,
     WIDE,
-    WIDE_HALF,
     WIDE_W,
     W,
     along,
@@ -425,3 +423,16 @@ def test_the_word_for(name: str) -> None:
     *_, verdict, kind = TABLE[name]
     report = check(name)
     assert (report.verdict.value, report.kind.value) == (verdict, kind), report.kind_sentence
+
+
+def test_what_finitely_many_evaluations_leave_open_is_said() -> None:
+    sentence = check("W h with a kink that no visited state is near").kind_sentence
+    assert sentence.endswith("linear wherever it was evaluated: what no evaluation met is not decided.")
+    between = check("W h + a ReLU that only states between the visited ones reach")
+    assert "by a state that was not visited" in between.kind_sentence
+    assert "the latter shown at a state that was not visited" in between.checks[0].reason
+    assert (
+        "finite differences contradict J"
+        in check("a coupling of 4 % that the derivative denies").kind_sentence
+    )
+    assert "not a finite number" in check("NaN at one visited state, affine elsewhere").kind_sentence
