@@ -67,7 +67,7 @@ def claiming(value: Callable[[Tensor], Tensor], slope: Tensor) -> Callable[[Tens
             return slope @ tangents[0]
 
     def apply(vector: Tensor) -> Tensor:
-        result: Tensor = Claimed.apply(vector)  # type: ignore[no-untyped-call]
+        result: Tensor = Claimed.apply(vector)
         return result
 
     return apply
