@@ -9,6 +9,16 @@ from torch import Tensor
 
 from theory import State, Transition
 
+Case = tuple[Transition, list[State], str, str]
+
+BOTH, MIXED, OWN, PLAIN, OPEN = (
+    "non-diagonal and non-linear",
+    "non-diagonal and linear",
+    "diagonal and non-linear",
+    "diagonal and linear",
+    "undetermined",
+)
+
 SIZE = 4
 WIDE = 12
 """More entries than are differentiated column by column."""
