@@ -25,7 +25,7 @@ from tests.theory.theorem1.adversarial import (
     random_states,
     states_of,
 )
-from theory import Theorem1Report, check_theorem1
+from theory import State, Transition, check_theorem1
 
 
 def wrong_root(h: Tensor) -> Tensor:
@@ -172,18 +172,14 @@ DERIVATIVES: dict[str, Case] = {
 }
 
 
-def check(name: str) -> Theorem1Report:
-    transition, states, *_ = DERIVATIVES[name]
-    return check_theorem1(transition, states)
-
-
-@pytest.mark.parametrize("name", DERIVATIVES)
-def test_the_word_for(name: str) -> None:
-    *_, verdict, kind = DERIVATIVES[name]
-    report = check(name)
+@pytest.mark.parametrize(
+    ("transition", "states", "verdict", "kind"), DERIVATIVES.values(), ids=DERIVATIVES.keys()
+)
+def test_the_word_for(transition: Transition, states: list[State], verdict: str, kind: str) -> None:
+    report = check_theorem1(transition, states)
     assert (report.verdict.value, report.kind.value) == (verdict, kind), report.kind_sentence
 
 
 def test_a_derivative_that_differences_deny_is_named() -> None:
-    denied = check("a coupling of 4 % that the derivative denies")
+    denied = check_theorem1(*DERIVATIVES["a coupling of 4 % that the derivative denies"][:2])
     assert "finite differences contradict J at 4" in denied.kind_sentence
