@@ -117,7 +117,7 @@ def test_float16_is_monotone_with_the_zeros_in_order() -> None:
 
 
 def place_in_order(numbers: np.ndarray) -> np.ndarray:
-    """The place of a float16 in the order of all bit patterns with −0 before +0 and infinities at the ends."""
+    """The place of a float16 in the order with −0 before +0 and infinities at the ends."""
     bits = numbers.view(np.uint16).astype(np.int64)
     return np.where(bits < 1 << 15, bits, (1 << 15) - 1 - bits)
 
