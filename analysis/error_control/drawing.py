@@ -131,8 +131,9 @@ def caption(found: ErrorControlAnalysis) -> str:
         "other one, in the span of the differences of the means, in blocks of "
         f"{settings.block} positions; below 1/2 the nearest mean is the right one, and the limit is that or "
         "what the model read within its training length. Gains: by what factor words that return both "
-        "automaton states change the distance of two states of different classes (horizontal) and of a "
-        "state and one with an error (vertical); an affine layer is on the line for errors along the difference. Errors: distance of the runs with and "
-        "without an error, over the distance of the pair, medians and 5–95% bands; an affine layer keeps it. "
+        "automaton states change the distance of two states of different classes (horizontal) and of a state "
+        "and one with an error (vertical); an affine layer is on the line for errors along the difference. "
+        "Errors: distance of the runs with and without an error, over the distance of the pair, medians and "
+        "5–95% bands; an affine layer keeps it. "
         f"Gains and errors in float64. {NOT_A_BOUND}"
     )

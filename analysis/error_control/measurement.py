@@ -115,8 +115,8 @@ class ErrorControlAnalysis:
             if failed is None
             else f"accuracy fell below {SHARE_BELOW:.0%} after {failed:.0f} tokens"
         )
-        converged = self.followed.share_converged
-        doubt = "" if converged == 1 else f"; {1 - converged:.2%} of its fixed points were not found"
+        converged = min(self.followed.share_converged, spread.share_converged)
+        doubt = "" if converged == 1 else f"; up to {1 - converged:.2%} of the fixed points were not found"
         gains = self.followed.gains
         returns = (
             ""

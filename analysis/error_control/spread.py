@@ -108,6 +108,7 @@ class Spread:
         known: the share of the visits that have a q, ``[blocks]``.
         accuracy: the share of right answers, ``[blocks]``.
         training_length: in tokens.
+        share_converged: of the fixed points that the model sought; 1 for an explicit model.
 
     Example:
         >>> tokens = np.arange(1, 9.0)
@@ -122,6 +123,7 @@ class Spread:
     known: FloatArray
     accuracy: FloatArray
     training_length: int
+    share_converged: float = 1.0
 
     @property
     def upper(self) -> FloatArray:
@@ -175,6 +177,7 @@ class Spread:
             "share_of_visits_with_q": self.known,
             "accuracy": self.accuracy,
             "limit": self.limit,
+            "share_converged": self.share_converged,
         }
 
 
@@ -209,17 +212,18 @@ def measure_spread(run: Run, tokens: Tensor, labels: Tensor, block: int, every: 
     common, leads = common_ending(task)
     ending = torch.from_numpy(common).expand(len(tokens), -1)
     state = model.init_state(len(tokens))
-    middles, ratios, known, accuracy = [], [], [], []
+    middles, ratios, known, accuracy, converged = [], [], [], [], []
     for first in range(0, length, block):
         last = min(first + block, length)
         visited, classes, right = [], [], []
         for position in range(first, last):
-            state, logits = model.step(state, tokens[:, position])
-            right.append(logits.argmax(dim=-1) == labels[:, position])
+            output = model.run(tokens[:, position, None], state)
+            state = output.state
+            if output.solution is not None:
+                converged.append(output.solution.share_converged)
+            right.append(output.logits[:, 0].argmax(dim=-1) == labels[:, position])
             if (position + 1) % every == 0 or position == last - 1:
-                branch = state
-                for token in ending.unbind(1):
-                    branch, _ = model.step(branch, token)
+                branch = model.run(ending, state).state
                 visited.append(torch.cat([branch[name].flatten(1) for name in names], dim=1))
                 classes.append(leads[labels[:, position].numpy()])
         found = visit_ratios(torch.cat(visited).double().numpy(), np.concatenate(classes))
@@ -234,4 +238,11 @@ def measure_spread(run: Run, tokens: Tensor, labels: Tensor, block: int, every: 
             f"sequences is {len(tokens)}, too few for two visits of two states of {task.name}; "
             "give more sequences, or a larger block"
         )
-    return Spread(np.array(middles), np.array(ratios), np.array(known), np.array(accuracy), run.config.length)
+    return Spread(
+        np.array(middles),
+        np.array(ratios),
+        np.array(known),
+        np.array(accuracy),
+        run.config.length,
+        float(np.mean(converged)) if converged else 1.0,
+    )

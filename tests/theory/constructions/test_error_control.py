@@ -207,6 +207,18 @@ def test_a_contraction_around_two_codes_forgets_errors() -> None:
     assert size < worst <= 0.25
 
 
+def test_an_expanding_layer_withstands_errors_without_bounds() -> None:
+    """λ = ±2 and the sign of h: parity with errors just below 1, all against it, in exact integers."""
+    word = np.random.default_rng(0).integers(0, 2, 300)
+    clean, spoilt = Fraction(1), Fraction(1)
+    for bit in word.tolist():
+        clean, spoilt = (-2 if bit else 2) * clean, (-2 if bit else 2) * spoilt
+        spoilt -= Fraction(99, 100) * (1 if clean > 0 else -1)
+        assert (clean > 0) == (spoilt > 0)
+    assert (clean < 0) == word.sum() % 2
+    assert abs(clean) == 2**300
+
+
 def test_what_returns_two_codes_expands_somewhere_between_them() -> None:
     """F(h) = (3h − h³)/2 contracts at ±1 and expands at 0: its mean derivative in between is exactly 1."""
     h = sp.Symbol("h")
