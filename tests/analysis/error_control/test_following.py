@@ -22,7 +22,7 @@ from implicit.models.step_model import StepModel
 from implicit.runs.loading import Run
 from theory import State
 
-SMALL = {"sequences": 16, "length": 24, "block": 8, "pairs": 6, "follow": 12}
+SMALL: dict[str, Any] = {"sequences": 16, "length": 24, "block": 8, "pairs": 6, "follow": 12}
 
 
 class Corrector(StepModel):

@@ -97,7 +97,9 @@ def run_of(model: Any, length: int) -> Run:
 def test_errors_that_add_up_reach_the_limit_where_a_random_walk_does() -> None:
     """|N(0, tσ²)| exceeds half of the distance 2 in 10% of the words at t = (1/(1.645 σ))²."""
     tokens, labels = make_task("parity").sample(2000, 160, np.random.default_rng(1))
-    spread = measure_spread(run_of(Drift(), 16), *map(torch.from_numpy, (tokens, labels)), block=16, every=8)
+    spread = measure_spread(
+        run_of(Drift(), 16), torch.from_numpy(tokens), torch.from_numpy(labels), block=16, every=8
+    )
     expected = (1 / (scipy.stats.norm.ppf(0.95) * Drift.SIZE)) ** 2
     assert 160 < expected < 250
     assert spread.horizon.how == "extrapolated"

@@ -115,7 +115,7 @@ def test_reflections_that_return_codes_correct_nothing_between_them(size: int, s
 
 def test_a_decay_outside_of_the_span_is_allowed_and_inside_it_is_not() -> None:
     """With a decay α < 1 no two codes come back; an entry in which no codes differ may decay."""
-    swap = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, Fraction(1, 2)]]
+    swap: list[list[int | Fraction]] = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, Fraction(1, 2)]]
     codes = [(*code, 0) for code in permutations([1, 2, 4])]
     kept = kept_errors(AffineMap.of(swap).then(AffineMap.of(swap)), codes)
     assert (kept.dimension, kept.fixed_dimension) == (2, 3)
@@ -128,7 +128,7 @@ def test_a_decay_outside_of_the_span_is_allowed_and_inside_it_is_not() -> None:
 def test_complex_diagonals_that_count_correct_nothing(order: int, turn: list[list[int]]) -> None:
     """λ a root of unity, with a drive: the word xᵐ returns all codes, and keeps both real directions of ℂ."""
     step = AffineMap.of(turn, [1, 2])
-    codes = [(Fraction(5), Fraction(-3))]
+    codes: list[tuple[Fraction, ...]] = [(Fraction(5), Fraction(-3))]
     for _ in range(order - 1):
         codes.append(step(codes[-1]))
     word_map = map_of_word({"x": step}, "x" * order)
@@ -144,7 +144,7 @@ def test_a_reset_returns_one_state_only_and_corrects_all_errors() -> None:
     write = AffineMap.of([[0]], [1])
     kept = kept_errors(write, [(1,)])
     assert (kept.dimension, kept.fixed_dimension) == (0, 0)
-    assert write([Fraction(7, 5)]) == (1,)
+    assert write([Fraction(7, 5)]) == (Fraction(1),)
 
 
 def test_several_codes_per_state_come_back_after_a_power_of_the_word() -> None:
