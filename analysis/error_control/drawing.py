@@ -90,9 +90,9 @@ def _draw_gains(axes: Axes, found: ErrorControlAnalysis) -> None:
         axes.scatter(
             known, np.maximum(values, FLOOR), s=14, color=color, marker=marker, label=label, alpha=0.8
         )
-    among = np.concatenate([known, gains.within, gains.sideways])
-    ends = np.clip(np.nanmin(among), FLOOR, 0.5), max(2.0, np.nanmax(among))
+    ends = min(np.nanmin(known), 1.0) / 1.5, max(np.nanmax(known), 1.0) * 1.5
     axes.plot(ends, ends, color=GREY, linewidth=0.8, label="equal: affine")
+    axes.set_xlim(*ends)
     log_axis(axes, "x")
     log_axis(axes)
 

@@ -68,7 +68,7 @@ class ErrorControlAnalysis:
 
     Example:
         >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity-small"), sequences=8, length=16, block=8, pairs=4, follow=16)
+        >>> found = analyse(load_run("parity-small"), sequences=8, length=48, block=8, pairs=4, follow=16)
         >>> found.verdict, found.horizon.how, found.spread.failure
         ('corrected', 'none', None)
     """

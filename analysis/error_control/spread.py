@@ -32,6 +32,8 @@ LIMIT = 0.5
 """The q below which the nearest mean is certainly the right one."""
 SHARE_BELOW = 0.9
 """The share of the visits that has to be below the limit, and of the answers that has to be right."""
+FITTED = 4
+"""The fewest blocks to which a straight line is fitted."""
 ROUNDING = 1e-10
 """A direction of the span that is so much smaller than the largest is rounding."""
 
@@ -78,7 +80,8 @@ class Horizon:
 
     Attributes:
         length: in tokens; None if nothing says that it does.
-        how: whether q was seen at its limit, or its growth was extrapolated.
+        how: whether q was seen at its limit or its growth was extrapolated; whether it did not grow, or there
+            was too little to tell.
 
     Example:
         >>> Horizon(None, "none").sentence
@@ -86,7 +89,7 @@ class Horizon:
     """
 
     length: float | None
-    how: Literal["reached", "extrapolated", "none"]
+    how: Literal["reached", "extrapolated", "none", "too short"]
 
     @property
     def sentence(self) -> str:
@@ -95,6 +98,8 @@ class Horizon:
             return f"it reached the limit after {self.length:.0f} tokens"
         if self.how == "extrapolated":
             return f"q² extrapolated along a straight line reaches the limit after {self.length:.0f} tokens"
+        if self.how == "too short":
+            return f"less than {FITTED} blocks beyond the training length do not tell whether it grows"
         return "beyond the training length it does not grow measurably, so that no failure is predicted"
 
 
@@ -159,8 +164,8 @@ class Spread:
         if reached.size and self.tokens[reached[0]] <= self.training_length:
             return Horizon(float(self.tokens[reached[0]]), "reached")
         fitted = np.isfinite(self.upper) & (self.tokens > self.training_length)
-        if fitted.sum() < 3:
-            return Horizon(None, "none")
+        if fitted.sum() < FITTED:
+            return Horizon(None, "too short")
         line = scipy.stats.linregress(self.tokens[fitted], self.upper[fitted] ** 2)
         if not line.slope > 2 * line.stderr:
             return Horizon(None, "none")

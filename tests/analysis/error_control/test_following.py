@@ -69,7 +69,7 @@ def test_errors_in_a_contraction_are_corrected_quadratically() -> None:
     assert (gains.within < 0.01).all()
     np.testing.assert_array_equal(gains.returned, 0)
     assert found.spread.upper.max() == 0
-    assert found.horizon.how == "none"
+    assert found.horizon.how == "too short"
 
 
 @pytest.mark.parametrize(("model", "sizes"), [("deltanet", {"negative_eigenvalues": True}), ("mamba2", {})])

@@ -130,7 +130,8 @@ def test_a_failure_is_predicted_where_q_exceeds_its_limit_and_grows() -> None:
     assert made([0.1, 0.1, 0.5, 0.49, 0.51, 0.5, 0.49, 0.51], right).horizon == Horizon(None, "none")
     assert made([0.9] * 8, [0.5] * 8).horizon == Horizon(1.0, "reached")  # never learned
     assert made([0.9] * 8, right).horizon == Horizon(None, "none")  # read all the same
-    assert made([0.1, 0.2], [1, 1]).horizon == Horizon(None, "none")
+    assert made([0.1, 0.1, 0.6, 0.7, 0.8], [1.0] * 5).horizon == Horizon(None, "too short")
+    assert "do not tell whether it grows" in Horizon(None, "too short").sentence
     assert made([0.4, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.05], right).horizon == Horizon(None, "none")
 
 
