@@ -89,6 +89,13 @@ def test_an_affine_layer_keeps_every_share_of_every_error(
     assert found.left == pytest.approx(1, rel=1e-8)
 
 
+def test_a_stack_of_affine_layers_is_not_affine(make_run: Any) -> None:
+    """The second layer reads the first through norms and gates: shares of the whole state do change."""
+    run = make_run("deltanet", task="S3", layers=2, negative_eigenvalues=True)
+    found = error_control.analyse(run, **SMALL, errors=(0.4,))
+    assert np.abs(found.followed.shares[0.4][:, -1] / 0.4 - 1).max() > 0.01
+
+
 @pytest.mark.parametrize("model", ["lstm", "gru", "pd-ssm", "implicit-mamba2"])
 def test_every_model_with_a_constant_state_is_looked_at(make_run: Any, model: str) -> None:
     run = make_run(model, contracting=model == "implicit-mamba2")
@@ -99,7 +106,8 @@ def test_every_model_with_a_constant_state_is_looked_at(make_run: Any, model: st
 
 
 def test_unconverged_fixed_points_are_told(make_run: Any) -> None:
-    found = error_control.analyse(make_run("implicit-mamba2"), **{**SMALL, "follow": 2}, max_iterations=2)
+    run = make_run("implicit-mamba2", max_iterations=5)
+    found = error_control.analyse(run, **{**SMALL, "follow": 2}, max_iterations=2)
     assert found.followed.share_converged == 0
     assert "up to 100.00% of the fixed points were not found" in found.sentence
 

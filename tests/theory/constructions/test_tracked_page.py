@@ -8,7 +8,10 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "what_can_be_tracked.md").read_text(encoding="utf-8")
 ERRORS_PAGE = (ROOT / "docs" / "error_control.md").read_text(encoding="utf-8")
-TESTS = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "theory").rglob("test_*.py"))
+FOLDERS = (ROOT / "tests" / "theory", ROOT / "tests" / "analysis" / "error_control")
+TESTS = "\n".join(
+    path.read_text(encoding="utf-8") for folder in FOLDERS for path in folder.rglob("test_*.py")
+)
 
 
 @pytest.mark.parametrize("witness", sorted(set(re.findall(r"`(test_\w+?)_?…?`", PAGE + ERRORS_PAGE))))

@@ -34,15 +34,14 @@ def rounded(value: Fraction, numbers: list[Fraction]) -> Fraction:
 
 
 def test_no_real_diagonal_counts_modulo_three_in_a_small_format_by_exhaustion() -> None:
-    """All λ in [−1, 1], all u and all h₀ of the format: periods 1 for λ ≥ 0, and 1 or 2 for λ < 0."""
+    """All λ, beyond 1 too, all u and all h₀ of the format: periods 1 for λ ≥ 0, and 1 or 2 for λ < 0."""
     numbers, index = small_floats()
     product_of = {
-        (decay, value): rounded(decay * value, numbers)
-        for decay, value in product([n for n in numbers if abs(n) <= 1], numbers)
+        (decay, value): rounded(decay * value, numbers) for decay, value in product(numbers, numbers)
     }
     total_of = np.array([[index[rounded(a + b, numbers)] for b in numbers] for a in numbers])
     longest = 0
-    for decay in (n for n in numbers if abs(n) <= 1):
+    for decay in numbers:
         scaled = np.array([index[product_of[decay, value]] for value in numbers])
         for drive in range(len(numbers)):
             step = total_of[scaled, drive]
