@@ -6,9 +6,11 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 import sympy as sp
+import torch
 
 from automata.errors import InputError
 from automata.monoids.groups import symmetric_group
+from theory.constructions.automaton import ssm_of_automaton
 from theory.constructions.error_control import (
     AffineMap,
     errors_that_confuse,
@@ -205,6 +207,23 @@ def test_a_contraction_around_two_codes_forgets_errors() -> None:
         state = (3 * state - state**3) / 2 + size * errors
         worst = max(worst, float(np.abs(state - code).max()))
     assert size < worst <= 0.25
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_the_implicit_ssm_of_an_automaton_shrinks_errors_by_lambda(size: int) -> None:
+    """c(q) + e goes to c(δ(q, x)) + λe for all q and x, for entries of e below 1/2.
+
+    Then the nearest code is still c(q). The entries are multiples of 1/32, so that float64 does not round.
+    """
+    table = symmetric_group(size).table
+    states, tokens = table.shape
+    layer = ssm_of_automaton(table, dtype=torch.float64)
+    codes = torch.eye(states, dtype=torch.float64)
+    errors = torch.from_numpy(np.random.default_rng(size).integers(-15, 16, (states, states)) / 32)
+    for token in range(tokens):
+        after = layer.step(codes + errors, torch.full((states,), token))
+        following = codes[torch.from_numpy(table[:, token].copy())]
+        assert torch.equal(after - following, 0.25 * errors)
 
 
 def test_an_expanding_layer_withstands_errors_without_bounds() -> None:
