@@ -1,7 +1,7 @@
 """Questions about trained models, each a command: ``python -m analysis.<question> RUN``.
 
 - Ask one from Python: `ask`, with its answer returned and its numbers and figures written.
-- What a model does: `length_generalization`, `extraction` (the automaton behind it).
+- What a model does: `length_generalization`, `extraction` (the automaton behind it), `error_control`.
 - What its transition is: `jacobian` (Theorem 1, measured).
 - How its fixed points are found: `convergence`, `agreement`, `modes`.
 - What is proved of it: `certify`, `all_words`, `all_lengths`, and `check_certificate`.
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from analysis import check_certificate as check_certificate
     from analysis import convergence as convergence
     from analysis import demo as demo
+    from analysis import error_control as error_control
     from analysis import extraction as extraction
     from analysis import framework as framework
     from analysis import jacobian as jacobian
@@ -62,6 +63,7 @@ _MODULES = (
     "check_certificate",
     "convergence",
     "demo",
+    "error_control",
     "extraction",
     "framework",
     "jacobian",

@@ -66,6 +66,8 @@ analysis.jacobian.measurement:JacobianSettings sequences=16, length=64, seed=0, 
 analysis.extraction.measurement:ExtractionSettings sequences=128, length=None, votes=4,
     inconsistent=0.001, max_suffixes=12, max_states=1000, fresh_words=64, times=4, demanded=0.99,
     rtol=0.001, max_iterations=200, seed=0
+analysis.error_control.measurement:ErrorControlSettings sequences=64, length=256, seed=0, block=16,
+    every=4, pairs=32, follow=32, errors=(0.001, 0.01, 0.1, 0.4), max_iterations=1000
 analysis.length_generalization.measurement:LengthSettings lengths=(32, 64, 128, 256), sequences=256,
     batch_size=64, mode='auto', rtol=0.001, max_iterations=200, confidence=0.95, seed=0
 analysis.modes:ModesSettings lengths=(64, 1024, 4096), sequences=4, seed=0

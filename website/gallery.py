@@ -21,6 +21,7 @@ SHOWN: dict[str, tuple[str, dict[str, Any]]] = {
     "agreement": ("parity", {"sequences": 2, "length": 32}),
     "convergence": ("parity", {"sequences": 4, "length": 32}),
     "extraction": ("parity-small", {"sequences": 16, "length": 16, "fresh_words": 16}),
+    "error_control": ("parity-small", {"sequences": 16, "length": 64, "pairs": 8, "follow": 8}),
 }
 """For each analysis whose figure takes seconds, a stored run and the settings."""
 
@@ -51,7 +52,7 @@ def pictures() -> list[Picture]:
 
     Example:
         >>> len(FIGURES) + len(SHOWN)
-        8
+        9
     """
     return [_of_paper(name) for name in FIGURES] + [_of_analysis(name) for name in SHOWN]
 

@@ -36,6 +36,7 @@ PACKAGES: tuple[str, ...] = (
     "analysis.agreement",
     "analysis.convergence",
     "analysis.extraction",
+    "analysis.error_control",
     "analysis.framework",
 )
 
