@@ -25,6 +25,7 @@ from analysis.certificates.theorem1.document import (
     Claim,
     ControlPair,
     Pair,
+    least_state_radius,
     statements_of,
     summarise,
 )
@@ -79,6 +80,8 @@ class Checker:
                 raise RefusedError(
                     f"{line}.state", f"does not hold {name} with {int(np.prod(shape))} numbers"
                 )
+        if set(pair.state) != set(self.shapes):
+            raise RefusedError(f"{line}.state", "holds more than the parts of a state")
         if pair.token >= len(self.model.embedding):
             raise RefusedError(f"{line}.token", "is not in the alphabet")
         with precision(self.bits):
@@ -105,8 +108,12 @@ class Checker:
             }
             self.check_claim(pair, pair.elsewhere, self._state(moved, 0.0), f"{line}.elsewhere")
         if pair.range is not None:
-            if not pair.range.state_radius > 0:
-                raise RefusedError(f"{line}.range.state_radius", "is not positive")
+            least = least_state_radius([pair.state[name] for name in self.model.blocks])
+            if not pair.range.state_radius >= least:
+                raise RefusedError(
+                    f"{line}.range.state_radius",
+                    f"is below {least:.3g}, so that the box need not hold another h",
+                )
             box = self._state(pair.state, pair.range.state_radius)
             self.check_claim(pair, pair.range, box, f"{line}.range")
 
@@ -244,9 +251,14 @@ def check(
     jobs = [(pair, _others(pair, pairs, number), f"pairs[{number}]") for number, pair in enumerate(pairs)]
     arguments = (dict(weights), config["sizes"], bits, name)
     check_each(Checker, arguments, Checker.check_pair, jobs, processes=processes, unit="pair", at_once=8)
-    for name, count in summarise(pairs).items():
-        if certificate.summary.get(name) != count:
+    counts = summarise(pairs)
+    if set(certificate.summary) != set(counts):
+        raise RefusedError("summary", f"does not hold the counts of its format, {', '.join(counts)}")
+    for name, count in counts.items():
+        if certificate.summary[name] != count:
             raise RefusedError(f"summary.{name}", f"is not what the pairs show, {count}")
+    if not any(count for name, count in counts.items() if name != "pairs"):
+        raise RefusedError("pairs", "claim nothing")
     check_seal(certificate)
 
 
