@@ -139,7 +139,10 @@ def certify_pairs(model: FixedPointModel, visited: Sequence[VisitedState]) -> li
         bar.update()
     pairs = []
     for index, pair in enumerate(visited):
-        point, box = points[index], ranges[index]
+        point, box = (points[index], ranges[index]) if pair.reached else (None, None)
+        other = elsewhere[index] if point is not None else None
+        if other is not None and not visited[other.pair].reached:
+            other = None
         finite = bool(np.isfinite(working[index]).all())
         distance = None
         if point is not None and finite:
@@ -153,7 +156,7 @@ def certify_pairs(model: FixedPointModel, visited: Sequence[VisitedState]) -> li
                 state={name: entry.numpy().ravel() for name, entry in pair.state.items()},
                 places=[(int(rows[index]), int(columns[index])) for rows, columns in sites.places],
                 point=point,
-                elsewhere=elsewhere[index],
+                elsewhere=other,
                 range=None if box is None else Range(**dict(box), state_radius=float(radii[index])),
                 working_latent=working[index] if finite else None,
                 working_distance=distance,
@@ -190,10 +193,12 @@ def reasons_of(pair: Pair) -> list[str]:
     Example:
         >>> nothing = dict.fromkeys(("point", "elsewhere", "range", "working_latent", "working_distance"))
         >>> reasons_of(Pair(sequence=0, position=1, token=0, state={}, places=[], **nothing))
-        ['no fixed point was found, or I − ∂zΦ is too near to a singular matrix there']
+        ['no fixed point was found, I − ∂zΦ is nearly singular there, or a token before did not converge']
     """
     if pair.point is None:
-        return ["no fixed point was found, or I − ∂zΦ is too near to a singular matrix there"]
+        return [
+            "no fixed point was found, I − ∂zΦ is nearly singular there, or a token before did not converge"
+        ]
     reasons = []
     if pair.point.contraction is None:
         reasons.append("no power up to 1024 of the damped step contracts")

@@ -21,6 +21,7 @@ from analysis.certificates.cover.checker import check_cover
 from analysis.certificates.cover.document import COVER_FORMAT, CoverCertificate
 from analysis.certificates.parts import RefusedError
 from analysis.certificates.producing import automaton_of, identity_of
+from analysis.certificates.replay import Visit
 from analysis.certificates.strict_json import read_json
 from analysis.certificates.theorem1.checker import check
 from analysis.certificates.theorem1.document import CHECKED, Certificate
@@ -102,8 +103,8 @@ def check_certificate(
     return verdict(certificate, f"{about.name} ({about.title}, weights {about.weights_sha256[:12]}…)")
 
 
-def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[tuple[int, int, int]]:
-    """Return sequence, position and token of the pairs that settings stand for.
+def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[Visit]:
+    """Return the places of the pairs that settings stand for, with the words before them.
 
     Args:
         task: of the run.
@@ -116,7 +117,7 @@ def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[tuple[int, in
         >>> from automata.tasks.registry import make_task
         >>> settings = {"sequences": 2, "length": 4, "seed": 0, "states": 2}
         >>> visited_pairs(make_task("parity"), settings)
-        [(1, 3, 0), (0, 2, 1)]
+        [Visit(sequence=1, position=3, token=0, word=(...)), Visit(...)]
     """
     if set(settings) != set(LIMITS):
         raise RefusedError("settings", f"are not {', '.join(LIMITS)}")
@@ -125,7 +126,11 @@ def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[tuple[int, in
             raise RefusedError(f"settings.{name}", f"is not a number from {least} to {most}")
     batch = sample_batch(task, settings["sequences"], settings["length"], settings["seed"])
     places = choose_positions(batch.tokens, settings["states"], lengths=batch.lengths)
-    return [(sequence, position, int(batch.tokens[sequence, position])) for sequence, position in places]
+    rows = batch.tokens.tolist()
+    return [
+        Visit(sequence, position, rows[sequence][position], tuple(rows[sequence][:position]))
+        for sequence, position in places
+    ]
 
 
 def _command(argv: Sequence[str] | None) -> None:

@@ -37,7 +37,7 @@ def verdict(certificate: AnyCertificate, run: str) -> str:
         >>> from implicit.runs.loading import load_run
         >>> run = load_run("parity-small")
         >>> verdict(analyse(run, length=2).certificate(run), "parity-small")
-        'The certificate holds of run parity-small: the answers to all 6 words of up to 2 tokens are right ...'
+        'The certificate holds of run parity-small: the answers to all 6 words of up to 2 tokens are ...'
     """
     if isinstance(certificate, Certificate):
         return f"The certificate holds of run {run}: {_of_pairs(certificate)}."

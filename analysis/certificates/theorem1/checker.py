@@ -19,6 +19,7 @@ from analysis.certificates.arb.model import ArbModel
 from analysis.certificates.arb.newton import contracting_newton_map
 from analysis.certificates.checking import Weights, check_each, check_run, check_seal
 from analysis.certificates.parts import Interval, RefusedError
+from analysis.certificates.replay import Replay, Visit, check_state
 from analysis.certificates.theorem1.document import (
     CHECKED,
     Certificate,
@@ -206,7 +207,7 @@ def check(
     *,
     sha256: str,
     config: Mapping[str, Any],
-    visited: Sequence[tuple[int, int, int]],
+    visited: Sequence[Visit],
     bits: int = 128,
     processes: int = 1,
 ) -> None:
@@ -217,7 +218,7 @@ def check(
         weights: the state dict of the run.
         sha256: the hash of its weights file.
         config: its configuration, as JSON.
-        visited: sequence, position and token of every pair that its settings stand for, in order.
+        visited: the places of all pairs that its settings stand for, in order.
         bits: the precision.
         processes: how many work in parallel.
 
@@ -247,6 +248,7 @@ def check(
         raise RefusedError("config", "is of a model that the checker cannot evaluate")
     check_run(certificate, statements_of(name), sha256=sha256, config=config, bits=bits)
     _check_places(certificate, visited)
+    check_states(certificate, visited, Replay(weights, config["sizes"], name))
     pairs = certificate.pairs
     jobs = [(pair, _others(pair, pairs, number), f"pairs[{number}]") for number, pair in enumerate(pairs)]
     arguments = (dict(weights), config["sizes"], bits, name)
@@ -262,17 +264,46 @@ def check(
     check_seal(certificate)
 
 
-def _check_places(certificate: Certificate, visited: Sequence[tuple[int, int, int]]) -> None:
+def _check_places(certificate: Certificate, visited: Sequence[Visit]) -> None:
     if len(certificate.pairs) != len(visited):
         raise RefusedError(
             "pairs", f"are {len(certificate.pairs)}, where the settings stand for {len(visited)}"
         )
     for number, (pair, place) in enumerate(zip(certificate.pairs, visited, strict=True)):
         for name, found, expected in zip(
-            ("sequence", "position", "token"), (pair.sequence, pair.position, pair.token), place, strict=True
+            ("sequence", "position", "token"),
+            (pair.sequence, pair.position, pair.token),
+            place[:3],
+            strict=True,
         ):
             if found != expected:
                 raise RefusedError(f"pairs[{number}].{name}", f"is not {expected}, as the settings have it")
+
+
+def check_states(certificate: Certificate, visited: Sequence[Visit], replay: Replay) -> None:
+    """Verify that the states of all pairs are those that the words before them lead to.
+
+    Args:
+        certificate: as many pairs as visits.
+        visited: their places.
+        replay: the model in float64.
+
+    Raises:
+        RefusedError: naming the first state that is another, or of which something is claimed though a token
+            before it does not settle.
+
+    Example:
+        `check` calls it.
+    """
+    pairs = certificate.pairs
+    found = replay.states([visit.word for visit in visited])
+    used = {number for number, pair in enumerate(pairs) if pair.claims}
+    used |= {pair.elsewhere.pair for pair in pairs if isinstance(pair, Pair) and pair.elsewhere is not None}
+    for number, (pair, state) in enumerate(zip(pairs, found, strict=True)):
+        if state is not None:
+            check_state(pair.state, state, f"pairs[{number}].state")
+        elif number in used:
+            raise RefusedError(f"pairs[{number}].state", "is of a word with a token that does not settle")
 
 
 def _others(pair: Pair | ControlPair, pairs: list[Any], number: int) -> list[Pair]:

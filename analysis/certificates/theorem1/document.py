@@ -23,6 +23,11 @@ STATEMENTS = {
         "The float32 weights are taken as the real numbers that they are, and every operation of the model "
         "as the exact one on real numbers. h is the SSM state; the convolution window is held fixed."
     ),
+    "state": (
+        "State is within 1e-7 (maximum norm, relative to its largest entry or 1) of the one that the tokens "
+        "before it lead to in float64, each at the latent that the damped iteration from zero settles at; this "
+        "is computed, not proved. What follows is proved of the state as it is listed."
+    ),
     "existence": (
         "For every state of the box (h within state_radius of the state in the maximum norm; a point has "
         "none), the self-map has exactly one fixed point within radius of latent (maximum norm), and it "
@@ -196,6 +201,13 @@ class Pair(Part):
     working_distance: Number | None
 
     @property
+    def claims(self) -> bool:
+        """Whether anything is claimed of it."""
+        return any(
+            claim is not None for claim in (self.point, self.elsewhere, self.range, self.working_distance)
+        )
+
+    @property
     def off_diagonal(self) -> bool:
         """Whether the entry that is claimed lies off the diagonal in every layer, of which there is one."""
         return bool(self.places) and all(row != column for row, column in self.places)
@@ -236,6 +248,11 @@ class ControlPair(Part):
     token: NonNegativeInt
     state: dict[str, Numbers]
     decay: list[list[Interval]] | None
+
+    @property
+    def claims(self) -> bool:
+        """Whether anything is claimed of it."""
+        return self.decay is not None
 
 
 class Certificate(Document):
