@@ -25,8 +25,8 @@ STATEMENTS = {
     ),
     "state": (
         "State is within 1e-7 (maximum norm, relative to its largest entry or 1) of the one that the tokens "
-        "before it lead to in float64, each at the latent that the damped iteration from zero settles at; this "
-        "is computed, not proved. What follows is proved of the state as it is listed."
+        "before it lead to in float64, each at the latent that the damped iteration from zero settles at: "
+        "computed, not proved. What follows is proved of the state as it is listed."
     ),
     "existence": (
         "For every state of the box (h within state_radius of the state in the maximum norm; a point has "
