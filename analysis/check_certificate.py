@@ -103,6 +103,24 @@ def check_certificate(
     return verdict(certificate, f"{about.name} ({about.title}, weights {about.weights_sha256[:12]}…)")
 
 
+def parse_certificate(content: Mapping[str, Any]) -> AnyCertificate:
+    """Return the certificate that the JSON of a file holds.
+
+    Args:
+        content: what `analysis.certificates.strict_json.read_json` returns.
+
+    Raises:
+        RefusedError: naming the first line that does not have its form.
+
+    Example:
+        >>> parse_certificate({"format": WORDS_FORMAT})
+        Traceback (most recent call last):
+        analysis.certificates.parts.RefusedError: statements: field required
+    """
+    kind = KINDS.get(str(content.get("format")), Certificate)
+    return kind.parse(content)
+
+
 def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[Visit]:
     """Return the places of the pairs that settings stand for, with the words before them.
 
@@ -150,7 +168,7 @@ def _command(argv: Sequence[str] | None) -> None:
             f"the model of run {run.path.name} is {run.config.model}, for which no independent check exists; "
             f"give a certificate and its run of {' or '.join(CHECKED)}"
         )
-    certificate = KINDS.get(str(content.get("format")), Certificate).parse(content)
+    certificate = parse_certificate(content)
     print(check_certificate(certificate, run, settings))
     print(f"Checked in {time.monotonic() - began:.0f} s.")
 
