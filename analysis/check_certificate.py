@@ -2,7 +2,8 @@
 
 It may be one of visited states (``analysis.certify``), of all words up to a length (``analysis.all_words``),
 or of words of every length (``analysis.all_lengths``).
-Exit code 0 only if every claim of the certificate is proved again from the run's weights, and there is one;
+Exit code 0 only if every claim of the certificate is verified from the run's weights, and there is one (states
+are recomputed in float64, claims about them proved again in rigorous arithmetic: `docs/certificates.md`);
 1 with the first line that fails, on a line that begins with ``refused:``; 2 for bad input; 70 if the checker
 itself fails, which says nothing of the certificate.
 """
