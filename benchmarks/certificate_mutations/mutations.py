@@ -41,9 +41,10 @@ def mutated(content: Content, generator: random.Random) -> str:
         >>> text != '{"margin": "0x1.8000000000000p+0", "sha256": ""}'
         True
     """
-    changed = copy.deepcopy(content)
-    for _ in range(generator.choice((1, 1, 1, 2, 3))):
-        _change_somewhere(changed, generator)
+    changed, before = copy.deepcopy(content), json.dumps(content)
+    while json.dumps(changed) == before:
+        for _ in range(generator.choice((1, 1, 1, 2, 3))):
+            _change_somewhere(changed, generator)
     if generator.random() < SHARE_OF_SUMMARIES:
         _fit_summary(changed)
     if "sha256" in changed:

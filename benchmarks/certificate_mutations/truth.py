@@ -136,8 +136,8 @@ class Judge:
             parts = {name: array_of(text) for name, text in pair["state"].items()}
             for name, part in self._visited(visit.word).items():
                 listed = parts[name]
-                if listed is None or np.abs(listed - part).max(initial=0) > NEAR * max(
-                    1.0, np.abs(part).max(initial=0)
+                if listed is None or np.abs(listed - part).max(initial=0) > NEAR * np.abs(part).max(
+                    initial=0
                 ):
                     yield f"pairs[{number}].state is another"
             state = self.model.state_of({name: part for name, part in parts.items() if part is not None})
