@@ -102,7 +102,7 @@ def certify(run: Run, settings: CertifySettings | None = None, **chosen: int) ->
         statements=statements_of(run.config.model),
         **document_head(run, time.monotonic() - began),
         settings=settings.model_dump(),
-        pairs=pairs,
+        pairs=[*pairs],
         summary=summarise(pairs),
     )
     return certificate.sealed()

@@ -101,7 +101,11 @@ def check_certificate(
     else:
         check(certificate, weights, visited=visited_pairs(run.task, certificate.settings), **how)
     about = ", ".join(
-        (run.config.model, f"weights {identity['weights_sha256'][:16]}…", f"task {readable(run.task.name)}")
+        (
+            run.config.model,
+            f"weights {str(identity['weights_sha256'])[:16]}…",
+            f"task {readable(run.task.name)}",
+        )
     )
     return verdict(certificate, f"{readable(run.path.resolve().name)} ({about})")
 

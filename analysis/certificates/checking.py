@@ -95,7 +95,7 @@ def check_identity(certificate: Document, identity: Mapping[str, str | int]) -> 
     if set(certificate.run) != set(identity):
         held, expected = (", ".join(map(shown, sorted(names))) for names in (certificate.run, identity))
         raise RefusedError("run", f"holds {held}, and should hold {expected}")
-    for name, value in reversed(identity.items()):  # the weights first
+    for name, value in reversed([*identity.items()]):  # the weights first
         if not same_json(certificate.run[name], value):
             raise RefusedError(f"run.{name}", f"is not that of the run given, {value}")
 

@@ -233,4 +233,5 @@ def shown(key: str) -> str:
         >>> shown("ssm"), shown("The certificate holds.")
         ('ssm', "'The certificate holds.'")
     """
-    return key if key.isidentifier() and key.isascii() else ascii(key[:LONGEST_SHOWN])
+    plain = key.isidentifier() and key.isascii() and len(key) <= LONGEST_SHOWN
+    return key if plain else ascii(key[:LONGEST_SHOWN])

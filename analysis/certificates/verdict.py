@@ -4,6 +4,7 @@ Names come from the run, counts are taken again from the claims that were checke
 nothing is added. What is not verified stands in the same sentence.
 """
 
+from analysis.certificates.answers import Automaton
 from analysis.certificates.cover.document import CoverCertificate
 from analysis.certificates.parts import at_least
 from analysis.certificates.theorem1.document import Certificate, summarise
@@ -13,6 +14,8 @@ AnyCertificate = Certificate | WordsCertificate | CoverCertificate
 
 LONGEST_NAME = 60
 """Characters."""
+LARGEST_TABLE = 32
+"""Entries that are shown."""
 VERIFIED = {
     "existence": "exactly one fixed point in a ball around the latent",
     "invertibility": "I − ∂zΦ invertible",
@@ -39,12 +42,11 @@ def verdict(certificate: AnyCertificate, run: str) -> str:
         >>> from implicit.runs.loading import load_run
         >>> run = load_run("parity-small")
         >>> verdict(analyse(run, length=2).certificate(run), "parity-small")
-        'The certificate holds of run parity-small, an automaton of 2 states and 2 tokens: the answers ...'
+        'The certificate holds of run parity-small, on a task whose words reach 2 of 2 states (table ...'
     """
     if isinstance(certificate, Certificate):
         return f"The certificate holds of run {run}: {_of_pairs(certificate)}."
-    table = certificate.automaton.table
-    task = f"an automaton of {len(table)} states and {len(table[0])} tokens"
+    task = f"on a task {_shown(certificate.automaton)}"
     if isinstance(certificate, WordsCertificate):
         words = f"all {certificate.words} words of up to {certificate.length} tokens are right"
     else:
@@ -65,6 +67,17 @@ def readable(name: str) -> str:
     """
     plain = name.replace("-", "").replace("_", "").isalnum() and name.isascii()
     return name if plain and len(name) <= LONGEST_NAME else ascii(name[:LONGEST_NAME])
+
+
+def _shown(automaton: Automaton) -> str:
+    """What the automaton is, of which its name says nothing: what of it words reach, and a small table."""
+    table, reached, found = automaton.table, {automaton.initial_state}, [automaton.initial_state]
+    for state in found:
+        found += [after for after in dict.fromkeys(table[state]) if after not in reached]
+        reached |= set(table[state])
+    size = len(table) * len(table[0])
+    shown = f"{table}" if size <= LARGEST_TABLE else f"of {size} entries"
+    return f"whose words reach {len(reached)} of {len(table)} states (table {shown})"
 
 
 def _of_pairs(certificate: Certificate) -> str:

@@ -60,7 +60,7 @@ class ExactModel:
             "ssm.0": [[mpf(0)] * self.d_state for _ in range(self.inner)],
         }
 
-    def state_of(self, parts: Mapping[str, Sequence[Any]]) -> State:
+    def state_of(self, parts: Mapping[str, Any]) -> State:
         """Return a state from the entries of its parts, row by row."""
         found: State = {}
         for name, columns in (("conv.0", self.window), ("ssm.0", self.d_state)):

@@ -20,7 +20,7 @@ from implicit.runs.loading import Run, initial_model, load_run
 
 Content = dict[str, Any]
 ONE_PROCESS = CheckSettings(processes=1)
-PAIRS = {"states": 3, "sequences": 2, "length": 4}
+PAIRS: dict[str, Any] = {"states": 3, "sequences": 2, "length": 4}
 TINY = {"d_model": 2, "head_size": 2, "d_state": 1, "d_conv": 2, "expand": 1}
 SMALL = {"d_model": 4, "head_size": 4, "d_state": 2}
 
@@ -58,6 +58,7 @@ def targets(folder: Path) -> Iterator[Target]:
         folder: gets their runs.
 
     Example:
+        >>> import json
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     first = next(targets(Path(folder)))

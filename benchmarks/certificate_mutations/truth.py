@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from mpmath import mp, mpf
+from numpy.typing import NDArray
 
 from analysis.check_certificate import visited_pairs
 from analysis.framework.visited_states import in_double_precision
@@ -25,6 +26,7 @@ from benchmarks.certificate_mutations.targets import Target
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
 
+Array = NDArray[np.float64]
 NEAR = 1.1e-7
 """What the format allows between a listed and a visited state, and what rounding may differ in."""
 SAMPLES = 2
@@ -34,7 +36,7 @@ UNVERIFIED = ("unchecked",)
 """Lines of which the format says that nobody verifies them."""
 HEAD = ("format", "statements", "run", "config", "arithmetic", "automaton")
 """Lines that are true in one form only."""
-CLAIMS = ("settings", "summary", "pairs", "levels", "length", "words", "margin")
+CLAIMS: tuple[str, ...] = ("settings", "summary", "pairs", "levels", "length", "words", "margin")
 CLAIMS += ("labels", "targets", "centres", "metrics", "radii", "latents", "latent_radii")
 
 
@@ -69,7 +71,7 @@ class Judge:
         >>> judge = Judge(explicit)
         >>> judge.fault(explicit.content)
         >>> judge.fault({**explicit.content, "margin": "0x1.0p+9"})
-        'summary is missing'
+        'margin was changed, and is true in one form only or not known'
     """
 
     def __init__(self, target: Target) -> None:
@@ -85,7 +87,7 @@ class Judge:
         for path in changed:
             if path[0] in UNVERIFIED:
                 continue
-            if path[0] in HEAD or path[0] not in CLAIMS:
+            if path[0] in HEAD or path[0] not in CLAIMS or path[0] not in self.target.content:
                 return f"{'.'.join(name_of(path))} was changed, and is true in one form only or not known"
         lines = {path[0] for path in changed}
         if not lines - set(UNVERIFIED):
@@ -133,27 +135,24 @@ class Judge:
                 continue
             if (pair["sequence"], pair["position"], pair["token"]) != visit[:3]:
                 yield f"pairs[{number}] is not where the settings have it"
-            parts = {name: array_of(text) for name, text in pair["state"].items()}
+            parts = {name: _numbers(text) for name, text in pair["state"].items()}
             for name, part in self._visited(visit.word).items():
                 listed = parts[name]
-                if listed is None or np.abs(listed - part).max(initial=0) > NEAR * np.abs(part).max(
-                    initial=0
-                ):
+                if np.abs(listed - part).max(initial=0) > NEAR * np.abs(part).max(initial=0):
                     yield f"pairs[{number}].state is another"
-            state = self.model.state_of({name: part for name, part in parts.items() if part is not None})
+            state = self.model.state_of(parts)
             if "decay" in pair:
                 yield from self._control(pair, state, number)
                 continue
             if new(pair, "point"):
                 yield from self._claim(pair, pair["point"], [state], f"pairs[{number}].point")
             if new(pair, "elsewhere", companion in moved):
-                h = array_of(pairs[companion]["state"]["ssm.0"])
+                h = _numbers(pairs[companion]["state"]["ssm.0"])
                 beside = self.model.state_of({**parts, "ssm.0": h})
                 yield from self._claim(pair, pair["elsewhere"], [beside], f"pairs[{number}].elsewhere")
             if new(pair, "range"):
                 radius = float.fromhex(pair["range"]["state_radius"])
                 h = parts["ssm.0"]
-                assert h is not None
                 if radius < np.spacing(np.abs(h).max().astype(np.float32)):
                     yield f"pairs[{number}].range is as small as nothing"
                 signs = self.generator.choice((-1.0, 1.0), size=(SAMPLES, len(h)))
@@ -186,7 +185,7 @@ class Judge:
     def _claim(self, pair: Content, claim: Content, states: list[State], line: str) -> Iterable[str]:
         """What `STATEMENTS` says of a box, at its middle and at some of its corners."""
         model, token = self.model, pair["token"]
-        latent = [mpf(float(number)) for number in array_of(claim["latent"])]  # type: ignore[union-attr]
+        latent = [mpf(float(number)) for number in _numbers(claim["latent"])]
         number = {name: mpf(float.fromhex(claim[name])) for name in ("radius", "error", "singular_value")}
         if not 0 <= number["error"] <= number["radius"]:
             yield f"{line}.error is not between 0 and the radius"
@@ -268,7 +267,7 @@ class Judge:
         del changed
         model, levels = (
             self.model,
-            [{name: array_of(text) for name, text in level.items()} for level in content["levels"]],
+            [{name: _numbers(text) for name, text in level.items()} for level in content["levels"]],
         )
         least = math.inf
         for length, level in enumerate(levels, start=1):
@@ -310,14 +309,14 @@ class Judge:
         labels, targets, margin = content["labels"], content["targets"], float.fromhex(content["margin"])
         count, size = len(labels), len(entries_of(model.zero_state()))
         arrays = {
-            name: array_of(content[name])
+            name: _numbers(content[name])
             for name in ("centres", "metrics", "radii", "latents", "latent_radii")
         }
-        centres, radii = arrays["centres"].reshape(count, size), arrays["radii"]  # type: ignore[union-attr]
+        centres, radii = arrays["centres"].reshape(count, size), arrays["radii"]
         metrics = np.zeros((count, size, size))
-        metrics[:, *np.triu_indices(size)] = arrays["metrics"].reshape(count, -1)  # type: ignore[union-attr]
-        latents = arrays["latents"].reshape(count, 2, model.size)  # type: ignore[union-attr]
-        latent_radii = arrays["latent_radii"].reshape(count, 2)  # type: ignore[union-attr]
+        metrics[:, *np.triu_indices(size)] = arrays["metrics"].reshape(count, -1)
+        latents = arrays["latents"].reshape(count, 2, model.size)
+        latent_radii = arrays["latent_radii"].reshape(count, 2)
         exact = [mp.matrix(metric.tolist()) for metric in metrics]
 
         def reach(index: int, entries: list[Any]) -> Any:
@@ -357,6 +356,13 @@ class Judge:
     def _margin(self, z: list[Any], label: int) -> Any:
         logits = self.model.logits(z)
         return logits[label] - max(logit for other, logit in enumerate(logits) if other != label)
+
+
+def _numbers(text: Any) -> Array:
+    numbers = array_of(text)
+    if numbers is None:
+        raise ValueError("is no array")
+    return numbers
 
 
 def _distance(one: Iterable[Any], other: Iterable[Any]) -> Any:

@@ -1,6 +1,6 @@
 """The certificate of words of every length as a JSON document: a cover, and what it says of itself."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt
 from analysis.certificates.answers import AnswersDocument
 from analysis.certificates.parts import Number, Numbers
 
-COVER_FORMAT = "implicit-ssm certificate of every length, version 2"
+COVER_FORMAT: Final = "implicit-ssm certificate of every length, version 2"
 
 COVER_STATEMENTS = {
     "meaning": (

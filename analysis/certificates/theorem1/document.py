@@ -4,7 +4,7 @@ Reading one checks its form only; whether it is true is for `analysis.certificat
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from pydantic import (
 
 from analysis.certificates.parts import Document, Interval, Number, Numbers, Part, RefusedError, read_part
 
-FORMAT = "implicit-ssm certificate of Theorem 1, version 2"
+FORMAT: Final = "implicit-ssm certificate of Theorem 1, version 2"
 
 STATEMENTS = {
     "meaning": (

@@ -91,10 +91,10 @@ def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
             else:
                 smallest[index] = exponents[index]
     found = 2.0 ** -largest.astype(np.float64)
-    for index, radius in enumerate(found):
-        h = [sites.state[name][index] for name in block_parts(sites.model)]
-        if radius < least_state_radius(h):
-            claims[index] = None
+    for number, least in enumerate(found):
+        h = [sites.state[name][number] for name in block_parts(sites.model)]
+        if least < least_state_radius(h):
+            claims[number] = None
     return claims, found
 
 

@@ -1,6 +1,6 @@
 """The certificate of all words up to a length as a JSON document: what it holds, and what it says."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from pydantic import PositiveInt
 from analysis.certificates.answers import AnswersDocument
 from analysis.certificates.parts import Number, Numbers, Part
 
-WORDS_FORMAT = "implicit-ssm certificate of all words, version 2"
+WORDS_FORMAT: Final = "implicit-ssm certificate of all words, version 2"
 
 WORDS_STATEMENTS = {
     "meaning": (

@@ -35,7 +35,7 @@ from implicit.runs.loading import Run, initial_model, load_run
 
 Content = dict[str, Any]
 COARSE: dict[str, Any] = {"distance": 1e-2, "fraction": 0.2, "rate": 0.9, "gain": 0.95}
-PAIRS = {"states": 4, "sequences": 4, "length": 6}
+PAIRS: dict[str, Any] = {"states": 4, "sequences": 4, "length": 6}
 
 
 def small_run(folder: Path, model: str) -> Run:
@@ -389,7 +389,7 @@ def test_the_name_of_a_task_cannot_pass_for_its_table(tmp_path: Path, name: str)
     run = replace(run, task=task)
     certificate = all_words(run, length=1).certificate(run)
     verdict = check_certificate.check_certificate(certificate, run, CheckSettings(processes=1))
-    assert "an automaton of 2 states and 2 tokens" in verdict
+    assert "on a task whose words reach 1 of 2 states (table [[0, 0], [1, 1]])" in verdict
     assert "\n" not in verdict
     assert f"task {name if name == 'S5' else ascii(name)[:50]}" in verdict
 
