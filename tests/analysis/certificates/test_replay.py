@@ -43,19 +43,24 @@ def test_states_are_those_of_the_model(name: str) -> None:
     config = recipe("parity", kind, seed=1, **sizes)
     model = initial_model(config, config.build_task())
     if kind != "mamba2":
-        with torch.no_grad():  # so that the iteration settles
+        with torch.no_grad():  # so that the iteration settles, nearly everywhere
             for weight, parameter in model.named_parameters():
                 if weight.endswith("in_proj.weight"):
                     parameter.mul_(0.3)
     precise = in_double_precision(model)
-    solve = Solve("sequential", stopping=Stopping(rtol=1e-13, max_iterations=5000))
+    solve = Solve("sequential", stopping=Stopping(rtol=1e-13, max_iterations=2000))
     found = of(model, config).states(WORDS)
+    assert sum(state is not None for state in found) >= 4
     for word, state in zip(WORDS, found, strict=True):
-        assert state is not None
-        expected = precise.init_state(1)
+        expected, converged = precise.init_state(1), True
         if word:
             with torch.no_grad():
-                expected = precise.run(torch.tensor([word]), solve=solve).state
+                output = precise.run(torch.tensor([word]), solve=solve)
+            expected = output.state
+            converged = output.solution is None or output.solution.share_converged == 1
+        assert (state is not None) == converged
+        if state is None:
+            continue
         assert set(state) == set(expected)
         for part, entries in expected.items():
             # residuals of 1e-13 and 1e-12, and a few tokens
