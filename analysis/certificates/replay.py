@@ -24,7 +24,7 @@ MORE_ITERATIONS = 2
 FARTHEST = 1e-7
 """How far a state may lie from the one computed here, part by part relative to its largest entry: the
 distance between float32 numbers, in which the model holds it. The producer's latents have residuals
-of 1e-10 ‖z‖, which make differences of at most 3.2e-9 in the states of the stored runs (S5-generators)."""
+of 1e-10 ‖z‖, which make differences of at most 2.5e-9 in the states of the stored runs (parity-small)."""
 
 
 class Visit(NamedTuple):

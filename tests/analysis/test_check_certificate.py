@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from analysis import check_certificate
 from analysis.certificates import answers, checking, replay
@@ -25,35 +24,22 @@ from analysis.certificates.theorem1.document import Certificate
 from analysis.certificates.words import checker as words_checker
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
-from automata.tasks.registry import make_task
-from implicit.config.recipes import recipe
+from benchmarks.certificate_mutations.targets import SMALL, untrained
 from implicit.runs.files import read_tensors, write_tensors
 from implicit.runs.folder import RunFolder
-from implicit.runs.loading import Run, initial_model, load_run
+from implicit.runs.loading import Run
 from tests.analysis.false_certificates import FALSE, Content, point
-
-
-def _run(folder: Path, model: str) -> Run:
-    config = recipe("parity", model, seed=2, d_model=4, d_state=2, head_size=4)
-    run = RunFolder(folder)
-    run.begin(config)
-    network = initial_model(config, make_task("parity"))
-    if model == "implicit-mamba2":
-        with torch.no_grad():
-            network.get_parameter("mixers.0.in_proj.weight").mul_(0.3)
-            network.get_parameter("mixers.0.out_proj.weight").mul_(16)
-    run.finish(network)
-    return load_run(folder)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return _run(tmp_path_factory.mktemp("runs") / "implicit", "implicit-mamba2")
+    folder = tmp_path_factory.mktemp("runs") / "implicit"
+    return untrained(folder, "implicit-mamba2", SMALL, {"out_proj": 16.0})
 
 
 @pytest.fixture(scope="module")
 def explicit(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return _run(tmp_path_factory.mktemp("runs") / "explicit", "mamba2")
+    return untrained(tmp_path_factory.mktemp("runs") / "explicit", "mamba2", SMALL)
 
 
 @pytest.fixture(scope="module")

@@ -25,41 +25,25 @@ from analysis.certificates.replay import check_state
 from analysis.certify import certify, certify_pairs
 from analysis.check_certificate import CheckSettings
 from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states
-from automata.tasks.registry import make_task
 from automata.tasks.word_problem import WordProblem
-from benchmarks.certificate_mutations.targets import TINY, untrained
-from implicit.config.recipes import recipe
+from benchmarks.certificate_mutations.targets import SMALL, TINY, untrained
 from implicit.models.interface import FixedPointModel
-from implicit.runs.folder import RunFolder
-from implicit.runs.loading import Run, initial_model, load_run
+from implicit.runs.loading import Run
 
 Content = dict[str, Any]
 COARSE: dict[str, Any] = {"distance": 1e-2, "fraction": 0.2, "rate": 0.9, "gain": 0.95}
 PAIRS: dict[str, Any] = {"states": 4, "sequences": 4, "length": 6}
 
 
-def small_run(folder: Path, model: str) -> Run:
-    """An untrained run; the implicit one with another scale, at which every statement is proved."""
-    config = recipe("parity", model, seed=2, d_model=4, d_state=2, head_size=4)
-    run = RunFolder(folder)
-    run.begin(config)
-    network = initial_model(config, make_task("parity"))
-    if model != "mamba2":
-        with torch.no_grad():
-            network.get_parameter("mixers.0.in_proj.weight").mul_(0.3)
-            network.get_parameter("mixers.0.out_proj.weight").mul_(16)
-    run.finish(network)
-    return load_run(folder)
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return small_run(tmp_path_factory.mktemp("runs") / "implicit", "implicit-mamba2")
+    folder = tmp_path_factory.mktemp("runs") / "implicit"
+    return untrained(folder, "implicit-mamba2", SMALL, {"out_proj": 16.0})
 
 
 @pytest.fixture(scope="module")
 def explicit(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return small_run(tmp_path_factory.mktemp("runs") / "explicit", "mamba2")
+    return untrained(tmp_path_factory.mktemp("runs") / "explicit", "mamba2", SMALL)
 
 
 @pytest.fixture(scope="module")
