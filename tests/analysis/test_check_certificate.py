@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from analysis import check_certificate
-from analysis.certificates import answers, checking
+from analysis.certificates import answers, checking, replay
 from analysis.certificates.arb import deltanet as arb_deltanet
 from analysis.certificates.arb import linear as arb_linear
 from analysis.certificates.arb import mamba2 as arb_mamba2
@@ -25,35 +24,22 @@ from analysis.certificates.theorem1.document import Certificate
 from analysis.certificates.words import checker as words_checker
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
-from automata.tasks.registry import make_task
-from implicit.config.recipes import recipe
+from benchmarks.certificate_mutations.targets import SMALL, untrained
 from implicit.runs.files import read_tensors, write_tensors
 from implicit.runs.folder import RunFolder
-from implicit.runs.loading import Run, initial_model, load_run
+from implicit.runs.loading import Run
 from tests.analysis.false_certificates import FALSE, Content, point
-
-
-def _run(folder: Path, model: str) -> Run:
-    config = recipe("parity", model, seed=2, d_model=4, d_state=2, head_size=4)
-    run = RunFolder(folder)
-    run.begin(config)
-    network = initial_model(config, make_task("parity"))
-    if model == "implicit-mamba2":
-        with torch.no_grad():
-            network.get_parameter("mixers.0.in_proj.weight").mul_(0.3)
-            network.get_parameter("mixers.0.out_proj.weight").mul_(16)
-    run.finish(network)
-    return load_run(folder)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return _run(tmp_path_factory.mktemp("runs") / "implicit", "implicit-mamba2")
+    folder = tmp_path_factory.mktemp("runs") / "implicit"
+    return untrained(folder, "implicit-mamba2", SMALL, {"out_proj": 16.0})
 
 
 @pytest.fixture(scope="module")
 def explicit(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return _run(tmp_path_factory.mktemp("runs") / "explicit", "mamba2")
+    return untrained(tmp_path_factory.mktemp("runs") / "explicit", "mamba2", SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +167,7 @@ def test_bad_input(
 
 
 CHECKING = [
-    *(checker, checking, cover_checker, words_checker, answers),
+    *(checker, checking, cover_checker, words_checker, answers, replay),
     *(arb_deltanet, arb_linear, arb_mamba2, arb_model, arb_newton),
 ]
 
@@ -192,5 +178,5 @@ def test_the_checker_imports_nothing_that_the_producer_computes_with(module: Any
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
     ours = {name for name in imported if name.split(".")[0] in ("analysis", "implicit", "theory", "automata")}
     shared = {"answers", "theorem1.document", "cover.document", "words.document", "parts"}
-    own = {"arb.deltanet", "arb.linear", "arb.mamba2", "arb.model", "arb.newton", "checking"}
+    own = {"arb.deltanet", "arb.linear", "arb.mamba2", "arb.model", "arb.newton", "checking", "replay"}
     assert ours <= {f"analysis.certificates.{name}" for name in shared | own}

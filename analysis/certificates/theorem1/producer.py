@@ -7,8 +7,9 @@ enclosures over wide balls may be a little wider and still confirm it.
 
 import numpy as np
 
-from analysis.certificates.theorem1.document import Claim, Contraction
+from analysis.certificates.theorem1.document import Claim, Contraction, least_state_radius
 from analysis.certificates.theorem1.sites import Sites
+from implicit.enclosed.forms import block_parts
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.enclosure import Enclosures, enclose, newton_step_bound
 
@@ -89,7 +90,12 @@ def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
                 claims[index], largest[index] = claim, exponents[index]
             else:
                 smallest[index] = exponents[index]
-    return claims, 2.0 ** -largest.astype(np.float64)
+    found = 2.0 ** -largest.astype(np.float64)
+    for number, least in enumerate(found):
+        h = [sites.state[name][number] for name in block_parts(sites.model)]
+        if least < least_state_radius(h):
+            claims[number] = None
+    return claims, found
 
 
 def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claim | None]:
@@ -136,11 +142,7 @@ def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claim | None]:
 
 def _is_complete(claim: Claim | None) -> bool:
     """Whether existence, invertibility and contraction are proved, and no entry's interval holds zero."""
-    return (
-        claim is not None
-        and claim.contraction is not None
-        and all(lower > 0 or upper < 0 for lower, upper in claim.entries)
-    )
+    return claim is not None and claim.complete
 
 
 def _latent_radii(sites: Sites, state_radii: Array) -> Array:
