@@ -40,7 +40,7 @@ class Gains:
     def __post_init__(self) -> None:
         for field, least, most, words in (
             ("decay", 2**-12, 1 / 16, "from 2**-12 to 1/16"),
-            ("sharpness", 64, 4096, "from 64 to 4096"),
+            ("sharpness", 64, 512, "from 64 to 512"),
             ("start", 2**-8, 1 / 16, "from 2**-8 to 1/16"),
             ("dominance", 64, 4096, "from 64 to 4096"),
         ):
