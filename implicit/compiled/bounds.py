@@ -97,7 +97,13 @@ def proved(block: BlockNumbers) -> Bounds:
         >>> proved(numbers_of(compile_automaton(parity), Wiring.one_hot(parity))).leak < 1e-5
         True
     """
-    leftover, leak = _candidates(block)
+    with np.errstate(
+        all="ignore"
+    ):  # beyond the range of floats nothing holds: a comparison with NaN is false
+        return _proved(block, *_candidates(block))
+
+
+def _proved(block: BlockNumbers, leftover: float, leak: float) -> Bounds:
     terms = block.terms(leftover, leak)
     for what, holds in block.first_inequalities(terms).items():
         if not holds:
