@@ -25,7 +25,7 @@ class Bounds:
     Attributes:
         leftover: ρ; all that the memory holds beside the last state weighs at most so much of it.
         leak: π; the part of it that is negative.
-        contraction: L, by which an undamped iteration of one token shrinks distances, within twice the length
+        contraction: μ, by which an undamped iteration of one token shrinks distances, within twice the length
             of a latent; the iteration enters that ball from any start.
         coupling: q, by which an undamped sweep over all tokens shrinks the error at least, once the sweeps
             have passed a token; infinite where that is not proved, as for a damped iteration.

@@ -20,7 +20,7 @@ class Terms:
         root_b: √b.
         pre_on: K S⁻ − θ.
         most_write: X⁺.
-        off: D.
+        off: M.
         least_on: A.
         most_other: P + 2W.
         most_negative: W.
@@ -158,7 +158,7 @@ class BlockNumbers:
         return self.R / sqrt(size * size + Ball.exact(self.N) * self.epsilon / (gated * gated))
 
     def contraction(self, t: Terms, dominance: Ball) -> Ball:
-        """Return L."""
+        """Return μ."""
         along = self.R * sqrt(Ball.exact(self.n + 1)) * self.defect.magnitude * 1.1 * self.K * t.root_b
         return (along / (self.least_reading(t) * sqrt(Ball.exact(self.epsilon))) + 1.0) / (dominance - 2.0)
 
