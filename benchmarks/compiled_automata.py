@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +75,7 @@ MACHINES: dict[str, Callable[[], MealyMachine]] = {
     "S3": _named("S3"),
     "A5-generators": lambda: a5_generators().machine(),
     "S5-generators": _named("S5-generators"),
-    **{
-        f"random-{number}": (lambda number=number: random_automaton(number))
-        for number in range(RANDOM_AUTOMATA)
-    },
+    **{f"random-{number}": partial(random_automaton, number) for number in range(RANDOM_AUTOMATA)},
 }
 
 

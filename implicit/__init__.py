@@ -172,6 +172,7 @@ __all__ = [
 
 _MODULES = (
     "cells",
+    "compiled",
     "config",
     "enclosed",
     "fixed_point",

@@ -159,7 +159,14 @@ class BlockNumbers:
 
     def contraction(self, t: Terms, dominance: Ball) -> Ball:
         """Return μ."""
-        along = self.R * sqrt(Ball.exact(self.n + 1)) * self.defect.magnitude * 1.1 * self.K * t.root_b
+        along = (
+            self.R
+            * sqrt(Ball.exact(self.n + 1))
+            * Ball.exact(self.defect.magnitude)
+            * 1.1
+            * self.K
+            * t.root_b
+        )
         return (along / (self.least_reading(t) * sqrt(Ball.exact(self.epsilon))) + 1.0) / (dominance - 2.0)
 
     def apart(self, t: Terms) -> Ball:

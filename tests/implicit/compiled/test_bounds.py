@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from automata.errors import InputError
 from automata.machines.mealy import MealyMachine
+from implicit.cells import Mamba2Cell
 from implicit.compiled import Gains, Wiring, bounds_of, compile_automaton
 from implicit.compiled.bounds import numbers_of, proved
 from implicit.compiled.inequalities import BlockNumbers, Terms
@@ -27,7 +28,7 @@ ROUNDING = 1e-9
 
 
 def _silu(x: Floats) -> Floats:
-    return x / (1 + np.exp(-x))
+    return np.asarray(x / (1 + np.exp(-x)))
 
 
 @dataclass
@@ -114,7 +115,7 @@ def block(request: pytest.FixtureRequest) -> Block:
 
 def _good_write(block: Block, state: int, rng: np.random.Generator, extreme: bool) -> Floats:
     """A write at a state, anywhere in its box or at its corners."""
-    least = float(_silu(np.float64(block.terms.pre_on.lower)))
+    least = float(_silu(block.terms.pre_on.lower))
     most, leak = float(block.terms.most_write.upper), float(block.terms.off.lower)
     share = rng.integers(0, 2, block.wiring.memory) if extreme else rng.random(block.wiring.memory)
     write = -leak * math.exp(-leak) * share
@@ -157,6 +158,7 @@ def test_page_is_the_model(block: Block) -> None:
     rng = np.random.default_rng(2)
     places, model = Places.of(block.wiring), block.model
     cell = model.mixers[0]
+    assert isinstance(cell, Mamba2Cell)
     for token in range(block.wiring.tokens):
         transition = model.transition(token)
         for _ in range(4):
@@ -166,7 +168,7 @@ def test_page_is_the_model(block: Block) -> None:
             channels[: block.wiring.memory] = p[:, None]
             at_start = block.value("decay") * float(rng.random())  # λ p₀
             channels[places.start] = at_start / block.value("decay")
-            scale = float(torch.nn.functional.silu(cell.conv1d.bias[-1]).item())  # C; p = C h
+            scale = float(torch.nn.functional.silu(cell.conv_bias[-1]).item())  # C; p = C h
             h = torch.from_numpy(channels.reshape(cell.heads, cell.head_size, 1) / scale)
             state = {"ssm.0": h, "conv.0": torch.zeros(cell.conv_channels, 0).double()}
             start = at_start + block.starts()[0]
@@ -200,7 +202,7 @@ def test_lemma_1_reading(block: Block) -> None:
 
 def test_lemmas_2_and_3_deciding_and_writing(block: Block) -> None:
     t = block.terms
-    least = float(_silu(np.float64(t.pre_on.lower)))
+    least = float(_silu(t.pre_on.lower))
     leak = float(t.off.lower) * math.exp(-float(t.off.lower))
     for state, p, start in _memories(block):
         for token in range(block.wiring.tokens):
@@ -253,7 +255,7 @@ def test_theorem_3_coupling(block: Block) -> None:
         moved = writes.copy()
         differences = size * rng.uniform(-1, 1, 6)
         for age, state in enumerate(history):  # stay within the box
-            box = float(_silu(np.float64(t.pre_on.lower))), float(t.most_write.upper)
+            box = float(_silu(t.pre_on.lower)), float(t.most_write.upper)
             moved[age, state] = np.clip(moved[age, state] + differences[age], *box)
         powers = decay ** np.arange(6)[:, None]
         first, second = ((kappa * powers * w).sum(0) for w in (writes, moved))

@@ -12,7 +12,7 @@ import torch
 from analysis.framework.output import RunIdentity
 from automata.errors import InputError
 from automata.monoids.groups import symmetric_group
-from implicit import load_run
+from implicit import ImplicitMamba2, load_run
 from implicit.command_line import BAD_INPUT, run_command
 from implicit.compile import main
 from implicit.compiled import Gains, compile_automaton, compile_run
@@ -53,7 +53,9 @@ def test_configuration_of_a_trained_run_says_nothing_of_it() -> None:
 
 def test_task_of_ones_own(tmp_path: Path) -> None:
     run = compile_run(symmetric_group(3), tmp_path / "run")
-    assert run.task.machine().state_count == 6
+    machine = run.task.machine()
+    assert machine is not None
+    assert machine.state_count == 6
 
 
 def test_training_does_not_go_on_in_it(folder: Path, tmp_path: Path) -> None:
@@ -109,4 +111,6 @@ def test_command(tmp_path: Path) -> None:
         check=True,
     )
     assert "compiled, not trained: 4 states, 2 tokens" in done.stdout
-    assert load_run(tmp_path / "run").model.config.damping == 1
+    model = load_run(tmp_path / "run").model
+    assert isinstance(model, ImplicitMamba2)
+    assert model.config.damping == 1
