@@ -15,7 +15,7 @@
 - Sub-packages: `cells` (recurrent layers), `models` (the models), `modes` (in which order tokens are
   solved), `fixed_point` (solvers), `gradients` (gradient rules), `ops` (operations with fast forms and
   kernels), `enclosed` (models on balls, for proofs), `config` (what determines a run), `training` (the
-  loop), `runs` (run folders).
+  loop), `runs` (run folders), `compiled` (models computed from automata).
 
 The names are imported when they are first used, so that ``import implicit`` stays light. ``train`` is
 both the function that trains and the module of the command ``python -m implicit.train``, which can be called.
@@ -172,6 +172,7 @@ __all__ = [
 
 _MODULES = (
     "cells",
+    "compiled",
     "config",
     "enclosed",
     "fixed_point",

@@ -140,7 +140,7 @@ def _parser(own_sizes: Mapping[str, FieldInfo]) -> CommandParser:
         "--task-file", metavar="FILE", help="JSON with an automaton, a monoid, ...: see automata/tasks"
     )
     for group, fields in _FIELDS.items():
-        add_config_flags(parser, fields, title=group or "run", exclude=["task", "sizes"])
+        add_config_flags(parser, fields, title=group or "run", exclude=["task", "sizes", "compiled"])
     add_config_flags(parser, {**size_fields(), **own_sizes}, title="sizes of the model")
     return parser
 

@@ -20,6 +20,7 @@ WIDTH = 90
 GROUPS: dict[str, dict[str, str]] = {
     "Train": {
         "implicit.train": "Train a model on a task.",
+        "implicit.compile": "Write the automaton of a task into the weights of a model, without training.",
         "automata.audit": "What accuracy on this task is no evidence of tracking?",
     },
     "Ask a trained model": {
@@ -30,6 +31,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Figures and benchmarks": {
         "paper_figures": "Draw the figures of the paper from stored results, or make them from nothing.",
         "benchmarks": "Check and time what the toolkit does most.",
+        "benchmarks.compiled_automata": "Let compiled automata read long words, and count the right answers.",
         "benchmarks.mutation": "Make small faults in the code, and count those that the tests notice.",
         "benchmarks.gpu": "Test and time every kernel on a GPU, in one go.",
     },

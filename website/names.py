@@ -30,6 +30,7 @@ PACKAGES: tuple[str, ...] = (
     "implicit.config",
     "implicit.training",
     "implicit.runs",
+    "implicit.compiled",
     "analysis",
     "analysis.length_generalization",
     "analysis.jacobian",

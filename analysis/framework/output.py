@@ -33,6 +33,8 @@ class RunIdentity:
         training_length: tokens per sequence in training.
         seed: of the training run.
         weights_sha256: hash of the weights, that of ``model.safetensors`` in the run folder.
+        compiled: whether the weights were compiled from the task (`implicit.compiled`), not trained; then
+            training length and seed say nothing.
 
     Example:
         >>> identity = RunIdentity("parity", "parity", "lstm", 178, 32, 0, "0" * 64)
@@ -47,6 +49,7 @@ class RunIdentity:
     training_length: int
     seed: int
     weights_sha256: str
+    compiled: bool = False
 
     @classmethod
     def of(cls, run: Run) -> "RunIdentity":
@@ -59,11 +62,14 @@ class RunIdentity:
             training_length=run.config.length,
             seed=run.config.seed,
             weights_sha256=weights_sha256(run.model),
+            compiled=run.config.compiled is not None,
         )
 
     @property
     def title(self) -> str:
         """The run in the words of a figure's title."""
+        if self.compiled:
+            return f"{self.model} on {self.task}, compiled, not trained"
         return f"{self.model} on {self.task}, trained at length {self.training_length} with seed {self.seed}"
 
 

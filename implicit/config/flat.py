@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+_NOTHING = object()
 Place = tuple[str, ...]
 """The names that lead to a field: ``("curriculum", "bounded_steps")``."""
 
@@ -102,7 +103,7 @@ def nest(config_class: type[BaseModel], values: Mapping[str, Any]) -> dict[str, 
 
 
 def flatten(config_class: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Undo `nest`: return the values of a whole nested configuration by their flat names.
+    """Undo `nest`: return the values of a nested configuration by their flat names, as far as they are there.
 
     Example:
         >>> from implicit.config.run import TrainConfig
@@ -114,8 +115,9 @@ def flatten(config_class: type[BaseModel], values: Mapping[str, Any]) -> dict[st
     for name, place in flat_places(config_class).items():
         value: Any = values
         for part in place:
-            value = value[part]
-        flat[name] = value
+            value = value.get(part, _NOTHING) if value is not _NOTHING else value
+        if value is not _NOTHING:
+            flat[name] = value
     return flat
 
 

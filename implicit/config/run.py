@@ -72,6 +72,10 @@ class TrainConfig(CheckedConfig):
     optimizer: OptimizerConfig = Field(
         default_factory=OptimizerConfig, description="the optimiser and its learning rate"
     )
+    compiled: dict[str, float] | None = Field(
+        default=None,
+        description="the gains of a model that was compiled from its task, not trained; None if trained",
+    )
     evaluation: EvaluationConfig = Field(
         default_factory=EvaluationConfig, description="validation during training"
     )
@@ -215,13 +219,14 @@ class TrainConfig(CheckedConfig):
         return flatten(type(self), self.model_dump())
 
     def as_json(self) -> dict[str, Any]:
-        """Return the format version and the fields as JSON values.
+        """Return the format version and the fields as JSON values; ``compiled`` only if there is something.
 
         Example:
             >>> list(TrainConfig.of(task="parity", model="lstm").as_json())[:3]
             ['format_version', 'task', 'model']
         """
-        return {"format_version": FORMAT_VERSION, **self.model_dump(mode="json")}
+        unsaid = {"compiled"} if self.compiled is None else set()
+        return {"format_version": FORMAT_VERSION, **self.model_dump(mode="json", exclude=unsaid)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "TrainConfig":

@@ -158,9 +158,14 @@ class RunFolder:
         """Refuse to go on with another configuration than the one the run was begun with.
 
         Raises:
-            InputError: naming the first field that differs, with both values.
+            InputError: naming the first field that differs, with both values; or for a compiled run.
         """
-        begun_with = _flat_json(self.read_config())
+        stored = self.read_config()
+        if stored.compiled is not None and config.compiled is None:
+            raise InputError(
+                f"out is {self.path}, which holds a compiled model, not a run to train; give another folder"
+            )
+        begun_with = _flat_json(stored)
         for field, value in _flat_json(config).items():
             before = begun_with[field]
             if field == "sizes" and set(before) == set(value):
@@ -226,4 +231,4 @@ class RunFolder:
 
 def _flat_json(config: TrainConfig) -> dict[str, Any]:
     """The fields by their flat names, as JSON values."""
-    return flatten(TrainConfig, config.as_json())
+    return flatten(TrainConfig, {"compiled": None, **config.as_json()})

@@ -75,6 +75,8 @@ def train(
     folder = RunFolder(Path(out))
     given = {"task": task, "model": model}
     config = config.updated(**{field: value for field, value in given.items() if value is not None})
+    if config.compiled is not None:
+        raise InputError("compiled is set, which is for models that are not trained; leave it out")
     built_task = config.build_task()
     built_model = initial_model(config, built_task).to(_device(device))
     check_state_passing(config.curriculum, built_task, built_model)

@@ -1,0 +1,19 @@
+"""Automata as the weights of the published implicit Mamba-2 block: computed from a table, not trained.
+
+- Compile: `compile_automaton`, `compile_run`, `AnyMachine`, `Gains`.
+- What is proved of the model: `bounds_of`, `Bounds`, `Wiring`.
+
+Example:
+    >>> import torch
+    >>> from automata import task_from
+    >>> compile_automaton(task_from("parity"))(torch.tensor([[1, 0, 1, 1]])).argmax(-1)
+    tensor([[1, 1, 0, 1]])
+"""
+
+from implicit.compiled.bounds import Bounds, bounds_of
+from implicit.compiled.compile import AnyMachine, compile_automaton
+from implicit.compiled.gains import Gains
+from implicit.compiled.run import compile_run
+from implicit.compiled.wiring import Wiring
+
+__all__ = ["AnyMachine", "Bounds", "Gains", "Wiring", "bounds_of", "compile_automaton", "compile_run"]

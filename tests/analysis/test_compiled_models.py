@@ -1,0 +1,105 @@
+"""Compiled models as the control of the analyses: what each must answer is known beforehand."""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from analysis import ask
+from automata import make_task
+from implicit import ImplicitMamba2, Run
+from implicit.compiled import Wiring, bounds_of, compile_automaton, compile_run
+from implicit.modes import Solve
+from theory import State, latent_jacobian, layer_jacobians, solve_fixed_point
+from theory.testing import assert_contractive, assert_fixed_point, assert_modes_agree
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return compile_run("S3", tmp_path_factory.mktemp("runs") / "compiled-s3")
+
+
+def _state(model: ImplicitMamba2, word: Sequence[int]) -> State:
+    state = model.init_state(1)
+    for token in word:
+        state, _ = model.step(state, torch.tensor([token]))
+    return {name: part[0].detach() for name, part in state.items()}
+
+
+def test_extraction_finds_the_automaton(run: Run, tmp_path: Path) -> None:
+    found = ask("extraction", run, out=tmp_path, sequences=48, length=10, fresh_words=8, times=2)
+    assert found.verdict.startswith("equivalent"), found.verdict
+
+
+def test_convergence_takes_two_iterations_and_three_sweeps_more_than_tokens(run: Run, tmp_path: Path) -> None:
+    found = ask("convergence", run, out=tmp_path, sequences=4, length=16, rtol=1e-6).numbers()
+    for mode in ("simultaneous", "sequential"):
+        assert found[mode]["share_converged"] == 1
+    assert max(found["sequential"]["iterations_by_position"]["max"]) <= 3
+    assert max(found["simultaneous"]["iterations_by_position"]["max"]) <= 16 + 4
+
+
+def test_modes_agree(run: Run, tmp_path: Path) -> None:
+    found = ask("modes", run, out=tmp_path, lengths=(32,), sequences=2)
+    assert found.numbers()["is_demanded"]
+    tokens = torch.from_numpy(run.task.batch(4, 24, np.random.default_rng(0)).tokens)
+    agreement = assert_modes_agree(run.model, tokens, Solve("simultaneous"), Solve("sequential"))
+    assert agreement is not None
+
+
+def test_length_generalization_is_perfect(run: Run, tmp_path: Path) -> None:
+    found = ask("length_generalization", run, out=tmp_path, lengths=(16, 64), sequences=8).numbers()
+    (accuracy,) = (entry["accuracy"] for entry in found.values())
+    assert accuracy == {16: 1.0, 64: 1.0}
+
+
+def test_all_words_are_proved_right(tmp_path: Path) -> None:
+    run = compile_run("parity", tmp_path / "compiled-parity")
+    found = ask("all_words", run, out=tmp_path / "out", length=4)
+    assert "proved right on all 30 words" in found.sentence
+
+
+@pytest.mark.parametrize("name", ["parity", "flip-flop"])
+def test_first_three_conditions_of_theorem_1_hold(name: str) -> None:
+    """C1 to C3 at every state, and the spectral norm of ∂zΦ within the contraction that is proved."""
+    machine = make_task(name).machine()
+    assert machine is not None
+    model = compile_automaton(machine).double()
+    bound = bounds_of(model, Wiring.one_hot(machine)).contraction
+    states = [_state(model, word) for word in ([], [0], [1], [1, 0, 1])]
+    for token in range(machine.token_count):
+        transition = model.transition(token)
+        assert_fixed_point(transition, states)
+        assert_contractive(transition, states, norm=True)
+        for state in states:
+            latent = solve_fixed_point(transition, state).latent
+            slope = latent_jacobian(transition, state, latent)
+            assert float(torch.linalg.matrix_norm(slope, 2)) <= bound
+
+
+def _off_diagonal_mass(word: Sequence[int]) -> float:
+    model = compile_automaton(make_task("parity")).double()
+    transition, state = model.transition(1), _state(model, word)
+    (jacobian,) = layer_jacobians(transition, state, solve_fixed_point(transition, state).latent)
+    return jacobian.off_diagonal_mass()
+
+
+@pytest.mark.parametrize("word", [[1], [0, 1], [1, 0, 1, 1], [1, *[0] * 12]])
+def test_transition_is_non_diagonal_where_the_memory_holds_two_states(word: list[int]) -> None:
+    """In the second state it always does: the constant channels speak of the first."""
+    assert _off_diagonal_mass(word) > 0.05
+
+
+@pytest.mark.parametrize("word", [[], [0], [0, 0, 0], [1, 1, *[0] * 12]])
+def test_transition_is_diagonal_to_rounding_where_it_holds_one(word: list[int]) -> None:
+    """In the first state, for so long that λ to the power of it is nothing; the defect of D is left."""
+    assert _off_diagonal_mass(word) < 1e-4
+
+
+def test_off_diagonal_mass_fades_as_the_memory_of_the_second_state_does() -> None:
+    masses = [_off_diagonal_mass([1, 1, *[0] * zeros]) for zeros in range(1, 5)]
+    ratios = [after / before for before, after in itertools.pairwise(masses)]
+    assert ratios == pytest.approx([1 / 16] * 3, rel=0.05)  # λ, to first order in what is left

@@ -1,0 +1,239 @@
+"""Compiled automata answer as the automata do: all machines, both modes, both precisions, every damping."""
+
+import numpy as np
+import pytest
+import torch
+
+from automata import DFA, task_from
+from automata.errors import InputError
+from automata.machines.mealy import MealyMachine
+from automata.monoids.groups import symmetric_group
+from automata.tasks import make_task
+from implicit import ImplicitMamba2
+from implicit.compiled import Gains, Wiring, bounds_of, compile_automaton
+from implicit.fixed_point import Stopping
+from implicit.modes import Solve
+
+LENGTH = 20
+
+
+def _random(states: int, tokens: int, answers: int, seed: int) -> MealyMachine:
+    rng = np.random.default_rng(seed)
+    table = rng.integers(0, states, (states, tokens))
+    return MealyMachine(table, rng.integers(0, answers, table.shape), int(rng.integers(states)))
+
+
+def _tracked(table: np.ndarray, initial: int = 0) -> MealyMachine:
+    return MealyMachine(table, table, initial)
+
+
+_ALL_EQUAL = np.repeat(np.random.default_rng(0).permutation(7)[:, None], 4, axis=1)
+_UNREACHED = np.array([[1, 0], [0, 1], [3, 2], [0, 4], [4, 4]])
+MACHINES = {
+    "one state, one token": MealyMachine([[0]], [[0]]),
+    "one state, many answers": MealyMachine(np.zeros((1, 9), int), np.arange(9)[None]),
+    "one token, a cycle": _tracked((np.arange(11)[:, None] + 1) % 11, 4),
+    "all tokens equal": _tracked(_ALL_EQUAL),
+    "identity tokens only": _tracked(np.tile(np.arange(5)[:, None], 3), 2),
+    "absorbing": _tracked(np.array([[1, 0], [2, 0], [2, 2]])),
+    "constant tokens": _tracked(np.tile(np.arange(6), (6, 1))),
+    "unreachable states": _tracked(_UNREACHED),
+    "first state not the first": _tracked(np.array([[1, 0], [0, 1]]), 1),
+    "many tokens, few states": _random(2, 25, 3, 1),
+    "30 states, 10 tokens": _random(30, 10, 2, 2),
+    "answers on transitions": _random(9, 4, 7, 3),
+    "one answer": _random(8, 3, 1, 4),
+    "S3": _tracked(symmetric_group(3).table),
+    "parity": _tracked(np.array([[0, 1], [1, 0]])),
+}
+
+
+def _words(machine: MealyMachine, length: int = LENGTH, seed: int = 0) -> np.ndarray:
+    """Random words, the same token all the time, and a change at the last moment."""
+    rng = np.random.default_rng(seed)
+    words = rng.integers(0, machine.token_count, (8, length))
+    for row in range(4):
+        words[row] = words[row, 0]
+    words[2:4, -1] = machine.token_count - 1
+    return words
+
+
+def _answers(model: ImplicitMamba2, words: np.ndarray, solve: Solve | None = None) -> np.ndarray:
+    with torch.no_grad():
+        return model.run(torch.from_numpy(words), solve=solve).logits.argmax(-1).numpy()
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_sequential_mode(name: str) -> None:
+    machine = MACHINES[name]
+    model = compile_automaton(machine)
+    words = _words(machine)
+    assert (_answers(model, words, Solve("sequential")) == machine.read(words)).all()
+    assert (_answers(model.double(), words, Solve("sequential")) == machine.read(words)).all()
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_simultaneous_mode_takes_few_sweeps_more_than_tokens(name: str) -> None:
+    """A sweep for each token, three to settle, and one that finds all settled."""
+    machine = MACHINES[name]
+    words = _words(machine, 10)
+    model = compile_automaton(machine).double()
+    solve = Solve("simultaneous", stopping=Stopping(rtol=1e-6, max_iterations=14))
+    with torch.no_grad():
+        output = model.run(torch.from_numpy(words), solve=solve)
+    assert (output.logits.argmax(-1).numpy() == machine.read(words)).all()
+    assert output.solution is not None
+    assert output.solution.share_converged == 1
+
+
+@pytest.mark.parametrize("name", ["S3", "parity", "absorbing", "answers on transitions"])
+def test_token_t_is_right_from_sweep_t_on(name: str) -> None:
+    """And for groups not before, which shows that the bound is met. The last evaluation only measures."""
+    machine = MACHINES[name]
+    words = np.random.default_rng(1).integers(0, machine.token_count, (64, 8))
+    model = compile_automaton(machine)
+    for sweeps in range(1, 11):
+        solve = Solve("simultaneous", stopping=Stopping(rtol=0, max_iterations=sweeps + 1))
+        wrong = _answers(model, words, solve) != machine.read(words)
+        assert not wrong[:, :sweeps].any()
+        if name in ("S3", "parity"):
+            assert wrong[:, sweeps:].any(axis=0).all()
+
+
+@pytest.mark.parametrize("damping", [0.1, 0.5, 0.8, 1.0])
+@pytest.mark.parametrize(("rtol", "limit"), [(1e-6, 500), (1e-2, 50), (10.0, 500), (1e-12, 2)])
+def test_neither_tolerance_nor_limit_nor_damping_matters(damping: float, rtol: float, limit: int) -> None:
+    machine = MACHINES["answers on transitions"]
+    model = compile_automaton(machine, damping=damping).double()
+    words = _words(machine, 8)
+    solve = Solve("sequential", stopping=Stopping(rtol=rtol, max_iterations=limit))
+    assert (_answers(model, words, solve) == machine.read(words)).all()
+
+
+@pytest.mark.parametrize(
+    "gains",
+    [
+        Gains(decay=2**-12),
+        Gains(sharpness=512),
+        Gains(start=2**-8),
+        Gains(dominance=64),
+        Gains(dominance=4096),
+        Gains(2**-12, 512, 2**-8, 4096),
+        Gains(2**-12, 64, 2**-8, 64),
+    ],
+    ids=repr,
+)
+def test_gains_at_the_ends_of_their_ranges_are_right_or_refused(gains: Gains) -> None:
+    machine = MACHINES["S3"]
+    try:
+        model = compile_automaton(machine, gains)
+    except InputError as error:
+        assert "is not proved right" in str(error)  # noqa: PT017
+        return
+    words = _words(machine)
+    assert (_answers(model.double(), words, Solve("sequential")) == machine.read(words)).all()
+
+
+@pytest.mark.parametrize("start", ["from a state that was carried", "anywhere"])
+def test_fixed_point_is_the_same_from_every_start(start: str) -> None:
+    model = compile_automaton(MACHINES["S3"]).double()
+    words = torch.from_numpy(_words(MACHINES["S3"], 4))
+    generator = torch.Generator().manual_seed(0)
+    size = 1e6 if start == "anywhere" else 1.0
+    shape = (*words.shape, model.config.d_model)
+    z0 = size * torch.randn(shape, dtype=torch.float64, generator=generator)
+    tight = Stopping(rtol=1e-12, max_iterations=200)
+    with torch.no_grad():
+        expected = model.run(words, solve=Solve("sequential", stopping=tight)).solution
+        found = model.run(words, solve=Solve("sequential", stopping=tight, start=z0)).solution
+    assert expected is not None
+    assert found is not None
+    # 1e-12 is the tolerance of both; the contraction leaves no more than that between them
+    torch.testing.assert_close(found.latents, expected.latents, rtol=0, atol=1e-10)
+
+
+def test_dfa_answers_whether_it_accepts() -> None:
+    dfa = DFA.from_table([[1, 0, 2], [0, 2, 1], [2, 1, 0]], initial=2, accepting=[0, 2])
+    words = np.random.default_rng(0).integers(0, 3, (5, 40))
+    accepted = [[dfa.accepts([str(x) for x in word[: t + 1]]) for t in range(40)] for word in words]
+    assert (_answers(compile_automaton(dfa), words) == np.array(accepted)).all()
+
+
+def test_monoid_and_task_answer_their_products() -> None:
+    group = symmetric_group(3)
+    words = np.random.default_rng(0).integers(0, 6, (5, 30))
+    products = [[group.multiply(*word[: t + 1]) for t in range(30)] for word in words.tolist()]
+    for source in (group, task_from(group), make_task("S3")):
+        assert (_answers(compile_automaton(source), words) == np.array(products)).all()
+
+
+def test_output_size_is_that_of_the_task() -> None:
+    task = make_task("dyck-4")
+    assert compile_automaton(task).config.output_size == task.output_size
+
+
+def test_state_carried_between_calls() -> None:
+    machine = MACHINES["30 states, 10 tokens"]
+    model, words = compile_automaton(machine), _words(machine, 14)
+    with torch.no_grad():
+        first = model.run(torch.from_numpy(words[:, :7]), solve=Solve("sequential"))
+        rest = model.run(torch.from_numpy(words[:, 7:]), first.state, Solve("sequential"))
+    assert (rest.logits.argmax(-1).numpy() == machine.read(words)[:, 7:]).all()
+
+
+def test_global_generator_is_left_alone() -> None:
+    before = torch.random.get_rng_state()
+    compile_automaton(MACHINES["parity"])
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("automaton", "sentence"),
+    [
+        ("parity", "automaton is of type str; give a DFA, a MealyMachine, a Monoid or a task"),
+        (task_from("noisy-parity-states"), "has no machine that gives its answers"),
+    ],
+)
+def test_what_cannot_be_compiled(automaton: object, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        compile_automaton(automaton)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("damping", [0.05, 0.0, 1.5, float("nan")])
+def test_bad_damping(damping: float) -> None:
+    with pytest.raises(InputError, match=r"^damping is .*; give at least 0\.1 and at most 1$"):
+        compile_automaton(MACHINES["parity"], damping=damping)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("decay", 0.1), ("decay", 0), ("sharpness", 10), ("start", 1), ("dominance", float("nan"))],
+)
+def test_bad_gains(field: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"^{field} is "):
+        Gains(**{field: value})
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_margins_are_at_least_those_proved(name: str) -> None:
+    machine = MACHINES[name]
+    if machine.answers.max() == 0:
+        pytest.skip("there is one answer only")
+    model = compile_automaton(machine).double()
+    proved = bounds_of(model, Wiring.one_hot(machine)).margin
+    tight = Solve("sequential", stopping=Stopping(rtol=1e-12, max_iterations=100))
+    with torch.no_grad():
+        logits = model.run(torch.from_numpy(_words(machine)), solve=tight).logits
+    best, second = logits.topk(2).values.unbind(-1)
+    assert float(((best - second) / best).min()) >= proved
+
+
+def test_what_does_not_fit_into_memory_is_refused_before_anything_is_made() -> None:
+    machine = _tracked(np.zeros((3000, 3000), int) + np.arange(3000)[:, None])
+    with pytest.raises(InputError, match=r"needs at least .* GiB of memory.*; compile a smaller"):
+        compile_automaton(machine)
+
+
+def test_fewer_classes_than_answers_are_refused() -> None:
+    with pytest.raises(InputError, match="classes is 1, but the machine answers 1; give more"):
+        Wiring.one_hot(MACHINES["parity"], 1)

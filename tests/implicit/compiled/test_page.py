@@ -1,0 +1,61 @@
+"""docs/compiled_automata.md says what the code does: its example, its names and its numbers."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from automata import task_from
+from benchmarks.compiled_automata import MACHINES
+from implicit.compiled import Gains, Wiring, bounds_of, compile_automaton
+from implicit.compiled.weights import constants_for, weights_of
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "compiled_automata.md").read_text(encoding="utf-8")
+RESULTS = json.loads((ROOT / "benchmarks" / "results" / "compiled_automata.json").read_bytes())
+
+
+def test_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    exec(compile(example, "docs/compiled_automata.md", "exec"), {})
+    assert "tensor([[1, 0, 1]])" in capsys.readouterr().out
+
+
+def test_files_that_it_names_are_there() -> None:
+    for name in re.findall(r"`((?:tests|benchmarks)/[\w/]+\.\w+)`", PAGE):
+        assert (ROOT / name).is_file() or name in PAGE
+
+
+def test_size_of_s5() -> None:
+    model = compile_automaton(task_from("S5-generators"))
+    assert f"{model.parameter_count():,} parameters" in PAGE
+    assert f"d_model {model.config.d_model}," in PAGE
+
+
+@pytest.mark.parametrize("name", ["parity", "S3", "S5-generators"])
+def test_sweeps_that_are_proved(name: str) -> None:
+    machine = task_from(name).machine()
+    assert machine is not None
+    extra = bounds_of(compile_automaton(machine), Wiring.one_hot(machine)).extra_sweeps(1e-4)
+    shown = {"parity": "parity", "S3": "S₃", "S5-generators": "S₅"}[name]
+    assert f"L + {extra} ({shown})" in " ".join(PAGE.split())
+
+
+@pytest.mark.parametrize("name", ["parity", "S3", "random-0"])
+def test_number_of_weights_that_are_neither_0_nor_1(name: str) -> None:
+    wiring = Wiring.one_hot(MACHINES[name]())
+    weights = weights_of(wiring, constants_for(wiring, Gains()))
+    count = sum(int(((weight != 0) & (weight != 1)).sum()) for weight in weights.values())
+    n, m, tokens = wiring.memory, wiring.latent, wiring.tokens
+    assert 0 <= count - ((3 * n + m + 2) * tokens) <= 4 * n + 2 * m + 10  # the constants' biases are 1
+
+
+def test_stored_words_are_all_right_and_of_the_automata_named() -> None:
+    found = RESULTS["automata"]
+    assert set(found) == set(MACHINES)
+    for name, record in found.items():
+        machine = MACHINES[name]()
+        assert (record["states"], record["tokens"]) == (machine.state_count, machine.token_count)
+        assert record["right"] == record["answers"] == record["converged"] == 100 * 10_000
+        assert record["least_margin"] > record["proved_margin"]
