@@ -158,7 +158,7 @@ class AllLengthsAnalysis:
         certificate = CoverCertificate(
             format=COVER_FORMAT,
             statements=COVER_STATEMENTS,
-            **document_head(run, self.settings, self.seconds),
+            **document_head(run, self.seconds, self.settings),
             automaton=automaton_of(run),
             labels=labels.tolist(),
             targets=cover.targets.tolist(),

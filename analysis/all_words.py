@@ -144,7 +144,7 @@ class AllWordsAnalysis:
         certificate = WordsCertificate(
             format=WORDS_FORMAT,
             statements=WORDS_STATEMENTS,
-            **document_head(run, self.settings, self.seconds),
+            **document_head(run, self.seconds, self.settings),
             automaton=automaton_of(run),
             levels=list(self.levels),
             length=self.proved_length,

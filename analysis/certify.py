@@ -98,7 +98,8 @@ def certify(run: Run, settings: CertifySettings | None = None, **chosen: int) ->
     certificate = Certificate(
         format=FORMAT,
         statements=statements_of(run.config.model),
-        **document_head(run, settings, time.monotonic() - began),
+        **document_head(run, time.monotonic() - began),
+        settings=settings.model_dump(),
         pairs=pairs,
         summary=summarise(pairs),
     )
@@ -134,19 +135,22 @@ def certify_pairs(model: FixedPointModel, visited: Sequence[VisitedState]) -> li
         bar.update()
     pairs = []
     for index, pair in enumerate(visited):
-        box = ranges[index]
-        found = Pair(
-            sequence=pair.sequence,
-            position=pair.position,
-            token=pair.token,
-            state={name: entry.numpy().ravel() for name, entry in pair.state.items()},
-            places=[(int(rows[index]), int(columns[index])) for rows, columns in sites.places],
-            point=points[index],
-            elsewhere=elsewhere[index],
-            range=None if box is None else Range(**dict(box), state_radius=float(radii[index])),
-            reasons=[],
+        point, box = (points[index], ranges[index]) if pair.reached else (None, None)
+        other = elsewhere[index] if point is not None else None
+        if other is not None and not visited[other.pair].reached:
+            other = None
+        pairs.append(
+            Pair(
+                sequence=pair.sequence,
+                position=pair.position,
+                token=pair.token,
+                state={name: entry.numpy().ravel() for name, entry in pair.state.items()},
+                places=[(int(rows[index]), int(columns[index])) for rows, columns in sites.places],
+                point=point,
+                elsewhere=other,
+                range=None if box is None else Range(**dict(box), state_radius=float(radii[index])),
+            )
         )
-        pairs.append(found.model_copy(update={"reasons": _reasons(found)}))
     return pairs
 
 
@@ -172,10 +176,18 @@ def _prove_elsewhere(sites: Sites, points: Sequence[Point | None]) -> list[Elsew
     return found
 
 
-def _reasons(pair: Pair) -> list[str]:
-    """Why a statement is not proved of a pair."""
+def reasons_of(pair: Pair) -> list[str]:
+    """Return why a statement is not proved of a pair; nothing where all are.
+
+    Example:
+        >>> nothing = dict.fromkeys(("point", "elsewhere", "range"))
+        >>> reasons_of(Pair(sequence=0, position=1, token=0, state={}, places=[], **nothing))
+        ['no fixed point was found, I − ∂zΦ is nearly singular there, or a token before did not converge']
+    """
     if pair.point is None:
-        return ["no fixed point was found, or I − ∂zΦ is too near to a singular matrix there"]
+        return [
+            "no fixed point was found, I − ∂zΦ is nearly singular there, or a token before did not converge"
+        ]
     reasons = []
     if pair.point.contraction is None:
         reasons.append("no power up to 1024 of the damped step contracts")
@@ -228,16 +240,17 @@ def tables(certificate: Certificate) -> list[Table | str]:
     for column in ("statement", "pairs", "bound", "min", "median", "max"):
         table.add_column(column, justify="left" if column in ("statement", "bound") else "right")
     total = certificate.summary["pairs"]
-    bounds = _bounds([pair for pair in certificate.pairs if isinstance(pair, Pair)])
+    implicit = [pair for pair in certificate.pairs if isinstance(pair, Pair)]
+    bounds = _bounds(implicit)
     for statement, count in certificate.summary.items():
         if statement == "pairs":
             continue
         name, values = bounds.get(statement, ("", []))
         spread = np.quantile(values, (0, 0.5, 1)) if values else (None, None, None)
         table.add_row(LABELS[statement], f"{count}/{total}", name, *(number(value) for value in spread))
-    reasons = Counter(reason for pair in certificate.pairs for reason in getattr(pair, "reasons", []))
+    reasons = Counter(reason for pair in implicit for reason in reasons_of(pair))
     lines: list[Table | str] = [table, *(f"  {count} × {reason}" for reason, count in reasons.items())]
-    lines.append(f"Proved in {certificate.seconds:.0f} s.")
+    lines.append(f"Proved in {certificate.unchecked.seconds:.0f} s.")
     if identity["model"] not in CHECKED:
         lines.append(
             "No independent check exists for this cell: python -m analysis.check_certificate knows "

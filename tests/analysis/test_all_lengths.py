@@ -214,7 +214,7 @@ def test_a_false_line_is_named_even_under_a_new_seal(
 def test_the_certificate_holds_and_any_change_breaks_its_seal(content: Content, forgetful: Run) -> None:
     _check(content, forgetful)
     changed = copy.deepcopy(content)
-    changed["seconds"] += 1
+    changed["unchecked"]["seconds"] += 1
     with pytest.raises(RefusedError, match="sha256"):
         _check(changed, forgetful)
 

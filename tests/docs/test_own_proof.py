@@ -23,7 +23,11 @@ def test_the_commands_of_the_page_run(
     run_page(TITLE)
     printed = capsys.readouterr().out
     assert printed.count("No independent check exists for this cell") == 1
-    assert "The certificate holds (pairs 4, existence 4" in printed
+    assert "The certificate holds of run parity-deltanet (implicit-deltanet on parity" in printed
+    assert (
+        "of 4 pairs of a state and a token, exactly one fixed point in a ball around the latent at 4"
+        in printed
+    )
     content = json.loads(Path("out/parity-deltanet/certify/certificate.json").read_text())
     assert content["summary"] == dict.fromkeys(content["summary"], 4)
     content = json.loads(Path("runs/proved-leaky/analysis/certify/certificate.json").read_text())

@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt
 from analysis.certificates.answers import AnswersDocument
 from analysis.certificates.parts import Number, Numbers
 
-COVER_FORMAT = "implicit-ssm certificate of every length, version 1"
+COVER_FORMAT = "implicit-ssm certificate of every length, version 2"
 
 COVER_STATEMENTS = {
     "meaning": (
@@ -42,10 +42,10 @@ class CoverCertificate(AnswersDocument):
 
     Example:
         >>> CoverCertificate.model_fields["format"].annotation
-        typing.Literal['implicit-ssm certificate of every length, version 1']
+        typing.Literal['implicit-ssm certificate of every length, version 2']
     """
 
-    format: Literal["implicit-ssm certificate of every length, version 1"]
+    format: Literal["implicit-ssm certificate of every length, version 2"]
     labels: list[NonNegativeInt]
     targets: list[list[NonNegativeInt]]
     centres: Numbers
@@ -54,14 +54,6 @@ class CoverCertificate(AnswersDocument):
     latents: Numbers
     latent_radii: Numbers
     margin: Number
-
-    @property
-    def sentence(self) -> str:
-        """What the certificate comes to."""
-        return (
-            f"the answers to all words of every length are right, by {len(self.labels)} sets of states, "
-            f"with a margin of at least {self.margin:.3g}"
-        )
 
 
 def upper_triangle(matrices: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -27,6 +27,7 @@ from analysis.certificates.arb.newton import contracting_newton_map
 from analysis.certificates.arb.orbits import LONGEST_ORBIT, damped_orbit
 from analysis.certificates.checking import Weights, check_each, check_run, check_seal
 from analysis.certificates.parts import Interval, RefusedError
+from analysis.certificates.replay import Replay, Visit, check_state
 from analysis.certificates.theorem1.document import (
     CHECKED,
     Certificate,
@@ -35,6 +36,7 @@ from analysis.certificates.theorem1.document import (
     ControlPair,
     Pair,
     Point,
+    least_state_radius,
     statements_of,
     summarise,
 )
@@ -100,6 +102,8 @@ class Checker:
                 raise RefusedError(
                     f"{line}.state", f"does not hold {name} with {int(np.prod(shape))} numbers"
                 )
+        if set(pair.state) != set(self.shapes):
+            raise RefusedError(f"{line}.state", "holds more than the parts of a state")
         if pair.token >= len(self.model.embedding):
             raise RefusedError(f"{line}.token", "is not in the alphabet")
         with precision(self.bits):
@@ -126,8 +130,12 @@ class Checker:
                 raise RefusedError(f"{line}.elsewhere.pair", "is a pair with the same h")
             self.check_point(pair, pair.elsewhere, moved, f"{line}.elsewhere")
         if pair.range is not None:
-            if not pair.range.state_radius > 0:
-                raise RefusedError(f"{line}.range.state_radius", "is not positive")
+            least = least_state_radius([pair.state[name] for name in self.model.blocks])
+            if not pair.range.state_radius >= least:
+                raise RefusedError(
+                    f"{line}.range.state_radius",
+                    f"is below {least:.3g}, so that the box need not hold another h",
+                )
             box = self._state(pair.state, pair.range.state_radius)
             self.check_claim(pair, pair.range, box, f"{line}.range")
 
@@ -169,7 +177,7 @@ class Checker:
         A = arb_mat([row[:size] for row in slopes])
         newton = contracting_newton_map(A, lambda reason: RefusedError(f"{line}.radius", reason))
         inverse, defect, kappa = newton.inverse, newton.defect, newton.kappa
-        image = self.model.image(pair.token, centre, state)
+        image, _, _ = self.model.evaluate(pair.token, centre, state, None)
         residual = arb_mat(size, 1, [a - b for a, b in zip(image, centre, strict=True)])
         if not row_sum(inverse * residual) + kappa * claim.error <= claim.error:
             raise RefusedError(f"{line}.error", "the Newton map leaves the ball of that radius")
@@ -242,7 +250,7 @@ def check(
     *,
     sha256: str,
     config: Mapping[str, Any],
-    visited: Sequence[tuple[int, int, int]],
+    visited: Sequence[Visit],
     bits: int = 128,
     processes: int = 1,
 ) -> None:
@@ -253,7 +261,7 @@ def check(
         weights: the state dict of the run.
         sha256: the hash of its weights file.
         config: its configuration, as JSON.
-        visited: sequence, position and token of every pair that its settings stand for, in order.
+        visited: the places of all pairs that its settings stand for, in order.
         bits: the precision.
         processes: how many work in parallel.
 
@@ -283,27 +291,62 @@ def check(
         raise RefusedError("config", "is of a model that the checker cannot evaluate")
     check_run(certificate, statements_of(name), sha256=sha256, config=config, bits=bits)
     _check_places(certificate, visited)
+    check_states(certificate, visited, Replay(weights, config["sizes"], name))
     pairs = certificate.pairs
     jobs = [(pair, _others(pair, pairs, number), f"pairs[{number}]") for number, pair in enumerate(pairs)]
     arguments = (dict(weights), config["sizes"], bits, name)
     check_each(Checker, arguments, Checker.check_pair, jobs, processes=processes, unit="pair", at_once=8)
-    for name, count in summarise(pairs).items():
-        if certificate.summary.get(name) != count:
+    counts = summarise(pairs)
+    if set(certificate.summary) != set(counts):
+        raise RefusedError("summary", f"does not hold the counts of its format, {', '.join(counts)}")
+    for name, count in counts.items():
+        if certificate.summary[name] != count:
             raise RefusedError(f"summary.{name}", f"is not what the pairs show, {count}")
+    if not any(count for name, count in counts.items() if name != "pairs"):
+        raise RefusedError("pairs", "claim nothing")
     check_seal(certificate)
 
 
-def _check_places(certificate: Certificate, visited: Sequence[tuple[int, int, int]]) -> None:
+def _check_places(certificate: Certificate, visited: Sequence[Visit]) -> None:
     if len(certificate.pairs) != len(visited):
         raise RefusedError(
             "pairs", f"are {len(certificate.pairs)}, where the settings stand for {len(visited)}"
         )
     for number, (pair, place) in enumerate(zip(certificate.pairs, visited, strict=True)):
         for name, found, expected in zip(
-            ("sequence", "position", "token"), (pair.sequence, pair.position, pair.token), place, strict=True
+            ("sequence", "position", "token"),
+            (pair.sequence, pair.position, pair.token),
+            place[:3],
+            strict=True,
         ):
             if found != expected:
                 raise RefusedError(f"pairs[{number}].{name}", f"is not {expected}, as the settings have it")
+
+
+def check_states(certificate: Certificate, visited: Sequence[Visit], replay: Replay) -> None:
+    """Verify that the states of all pairs are those that the words before them lead to.
+
+    Args:
+        certificate: as many pairs as visits.
+        visited: their places.
+        replay: the model in float64.
+
+    Raises:
+        RefusedError: naming the first state that is another, or of which something is claimed though a token
+            before it does not settle.
+
+    Example:
+        `check` calls it.
+    """
+    pairs = certificate.pairs
+    found = replay.states([visit.word for visit in visited])
+    used = {number for number, pair in enumerate(pairs) if pair.claims}
+    used |= {pair.elsewhere.pair for pair in pairs if isinstance(pair, Pair) and pair.elsewhere is not None}
+    for number, (pair, state) in enumerate(zip(pairs, found, strict=True)):
+        if state is not None:
+            check_state(pair.state, state, f"pairs[{number}].state")
+        elif number in used:
+            raise RefusedError(f"pairs[{number}].state", "is of a word with a token that does not settle")
 
 
 def _others(pair: Pair | ControlPair, pairs: list[Any], number: int) -> list[Pair]:

@@ -4,11 +4,14 @@ Reading one checks its form only; whether it is true is for `analysis.certificat
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import (
     NonNegativeInt,
     PositiveInt,
+    Strict,
 )
 
 from analysis.certificates.parts import Document, Interval, Number, Numbers, Part, RefusedError, read_part
@@ -19,6 +22,11 @@ STATEMENTS = {
     "meaning": (
         "The float32 weights are taken as the real numbers that they are, and every operation of the model "
         "as the exact one on real numbers. h is the SSM state; the convolution window is held fixed."
+    ),
+    "state": (
+        "State is within 1e-7 (maximum norm, relative to its largest entry or 1) of the one that the tokens "
+        "before it lead to in float64, each at the latent that the damped iteration from zero settles at: "
+        "computed, not proved. What follows is proved of the state as it is listed."
     ),
     "existence": (
         "For every state of the box (h within state_radius of the state in the maximum norm; a point has "
@@ -49,8 +57,10 @@ STATEMENTS = {
         "proved at both, and the same entry lies in disjoint intervals."
     ),
     "range": (
-        "Existence, invertibility and contraction over a box of h, with an interval of the entry for all of "
-        "it. The orbit of z0 = 0 is proved at the point only."
+        "Existence, invertibility and contraction over a box of h, with an interval of the entry that "
+        "excludes zero on all of it. Its state_radius is at least the distance between float32 numbers at "
+        "the largest entry of h: it holds another h that the model can be in. The orbit of z0 = 0 is proved "
+        "at the point only."
     ),
     "explicit": (
         "h' = decay ⊙ h + drive with decay (one number a head, in its interval) and drive independent of h,"
@@ -84,6 +94,13 @@ def statements_of(model: str) -> dict[str, str]:
     if model == "implicit-deltanet":
         return {**STATEMENTS, "meaning": DELTANET_MEANING}
     return STATEMENTS if model in CHECKED else {**STATEMENTS, "meaning": UNCHECKED_MEANING}
+
+
+Place = Annotated[tuple[NonNegativeInt, NonNegativeInt], Strict(False)]
+"""A row and a column; JSON has it as a list."""
+
+
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 class Contraction(Part):
@@ -139,6 +156,12 @@ class Claim(Part):
     singular_value: Number
     contraction: Contraction | None
     entries: list[Interval]
+
+    @property
+    def complete(self) -> bool:
+        """Whether existence, invertibility and contraction are claimed, and no interval holds zero."""
+        apart = all(lower > 0 or upper < 0 for lower, upper in self.entries)
+        return self.singular_value > 0 and self.contraction is not None and apart
 
 
 class Point(Claim):
@@ -203,7 +226,7 @@ def non_linear(here: Point, there: Elsewhere | None) -> bool:
 
 
 class Range(Claim):
-    """The same for all h of a box.
+    """The same for all h of a box, whose radius is at least `least_state_radius`.
 
     Example:
         >>> sorted(set(Range.model_fields) - set(Claim.model_fields))
@@ -225,11 +248,20 @@ class Pair(Part):
     position: NonNegativeInt
     token: NonNegativeInt
     state: dict[str, Numbers]
-    places: list[tuple[NonNegativeInt, NonNegativeInt]]
+    places: list[Place]
     point: Point | None
     elsewhere: Elsewhere | None
     range: Range | None
-    reasons: list[str]
+
+    @property
+    def claims(self) -> bool:
+        """Whether anything is claimed of it."""
+        return any(claim is not None for claim in (self.point, self.elsewhere, self.range))
+
+    @property
+    def off_diagonal(self) -> bool:
+        """Whether the entry that is claimed lies off the diagonal in every layer, of which there is one."""
+        return bool(self.places) and all(row != column for row, column in self.places)
 
     @property
     def attracts(self) -> bool:
@@ -240,13 +272,16 @@ class Pair(Part):
     def non_diagonal(self) -> bool:
         """Whether C1 to C3 are claimed and, in every layer, an entry off the diagonal excludes zero."""
         return (
-            self.point is not None
+            self.off_diagonal
+            and self.point is not None
             and self.point.attracts
-            and all(
-                row != column and (lower > 0 or upper < 0)
-                for (row, column), (lower, upper) in zip(self.places, self.point.entries, strict=True)
-            )
+            and all(lower > 0 or upper < 0 for lower, upper in self.point.entries)
         )
+
+    @property
+    def over_range(self) -> bool:
+        """Whether all statements about the point are claimed of a whole box of h."""
+        return self.off_diagonal and self.range is not None and self.range.complete
 
     @property
     def non_linear(self) -> bool:
@@ -268,6 +303,11 @@ class ControlPair(Part):
     token: NonNegativeInt
     state: dict[str, Numbers]
     decay: list[list[Interval]] | None
+
+    @property
+    def claims(self) -> bool:
+        """Whether anything is claimed of it."""
+        return self.decay is not None
 
 
 class Certificate(Document):
@@ -312,10 +352,22 @@ class Certificate(Document):
         """Return how many pairs each statement is proved of."""
         return dict(self.summary)
 
-    @property
-    def sentence(self) -> str:
-        """What the certificate comes to."""
-        return ", ".join(f"{name} {count}" for name, count in self.summary.items())
+
+def least_state_radius(parts: Sequence[NDArray[np.float64]]) -> float:
+    """Return the least radius with which a box around h says more than its middle does.
+
+    It is the distance from the largest entry of h to the next float32, the type in which the model holds h:
+    along every entry the box holds another h that the model can be in.
+
+    Args:
+        parts: h of all layers.
+
+    Example:
+        >>> least_state_radius([np.array([0.5, -1.0]), np.zeros(2)]) == 2**-23
+        True
+    """
+    largest = max(float(np.abs(part).max(initial=0.0)) for part in parts)
+    return float(np.spacing(np.float32(min(largest, LARGEST_FLOAT32))))
 
 
 def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
@@ -340,7 +392,7 @@ def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
         "orbit": sum(pair.attracts for pair in implicit),
         "non_diagonal": sum(pair.non_diagonal for pair in implicit),
         "non_linear": sum(pair.non_linear for pair in implicit),
-        "range": sum(pair.range is not None for pair in implicit),
+        "range": sum(pair.over_range for pair in implicit),
     }
 
 

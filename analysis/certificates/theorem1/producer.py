@@ -7,8 +7,15 @@ enclosures over wide balls may be a little wider and still confirm it.
 
 import numpy as np
 
-from analysis.certificates.theorem1.document import Claim, Contraction, Orbit, Point
+from analysis.certificates.theorem1.document import (
+    Claim,
+    Contraction,
+    Orbit,
+    Point,
+    least_state_radius,
+)
 from analysis.certificates.theorem1.sites import Sites
+from implicit.enclosed.forms import block_parts
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.enclosure import Enclosures, enclose, newton_step_bound
 from theory.rigorous.orbits import orbits_into_basin
@@ -144,7 +151,12 @@ def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
                 claims[index], largest[index] = claim, exponents[index]
             else:
                 smallest[index] = exponents[index]
-    return claims, 2.0 ** -largest.astype(np.float64)
+    found = 2.0 ** -largest.astype(np.float64)
+    for index, radius in enumerate(found):
+        h = [sites.state[name][index] for name in block_parts(sites.model)]
+        if radius < least_state_radius(h):
+            claims[index] = None
+    return claims, found
 
 
 def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claim | None]:
@@ -191,11 +203,7 @@ def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claim | None]:
 
 def _is_complete(claim: Claim | None) -> bool:
     """Whether existence, invertibility and contraction are proved, and no entry's interval holds zero."""
-    return (
-        claim is not None
-        and claim.contraction is not None
-        and all(lower > 0 or upper < 0 for lower, upper in claim.entries)
-    )
+    return claim is not None and claim.complete
 
 
 def _latent_radii(sites: Sites, state_radii: Array) -> Array:

@@ -9,7 +9,7 @@ from pydantic import PositiveInt
 from analysis.certificates.answers import AnswersDocument
 from analysis.certificates.parts import Number, Numbers, Part
 
-WORDS_FORMAT = "implicit-ssm certificate of all words, version 1"
+WORDS_FORMAT = "implicit-ssm certificate of all words, version 2"
 
 WORDS_STATEMENTS = {
     "meaning": (
@@ -58,22 +58,14 @@ class WordsCertificate(AnswersDocument):
 
     Example:
         >>> WordsCertificate.model_fields["format"].annotation
-        typing.Literal['implicit-ssm certificate of all words, version 1']
+        typing.Literal['implicit-ssm certificate of all words, version 2']
     """
 
-    format: Literal["implicit-ssm certificate of all words, version 1"]
+    format: Literal["implicit-ssm certificate of all words, version 2"]
     levels: list[WordLevel]
     length: PositiveInt
     words: PositiveInt
     margin: Number
-
-    @property
-    def sentence(self) -> str:
-        """What the certificate comes to."""
-        return (
-            f"the answers to all {self.words} words of up to {self.length} tokens are right, "
-            f"with a margin of at least {self.margin:.3g}"
-        )
 
 
 def words_in_order(tokens: int, length: int) -> NDArray[np.int64]:

@@ -1,0 +1,65 @@
+"""What a checker prints of a certificate that holds: composed here of what it verified, never read from it.
+
+Names come from the run, counts are taken again from the claims that were checked, bounds are rounded so that
+nothing is added. What is not verified stands in the same sentence.
+"""
+
+from analysis.certificates.cover.document import CoverCertificate
+from analysis.certificates.parts import at_least
+from analysis.certificates.theorem1.document import Certificate, summarise
+from analysis.certificates.words.document import WordsCertificate
+
+AnyCertificate = Certificate | WordsCertificate | CoverCertificate
+
+VERIFIED = {
+    "existence": "exactly one fixed point in a ball around the latent",
+    "invertibility": "I − ∂zΦ invertible",
+    "contraction": "the damped step contracting there",
+    "orbit": "the exact iteration from zero tending to it",
+    "non_diagonal": "of these ∂h'/∂h non-diagonal",
+    "non_linear": "and another at another h, where the same is verified,",
+    "range": "all but the orbit and non-linear over a box of h too",
+    "explicit": "∂h'/∂h diagonal, and the same at every real h",
+}
+"""What a count of the summary counts, as the verdict has it."""
+OF_REAL_NUMBERS = "of the model on real numbers, with its weights the exact numbers that they are"
+OF_THE_PROGRAM = "of what the model's own rounding, tolerance and limit of iterations do"
+NO_ORBIT = "that the iteration from zero arrives at these fixed points, nor what rounding adds"
+
+
+def verdict(certificate: AnyCertificate, run: str) -> str:
+    """Return the sentence that a checker prints of a certificate whose every claim it verified.
+
+    Args:
+        certificate: that holds.
+        run: what it is about, from the run itself.
+
+    Example:
+        >>> from analysis.all_words import analyse
+        >>> from implicit.runs.loading import load_run
+        >>> run = load_run("parity-small")
+        >>> verdict(analyse(run, length=2).certificate(run), "parity-small")
+        'The certificate holds of run parity-small: the answers to all 6 words of up to 2 tokens are ...'
+    """
+    if isinstance(certificate, Certificate):
+        return f"The certificate holds of run {run}: {_of_pairs(certificate)}."
+    if isinstance(certificate, WordsCertificate):
+        words = f"all {certificate.words} words of up to {certificate.length} tokens are right"
+    else:
+        words = f"all words of every length are right, by {len(certificate.labels)} sets of states"
+    return (
+        f"The certificate holds of run {run}: the answers to {words}, with a margin of at least "
+        f"{at_least(certificate.margin)}, at the fixed points that it names, {OF_REAL_NUMBERS}; "
+        f"not verified is {NO_ORBIT}."
+    )
+
+
+def _of_pairs(certificate: Certificate) -> str:
+    counts = summarise(certificate.pairs)
+    total = counts.pop("pairs")
+    found = ", ".join(f"{VERIFIED[name]} at {count}" for name, count in counts.items())
+    where = "" if "explicit" in counts else f", nor {OF_THE_PROGRAM}"
+    return (
+        f"of {total} pairs of a state and a token, {found}, {OF_REAL_NUMBERS}; "
+        f"not verified is anything of other states{where}"
+    )
