@@ -108,7 +108,7 @@ def prove_orbits(sites: Sites, claims: list[Claim | None]) -> list[Point | None]
         boxes = here.boxes(np.zeros(len(here)))
         bounds = radius[part], error[part], growth[part]
         found = orbits_into_basin(here.transitions(), boxes, here.latents, *bounds)
-        for place in np.flatnonzero(found.arrive):
+        for place in map(int, np.flatnonzero(found.arrive)):
             index, claim, _ = contracting[part.start + place]
             orbit = Orbit(iterations=int(found.iterations[place]), distance=float(found.distance[place]))
             points[index] = Point(**dict(claim), orbit=orbit)
@@ -152,10 +152,10 @@ def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
             else:
                 smallest[index] = exponents[index]
     found = 2.0 ** -largest.astype(np.float64)
-    for index, radius in enumerate(found):
-        h = [sites.state[name][index] for name in block_parts(sites.model)]
+    for place, radius in enumerate(found):
+        h = [sites.state[name][place] for name in block_parts(sites.model)]
         if radius < least_state_radius(h):
-            claims[index] = None
+            claims[place] = None
     return claims, found
 
 
