@@ -179,7 +179,7 @@ class Halving:
 class HalvingChecker(Checker):
     """The model is exact at every precision."""
 
-    def model_at(self, bits: int) -> ArbModel:  # noqa: ARG002
+    def model_at(self, bits: int) -> ArbModel:
         return self.model
 
 
