@@ -2,9 +2,10 @@
 
 It may be one of visited states (``analysis.certify``), of all words up to a length (``analysis.all_words``),
 or of words of every length (``analysis.all_lengths``).
-Exit code 0 only if every claim of the certificate is proved again from the run's weights, and there is one;
-1 with the first line that fails, on a line that begins with ``refused:``; 2 for bad input; 70 if the checker
-itself fails, which says nothing of the certificate.
+Exit code 0 only if every claim of the certificate is verified from the run's weights, and there is one
+(states are computed again in float64, claims about them proved again: `docs/certificates.md`); 1 with the
+first line that fails, on a line that begins with ``refused:``; 2 for bad input; 70 if the checker itself
+fails, which says nothing of the certificate.
 """
 
 import sys
@@ -25,10 +26,9 @@ from analysis.certificates.replay import Visit
 from analysis.certificates.strict_json import read_json
 from analysis.certificates.theorem1.checker import check
 from analysis.certificates.theorem1.document import CHECKED, Certificate
-from analysis.certificates.verdict import AnyCertificate, verdict
+from analysis.certificates.verdict import AnyCertificate, readable, verdict
 from analysis.certificates.words.checker import check_words
 from analysis.certificates.words.document import WORDS_FORMAT, WordsCertificate
-from analysis.framework.output import RunIdentity
 from analysis.framework.visited_states import choose_positions, sample_batch
 from automata.errors import InputError
 from automata.tasks.interface import Task
@@ -45,6 +45,7 @@ INTERNAL_ERROR = 70
 """That of sysexits.h for software that failed."""
 LIMITS = {"sequences": (1, 10**4), "length": (1, 10**4), "seed": (0, 2**63 - 1), "states": (1, 10**6)}
 """What the settings of a certificate may be, so that a silly one is refused and not tried."""
+MOST_TOKENS = 10**6
 
 
 class CheckSettings(BaseModel):
@@ -99,8 +100,28 @@ def check_certificate(
         check_words(certificate, weights, automaton=automaton_of(run), **how)
     else:
         check(certificate, weights, visited=visited_pairs(run.task, certificate.settings), **how)
-    about = RunIdentity.of(run)
-    return verdict(certificate, f"{about.name} ({about.title}, weights {about.weights_sha256[:12]}…)")
+    about = ", ".join(
+        (run.config.model, f"weights {identity['weights_sha256'][:16]}…", f"task {readable(run.task.name)}")
+    )
+    return verdict(certificate, f"{readable(run.path.resolve().name)} ({about})")
+
+
+def parse_certificate(content: Mapping[str, Any]) -> AnyCertificate:
+    """Return the certificate that the JSON of a file holds.
+
+    Args:
+        content: what `analysis.certificates.strict_json.read_json` returns.
+
+    Raises:
+        RefusedError: naming the first line that does not have its form.
+
+    Example:
+        >>> parse_certificate({"format": WORDS_FORMAT})
+        Traceback (most recent call last):
+        analysis.certificates.parts.RefusedError: statements: field required
+    """
+    kind = KINDS.get(str(content.get("format")), Certificate)
+    return kind.parse(content)
 
 
 def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[Visit]:
@@ -124,6 +145,8 @@ def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[Visit]:
     for name, (least, most) in LIMITS.items():
         if not least <= settings[name] <= most:
             raise RefusedError(f"settings.{name}", f"is not a number from {least} to {most}")
+    if settings["sequences"] * settings["length"] > MOST_TOKENS:
+        raise RefusedError("settings.sequences", f"times length is above {MOST_TOKENS}")
     batch = sample_batch(task, settings["sequences"], settings["length"], settings["seed"])
     places = choose_positions(batch.tokens, settings["states"], lengths=batch.lengths)
     rows = batch.tokens.tolist()
@@ -150,7 +173,7 @@ def _command(argv: Sequence[str] | None) -> None:
             f"the model of run {run.path.name} is {run.config.model}, for which no independent check exists; "
             f"give a certificate and its run of {' or '.join(CHECKED)}"
         )
-    certificate = KINDS.get(str(content.get("format")), Certificate).parse(content)
+    certificate = parse_certificate(content)
     print(check_certificate(certificate, run, settings))
     print(f"Checked in {time.monotonic() - began:.0f} s.")
 

@@ -1,6 +1,7 @@
 """What every checker of certificates does: the head, the claims one by one in several processes, the seal."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
@@ -20,6 +21,13 @@ from analysis.certificates.parts import (
 )
 
 Weights = Mapping[str, NDArray[np.floating[Any]]]
+EVALUATED = re.compile(
+    r"(embedding|embedding_norm|latent_norm|final_norm|injections\.\d+|mixer_norms\.\d+)\.weight|"
+    r"head\.(weight|bias)|"
+    r"mixers\.\d+\.((in_proj|out_proj|norm|convolution)\.weight|conv1d\.(weight|bias)|dt_bias|A_log|D)"
+)
+"""The weights that the evaluations in `analysis.certificates.arb` read, and the last norm of explicit models,
+which no state depends on."""
 
 
 def check_run(
@@ -92,6 +100,25 @@ def check_identity(certificate: Document, identity: Mapping[str, str | int]) -> 
             raise RefusedError(f"run.{name}", f"is not that of the run given, {value}")
 
 
+def check_weights(weights: Collection[str]) -> None:
+    """Verify that a run has no weights but those that the checkers' evaluation of a model reads.
+
+    Args:
+        weights: their names.
+
+    Raises:
+        RefusedError: for others, such as those of an MLP: the evaluation would be that of another model.
+
+    Example:
+        >>> check_weights(["embedding.weight", "mixers.0.A_log", "mlps.0.0.weight"])
+        Traceback (most recent call last):
+        analysis.certificates.parts.RefusedError: config.sizes: are of a model whose mlps.0.0.weight the ...
+    """
+    for name in weights:
+        if not EVALUATED.fullmatch(name):
+            raise RefusedError("config.sizes", f"are of a model whose {name} the checker cannot evaluate")
+
+
 def check_answers(
     certificate: AnswersDocument, weights: Weights, *, sizes: Mapping[str, Any], automaton: Automaton
 ) -> int:
@@ -120,6 +147,7 @@ def check_answers(
     """
     if certificate.automaton != automaton:
         raise RefusedError("automaton", "is not that of the run's task")
+    check_weights(weights)
     if len(automaton.table) < 2:
         raise RefusedError("automaton", "has one state only, so that right answers claim nothing")
     if "latent_norm.weight" not in weights or sizes["layers"] != 1:

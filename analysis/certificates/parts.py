@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 import math
+from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -196,11 +197,7 @@ def at_least(number: float) -> str:
         >>> at_least(0.99999), f"{0.99999:.3g}", at_least(2.0), at_least(1.2345e-7)
         ('0.999', '1', '2', '1.23e-07')
     """
-    shown = f"{number:.3g}"
-    digit = 10.0 ** (math.floor(math.log10(abs(number))) - 2) if number else 0.0
-    while float(shown) > number:
-        shown = f"{float(shown) - digit:.3g}"
-    return shown
+    return f"{float(Context(prec=3, rounding=ROUND_FLOOR).create_decimal(Decimal(number))):.3g}"
 
 
 def read_part(kind: type[Any], content: Any, line: str) -> Any:

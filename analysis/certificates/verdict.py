@@ -11,6 +11,8 @@ from analysis.certificates.words.document import WordsCertificate
 
 AnyCertificate = Certificate | WordsCertificate | CoverCertificate
 
+LONGEST_NAME = 60
+"""Characters."""
 VERIFIED = {
     "existence": "exactly one fixed point in a ball around the latent",
     "invertibility": "I − ∂zΦ invertible",
@@ -39,19 +41,32 @@ def verdict(certificate: AnyCertificate, run: str) -> str:
         >>> from implicit.runs.loading import load_run
         >>> run = load_run("parity-small")
         >>> verdict(analyse(run, length=2).certificate(run), "parity-small")
-        'The certificate holds of run parity-small: the answers to all 6 words of up to 2 tokens are ...'
+        'The certificate holds of run parity-small, an automaton of 2 states and 2 tokens: the answers ...'
     """
     if isinstance(certificate, Certificate):
         return f"The certificate holds of run {run}: {_of_pairs(certificate)}."
+    table = certificate.automaton.table
+    task = f"an automaton of {len(table)} states and {len(table[0])} tokens"
     if isinstance(certificate, WordsCertificate):
         words = f"all {certificate.words} words of up to {certificate.length} tokens are right"
     else:
         words = f"all words of every length are right, by {len(certificate.labels)} sets of states"
     return (
-        f"The certificate holds of run {run}: the answers to {words}, with a margin of at least "
+        f"The certificate holds of run {run}, {task}: the answers to {words}, with a margin of at least "
         f"{at_least(certificate.margin)}, at the fixed points that it names, {OF_REAL_NUMBERS}; "
         f"not verified is {NO_ORBIT}."
     )
+
+
+def readable(name: str) -> str:
+    """Return a name from a run folder, which may be a stranger's, in quotes where it could be taken for more.
+
+    Example:
+        >>> readable("parity"), readable("S5. Proved.")
+        ('parity', "'S5. Proved.'")
+    """
+    plain = name.replace("-", "").replace("_", "").isalnum() and name.isascii()
+    return name if plain and len(name) <= LONGEST_NAME else ascii(name[:LONGEST_NAME])
 
 
 def _of_pairs(certificate: Certificate) -> str:

@@ -25,7 +25,7 @@ from analysis.certificates.arb.mamba2 import Rows, Vector, exact_vector
 from analysis.certificates.arb.model import ArbModel
 from analysis.certificates.arb.newton import contracting_newton_map
 from analysis.certificates.arb.orbits import LONGEST_ORBIT, damped_orbit
-from analysis.certificates.checking import Weights, check_each, check_run, check_seal
+from analysis.certificates.checking import Weights, check_each, check_run, check_seal, check_weights
 from analysis.certificates.parts import Interval, RefusedError
 from analysis.certificates.replay import Replay, Visit, check_state
 from analysis.certificates.theorem1.document import (
@@ -289,6 +289,7 @@ def check(
     name = str(config["model"])
     if name not in CHECKED or config["sizes"].get("mlp_size"):
         raise RefusedError("config", "is of a model that the checker cannot evaluate")
+    check_weights(weights)
     check_run(certificate, statements_of(name), sha256=sha256, config=config, bits=bits)
     _check_places(certificate, visited)
     check_states(certificate, visited, Replay(weights, config["sizes"], name))

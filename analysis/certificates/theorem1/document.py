@@ -24,7 +24,7 @@ STATEMENTS = {
         "as the exact one on real numbers. h is the SSM state; the convolution window is held fixed."
     ),
     "state": (
-        "State is within 1e-7 (maximum norm, relative to its largest entry or 1) of the one that the tokens "
+        "Each part of the state is within 1e-7 (relative to its largest entry) of that which the tokens "
         "before it lead to in float64, each at the latent that the damped iteration from zero settles at: "
         "computed, not proved. What follows is proved of the state as it is listed."
     ),

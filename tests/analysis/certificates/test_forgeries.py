@@ -1,7 +1,6 @@
 """Certificates that a forger wrote: each is refused by one sentence, and none writes its own verdict.
 
-They are whole files, sealed anew and given to the command, as a reader gets them. Each was accepted, or
-ended in a traceback, before the line of its name was checked.
+They are whole files, sealed anew and given to the command, as a reader gets them.
 """
 
 import base64
@@ -9,6 +8,7 @@ import copy
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,24 @@ import pytest
 import torch
 
 from analysis import check_certificate
-from analysis.certificates.parts import seal
+from analysis.all_lengths import analyse as all_lengths
+from analysis.all_words import analyse as all_words
+from analysis.certificates.parts import RefusedError, at_least, seal
+from analysis.certificates.producing import identity_of
+from analysis.certificates.replay import check_state
 from analysis.certify import certify, certify_pairs
+from analysis.check_certificate import CheckSettings
 from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states
 from automata.tasks.registry import make_task
+from automata.tasks.word_problem import WordProblem
+from benchmarks.certificate_mutations.targets import TINY, untrained
 from implicit.config.recipes import recipe
 from implicit.models.interface import FixedPointModel
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
 
 Content = dict[str, Any]
+COARSE: dict[str, Any] = {"distance": 1e-2, "fraction": 0.2, "rate": 0.9, "gain": 0.95}
 PAIRS = {"states": 4, "sequences": 4, "length": 6}
 
 
@@ -198,6 +206,10 @@ def other_settings(content: Content) -> None:
     content["settings"]["accuracy"] = 100
 
 
+def more_sequences_than_can_be_drawn(content: Content) -> None:
+    content["settings"] |= {"sequences": 10**4, "length": 10**4}
+
+
 def other_arithmetic(content: Content) -> None:
     content["arithmetic"]["producer"] = "exact rational arithmetic"
 
@@ -303,6 +315,7 @@ FORGED: list[tuple[Callable[[Content], None], str]] = [
     (fewer_parameters, "run.parameters"),
     (praise_of_the_run, "run"),
     (other_settings, "settings"),
+    (more_sequences_than_can_be_drawn, "settings.sequences"),
     (other_arithmetic, "arithmetic.producer"),
     (config_of_another_type, "config.sizes"),
     (config_with_more, "config.accuracy"),
@@ -347,6 +360,56 @@ def test_a_control_that_claims_nothing_is_refused(
         pair["decay"] = None
     forged["summary"]["explicit"] = 0
     _assert_refused(answer(forged, explicit), "pairs")
+
+
+@pytest.mark.parametrize("prove", [partial(all_words, length=2), partial(all_lengths, **COARSE)])
+def test_a_model_with_an_mlp_does_not_pass_for_the_one_without(
+    tmp_path: Path, prove: Callable[[Run], Any]
+) -> None:
+    """What is proved of the same weights without the MLP is another model's."""
+    with_mlp = untrained(tmp_path / "mlp", "implicit-mamba2", {**TINY, "mlp_size": 4}, {"head": 0.05})
+    without = untrained(tmp_path / "none", "implicit-mamba2", TINY, {"head": 0.05})
+    own = without.model.state_dict()
+    without.model.load_state_dict({n: w for n, w in with_mlp.model.state_dict().items() if n in own})
+    names = with_mlp.task.token_names, with_mlp.task.target_names
+    task = WordProblem([[0, 0], [1, 1]], 0, *names, name="constant")
+    with_mlp, without = replace(with_mlp, task=task), replace(without, task=task)
+    proved = prove(without).certificate(without)
+    check_certificate.check_certificate(proved, without, CheckSettings(processes=1))
+    about = {"run": identity_of(with_mlp), "config": with_mlp.config.as_json()}
+    forged = proved.model_copy(update=about).sealed()
+    with pytest.raises(RefusedError, match=r"config\.sizes: are of a model whose mlps\.0\.0\.weight"):
+        check_certificate.check_certificate(forged, with_mlp, CheckSettings(processes=1))
+
+
+@pytest.mark.parametrize("name", ["S5", "S5, and of every other.\nThe certificate holds of run parity"])
+def test_the_name_of_a_task_cannot_pass_for_its_table(tmp_path: Path, name: str) -> None:
+    run = untrained(tmp_path / "run", "implicit-mamba2", TINY, {"head": 0.05})
+    task = WordProblem([[0, 0], [1, 1]], 0, run.task.token_names, run.task.target_names, name=name)
+    run = replace(run, task=task)
+    certificate = all_words(run, length=1).certificate(run)
+    verdict = check_certificate.check_certificate(certificate, run, CheckSettings(processes=1))
+    assert "an automaton of 2 states and 2 tokens" in verdict
+    assert "\n" not in verdict
+    assert f"task {name if name == 'S5' else ascii(name)[:50]}" in verdict
+
+
+def test_a_part_of_a_state_is_compared_with_its_own_size() -> None:
+    """A large window leaves no room beside a small h."""
+    found = {"conv.0": np.full((2, 3), 1e6), "ssm.0": np.full((2, 2), 1e-3)}
+    near = {name: part.ravel() * (1 + 0.9e-7) for name, part in found.items()}
+    check_state(near, found, "state")
+    for name, part in found.items():
+        with pytest.raises(RefusedError, match="is farther than 1e-07"):
+            check_state({**near, name: part.ravel() * (1 + 1.1e-7)}, found, "state")
+
+
+def test_a_bound_is_never_rounded_up() -> None:
+    generator = np.random.default_rng(0)
+    numbers = generator.uniform(1, 10, 2000) * 10.0 ** generator.integers(-300, 300, 2000)
+    for number in map(float, numbers):
+        assert number * 0.99 <= float(at_least(number)) <= number
+    assert at_least(0.99999) == "0.999"  # where .3g says 1
 
 
 TEXTS: dict[str, tuple[str, str, str]] = {
@@ -394,9 +457,7 @@ def test_the_verdict_is_that_of_the_checker(
         printed = answer(certificate, run)
         verdict, seconds, _ = printed.split("\n")
         assert "PRAISE" not in printed
-        assert verdict.startswith(
-            "0 The certificate holds of run implicit (implicit-mamba2 on parity, trained"
-        )
+        assert verdict.startswith("0 The certificate holds of run implicit (implicit-mamba2, weights ")
         assert "of 4 pairs of a state and a token, exactly one fixed point in a ball" in verdict
         assert "not verified is" in verdict  # in the same sentence
         assert seconds.startswith("Checked in ")
