@@ -51,6 +51,8 @@ def damped_orbit(
             z = [arb(0)] * size
             for _ in range(iterations):
                 z = [(1 - damping) * a + damping * b for a, b in zip(z, image(z), strict=True)]
+                if not all(number.is_finite() for number in z):
+                    break
         if all(number.rad() < NARROW for number in z):
             break
     return z

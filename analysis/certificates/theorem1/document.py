@@ -213,16 +213,14 @@ def non_linear(here: Point, there: Elsewhere | None) -> bool:
 
     Example:
         >>> import numpy as np
-        >>> numbers = {"latent": np.zeros(1), "radius": 0.5, "error": 0.1, "singular_value": 1.0}
         >>> steps = {"contraction": Contraction(power=1, norm=0.5, growth=1.0), "orbit": None}
-        >>> here = Point(**numbers, **steps, entries=[(0.0, 1.0)])
-        >>> there = Elsewhere(**numbers, **steps, entries=[(1.5, 2.0)], pair=3)
+        >>> numbers = {"latent": np.zeros(1), "radius": 0.5, "error": 0.1, "singular_value": 1.0, **steps}
+        >>> here = Point(**numbers, entries=[(0.0, 1.0)])
+        >>> there = Elsewhere(**numbers, entries=[(1.5, 2.0)], pair=3)
         >>> differ(here, there), non_linear(here, there)
         (True, False)
     """
-    if there is None:
-        return False
-    return here.attracts and there.attracts and differ(here, there)
+    return there is not None and here.attracts and there.attracts and differ(here, there)
 
 
 class Range(Claim):
