@@ -32,6 +32,8 @@ LONGEST_ORBIT = 512
 """Steps after which an orbit that has not arrived is given up."""
 SLACK = 2.0**-12
 """The part of the distance within which an iteration converges that is left for rounding."""
+STILL = 2.0**-50
+"""The relative change a step below which an orbit in floating point has come to rest."""
 NEAR = 0.5
 """The share of the distance asked for at which the floating-point orbit counts as arrived; the rest is for
 the bound of its error."""
@@ -200,12 +202,16 @@ def _approximate_orbits(
     """The orbits in floating point, until the last that arrives at all has done so."""
     here = np.zeros_like(latent)
     iterates, arrivals = [here], np.full(len(latent), -1)
+    under_way = within > 0
     for step in range(LONGEST_ORBIT + 1):
         near = np.abs(here - latent).max(1, initial=0.0) <= NEAR * within
-        arrivals = np.where((arrivals < 0) & near, step, arrivals)
-        if (arrivals >= 0).all() or not np.isfinite(here[arrivals < 0]).any() or step == LONGEST_ORBIT:
+        arrivals = np.where(under_way & near, step, arrivals)
+        under_way &= ~near & np.isfinite(here).all(1)
+        if not under_way.any() or step == LONGEST_ORBIT:
             break
         image = transitions.advance(Dual.constant(Ball.exact(here), 0), state, {})[0].value.midpoint
-        here = here + transitions.damping * (image - here)
+        change = transitions.damping * (image - here)
+        under_way &= np.abs(change).max(1, initial=0.0) > STILL * (1 + np.abs(here).max(1, initial=0.0))
+        here = here + change
         iterates.append(here)
     return iterates[: max(int(arrivals.max(initial=0)), 0) + 1]

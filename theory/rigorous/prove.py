@@ -341,18 +341,12 @@ class _Prover:
         least = 2 * np.nan_to_num(newton_step_bound(balls, enclosed, latents), nan=1.0, posinf=1.0)
         for radius in (*(np.full(len(latents), radius) for radius in RADII), least):
             found = enclose(balls, enclosed, latents, radius, places)
-            orbits = orbits_into_basin(
-                balls,
-                enclosed,
-                latents,
-                np.where(found.contracts, found.radius, 0),
-                found.error,
-                found.growth,
-            )
+            open_ones = np.array([one is None or not (one.attracts and one.excludes_zero) for one in best])
+            region = np.where(found.contracts & open_ones, found.radius, 0.0)
+            orbits = orbits_into_basin(balls, enclosed, latents, region, found.error, found.growth)
             for index, before in enumerate(best):
-                complete = before is not None and before.attracts and before.excludes_zero
                 entries = tuple((float(e.lower[index]), float(e.upper[index])) for e in found.entries)
-                if complete or not found.exists[index] or not np.isfinite(entries).all():
+                if not (open_ones[index] and found.exists[index] and np.isfinite(entries).all()):
                     continue
                 factor = None
                 if found.contracts[index]:
