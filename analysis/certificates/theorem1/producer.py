@@ -23,7 +23,7 @@ from theory.rigorous.orbits import orbits_into_basin
 MARGIN = 1.5
 LEEWAY = 2.0**-12
 """How much weaker than proved, relatively, singular values and norms of powers are claimed to be."""
-POINT_RADII = (2.0**-20, 2.0**-28, 2.0**-36)
+POINT_RADII = (2.0**-28, 2.0**-36)
 """Radii tried at a point, before the least that the residual allows: wide enough that the iteration from zero
 comes into the ball soon, small enough for sharp enclosures of J."""
 RANGE_EXPONENTS = (2, 48)
