@@ -20,13 +20,15 @@ VERIFIED = {
     "existence": "exactly one fixed point in a ball around the latent",
     "invertibility": "I − ∂zΦ invertible",
     "contraction": "the damped step contracting there",
-    "non_diagonal": "∂h'/∂h non-diagonal",
-    "non_linear": "∂h'/∂h another at another h",
-    "range": "all but the last over a box of h too",
+    "orbit": "the exact iteration from zero tending to it",
+    "non_diagonal": "of these ∂h'/∂h non-diagonal",
+    "non_linear": "and another at another h, where the same is verified,",
+    "range": "all but the orbit and non-linear over a box of h too",
     "explicit": "∂h'/∂h diagonal, and the same at every real h",
 }
 """What a count of the summary counts, as the verdict has it."""
 OF_REAL_NUMBERS = "of the model on real numbers, with its weights the exact numbers that they are"
+OF_THE_PROGRAM = "of what the model's own rounding, tolerance and limit of iterations do"
 NO_ORBIT = "that the iteration from zero arrives at these fixed points, nor what rounding adds"
 
 
@@ -84,7 +86,7 @@ def _of_pairs(certificate: Certificate) -> str:
     counts = summarise(certificate.pairs)
     total = counts.pop("pairs")
     found = ", ".join(f"{VERIFIED[name]} at {count}" for name, count in counts.items())
-    where = "" if "explicit" in counts else f", {NO_ORBIT}"
+    where = "" if "explicit" in counts else f", nor {OF_THE_PROGRAM}"
     return (
         f"of {total} pairs of a state and a token, {found}, {OF_REAL_NUMBERS}; "
         f"not verified is anything of other states{where}"

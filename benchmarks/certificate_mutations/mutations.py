@@ -21,8 +21,6 @@ HEX = re.compile(r"-?0x[01]\.[0-9a-f]{13}p[+-][0-9]+|-?0x0\.0p\+0")
 TWICE = "\x00twice\x00"
 """Before a key that is to stand twice in an object, until the text is written."""
 HEAD = ("format", "statements", "run", "config", "arithmetic", "unchecked", "sha256", "settings")
-WITHOUT_RULE = ("working_latent", "working_distance")
-"""Lines of which no checker says what makes them true."""
 SHARE_OF_HEAD = 0.15
 """How often a change is made there, where there are more lines than claims."""
 SHARE_OF_SUMMARIES = 0.5
@@ -113,8 +111,7 @@ def _change_somewhere(content: Content, generator: random.Random) -> None:
     """One operator at one place; kinds of lines are drawn evenly, so that long lists do not take all."""
     by_name: dict[tuple[str, ...], list[Path]] = {}
     for path in paths_of(content):
-        if path[-1] not in WITHOUT_RULE:
-            by_name.setdefault(name_of(path), []).append(path)
+        by_name.setdefault(name_of(path), []).append(path)
     head = generator.random() < SHARE_OF_HEAD
     names = [name for name in sorted(by_name) if (name[0] in HEAD) == head] or sorted(by_name)
     path = generator.choice(by_name[generator.choice(names)])

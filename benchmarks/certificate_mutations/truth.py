@@ -30,6 +30,9 @@ Array = NDArray[np.float64]
 NEAR = 1.1e-7
 """What the format allows between a listed and a visited state, and what rounding may differ in."""
 SAMPLES = 2
+LONGEST_ORBIT, MORE_STEPS, SETTLED = 512, 40, 1e-6
+"""Steps that a certificate may ask for, steps after these, and how near the fixed point they have to lead: an
+orbit that is within 1e-6 already where it converges has long done so."""
 CLAIMED = ("point", "elsewhere", "range")
 ABOUT = ("state", "token", "places")
 UNVERIFIED = ("unchecked",)
@@ -149,6 +152,8 @@ class Judge:
             if new(pair, "elsewhere", companion in moved):
                 h = _numbers(pairs[companion]["state"]["ssm.0"])
                 beside = self.model.state_of({**parts, "ssm.0": h})
+                if pairs[companion]["state"]["ssm.0"] == pair["state"]["ssm.0"]:
+                    yield f"pairs[{number}].elsewhere is beside the same h"
                 yield from self._claim(pair, pair["elsewhere"], [beside], f"pairs[{number}].elsewhere")
             if new(pair, "range"):
                 radius = float.fromhex(pair["range"]["state_radius"])
@@ -222,6 +227,31 @@ class Judge:
                     product = product * product
                 if mp.mnorm(product, mp.inf) > norm:
                     yield f"{line}.contraction.norm is less than that of a product"
+            growth = float.fromhex(claim["contraction"]["growth"])
+            if growth < 1 or any(
+                mp.mnorm(step**fewer, mp.inf) > growth for step in steps for fewer in range(1, min(power, 5))
+            ):
+                yield f"{line}.contraction.growth is less than that of fewer steps"
+        if claim.get("orbit"):
+            yield from self._orbit(token, claim, states[0], latent, f"{line}.orbit")
+
+    def _orbit(self, token: int, claim: Content, state: State, latent: list[Any], line: str) -> Iterable[str]:
+        """So many damped steps from zero end within the distance, and so many more at the fixed point."""
+        model, z = self.model, [mpf(0)] * self.model.size
+        if not claim["contraction"]:
+            yield f"{line} has no contraction"
+        if claim["orbit"]["iterations"] > LONGEST_ORBIT:
+            yield f"{line}.iterations are too many"
+            return
+        for step in range(claim["orbit"]["iterations"] + MORE_STEPS):
+            if step == claim["orbit"]["iterations"] and not _distance(z, latent) <= float.fromhex(
+                claim["orbit"]["distance"]
+            ):
+                yield f"{line}.distance is less than that of the orbit"
+            image, _ = model.advance(token, z, state)
+            z = [a + model.damping * (b - a) for a, b in zip(z, image, strict=True)]
+        if not _distance(z, model.fixed_point(token, state, latent)) <= SETTLED:
+            yield f"{line} does not end at the fixed point"
 
     def _summary(self, content: Content) -> Iterable[str]:
         """The counts, taken from the JSON."""
@@ -241,16 +271,23 @@ class Judge:
                 (a, b), (c, d) = (map(float.fromhex, claim["entries"][0]) for claim in (one, other))
                 return b < c or d < a
 
+            def attracts(claim: Content) -> bool:
+                return bool(claim["contraction"] and claim["orbit"])
+
             points = [pair for pair in pairs if pair["point"]]
+            reached = [pair for pair in points if attracts(pair["point"])]
             off = [pair for pair in pairs if pair["places"][0][0] != pair["places"][0][1]]
             counts = {
                 "pairs": len(pairs),
                 "existence": len(points),
                 "invertibility": len(points),
                 "contraction": sum(bool(pair["point"]["contraction"]) for pair in points),
-                "non_diagonal": sum(apart(pair["point"]) for pair in points if pair in off),
+                "orbit": len(reached),
+                "non_diagonal": sum(apart(pair["point"]) for pair in reached if pair in off),
                 "non_linear": sum(
-                    differ(pair["point"], pair["elsewhere"]) for pair in points if pair["elsewhere"]
+                    attracts(pair["elsewhere"]) and differ(pair["point"], pair["elsewhere"])
+                    for pair in reached
+                    if pair["elsewhere"]
                 ),
                 "range": sum(
                     bool(pair["range"]["contraction"]) and apart(pair["range"])

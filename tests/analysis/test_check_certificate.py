@@ -17,6 +17,7 @@ from analysis.certificates.arb import linear as arb_linear
 from analysis.certificates.arb import mamba2 as arb_mamba2
 from analysis.certificates.arb import model as arb_model
 from analysis.certificates.arb import newton as arb_newton
+from analysis.certificates.arb import orbits as arb_orbits
 from analysis.certificates.cover import checker as cover_checker
 from analysis.certificates.parts import RefusedError, seal
 from analysis.certificates.theorem1 import checker
@@ -168,7 +169,7 @@ def test_bad_input(
 
 CHECKING = [
     *(checker, checking, cover_checker, words_checker, answers, replay),
-    *(arb_deltanet, arb_linear, arb_mamba2, arb_model, arb_newton),
+    *(arb_deltanet, arb_linear, arb_mamba2, arb_model, arb_newton, arb_orbits),
 ]
 
 
@@ -178,5 +179,14 @@ def test_the_checker_imports_nothing_that_the_producer_computes_with(module: Any
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
     ours = {name for name in imported if name.split(".")[0] in ("analysis", "implicit", "theory", "automata")}
     shared = {"answers", "theorem1.document", "cover.document", "words.document", "parts"}
-    own = {"arb.deltanet", "arb.linear", "arb.mamba2", "arb.model", "arb.newton", "checking", "replay"}
+    own = {
+        "arb.deltanet",
+        "arb.linear",
+        "arb.mamba2",
+        "arb.model",
+        "arb.newton",
+        "arb.orbits",
+        "checking",
+        "replay",
+    }
     assert ours <= {f"analysis.certificates.{name}" for name in shared | own}

@@ -5,7 +5,8 @@ model are others (`arb_mamba2`), the inverse is computed anew, and the singular 
 decomposition in place of a norm. A comparison of balls is true only if it is true of all numbers in them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,17 @@ from flint import arb, arb_mat
 from numpy.typing import NDArray
 
 from analysis.certificates.arb.deltanet import ArbDeltaNet
-from analysis.certificates.arb.linear import identity, is_positive_definite, precision, row_sum
-from analysis.certificates.arb.mamba2 import Rows, exact_vector
+from analysis.certificates.arb.linear import (
+    identity,
+    is_positive_definite,
+    max_upper,
+    precision,
+    row_sum,
+)
+from analysis.certificates.arb.mamba2 import Rows, Vector, exact_vector
 from analysis.certificates.arb.model import ArbModel
 from analysis.certificates.arb.newton import contracting_newton_map
+from analysis.certificates.arb.orbits import LONGEST_ORBIT, damped_orbit
 from analysis.certificates.checking import Weights, check_each, check_run, check_seal, check_weights
 from analysis.certificates.parts import Interval, RefusedError
 from analysis.certificates.replay import Replay, Visit, check_state
@@ -24,13 +32,17 @@ from analysis.certificates.theorem1.document import (
     CHECKED,
     Certificate,
     Claim,
+    Contraction,
     ControlPair,
     Pair,
+    Point,
     least_state_radius,
     statements_of,
     summarise,
 )
 
+Numbers = Mapping[str, NDArray[np.float64]]
+"""A state as a document holds it."""
 LARGEST_POWER = 2**20
 EVALUATIONS: dict[str, type[ArbModel]] = {
     "implicit-mamba2": ArbModel,
@@ -61,9 +73,18 @@ class Checker:
         self, weights: Weights, sizes: Mapping[str, Any], bits: int, model: str = "implicit-mamba2"
     ) -> None:
         self.bits = bits
-        with precision(bits):
-            self.model = EVALUATIONS[model](weights, sizes)
+        self._made_of = EVALUATIONS[model], weights, sizes
+        self._models: dict[int, ArbModel] = {}
+        self.model = self.model_at(bits)
         self.shapes = self.model.shapes
+
+    def model_at(self, bits: int) -> ArbModel:
+        """Return the model with weights, and what is computed of them alone, at a precision."""
+        if bits not in self._models:
+            kind, weights, sizes = self._made_of
+            with precision(bits):
+                self._models[bits] = kind(weights, sizes)
+        return self._models[bits]
 
     def check_pair(self, pair: Pair | ControlPair, others: list[Pair], line: str) -> None:
         """Check one pair.
@@ -98,16 +119,16 @@ class Checker:
             if max(place) >= np.prod(self.shapes[self.model.blocks[layer]]):
                 raise RefusedError(f"{line}.places[{layer}]", "lies outside of the matrix")
         if pair.point is not None:
-            self.check_claim(pair, pair.point, self._state(pair.state, 0.0), f"{line}.point")
-            self._check_working(pair, pair.point, line)
-        elif pair.working_distance is not None:
-            raise RefusedError(f"{line}.working_distance", "has no point to be measured from")
+            self.check_point(pair, pair.point, pair.state, f"{line}.point")
         if pair.elsewhere is not None:
+            (other,) = others
             moved = {
-                name: (others[0].state if name in self.model.blocks else pair.state)[name]
-                for name in self.shapes
+                name: (other.state if name in self.model.blocks else pair.state)[name] for name in self.shapes
             }
-            self.check_claim(pair, pair.elsewhere, self._state(moved, 0.0), f"{line}.elsewhere")
+            # two fixed points beside one h would be two branches, and say nothing of one transition
+            if all((moved[name] == pair.state[name]).all() for name in self.shapes):
+                raise RefusedError(f"{line}.elsewhere.pair", "is a pair with the same h")
+            self.check_point(pair, pair.elsewhere, moved, f"{line}.elsewhere")
         if pair.range is not None:
             least = least_state_radius([pair.state[name] for name in self.model.blocks])
             if not pair.range.state_radius >= least:
@@ -117,6 +138,31 @@ class Checker:
                 )
             box = self._state(pair.state, pair.range.state_radius)
             self.check_claim(pair, pair.range, box, f"{line}.range")
+
+    def check_point(self, pair: Pair, point: Point, state: Numbers, line: str) -> None:
+        """Check what is claimed of one state, and where the iteration from zero goes there."""
+        self.check_claim(pair, point, self._state(state, 0.0), line)
+        if point.orbit is not None:
+            self._check_orbit(pair.token, point, state, line)
+
+    def _check_orbit(self, token: int, point: Point, state: Numbers, line: str) -> None:
+        if point.orbit is None or point.contraction is None:
+            raise RefusedError(f"{line}.orbit", "has no contraction to end in")
+        steps, distance = point.orbit.iterations, arb(point.orbit.distance)
+        if steps > LONGEST_ORBIT:
+            raise RefusedError(f"{line}.orbit.iterations", f"are more than {LONGEST_ORBIT}")
+        if not point.contraction.growth * (distance + point.error) + point.error <= point.radius:
+            raise RefusedError(f"{line}.orbit.distance", "is not where the iteration is proved to converge")
+
+        def image_at(bits: int) -> tuple[Callable[[Vector], Vector], arb]:
+            model = self.model_at(bits)
+            numbers = model.state([e for name in self.shapes for e in exact_vector(state[name])])
+            return partial(model.image, token, state=numbers), model.damping
+
+        reached = damped_orbit(image_at, self.model.size, steps, self.bits)
+        both = zip(reached, exact_vector(point.latent), strict=True)
+        if not all(abs(a - b) <= distance for a, b in both):
+            raise RefusedError(f"{line}.orbit.distance", f"is less than that after {steps} steps from zero")
 
     def check_claim(self, pair: Pair, claim: Claim, state: dict[str, Rows], line: str) -> None:
         """Check what is claimed of a box of states; `theory.rigorous.enclosure` has the theorems."""
@@ -143,16 +189,7 @@ class Checker:
         if not is_positive_definite(bound * identity(size) - inverse.transpose() * inverse):
             raise RefusedError(f"{line}.singular_value", "is larger than what is proved")
         if claim.contraction is not None:
-            power, norm = claim.contraction.power, claim.contraction.norm
-            if power & (power - 1) or power > LARGEST_POWER:
-                raise RefusedError(
-                    f"{line}.contraction.power", f"is not a power of two up to {LARGEST_POWER}"
-                )
-            product = identity(size) * (1 - self.model.damping) + A * self.model.damping
-            for _ in range(power.bit_length() - 1):
-                product = product * product
-            if not (norm < 1 and row_sum(product) <= norm):
-                raise RefusedError(f"{line}.contraction.norm", "is not a bound below 1 of the powers")
+            self._check_contraction(A, claim.contraction, f"{line}.contraction")
         if len(claim.entries) != len(pair.places):
             raise RefusedError(f"{line}.entries", "does not hold one interval per layer")
         for layer, (place, interval) in enumerate(zip(pair.places, claim.entries, strict=True)):
@@ -165,14 +202,20 @@ class Checker:
             if not _inside(entry, interval):
                 raise RefusedError(f"{line}.entries[{layer}]", "does not hold all that the entry may be")
 
-    def _check_working(self, pair: Pair, point: Claim, line: str) -> None:
-        if pair.working_distance is None:
-            return
-        if pair.working_latent is None or pair.working_latent.size != self.model.size:
-            raise RefusedError(f"{line}.working_latent", f"does not hold {self.model.size} numbers")
-        both = zip(exact_vector(pair.working_latent), exact_vector(point.latent), strict=True)
-        if not all(abs(a - b) + point.error <= pair.working_distance for a, b in both):
-            raise RefusedError(f"{line}.working_distance", "is less than the distance")
+    def _check_contraction(self, A: arb_mat, contraction: Contraction, line: str) -> None:
+        """By repeated squaring; a product of fewer than 2^j is one of products of 2^i, each i < j once."""
+        power = contraction.power
+        if power & (power - 1) or power > LARGEST_POWER:
+            raise RefusedError(f"{line}.power", f"is not a power of two up to {LARGEST_POWER}")
+        product = identity(A.nrows()) * (1 - self.model.damping) + A * self.model.damping
+        growth = arb(1)
+        for _ in range(power.bit_length() - 1):
+            growth *= max_upper([arb(1), row_sum(product)])
+            product = product * product
+        if not (contraction.norm < 1 and row_sum(product) <= contraction.norm):
+            raise RefusedError(f"{line}.norm", "is not a bound below 1 of the powers")
+        if not growth <= contraction.growth:
+            raise RefusedError(f"{line}.growth", "is not a bound of the lower powers")
 
     def _check_control(self, pair: ControlPair, line: str) -> None:
         """NaN in place of a layer's own h: what comes out finite was computed without it."""
@@ -191,7 +234,7 @@ class Checker:
             if len(intervals) != len(here.decays) or not all(map(_inside, here.decays, intervals)):
                 raise RefusedError(f"{line}.decay[{layer}]", "does not hold all that the decay may be")
 
-    def _state(self, state: Mapping[str, NDArray[np.float64]], radius: float) -> dict[str, Rows]:
+    def _state(self, state: Numbers, radius: float) -> dict[str, Rows]:
         entries = []
         for name in self.shapes:
             if name in self.model.blocks and radius:

@@ -215,7 +215,7 @@ def unread_part_of_a_state(content: Content) -> None:
 
 def nothing_claimed(content: Content) -> None:
     for pair in content["pairs"]:
-        pair |= dict.fromkeys(("point", "elsewhere", "range", "working_latent", "working_distance"))
+        pair |= dict.fromkeys(("point", "elsewhere", "range"))
     content["summary"] = dict.fromkeys(content["summary"], 0) | {"pairs": len(content["pairs"])}
 
 

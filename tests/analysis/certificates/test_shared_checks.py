@@ -104,7 +104,7 @@ def test_a_map_that_may_not_contract_is_refused() -> None:
 
 
 STATEMENTS = {
-    "Theorem 1, version 2": (theorem1_document.STATEMENTS, "e5d67fb1afe37f4f"),
+    "Theorem 1, version 2": (theorem1_document.STATEMENTS, "8401df10523c6478"),
     "all words, version 2": (words_document.WORDS_STATEMENTS, "c0ed6e8073d07f9b"),
     "every length, version 2": (cover_document.COVER_STATEMENTS, "bd6e272aa52829de"),
 }

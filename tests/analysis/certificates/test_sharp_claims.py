@@ -89,6 +89,7 @@ TRUE_CLAIM = {
     "error": E / WORST,
     "singular_value": WORST,
     "norm": (0.5 + 0.5 * (A + R)) ** 4,  # the damped step of the slowest system, four times
+    "growth": 1.0,  # no product of fewer than four steps stretches
     "entry": K + G * B / WORST,
 }
 
@@ -103,7 +104,7 @@ def check_claim(gain: float = G, power: int = 4, bend: float = 0.0, **changed: f
         radius=changed.get("radius", 1.0),
         error=claimed["error"],
         singular_value=claimed["singular_value"],
-        contraction=SimpleNamespace(power=power, norm=claimed["norm"]),
+        contraction=SimpleNamespace(power=power, norm=claimed["norm"], growth=claimed["growth"]),
         entries=[(-100.0, entry) if gain > 0 else (entry, 100.0)],
     )
     pair: Any = SimpleNamespace(token=0, places=[(0, 0)])
@@ -285,37 +286,21 @@ def pair_of(**changed: Any) -> Any:
             "point": None,
             "elsewhere": None,
             "range": None,
-            "working_distance": None,
-            "working_latent": None,
             "state": {"ssm.0": np.zeros(1)},
             **changed,
         }
     )
 
 
-def test_a_distance_without_a_point_is_refused() -> None:
+def test_places_are_those_of_a_matrix_for_each_layer() -> None:
     checker = Checker.__new__(Checker)
     checker.model, checker.shapes = Family(), {"ssm.0": (1, 1)}  # type: ignore[assignment]
     assert is_accepted(lambda: checker._check_implicit(pair_of(), [], "pair"), "")
     for changed, line in (
-        ({"working_distance": 0.5}, "pair.working_distance"),
         ({"places": []}, "pair.places"),
         ({"places": [(0, 1)]}, "pair.places[0]"),
     ):
         assert not is_accepted(partial(checker._check_implicit, pair_of(**changed), [], "pair"), line)
-
-
-@pytest.mark.parametrize("latents", [None, np.zeros(2)])
-def test_the_distance_of_the_working_latent_holds_the_error_of_the_point(latents: Any) -> None:
-    checker = Checker.__new__(Checker)
-    checker.model = Family()  # type: ignore[assignment]
-    point: Any = SimpleNamespace(latent=np.array([0.25]), error=0.125)
-    for sign, accepted in ((1, True), (-1, False)):
-        pair = pair_of(working_latent=np.array([0.75]), working_distance=0.625 * (1 + sign * JUST))
-        line = "pair.working_distance"
-        assert is_accepted(partial(checker._check_working, pair, point, "pair"), line) is accepted
-    missing = pair_of(working_latent=latents, working_distance=9.0)
-    assert not is_accepted(lambda: checker._check_working(missing, point, "pair"), "pair.working_latent")
 
 
 def cover_claims(**changed: Any) -> Any:

@@ -77,6 +77,30 @@ def test_certificates_that_hold_are_true_and_head_lines_are_true_in_one_form(
     assert Judge(target).fault({**content, "remark": 1}) is not None
 
 
+def earlier(pair: dict[str, Any]) -> None:
+    pair["point"]["orbit"]["iterations"] -= 2
+
+
+def calmer(pair: dict[str, Any]) -> None:
+    pair["point"]["contraction"]["growth"] = (0.5).hex()
+
+
+def endless(pair: dict[str, Any]) -> None:
+    pair["point"] |= {"contraction": None}
+
+
+@pytest.mark.parametrize("change", [earlier, calmer, endless])
+def test_false_orbits_are_found_out(
+    made: dict[str, Target], change: Callable[[dict[str, Any]], None]
+) -> None:
+    content = json.loads(json.dumps(made["pairs"].content))
+    assert Judge(made["pairs"]).fault(content) is None
+    change(content["pairs"][0])
+    fault = Judge(made["pairs"]).fault(content)
+    assert fault is not None
+    assert ".point." in fault
+
+
 def test_mutations_are_of_many_kinds(made: dict[str, Target]) -> None:
     lines = list(texts(made["pairs"], 200, seed=3))
     assert len(set(lines)) > 180
