@@ -74,7 +74,7 @@ def check_run(
         raise RefusedError("arithmetic.precision", f"is not below that of the check, {bits}")
 
 
-def check_identity(certificate: Document, identity: Mapping[str, str | int]) -> None:
+def check_identity(certificate: Document, identity: Mapping[str, str | int | bool]) -> None:
     """Verify that what a certificate says of its run is what the run says, and no more.
 
     Args:

@@ -144,7 +144,7 @@ class Document(Part):
 
     format: str
     statements: dict[str, str]
-    run: dict[str, str | int]
+    run: dict[str, str | int | bool]
     config: dict[str, Any]
     arithmetic: Arithmetic
     unchecked: Unchecked

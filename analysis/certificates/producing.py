@@ -39,7 +39,7 @@ def document_head(run: Run, seconds: float, search: BaseModel | None = None) -> 
     }
 
 
-def identity_of(run: Run) -> dict[str, str | int]:
+def identity_of(run: Run) -> dict[str, str | int | bool]:
     """Return what a certificate says of its run, and a checker verifies: all but the name of its folder.
 
     Example:
