@@ -4,11 +4,11 @@ A *visit* is the state h that a model has after the beginning of a word and a fe
 same for all visits, so that what these leave in a state is the same in all of them. The *class* of a visit is
 the automaton state. For every visit
 
-    q = ‖P(h − m)‖ / min ‖m − m'‖
+    q = ‖P(h − m°)‖ / min ‖m − m'‖
 
-with m the mean of the other visits of its class, m' that of another class, and P the projection onto the
-span of the differences of these means. While q < 1/2, the nearest of the means is that of the visit's own
-class. The visits of one block of positions are taken together.
+with m° the mean of the other visits of its class, m that of all of them, m' that of another class, and P the
+projection onto the span of the differences of these means. While q < 1/2, the nearest of the means is that of
+the visit's own class. The visits of one block of positions are taken together.
 """
 
 from dataclasses import dataclass

@@ -184,6 +184,7 @@ def test_independent_errors_add_up_like_a_random_walk_exactly() -> None:
     for number, token in enumerate(np.random.default_rng(1).integers(0, 6, 40).tolist(), start=1):
         block = sp.Matrix(maps[token].matrix)
         covariance = block * covariance * block.T + one_error
+        assert covariance == number * one_error
         assert (gram * covariance).trace() == number * 2
     rate, variance = Fraction(3, 4), Fraction(0)
     for _ in range(40):
@@ -236,6 +237,19 @@ def test_an_expanding_layer_withstands_errors_without_bounds() -> None:
         assert (clean > 0) == (spoilt > 0)
     assert (clean < 0) == word.sum() % 2
     assert abs(clean) == 2**300
+
+
+def test_an_expanding_layer_withstands_errors_in_float32_too() -> None:
+    """From 128 tokens on h is ±∞, whose sign is that of parity: overflow corrects, as no affine map does."""
+    word = np.random.default_rng(1).integers(0, 2, 10_000)
+    state = np.float32(1)
+    for number, bit in enumerate(word.tolist(), start=1):
+        with np.errstate(over="ignore"):
+            state = np.float32(-2 if bit else 2) * state
+        state -= np.copysign(np.float32(0.99), state)
+        assert (state < 0) == word[:number].sum() % 2
+        assert np.isfinite(state) or number >= 128
+    assert np.isinf(state)
 
 
 def test_what_returns_two_codes_expands_somewhere_between_them() -> None:
