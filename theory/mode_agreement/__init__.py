@@ -1,4 +1,4 @@
-"""When do the simultaneous and the sequential mode agree, and after how many sweeps? See docs/when_modes_agree.md."""
+"""When do simultaneous and sequential mode agree, after how many sweeps? See docs/when_modes_agree.md."""
 
 from theory.mode_agreement.cones import SweepInequality
 from theory.mode_agreement.linear_response import LinearResponse, linear_response, linear_speed

@@ -4,9 +4,9 @@ In one sweep of the simultaneous mode the error of token t becomes at most
 
     e_t^(k+1)  ≤  ρ e_t^(k)  +  γ Σ_{j<t} μ^(t−1−j) e_j^(k) .
 
-On a profile e_t = x^(−t) a sweep is at most the factor a(x) = ρ + γ x / (1 − μ x). Profiles that grow along the
-sequence (x < 1) bound from below how fast the right answers advance, profiles that fall (x > 1) bound from
-above how fast anything does.
+On a profile e_t = x^(−t) a sweep is at most the factor a(x) = ρ + γ x / (1 − μ x). Profiles that grow along
+the sequence (x < 1) bound from below how fast the right answers advance, profiles that fall (x > 1) bound
+from above how fast anything does.
 
 | code          | symbol | meaning                                                                       |
 |---------------|--------|-------------------------------------------------------------------------------|
@@ -109,7 +109,7 @@ class SweepInequality:
         return max(0.0, float((np.log(self._growth(np.exp(SLOPES))) / SLOPES).min()))
 
     def enough_sweeps(self, length: int, reduction: float) -> int:
-        """Return a number of sweeps after which every error is at most ``reduction`` times the largest at first.
+        """Return how many sweeps bring every error to at most ``reduction`` times the largest at first.
 
         The least over x < 1 of ((L − 1) log 1/x + log 1/reduction) / log 1/a(x).
 

@@ -9,10 +9,10 @@ Multiplied by ω^k and summed over k, the sweeps turn into one pass over the tok
 
     d̂_t(ω) = J_t(ω) d̂_{t−1}(ω) + … ,      J_t(ω) = A_t + ω B_t (I − ω M_t)^{-1} P_t .
 
-J_t(1) is the state-to-state Jacobian ds'/ds of Theorem 1, as I − M = τ (I − ∂zΦ). If the products of the J_t(ω)
-grow by at most e^Λ(r) per token on the circle |ω| = r > 1, an error at token t is at most of the order of
-r^(−k) e^{Λ(r) t} after k sweeps (Cauchy's bound): a front that moves by log r / Λ(r) tokens per sweep, or no front
-at all where Λ(r) ≤ 0. ``docs/when_modes_agree.md`` has the proof, Theorem 5.
+J_t(1) is the state-to-state Jacobian ds'/ds of Theorem 1, as I − M = τ (I − ∂zΦ). If the products of the
+J_t(ω) grow by at most e^Λ(r) per token on the circle |ω| = r > 1, an error at token t is at most of the order
+of r^(−k) e^{Λ(r) t} after k sweeps (Cauchy's bound): a front that moves by log r / Λ(r) tokens per sweep, or
+no front at all where Λ(r) < 0. ``docs/when_modes_agree.md`` has the proof, Theorem 5.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The bounds on sweeps against the inequality itself, iterated with equality, and closed forms of the speeds."""
+"""The bounds on sweeps against the inequality itself, iterated with equality, and closed forms of speeds."""
 
 import math
 
@@ -57,8 +57,8 @@ def test_the_worst_case_moves_at_the_guaranteed_speed(chain: tuple[float, float,
         assert needed[-1] == needed[150]
     else:
         measured = 150 / (needed[-1] - needed[149])
-        # the lag behind the speed is a logarithm of the tokens for a growing error, and a few of their square
-        # root for one that is neutral, which spreads like a random walk: 3 (√300 − √150) tokens of 150 are 10%
+        # the lag behind the speed is a logarithm of the tokens for a growing error, and some square roots of
+        # them for one that is neutral and spreads as a random walk: 3 (√300 − √150) tokens of 150 are 10%
         assert speed * 0.9 <= measured <= speed * 1.03
 
 

@@ -19,7 +19,7 @@ TOKENS, LATENT, STATE, DAMPING = 6, 3, 4, 0.7
 def scalar_chain(contraction: float, coupling: float, memory: float, tokens: int) -> TransitionBatch:
     """One number of latent and one of state, whose sweeps are the inequality with equality."""
     return TransitionBatch(
-        advance=lambda z, s, x: (contraction * z + coupling * s["h"], {"h": memory * s["h"] + z}),  # noqa: ARG005
+        advance=lambda z, s, x: (contraction * z + coupling * s["h"], {"h": memory * s["h"] + z}),
         inputs={"x": torch.zeros(tokens)},
         latent_size=1,
         layer_states=(("h",),),
