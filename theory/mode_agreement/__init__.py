@@ -2,5 +2,6 @@
 
 from theory.mode_agreement.cones import SweepInequality
 from theory.mode_agreement.linear_response import LinearResponse, linear_response, linear_speed
+from theory.mode_agreement.proved_response import bound_responses
 
-__all__ = ["LinearResponse", "SweepInequality", "linear_response", "linear_speed"]
+__all__ = ["LinearResponse", "SweepInequality", "bound_responses", "linear_response", "linear_speed"]
