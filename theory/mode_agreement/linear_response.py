@@ -180,7 +180,7 @@ class _Positions:
             latent: Tensor, state: State, inputs: TokenInputs, dz: Tensor, ds: State
         ) -> tuple[Tensor, State]:
             pushed: tuple[Tensor, State]
-            _, pushed = jvp(lambda z, s: self.transitions.advance(z, s, inputs), (latent, state), (dz, ds))
+            pushed = jvp(lambda z, s: self.transitions.advance(z, s, inputs), (latent, state), (dz, ds))[1]
             return pushed
 
         count = len(latents) if latents is not None else len(next(iter((states or {}).values())))

@@ -31,7 +31,7 @@ def largest_norm(metric: np.ndarray, radius: float) -> float:
     for omega in radius * np.exp(1j * np.linspace(0, 2 * np.pi, 721)):
         J = S_OF_S + omega * S_OF_Z @ np.linalg.solve(np.eye(3) - omega * M, DAMPING * Z_OF_S)
         norms.append(np.linalg.norm(metric @ J @ np.linalg.inv(metric), 2))
-    return max(norms)
+    return float(max(norms))
 
 
 @pytest.mark.parametrize("radius", [0.5, 1.0, 1.1])
