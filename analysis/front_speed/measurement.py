@@ -39,9 +39,9 @@ from theory.mode_agreement import linear_response, linear_speed
 
 PREFIX = 8
 """Tokens that are read before a wall; states of both its sides are visited ones."""
-RADII, ANGLES = (1.0, 1.05, 1.1, 1.2), 3
+RADII, ANGLES = (1.0, 1.02, 1.05, 1.1, 1.2), 3
 """|ω| at which the linear response is taken, and ω on each half circle: the other half is conjugate."""
-RESPONSE_TOKENS, ALIGNING = 48, 8
+RESPONSE_TOKENS, ALIGNING = 64, 8
 """Tokens along which the linear response is followed, and the first of them, left out, where it aligns."""
 
 FloatArray = NDArray[np.float64]
