@@ -3,7 +3,7 @@
 - Ask one from Python: `ask`, with its answer returned and its numbers and figures written.
 - What a model does: `length_generalization`, `extraction` (the automaton behind it), `error_control`.
 - What its transition is: `jacobian` (Theorem 1, measured).
-- How its fixed points are found: `convergence`, `agreement`, `modes`.
+- How its fixed points are found: `convergence`, `agreement`, `modes`, `front_speed`.
 - What is proved of it: `certify`, `all_words`, `all_lengths`, and `check_certificate`.
 - All of it on one page: `report`; three models from nothing: `demo`.
 - The table of all questions: `QUESTIONS`. Figures like these: `styled`, `save_figure`.
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from analysis import error_control as error_control
     from analysis import extraction as extraction
     from analysis import framework as framework
+    from analysis import front_speed as front_speed
     from analysis import jacobian as jacobian
     from analysis import length_generalization as length_generalization
     from analysis import modes as modes
@@ -66,6 +67,7 @@ _MODULES = (
     "error_control",
     "extraction",
     "framework",
+    "front_speed",
     "jacobian",
     "length_generalization",
     "modes",

@@ -74,6 +74,8 @@ analysis.error_control.measurement:ErrorControlSettings sequences=64, length=256
 analysis.length_generalization.measurement:LengthSettings lengths=(32, 64, 128, 256), sequences=256,
     batch_size=64, mode='auto', rtol=0.001, max_iterations=200, confidence=0.95, seed=0
 analysis.modes:ModesSettings lengths=(64, 1024, 4096), sequences=4, seed=0
+analysis.front_speed.measurement:FrontSpeedSettings sequences=4, length=256, walls=32, window=32,
+    level=0.1, max_iterations=2000, seed=0
 analysis.certify:CertifySettings sequences=16, length=64, seed=0, states=256
 analysis.check_certificate:CheckSettings precision=128
 analysis.all_words:AllWordsSettings length=12, rtol=1e-13, max_iterations=2000

@@ -20,6 +20,7 @@ PACKAGES: tuple[str, ...] = (
     "theory.rigorous",
     "theory.jacobian",
     "theory.theorem1",
+    "theory.mode_agreement",
     "implicit",
     "implicit.models",
     "implicit.cells",
@@ -38,6 +39,7 @@ PACKAGES: tuple[str, ...] = (
     "analysis.convergence",
     "analysis.extraction",
     "analysis.error_control",
+    "analysis.front_speed",
     "analysis.framework",
 )
 
