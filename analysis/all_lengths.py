@@ -2,8 +2,9 @@
 
 A finite list of ellipsoids of states is found that the closed loop cannot leave: every token maps every
 ellipsoid into another one, and the answer is right on all of it (`theory.rigorous.covers.invariant_cover`).
-The initial state lies in one, so the answer after any number of tokens is right. How the ellipsoids are
-found:
+The initial state lies in one, so the answer after any number of tokens is right. "Maps" means by the iteration
+that is run: from the latent zero, damped, until the relative tolerance is met, one token after the other
+(`theory.rigorous.covers.orbits`). How the ellipsoids are found:
 
 1. the states that can be reached, up to a coarse distance, form a finite automaton (`reachable_states`);
 2. along it there are metrics in which every step contracts (`theory.rigorous.covers.contracting_metrics`);
@@ -11,9 +12,12 @@ found:
    states are taken again, up to a fraction of that;
 4. their radii are grown until every step provably leads into its target (`theory.rigorous.covers.radii`).
 
-Only the last step is the proof. It is about the model in real arithmetic, its weights as the exact numbers
-that their floats are, with one fixed point in a box around every latent; that the solver's iteration from
-zero tends to these fixed points, and what rounding adds, is not part of it.
+5. the states are bundled until of every bundle it is proved that its orbits from zero stop near the fixed
+   points (`theory.rigorous.covers.bundling`).
+
+Only the last two steps are the proof. It is about the model in real arithmetic, its weights as the exact
+numbers that their floats are, and about every relative tolerance up to the one that is asked for; the run's own
+may be larger. What rounding adds is not part of it.
 """
 
 import sys
@@ -32,9 +36,10 @@ from analysis.certificates.cover.document import (
     COVER_FORMAT,
     COVER_STATEMENTS,
     CoverCertificate,
-    upper_triangle,
 )
 from analysis.certificates.cover.reachable_states import ReachableStates, Tolerance, reachable_states
+from analysis.certificates.orbits.document import upper_triangle
+from analysis.certificates.orbits.producer import ProvedIteration, asked_of, errors_of, prove_iteration
 from analysis.certificates.producing import automaton_of, document_head
 from analysis.certificates.words.producer import enclosed_loop, solve_steps
 from analysis.framework.analysis import RunAnalysis
@@ -51,8 +56,9 @@ from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.fixed_point import Stopping
 from implicit.runs.loading import Run
 from theory.rigorous.balls.ball import Array
+from theory.rigorous.covers.bundling import Members
 from theory.rigorous.covers.contracting_metrics import contracting_metrics, step_jacobians
-from theory.rigorous.covers.invariant_cover import Cover, with_radii
+from theory.rigorous.covers.invariant_cover import Cover, extents, with_radii
 from theory.rigorous.covers.radii import LEAST_RADIUS, ClosedCover, bound_all, close_cover
 
 IntArray = NDArray[np.int64]
@@ -79,6 +85,9 @@ class AllLengthsSettings(CheckedConfig):
         default=0.045, lt=1, description="share of that size within which states are taken for one"
     )
     sets: PositiveInt = Field(default=30_000, description="the most sets")
+    tolerance: PositiveFloat = Field(
+        default=1e-7, lt=1, description="the largest relative tolerance of the iteration that is proved right"
+    )
     rtol: PositiveFloat = Field(default=1e-13, description="tolerance of the approximate fixed points")
     max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations per token")
 
@@ -91,6 +100,7 @@ class AllLengthsAnalysis:
         run: which run.
         settings: what was chosen.
         found: the cover with what is proved of its steps; None if there is no candidate.
+        iteration: what is proved of the iteration over it; None if the cover is not closed.
         fault: why there is none; empty otherwise.
         seconds: how long it took.
 
@@ -101,13 +111,15 @@ class AllLengthsAnalysis:
     run: RunIdentity
     settings: AllLengthsSettings
     found: ClosedCover | None
+    iteration: ProvedIteration | None
     fault: str
     seconds: float
 
     @property
     def proved(self) -> bool:
         """Whether the answers to all words of every length are proved right."""
-        return self.found is not None and bool(self.found.closed.all())
+        closed = self.found is not None and bool(self.found.closed.all())
+        return closed and self.iteration is not None and self.iteration.holds
 
     @property
     def sentence(self) -> str:
@@ -115,11 +127,14 @@ class AllLengthsAnalysis:
         if self.found is None:
             return f"nothing is proved: {self.fault}"
         sets, steps = self.found.cover.set_count, len(self.found.closed)
-        if self.proved:
+        if self.iteration is not None and self.proved:
             return (
-                f"proved right on all words of every length: {sets} sets of states are mapped into each "
-                f"other, with a margin of at least {self.found.bounds.margin.min():.3g}"
+                f"proved right on all words of every length, {self.iteration.scope}: {sets} sets of states "
+                f"are mapped into each other, with a margin of at least {self.found.bounds.margin.min():.3g}; "
+                "rounding is not covered"
             )
+        if self.iteration is not None:
+            return f"nothing is proved: {sets} sets are mapped into each other by fixed points, but {self.iteration.fault}"
         closed = int(self.found.closed.sum())
         return f"nothing is proved: {closed} of {steps} steps between {sets} sets lead into their targets"
 
@@ -137,6 +152,13 @@ class AllLengthsAnalysis:
                 "largest_radius": float(radii.max()),
                 "median_radius": float(np.median(radii)),
             }
+        if self.iteration is not None:
+            content |= {
+                "bundles": self.iteration.attraction.bundles.count,
+                "iterations": self.iteration.attraction.iterations,
+                "tolerance": self.iteration.iteration.tolerance,
+                "latent_error": self.iteration.iteration.latent_error,
+            }
         return content
 
     def certificate(self, run: Run) -> CoverCertificate:
@@ -148,7 +170,7 @@ class AllLengthsAnalysis:
         Raises:
             InputError: if nothing is proved.
         """
-        if self.found is None or not self.proved:
+        if self.found is None or self.iteration is None or not self.proved:
             raise InputError(f"of run {run.path.name} nothing is proved; a certificate needs a closed cover")
         cover = self.found.cover
         # the answer to a token is the label of its target
@@ -167,6 +189,8 @@ class AllLengthsAnalysis:
             radii=cover.radii,
             latents=cover.latents,
             latent_radii=self.found.bounds.latent_radius,
+            bundle_of=self.iteration.attraction.membership.reshape(cover.targets.shape).tolist(),
+            **self.iteration.fields(),
             margin=float(self.found.bounds.margin.min()) * STATED_SHARE,
         )
         return certificate.sealed()
@@ -196,6 +220,7 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     loop = enclosed_loop(model)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
+    asked = asked_of(loop, settings.tolerance)
 
     def follow(tolerance: Tolerance) -> ReachableStates | None:
         return reachable_states(
@@ -208,7 +233,12 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
         )
 
     def outcome(found: ClosedCover | None, fault: str = "") -> AllLengthsAnalysis:
-        return AllLengthsAnalysis(RunIdentity.of(run), settings, found, fault, time.monotonic() - began)
+        iteration = None
+        if found is not None and found.closed.all():
+            members = _members(found)
+            iteration = prove_iteration(loop, members, asked, model.stopping.max_iterations)
+        seconds = time.monotonic() - began
+        return AllLengthsAnalysis(RunIdentity.of(run), settings, found, iteration, fault, seconds)
 
     def coarse_tolerance(states: Array, _labels: IntArray) -> tuple[Array, Array]:
         shape = (len(states), loop.state_size, loop.state_size)
@@ -235,7 +265,22 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
     if fine is None:
         return outcome(None, f"{many} their sets may be wide from each other")
     whole = _with_metrics(loop, fine, task.table, settings.rate)
-    return outcome(None, unsettled) if whole is None else outcome(close_cover(loop, whole))
+    if whole is None:
+        return outcome(None, unsettled)
+    return outcome(close_cover(loop, whole, errors=errors_of(asked)))
+
+
+def _members(found: ClosedCover) -> Members:
+    """The steps of a closed cover, with the boxes of their fixed points."""
+    sets, tokens = found.cover.targets.shape
+    sources = np.repeat(np.arange(sets), tokens)
+    return Members(
+        np.tile(np.arange(tokens), sets),
+        found.cover.centres[sources],
+        extents(found.cover, sources),
+        found.cover.latents.reshape(len(sources), -1),
+        found.bounds.latent_radius,
+    )
 
 
 def _with_metrics(
@@ -330,7 +375,8 @@ def tables(analysis: AllLengthsAnalysis) -> list[Table | str]:
         return [analysis.sentence]
     table = Table(title=analysis.run.title, title_justify="left")
     found = analysis.numbers()
-    columns = ("sets", "steps", "closed", "margin", "largest_gain", "largest_radius", "median_radius")
+    columns = ["sets", "steps", "closed", "margin", "largest_gain", "largest_radius", "median_radius"]
+    columns += ["bundles", "iterations"] if analysis.iteration is not None else []
     for name in columns:
         table.add_column(name.replace("_", " "), justify="right")
     table.add_row(*(str(found[n]) if isinstance(found[n], int) else number(found[n]) for n in columns))

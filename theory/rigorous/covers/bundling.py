@@ -16,13 +16,17 @@ from theory.rigorous.covers.invariant_cover import EnclosedLoop
 from theory.rigorous.covers.orbits import Bundles, Iteration, Regions, enclose_orbits, enclose_regions
 
 IntArray = NDArray[np.int64]
-REGIONS = (0.008, 0.004, 0.002, 0.001, 0.0005, 0.00025)
+REGIONS = (0.008, 0.0056, 0.004, 0.0028, 0.002, 0.0014, 0.001, 0.0005, 0.00025)
 """Radii of regions that are tried, largest first, as shares of the length of the latent."""
 BUNDLES_AT_ONCE = 128
 PLAIN_NORM = 0.8
 """An iteration with a smaller Euclidean norm needs no metric."""
 POWERS = 200
 """Of the derivative that a metric sums up."""
+SLACK = 1 + 1e-6
+"""By how much boxes and regions are larger than needed, for a check in other arithmetic."""
+ROUNDINGS = 1e-14
+"""More than the few roundings by which a box is found, relative to its entries."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +138,7 @@ def _around(
     highest = [(members.centres[group] + members.extents[group]).max(0) for group in groups]
     low, high = np.array(lowest), np.array(highest)
     centres = (low + high) / 2
-    widths = np.maximum(high - centres, centres - low) * (1 + 1e-9) + 1e-15
+    widths = np.maximum(high - centres, centres - low) * SLACK + ROUNDINGS * (1 + np.abs(centres))
     tokens = np.array([members.tokens[group[0]] for group in groups])
     ends = [(members.latents[group].min(0), members.latents[group].max(0)) for group in groups]
     latents = np.array([(least + largest) / 2 for least, largest in ends])
@@ -143,7 +147,8 @@ def _around(
     for metric, latent, group in zip(metrics, latents, groups, strict=True):
         apart = np.linalg.norm((members.latents[group] - latent) @ metric.T, axis=1)
         corner = np.linalg.norm(np.abs(metric).sum(1))
-        least.append((apart + corner * members.latent_radii[group]).max())
+        farthest = (apart + corner * members.latent_radii[group]).max()
+        least.append(farthest + ROUNDINGS * corner * (1 + np.abs(latent).max()))
     bundles = Bundles(
         tokens, centres, widths, latents, metrics, np.linalg.inv(metrics), np.zeros(len(groups))
     )
@@ -191,7 +196,7 @@ def _with_regions(
         rows = np.nonzero(~contracts)[0]
         if not len(rows):
             break
-        radii[rows] = np.maximum(share * lengths[rows], least[rows] * (1 + 1e-9))
+        radii[rows] = np.maximum(share * lengths[rows], least[rows] * SLACK)
         found = enclose_regions(loop, _resized(bundles.select(rows), radii[rows]), iteration)
         contracts[rows], rate[rows], spread[rows] = found.contracts, found.rate, found.spread
     return _resized(bundles, radii), Regions(contracts, rate, spread)

@@ -185,13 +185,9 @@ def enclose_steps(
     """
     i, x = np.asarray(sources, dtype=np.int64), np.asarray(tokens, dtype=np.int64)
     j, latent, centre = cover.targets[i, x], cover.latents[i, x], cover.centres[i]
-    size, states = latent.shape[1], centre.shape[1]
+    size = latent.shape[1]
     axes, metric = Ball.exact(cover.axes[i]), Ball.exact(cover.metrics[j])
-    skew = spectral_norm(Ball.exact(np.eye(states)) - Ball.exact(cover.metrics[i]) @ axes)
-    reach = np.where(
-        skew < 1, round_up(cover.radii[i] / (Ball.exact(1.0) - Ball.exact(skew)).mignitude), np.inf
-    )
-    box = round_up(row_lengths(axes) * reach[:, None])
+    reach, box = _reach_and_box(cover, i)
 
     # the fixed point at the centre, and a first guess of how far those of the set lie from it
     point = Dual.constant(Ball.exact(centre), size)
@@ -218,6 +214,32 @@ def enclose_steps(
     image = round_up(offset + gain * reach + strayed)
     margin = _margin(loop, near, cover.answers[i, x], found.response @ axes, reach, errors.latent)
     return StepBounds(exists, radius, offset, gain, np.where(exists, image, np.inf), margin)
+
+
+@np.errstate(all="ignore")
+def extents(cover: Cover, sources: IntArray) -> Array:
+    """Return how far sets reach from their centres along each entry of the state, ``[T, n]``.
+
+    Args:
+        cover: the sets.
+        sources: which of them, ``[T]``.
+
+    Example:
+        >>> one, none = np.ones((1, 1, 1)), np.zeros((1, 1), int)
+        >>> cover = Cover(np.zeros((1, 1)), 2 * one, one / 2, np.ones(1), none, none, np.zeros((1, 1, 1)))
+        >>> extents(cover, np.array([0])).round(6).tolist()
+        [[0.5]]
+    """
+    return _reach_and_box(cover, sources)[1]
+
+
+def _reach_and_box(cover: Cover, i: IntArray) -> tuple[Array, Array]:
+    """R with s − c = V u, ‖u‖₂ ≤ R, on the sets i, and the box around the centre that holds them."""
+    axes = Ball.exact(cover.axes[i])
+    skew = spectral_norm(Ball.exact(np.eye(cover.axes.shape[-1])) - Ball.exact(cover.metrics[i]) @ axes)
+    slack = (Ball.exact(1.0) - Ball.exact(skew)).mignitude
+    reach = np.where(skew < 1, round_up(cover.radii[i] / slack), np.inf)
+    return reach, round_up(row_lengths(axes) * reach[:, None])
 
 
 @dataclass(frozen=True, eq=False)
