@@ -86,7 +86,7 @@ class AllLengthsSettings(CheckedConfig):
     )
     sets: PositiveInt = Field(default=30_000, description="the most sets")
     tolerance: PositiveFloat = Field(
-        default=1e-7, lt=1, description="the largest relative tolerance of the iteration that is proved right"
+        default=1e-6, lt=1, description="the largest relative tolerance of the iteration that is proved right"
     )
     rtol: PositiveFloat = Field(default=1e-13, description="tolerance of the approximate fixed points")
     max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations per token")
@@ -119,7 +119,7 @@ class AllLengthsAnalysis:
     def proved(self) -> bool:
         """Whether the answers to all words of every length are proved right."""
         closed = self.found is not None and bool(self.found.closed.all())
-        return closed and self.iteration is not None and self.iteration.holds
+        return closed and self.iteration is not None and self.iteration.attraction.holds
 
     @property
     def sentence(self) -> str:

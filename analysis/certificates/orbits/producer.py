@@ -33,11 +33,6 @@ class ProvedIteration:
     limit: int
 
     @property
-    def holds(self) -> bool:
-        """Whether it is proved of all steps, within the limit of the run."""
-        return self.attraction.holds and self.attraction.iterations <= self.limit
-
-    @property
     def scope(self) -> str:
         """Of what right answers are proved, in words."""
         return scope_of(self.iteration.tolerance, self.attraction.iterations)
@@ -45,12 +40,13 @@ class ProvedIteration:
     @property
     def fault(self) -> str:
         """What is missing; empty if nothing is."""
-        if not self.attraction.holds:
-            missing = int((self.attraction.membership < 0).sum())
-            return f"of {missing} of {len(self.attraction.membership)} steps it is not proved that the iteration ends there"
-        if not self.holds:
-            return f"the run stops after {self.limit} iterations, and {self.attraction.iterations} may be needed"
-        return ""
+        missing = int((self.attraction.membership < 0).sum())
+        if not missing:
+            return ""
+        return (
+            f"of {missing} of {len(self.attraction.membership)} steps it is not proved that the iteration "
+            f"from zero ends near them within {self.limit} evaluations"
+        )
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a certificate."""
@@ -120,7 +116,7 @@ def prove_iteration(
         >>> latents = solve_steps(model, zero, tokens, Stopping(rtol=1e-13))[1]
         >>> members = Members(tokens, zero, zero, latents, np.full(2, 1e-9))
         >>> found = prove_iteration(loop, members, asked_of(loop, 1e-7), limit=1000)
-        >>> found.holds, found.attraction.iterations < 50
+        >>> found.attraction.holds, found.attraction.iterations < 50
         (True, True)
     """
-    return ProvedIteration(iteration, attraction_of(loop, members, iteration), limit)
+    return ProvedIteration(iteration, attraction_of(loop, members, iteration).within(limit), limit)

@@ -94,7 +94,6 @@ class StepChecker:
         radius = claim.latent_radius
         if not radius >= 0:
             raise RefusedError(claim.line("latent_radii"), "is negative")
-        self.orbits.check_member(claim.line("bundle_of"), claim.bundle, token, region, latent, radius)
         box = [number + arb(0, radius) for number in latent]
         _, rates, following = model.evaluate_along(token, box, model.state(region), directions)
         newton = contracting_newton_map(
@@ -111,6 +110,7 @@ class StepChecker:
             raise RefusedError(
                 claim.line("latents"), "no fixed points of the set are proved within its radius"
             )
+        self.orbits.check_member(claim.line("bundle_of"), claim.bundle, token, region, latent, radius)
         # (I − A)⁻¹ B within κ / (1 − κ) ‖P B‖ of P B, column by column; z*(c) within κ / (1 − κ) of a step
         share = kappa / (1 - kappa)
         response = _spread(moved, share)

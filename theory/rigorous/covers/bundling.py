@@ -19,6 +19,8 @@ IntArray = NDArray[np.int64]
 REGIONS = (0.008, 0.0056, 0.004, 0.0028, 0.002, 0.0014, 0.001, 0.0005, 0.00025)
 """Radii of regions that are tried, largest first, as shares of the length of the latent."""
 BUNDLES_AT_ONCE = 128
+FAILURES = 100
+"""After so many sets of which nothing can be proved the others are left too."""
 PLAIN_NORM = 0.8
 """An iteration with a smaller Euclidean norm needs no metric."""
 POWERS = 200
@@ -77,8 +79,13 @@ class Attraction:
 
     @property
     def iterations(self) -> int:
-        """A number of evaluations of Φ that is enough for every member."""
+        """A number of evaluations of Φ that is enough for every bundle."""
         return int(self.evaluations.max(initial=0))
+
+    def within(self, limit: int) -> "Attraction":
+        """Return what is proved of an iteration that is stopped after so many evaluations."""
+        late = self.evaluations[self.membership] > limit
+        return Attraction(self.bundles, self.evaluations, np.where(late, -1, self.membership))
 
 
 @np.errstate(all="ignore")
@@ -112,8 +119,9 @@ def attraction_of(loop: EnclosedLoop, members: Members, iteration: Iteration) ->
     parts: list[Bundles] = []
     evaluations: list[IntArray] = []
     count = 0
-    while pending:
-        batch, pending = pending[:BUNDLES_AT_ONCE], pending[BUNDLES_AT_ONCE:]
+    failures = 0
+    while pending and failures < FAILURES:
+        pending, batch = pending[:-BUNDLES_AT_ONCE], pending[-BUNDLES_AT_ONCE:]
         bundles, regions = _with_regions(loop, *_around(loop, members, batch, iteration.damping), iteration)
         needed = enclose_orbits(loop, bundles, iteration, regions)
         proved = needed > 0
@@ -122,6 +130,8 @@ def attraction_of(loop: EnclosedLoop, members: Members, iteration: Iteration) ->
                 membership[group] = count + int(proved[:row].sum())
             elif len(group) > 1:
                 pending += _halves(members.centres[group], group, regions.spread[row], bundles.widths[row])
+            else:
+                failures += 1
         parts.append(bundles.select(proved))
         evaluations.append(needed[proved])
         count += int(proved.sum())
