@@ -52,14 +52,14 @@ class AllWordsSettings(CheckedConfig):
 
     Example:
         >>> AllWordsSettings(length=4)
-        AllWordsSettings(length=4, tolerance=1e-06, rtol=1e-13, max_iterations=2000)
+        AllWordsSettings(length=4, tolerance=1e-07, rtol=1e-13, max_iterations=2000)
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     length: PositiveInt = Field(default=12, description="tokens of the longest words; all words are followed")
     tolerance: PositiveFloat = Field(
-        default=1e-6, lt=1, description="the largest relative tolerance of the iteration that is proved right"
+        default=1e-7, lt=1, description="the largest relative tolerance of the iteration that is proved right"
     )
     rtol: PositiveFloat = Field(
         default=1e-13, description="relative tolerance of the approximate fixed points"

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from flint import arb, arb_mat
 
+from analysis.certificates.arb import linear
 from analysis.certificates.arb.linear import precision
-from analysis.certificates.cover import checker as cover_checker
 from analysis.certificates.cover.checker import CoverChecker
+from analysis.certificates.orbits.steps import StepChecker
 from analysis.certificates.parts import RefusedError
 from analysis.certificates.theorem1.checker import Checker
 from analysis.certificates.words.checker import WordsChecker
@@ -162,12 +163,27 @@ METRIC, RADIUS, CENTRE, LATENT = 2.0, 0.5, -0.125, 0.25
 REACH = RADIUS / METRIC
 """How far the states of the set are from its centre."""
 NEXT_METRIC, NEXT_CENTRE = 1.5, 0.25
+STRAYED, OFF = 0.0625, 0.03125
+"""How far from the fixed point the iteration may stop, and by how much the next state may be off."""
 TRUE_STEP = {
-    "latent_radius": (E + B * REACH) / WORST,
+    "latent_radius": (E + B * REACH) / WORST + STRAYED,
     "image": NEXT_METRIC
-    * (abs(G * LATENT + K * CENTRE - NEXT_CENTRE) + G * E / WORST + (K + G * B / WORST) * REACH),
-    "margin": V * (LATENT - (E + B * REACH) / WORST) + D,
+    * (
+        abs(G * LATENT + K * CENTRE - NEXT_CENTRE)
+        + G * (E / WORST + STRAYED)
+        + (K + G * B / WORST) * REACH
+        + OFF
+    ),
+    "margin": V * (LATENT - (E + B * REACH) / WORST - STRAYED) + D,
 }
+
+
+def steps_of(family: Family) -> StepChecker:
+    steps = StepChecker.__new__(StepChecker)
+    steps.claims = SimpleNamespace(latent_error=STRAYED, step_error=OFF)  # type: ignore[assignment]
+    steps.model = family  # type: ignore[assignment]
+    steps.orbits = SimpleNamespace(check_member=lambda *_: None)  # type: ignore[assignment]
+    return steps
 
 
 def check_step(centre: float = CENTRE, radius: float = RADIUS, bend: float = 0.0, **changed: float) -> None:
@@ -175,17 +191,18 @@ def check_step(centre: float = CENTRE, radius: float = RADIUS, bend: float = 0.0
     checker = CoverChecker.__new__(CoverChecker)
     checker.claims = SimpleNamespace(  # type: ignore[assignment]
         labels=[0, 0],
+        bundle_of=[[0], [0]],
         targets=[[1], [1]],
         radii=np.array([radius, claimed["image"]]),
         automaton=SimpleNamespace(table=[[0]]),
         margin=claimed["margin"],
     )
-    checker.bits, checker.size, checker.model = BITS, 1, Family(bend=bend)  # type: ignore[assignment]
+    checker.bits, checker.size, checker.steps = BITS, 1, steps_of(Family(bend=bend))
     checker.centres = np.array([[centre], [NEXT_CENTRE]])
     checker.triangles = np.array([[METRIC], [NEXT_METRIC]])
     checker.latents = np.array([[[LATENT]], [[LATENT]]])
     checker.latent_radii = np.array([[claimed["latent_radius"]]] * 2)
-    checker.check_set(0)
+    checker.check("set", 0)
 
 
 @pytest.mark.parametrize(
@@ -213,9 +230,9 @@ def test_the_zero_state_lies_in_the_first_set_up_to_its_edge() -> None:
 # Words up to a length
 
 TRUE_WORD = {
-    "latent_radius": E / WORST,
-    "state_radius": G * E / WORST,
-    "margin": V * (LATENT - E / WORST) + D,
+    "latent_radius": E / WORST + STRAYED,
+    "state_radius": G * (E / WORST + STRAYED) + OFF,
+    "margin": V * (LATENT - E / WORST - STRAYED) + D,
 }
 
 
@@ -227,12 +244,13 @@ def check_word(bend: float = 0.0, **changed: float) -> None:
         states=np.array([G * LATENT]),
         state_radii=np.array([claimed["state_radius"]]),
         margins=np.array([claimed["margin"]]),
+        bundle_of=[0],
     )
     checker = WordsChecker.__new__(WordsChecker)
     checker.levels, checker.bits, checker.tokens = [level], BITS, 1  # type: ignore[list-item]
     checker.automaton = SimpleNamespace(after=lambda word: 0)  # type: ignore[assignment]
-    checker.model = Family(bend=bend)  # type: ignore[assignment]
-    checker._check_word((0,), {"ssm.0": [[arb(0)]]})
+    checker.steps = steps_of(Family(bend=bend))
+    checker.check("word", 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -355,5 +373,5 @@ def cover_claims(**changed: Any) -> Any:
     ids=str,
 )
 def test_the_arrays_of_a_cover_fit_its_sets(changed: dict[str, Any], line: str) -> None:
-    accepted = is_accepted(lambda: cover_checker._check_sizes(cover_claims(**changed), 1, 3), line)
+    accepted = is_accepted(lambda: linear._check_sizes(cover_claims(**changed), 1, 3), line)
     assert accepted is (not changed)
