@@ -286,7 +286,7 @@ FALSE: list[tuple[Callable[[Content], None], str]] = [
     (no_tolerance, "tolerance"),
     (smaller_latent_error, "latent_error"),
     (larger_latent_error, ""),
-    (larger_step_error, "bundles.radii[0]"),
+    (larger_step_error, "latent_error"),
     (negative_step_error, "step_error"),
     (fewer_iterations, "iterations"),
     (one_iteration, "iterations"),

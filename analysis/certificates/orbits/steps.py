@@ -123,7 +123,7 @@ class StepChecker:
         metric, stretch = claim.target_metric, arb(1)
         if metric is not None:
             away, jacobian, by_latent = apply(metric, away), metric * jacobian, metric * by_latent
-            stretch = spectral_bound(metric) if off > 0 else stretch
+            stretch = norm_bound([norm_bound(row) for row in metric.tolist()])
         reach = norm_bound(away) + spectral_bound(jacobian) + spectral_bound(by_latent) * strayed + stretch * off
         logits = model.logits(near)
         slopes, heads = (model.head * response).tolist(), model.head.tolist()

@@ -17,6 +17,7 @@ from flint import arb, arb_mat
 
 from analysis.certificates.arb import linear
 from analysis.certificates.arb.linear import precision
+from analysis.certificates.cover import checker as cover_checker
 from analysis.certificates.cover.checker import CoverChecker
 from analysis.certificates.orbits.steps import StepChecker
 from analysis.certificates.parts import RefusedError
@@ -342,6 +343,7 @@ def cover_claims(**changed: Any) -> Any:
         **{
             "labels": [0, 1],
             "targets": [[0, 1], [1, 0]],
+            "bundle_of": [[0, 0], [0, 0]],
             "automaton": SimpleNamespace(initial_state=0, table=[[0, 1], [1, 0]]),
             "centres": np.zeros(2),
             "metrics": np.ones(2),
@@ -363,6 +365,8 @@ def cover_claims(**changed: Any) -> Any:
         ({"labels": [0, 2]}, "labels"),
         ({"targets": [[0, 1]]}, "targets"),
         ({"targets": [[0, 1], [1]]}, "targets"),
+        ({"bundle_of": [[0, 0]]}, "bundle_of"),
+        ({"bundle_of": [[0, 0], [0]]}, "bundle_of"),
         ({"centres": np.zeros(3)}, "centres"),
         ({"metrics": np.zeros(4)}, "metrics"),
         ({"radii": np.zeros(1)}, "radii"),
@@ -373,5 +377,5 @@ def cover_claims(**changed: Any) -> Any:
     ids=str,
 )
 def test_the_arrays_of_a_cover_fit_its_sets(changed: dict[str, Any], line: str) -> None:
-    accepted = is_accepted(lambda: linear._check_sizes(cover_claims(**changed), 1, 3), line)
+    accepted = is_accepted(lambda: cover_checker._check_sizes(cover_claims(**changed), 1, 3), line)
     assert accepted is (not changed)

@@ -116,9 +116,8 @@ def attraction_of(loop: EnclosedLoop, members: Members, iteration: Iteration) ->
     """
     pending = [np.nonzero(members.tokens == token)[0] for token in np.unique(members.tokens)]
     membership = np.full(len(members.tokens), -1)
-    parts: list[Bundles] = []
-    evaluations: list[IntArray] = []
-    count = 0
+    sizes = members.centres.shape[1], members.latents.shape[1]
+    parts, evaluations, count = [_no_bundles(*sizes)], [np.zeros(0, dtype=np.int64)], 0
     failures = 0
     while pending and failures < FAILURES:
         pending, batch = pending[:-BUNDLES_AT_ONCE], pending[-BUNDLES_AT_ONCE:]
@@ -138,6 +137,11 @@ def attraction_of(loop: EnclosedLoop, members: Members, iteration: Iteration) ->
     names = ("tokens", "centres", "widths", "latents", "metrics", "axes", "radii")
     joined = Bundles(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
     return Attraction(joined, np.concatenate(evaluations), membership)
+
+
+def _no_bundles(state: int, latent: int) -> Bundles:
+    shapes = (0, state), (0, state), (0, latent), (0, latent, latent), (0, latent, latent), (0,)
+    return Bundles(np.zeros(0, dtype=np.int64), *(np.zeros(shape) for shape in shapes))
 
 
 def _around(
