@@ -2,9 +2,9 @@
 
 A finite list of ellipsoids of states is found that the closed loop cannot leave: every token maps every
 ellipsoid into another one, and the answer is right on all of it (`theory.rigorous.covers.invariant_cover`).
-The initial state lies in one, so the answer after any number of tokens is right. "Maps" means by the iteration
-that is run: from the latent zero, damped, until the relative tolerance is met, one token after the other
-(`theory.rigorous.covers.orbits`). How the ellipsoids are found:
+The initial state lies in one, so the answer after any number of tokens is right. "Maps" means by the
+iteration that is run: from the latent zero, damped, until the relative tolerance is met, one token after the
+other (`theory.rigorous.covers.orbits`). How the ellipsoids are found:
 
 1. the states that can be reached, up to a coarse distance, form a finite automaton (`reachable_states`);
 2. along it there are metrics in which every step contracts (`theory.rigorous.covers.contracting_metrics`);
@@ -16,8 +16,8 @@ that is run: from the latent zero, damped, until the relative tolerance is met, 
    points (`theory.rigorous.covers.bundling`).
 
 Only the last two steps are the proof. It is about the model in real arithmetic, its weights as the exact
-numbers that their floats are, and about every relative tolerance up to the one that is asked for; the run's own
-may be larger. What rounding adds is not part of it.
+numbers that their floats are, and about every relative tolerance up to the one that is asked for; the run's
+own may be larger. What rounding adds is not part of it.
 """
 
 import sys
@@ -130,11 +130,12 @@ class AllLengthsAnalysis:
         if self.iteration is not None and self.proved:
             return (
                 f"proved right on all words of every length, {self.iteration.scope}: {sets} sets of states "
-                f"are mapped into each other, with a margin of at least {self.found.bounds.margin.min():.3g}; "
-                "rounding is not covered"
+                "are mapped into each other, with a margin of at least "
+                f"{self.found.bounds.margin.min():.3g}; {self.iteration.caveat}"
             )
         if self.iteration is not None:
-            return f"nothing is proved: {sets} sets are mapped into each other by fixed points, but {self.iteration.fault}"
+            mapped = f"{sets} sets are mapped into each other by fixed points"
+            return f"nothing is proved: {mapped}, but {self.iteration.fault}"
         closed = int(self.found.closed.sum())
         return f"nothing is proved: {closed} of {steps} steps between {sets} sets lead into their targets"
 
@@ -236,7 +237,7 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
         iteration = None
         if found is not None and found.closed.all():
             members = _members(found)
-            iteration = prove_iteration(loop, members, asked, model.stopping.max_iterations)
+            iteration = prove_iteration(loop, members, asked, model.stopping)
         seconds = time.monotonic() - began
         return AllLengthsAnalysis(RunIdentity.of(run), settings, found, iteration, fault, seconds)
 

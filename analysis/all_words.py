@@ -3,10 +3,10 @@
 All words up to a length are followed in rigorous arithmetic (`theory.rigorous.covers.invariant_cover`), the
 weights taken as the exact numbers that their floats are. Every word leads to a small ball that provably holds
 the state after it; every token maps it into the next one, by the iteration that is run: from the latent zero,
-damped, until the relative tolerance is met (`theory.rigorous.covers.orbits`). There it decodes the right answer
-with a margin that is bounded from below. What is proved is about the model in real arithmetic and about every
-relative tolerance up to the one that is asked for; the run's own may be larger, and what rounding adds is not
-part of it. What is proved is written as a certificate too, which
+damped, until the relative tolerance is met (`theory.rigorous.covers.orbits`). There it decodes the right
+answer with a margin that is bounded from below. What is proved is about the model in real arithmetic and
+about every relative tolerance up to the one that is asked for; the run's own may be larger, and what rounding
+adds is not part of it. What is proved is written as a certificate too, which
 ``python -m analysis.check_certificate CERTIFICATE RUN`` verifies.
 """
 
@@ -118,8 +118,8 @@ class AllWordsAnalysis:
         length = self.proved_length
         right = (
             f"proved right on all {int(self.words[:length].sum())} words of up to {length} tokens, "
-            f"{self.iteration.scope}, with a margin of at least {self.margin[:length].min(initial=np.inf):.3g}; "
-            "rounding is not covered"
+            f"{self.iteration.scope}, with a margin of at least "
+            f"{self.margin[:length].min(initial=np.inf):.3g}; {self.iteration.caveat}"
         )
         if self.counterexample is None:
             return right
@@ -191,7 +191,7 @@ def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -
     loop = enclosed_loop(model)
     asked = asked_of(loop, settings.tolerance)
     followed = list(prove_levels(model, task, settings.length, stopping, errors_of(asked)))
-    iteration, bundles = prove_attraction(loop, followed, asked, model.stopping.max_iterations)
+    iteration, bundles = prove_attraction(loop, followed, asked, model.stopping)
     rows: list[tuple[int, int, float, float, float]] = []
     levels: list[WordLevel] = []
     counterexample = None

@@ -194,5 +194,14 @@ def test_the_checker_imports_nothing_that_the_producer_computes_with(module: Any
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
     ours = {name for name in imported if name.split(".")[0] in ("analysis", "implicit", "theory", "automata")}
     shared = {"answers", "theorem1.document", "cover.document", "words.document", "orbits.document", "parts"}
-    own = {"arb.deltanet", "arb.linear", "arb.mamba2", "arb.model", "arb.newton", "checking", "orbits.checker", "orbits.steps"}
+    own = {
+        "arb.deltanet",
+        "arb.linear",
+        "arb.mamba2",
+        "arb.model",
+        "arb.newton",
+        "checking",
+        "orbits.checker",
+        "orbits.steps",
+    }
     assert ours <= {f"analysis.certificates.{name}" for name in shared | own}

@@ -7,7 +7,6 @@ from flint import arb, arb_mat, ctx
 
 from analysis.certificates.arb.mamba2 import Vector
 
-
 SQUARINGS = 8
 
 

@@ -69,7 +69,10 @@ class CoverChecker:
                 axes = self._metric(index).inv() * arb(radius)
             except ZeroDivisionError:
                 raise RefusedError(f"metrics[{index}]", "cannot be inverted") from None
-            if index == 0 and not norm_bound(apply(self._metric(0), exact_vector(-self.centres[0]))) <= radius:
+            if (
+                index == 0
+                and not norm_bound(apply(self._metric(0), exact_vector(-self.centres[0]))) <= radius
+            ):
                 raise RefusedError("centres[0]", "is not near the zero state")
             for token in range(self.latents.shape[1]):
                 self._check_step(index, token, axes)
@@ -113,7 +116,7 @@ def check_cover(
     bits: int = 128,
     processes: int = 1,
 ) -> None:
-    """Verify a certificate: its head, every bundle of orbits, every step of every set, and its seal, in this order.
+    """Verify a certificate: its head, the bundles of orbits, every step of every set, and its seal, in order.
 
     Args:
         certificate: what is claimed.

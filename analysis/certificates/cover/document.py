@@ -56,5 +56,5 @@ class CoverCertificate(IterationDocument):
         """What the certificate comes to."""
         return (
             f"the answers to all words of every length are right, {self.scope}; by {len(self.labels)} sets "
-            f"of states, with a margin of at least {self.margin:.3g}"
+            f"of states, with a margin of at least {self.margin:.3g}; {self.caveat}"
         )

@@ -65,9 +65,13 @@ class OrbitChecker:
             off, error = arb(claims.step_error), arb(claims.latent_error)
             rate, moved = self._over(bundle, bundle.latent, bundle.radius)
             away = self._apart(bundle, self._image(bundle, bundle.latent), bundle.latent)
-            if not rate < 1 or not rate * bundle.radius + moved + away + bundle.stretch * off <= bundle.radius:
+            if (
+                not rate < 1
+                or not rate * bundle.radius + moved + away + bundle.stretch * off <= bundle.radius
+            ):
                 raise RefusedError(
-                    f"bundles.radii[{index}]", "the iteration is not proved to contract to one fixed point in it"
+                    f"bundles.radii[{index}]",
+                    "the iteration is not proved to contract to one fixed point in it",
                 )
             length = norm_bound(bundle.latent)
             residual = tau * tolerance * (length + bundle.shrink * bundle.radius) + off
@@ -195,7 +199,9 @@ def triangle(numbers: NDArray[np.float64], size: int) -> arb_mat:
     return exact_matrix(rows)
 
 
-def check_iteration(certificate: IterationDocument, sizes: Mapping[str, Any], *, state: int, tokens: int) -> None:
+def check_iteration(
+    certificate: IterationDocument, sizes: Mapping[str, Any], *, state: int, tokens: int
+) -> None:
     """Check what a certificate says of the iteration, but for the bundles themselves.
 
     Args:
@@ -207,7 +213,7 @@ def check_iteration(certificate: IterationDocument, sizes: Mapping[str, Any], *,
     Raises:
         RefusedError: naming the first line that fails.
     """
-    for name in ("damping", "max_iterations"):
+    for name in ("damping", "rtol", "max_iterations"):
         if name not in sizes:
             raise RefusedError(f"config.sizes.{name}", "is not there, so that the iteration is not known")
     if not certificate.tolerance > 0:

@@ -1,4 +1,4 @@
-"""What a certificate of right answers says of the iteration that is run: bundles of orbits, and the stopping rule."""
+"""What a certificate of right answers says of the iteration that is run: its orbits and where it stops."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,20 +69,37 @@ class IterationDocument(AnswersDocument):
     @property
     def scope(self) -> str:
         """Of what it is proved."""
-        return scope_of(self.tolerance, self.iterations)
+        return scope_of(self.config["sizes"]["damping"], self.tolerance, self.iterations)
+
+    @property
+    def caveat(self) -> str:
+        """Of what it is not."""
+        return caveat_of(self.config["sizes"]["rtol"], self.tolerance)
 
 
-def scope_of(tolerance: float, iterations: int) -> str:
+def scope_of(damping: float, tolerance: float, iterations: int) -> str:
     """Return of what a statement is proved, in words.
 
     Example:
-        >>> scope_of(1e-7, 90)
-        'in exact arithmetic, by the sequential iteration from zero with rtol <= 1e-07 and a limit of at least 90'
+        >>> scope_of(0.8, 1e-7, 90).split(" from zero ")[1]
+        '(damping 0.8, rtol <= 1e-07, a limit of at least 90 iterations a token)'
     """
     return (
-        f"in exact arithmetic, by the sequential iteration from zero with rtol <= {tolerance:.3g} and a "
-        f"limit of at least {iterations}"
+        f"in exact arithmetic, by the sequential iteration from zero (damping {damping:g}, rtol <= "
+        f"{tolerance:.3g}, a limit of at least {iterations} iterations a token)"
     )
+
+
+def caveat_of(rtol: float, tolerance: float) -> str:
+    """Return what is not covered, for a run with a relative tolerance of its own.
+
+    Example:
+        >>> caveat_of(1e-8, 1e-7), caveat_of(1e-4, 1e-7)
+        ('rounding is not covered', "rounding, and the run's own rtol of 0.0001, are not covered")
+    """
+    if rtol <= tolerance:
+        return "rounding is not covered"
+    return f"rounding, and the run's own rtol of {rtol:g}, are not covered"
 
 
 def upper_triangle(matrices: NDArray[np.float64]) -> NDArray[np.float64]:

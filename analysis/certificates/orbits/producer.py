@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.certificates.orbits.document import OrbitBundles, scope_of, upper_triangle
+from analysis.certificates.orbits.document import OrbitBundles, caveat_of, scope_of, upper_triangle
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
+from implicit.fixed_point import Stopping
 from theory.rigorous.covers.bundling import Attraction, Members, attraction_of
 from theory.rigorous.covers.invariant_cover import StepErrors
 from theory.rigorous.covers.orbits import Iteration
@@ -12,7 +13,7 @@ from theory.rigorous.covers.orbits import Iteration
 DISTANCE = 16.0
 """A latent with a residual of the tolerance may lie so many times that from its fixed point."""
 STEP_ERROR = 1e-12
-"""By how much steps may be off: nothing in real arithmetic; room for whoever bounds the rounding of a program."""
+"""By how much steps may be off: room for whoever bounds the rounding of a program."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +23,7 @@ class ProvedIteration:
     Attributes:
         iteration: what is asked of it.
         attraction: what is proved.
-        limit: of the run.
+        stopping: that of the run.
 
     Example:
         `prove_iteration` returns one.
@@ -30,12 +31,17 @@ class ProvedIteration:
 
     iteration: Iteration
     attraction: Attraction
-    limit: int
+    stopping: Stopping
 
     @property
     def scope(self) -> str:
         """Of what right answers are proved, in words."""
-        return scope_of(self.iteration.tolerance, self.attraction.iterations)
+        return scope_of(self.iteration.damping, self.iteration.tolerance, self.attraction.iterations)
+
+    @property
+    def caveat(self) -> str:
+        """Of what they are not."""
+        return caveat_of(self.stopping.rtol, self.iteration.tolerance)
 
     @property
     def fault(self) -> str:
@@ -45,7 +51,7 @@ class ProvedIteration:
             return ""
         return (
             f"of {missing} of {len(self.attraction.membership)} steps it is not proved that the iteration "
-            f"from zero ends near them within {self.limit} evaluations"
+            f"from zero ends near them within {self.stopping.max_iterations} evaluations"
         )
 
     def fields(self) -> dict[str, Any]:
@@ -93,7 +99,7 @@ def errors_of(iteration: Iteration) -> StepErrors:
 
 
 def prove_iteration(
-    loop: EnclosedClosedLoop, members: Members, iteration: Iteration, limit: int
+    loop: EnclosedClosedLoop, members: Members, iteration: Iteration, stopping: Stopping
 ) -> ProvedIteration:
     """Prove that the iteration from zero ends near the fixed points of steps.
 
@@ -101,7 +107,7 @@ def prove_iteration(
         loop: the model.
         members: the steps.
         iteration: what is asked of it.
-        limit: the most evaluations of the run.
+        stopping: that of the run.
 
     Example:
         The first step of a stored run from its initial state.
@@ -115,8 +121,9 @@ def prove_iteration(
         >>> tokens = np.array([0, 1])
         >>> latents = solve_steps(model, zero, tokens, Stopping(rtol=1e-13))[1]
         >>> members = Members(tokens, zero, zero, latents, np.full(2, 1e-9))
-        >>> found = prove_iteration(loop, members, asked_of(loop, 1e-7), limit=1000)
+        >>> found = prove_iteration(loop, members, asked_of(loop, 1e-7), model.stopping)
         >>> found.attraction.holds, found.attraction.iterations < 50
         (True, True)
     """
-    return ProvedIteration(iteration, attraction_of(loop, members, iteration).within(limit), limit)
+    found = attraction_of(loop, members, iteration).within(stopping.max_iterations)
+    return ProvedIteration(iteration, found, stopping)

@@ -124,7 +124,9 @@ class StepChecker:
         if metric is not None:
             away, jacobian, by_latent = apply(metric, away), metric * jacobian, metric * by_latent
             stretch = norm_bound([norm_bound(row) for row in metric.tolist()])
-        reach = norm_bound(away) + spectral_bound(jacobian) + spectral_bound(by_latent) * strayed + stretch * off
+        reach = (
+            norm_bound(away) + spectral_bound(jacobian) + spectral_bound(by_latent) * strayed + stretch * off
+        )
         logits = model.logits(near)
         slopes, heads = (model.head * response).tolist(), model.head.tolist()
         gaps = []

@@ -103,7 +103,7 @@ def check_words(
     bits: int = 128,
     processes: int = 1,
 ) -> None:
-    """Verify a certificate: its head and counts, every bundle of orbits, every word, and its seal, in this order.
+    """Verify a certificate: its head and counts, the bundles of orbits, every word, and its seal, in order.
 
     Args:
         certificate: what is claimed.
@@ -136,7 +136,9 @@ def check_words(
     tokens = len(automaton.table[0])
     check_iteration(certificate, config["sizes"], state=state_size, tokens=tokens)
     jobs = [("bundle", number, 0) for number in range(len(certificate.bundles.tokens))]
-    jobs += [("word", level, row) for level in range(certificate.length) for row in range(tokens ** (level + 1))]
+    jobs += [
+        ("word", level, row) for level in range(certificate.length) for row in range(tokens ** (level + 1))
+    ]
     check_each(
         WordsChecker,
         (certificate, dict(weights), config["sizes"], bits),
@@ -161,7 +163,9 @@ def _check_sizes(certificate: WordsCertificate, state: int, latent: int) -> None
                     f"levels[{number}].{name}", f"does not hold {words * size} numbers for {words} words"
                 )
         if len(level.bundle_of) != words:
-            raise RefusedError(f"levels[{number}].bundle_of", f"does not hold a number for each of {words} words")
+            raise RefusedError(
+                f"levels[{number}].bundle_of", f"does not hold a number for each of {words} words"
+            )
     if certificate.length != len(certificate.levels):
         raise RefusedError("length", f"is not the number of levels, {len(certificate.levels)}")
     if certificate.words != sum(tokens ** (number + 1) for number in range(certificate.length)):

@@ -71,7 +71,7 @@ class WordsCertificate(IterationDocument):
         """What the certificate comes to."""
         return (
             f"the answers to all {self.words} words of up to {self.length} tokens are right, {self.scope}; "
-            f"with a margin of at least {self.margin:.3g}"
+            f"with a margin of at least {self.margin:.3g}; {self.caveat}"
         )
 
 

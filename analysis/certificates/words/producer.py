@@ -83,7 +83,7 @@ class ProvedLevel:
 
 
 def prove_attraction(
-    loop: EnclosedClosedLoop, levels: Sequence[ProvedLevel], iteration: Iteration, limit: int
+    loop: EnclosedClosedLoop, levels: Sequence[ProvedLevel], iteration: Iteration, stopping: Stopping
 ) -> tuple[ProvedIteration, list[NDArray[np.int64]]]:
     """Prove of the words of levels that the iteration ends near the fixed points of their last tokens.
 
@@ -91,7 +91,7 @@ def prove_attraction(
         loop: the model.
         levels: those of which something is proved; the words of which nothing is are left out.
         iteration: what is asked of it.
-        limit: the most evaluations of the run.
+        stopping: that of the run.
 
     Returns:
         What is proved, and for each level the bundle of every word; −1 where nothing is proved of it or of a
@@ -104,11 +104,13 @@ def prove_attraction(
     members = Members(
         np.concatenate([level.words[rows, -1] for level, rows in parts]),
         np.concatenate([level.before[rows] for level, rows in parts]),
-        np.concatenate([np.repeat(level.before_radii[rows, None], loop.state_size, 1) for level, rows in parts]),
+        np.concatenate(
+            [np.repeat(level.before_radii[rows, None], loop.state_size, 1) for level, rows in parts]
+        ),
         np.concatenate([level.latents[rows] for level, rows in parts]),
         np.concatenate([level.bounds.latent_radius[rows] for level, rows in parts]),
     )
-    found = prove_iteration(loop, members, iteration, limit)
+    found = prove_iteration(loop, members, iteration, stopping)
     bundles, taken = [], 0
     earlier = {()}
     for level, rows in parts:

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from flint import arb, arb_mat
 
-from analysis.certificates.arb import linear
 from analysis.certificates.arb.linear import precision
 from analysis.certificates.cover import checker as cover_checker
 from analysis.certificates.cover.checker import CoverChecker

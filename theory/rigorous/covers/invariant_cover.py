@@ -210,7 +210,9 @@ def enclose_steps(
     near = Dual.constant(Ball.around(latent, found.central_error[:, None]), 0)
     landing = loop.advance(near, still[1], x)[1].value - Ball.exact(cover.centres[j])
     offset = row_lengths((metric @ landing[..., None])[..., 0])
-    strayed = spectral_norm(metric @ found.latent_slope) * errors.latent + spectral_norm(metric) * errors.state
+    strayed = (
+        spectral_norm(metric @ found.latent_slope) * errors.latent + spectral_norm(metric) * errors.state
+    )
     image = round_up(offset + gain * reach + strayed)
     margin = _margin(loop, near, cover.answers[i, x], found.response @ axes, reach, errors.latent)
     return StepBounds(exists, radius, offset, gain, np.where(exists, image, np.inf), margin)

@@ -1,13 +1,13 @@
 """The iteration that is run, over sets of states: from zero it stops near the one fixed point.
 
 Let T(z; s) = (1 − τ) z + τ Φ(z; s, x), z₀ = 0 and z_{k+1} = T(z_k; s). The sequential mode returns the first
-z_k with ‖Φ(z_k) − z_k‖₂ ≤ θ ‖z_k‖₂, and z_{N−1} if there is none among the first N. A *bundle* holds the orbits
-for all s in a box C ± w and one token x. With a matrix L let |v| = ‖L v‖₂ and ℓ = ‖L⁻¹‖₂.
+z_k with ‖Φ(z_k) − z_k‖₂ ≤ θ ‖z_k‖₂, and z_{N−1} if there is none among the first N. A *bundle* holds the
+orbits for all s in a box C ± w and one token x. With a matrix L let |v| = ‖L v‖₂ and ℓ = ‖L⁻¹‖₂.
 
 **The tube.** Suppose |z_k − y_k| ≤ e_k on the whole box, and let J and B enclose ∂zT and ∂sT over
-{z : |z − y_k| ≤ e_k} and the box. Both are convex, so by the mean value theorem
+{z : |z − y_k| ≤ e_k} and the box. Both are convex, so by the mean value theorem, from e₀ = 0 and y₀ = 0 on,
 
-    |z_{k+1} − y_{k+1}| ≤ ‖L J L⁻¹‖₂ e_k + ‖ |L B| w ‖₂ + |T(y_k; C) − y_{k+1}| =: e_{k+1} ,    e₀ = 0, y₀ = 0 .
+    |z_{k+1} − y_{k+1}| ≤ ‖L J L⁻¹‖₂ e_k + ‖ |L B| w ‖₂ + |T(y_k; C) − y_{k+1}| =: e_{k+1} .
 
 **The region.** Let D = {z : |z − z̃| ≤ R} and q = ‖L J L⁻¹‖₂ over it. If q < 1 and
 
@@ -22,13 +22,13 @@ for all k < K. As T(z) − z = τ (Φ(z) − z), no tolerance θ ≤ X is met be
 
     |z − z*| ≤ |T(z) − z| / (1 − q) ,    |T(z) − z| ≤ (1 + q) |z − z*| ,
 
-so where it is met, ‖z − z*‖₂ ≤ ℓ ‖L‖₂ τ X max_D ‖z‖ / (1 − q). If that is at most δ, and if after N − 1 steps
-ℓ · 2 R q^{N−1−K} is at most δ and at most τ X min_D ‖z‖ / (1 + q), then the latent that is returned lies within
-δ of z*(s) for **every** tolerance θ ≤ X and **every** limit of at least N evaluations; with θ = X the tolerance
-is met within N.
+so where it is met, ‖z − z*‖₂ ≤ ℓ ‖L‖₂ τ X max_D ‖z‖ / (1 − q). If that is at most δ, and if after N − 1
+steps ℓ · 2 R q^{N−1−K} is at most δ and at most τ X min_D ‖z‖ / (1 + q), then the latent that is returned
+lies within δ of z*(s) for **every** tolerance θ ≤ X and **every** limit of at least N evaluations; with θ = X
+the tolerance is met within N.
 
-**Inexact steps.** Everything holds of an iteration of which every step T is off by up to η, and every residual
-by up to η / τ (Euclidean norm), once ‖L‖₂ η is added to e_{k+1} and to the left side of the region's
+**Inexact steps.** Everything holds of an iteration of which every step T is off by up to η, and every
+residual by up to η / τ (Euclidean norm), once ‖L‖₂ η is added to e_{k+1} and to the left side of the region's
 condition, ‖L‖₂ η / (1 − q) to 2 R q^{k−K}, and η to every residual for the worse.
 
 Source: the tube is Lohner's method in its simplest form (Lohner 1987; Moore, Kearfott & Cloud 2009,

@@ -177,7 +177,7 @@ def test_a_set_belongs_to_a_bundle_that_holds_it(changed: dict[str, float], acce
     assert found == ("" if accepted else "line")
 
 
-SIZES = {"damping": 0.8, "max_iterations": 100, "d_model": 1}
+SIZES = {"damping": 0.8, "rtol": 1e-4, "max_iterations": 100, "d_model": 1}
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_numbers_and_sizes_are_those_of_the_run(changed: Any, sizes: Any, line: 
     assert refused_at(lambda: check_iteration(claims, {**SIZES, **sizes}, state=1, tokens=2)) == line
 
 
-@pytest.mark.parametrize("name", ["damping", "max_iterations"])
+@pytest.mark.parametrize("name", ["damping", "rtol", "max_iterations"])
 def test_what_a_configuration_does_not_name_is_not_assumed(name: str) -> None:
     claims: Any = SimpleNamespace(bundles=bundles(), iterations=1)
     sizes = {key: size for key, size in SIZES.items() if key != name}
