@@ -163,10 +163,8 @@ def _around(
         corner = np.linalg.norm(np.abs(metric).sum(1))
         farthest = (apart + corner * members.latent_radii[group]).max()
         least.append(farthest + ROUNDINGS * corner * (1 + np.abs(latent).max()))
-    bundles = Bundles(
-        tokens, centres, widths, latents, metrics, np.linalg.inv(metrics), np.zeros(len(groups))
-    )
-    return bundles, np.array(least)
+    axes: Array = np.linalg.inv(metrics)
+    return Bundles(tokens, centres, widths, latents, metrics, axes, np.zeros(len(groups))), np.array(least)
 
 
 def _derivatives(

@@ -104,8 +104,8 @@ class Bundles:
 
     def select(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> "Bundles":
         """Return some of the bundles."""
-        parts = (self.tokens, self.centres, self.widths, self.latents, self.metrics, self.axes, self.radii)
-        return Bundles(*(part[rows] for part in parts))
+        parts = (self.centres, self.widths, self.latents, self.metrics, self.axes, self.radii)
+        return Bundles(self.tokens[rows], *(part[rows] for part in parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,8 +216,8 @@ def enclose_orbits(
         met = round_up(tau * tolerance * (row_lengths(Ball.exact(centre)) + damped.shrink * width))
         going &= (least > met) & np.isfinite(after)
         centre, width = following, after
-    inside = _evaluations_inside(bundles, iteration, regions.rate, damped)
-    return np.where((entered < 0) | (inside == 0), 0, entered + inside)
+    left = _evaluations_inside(bundles, iteration, regions.rate, damped)
+    return np.where((entered < 0) | (left == 0), 0, entered + left)
 
 
 def _evaluations_inside(bundles: Bundles, iteration: Iteration, rate: Array, damped: "_Damped") -> IntArray:

@@ -6,6 +6,7 @@ expected ends of the claims are computed here from its formulas, in fractions.
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -91,7 +92,7 @@ def test_the_latent_error_is_accepted_down_to_the_truth() -> None:
     least = (TAU * 1e-3 * (LATENT + 1.0) + OFF) / (1 - Q)
     for factor, accepted in ((1 + JUST, True), (1 - JUST, False)):
         # a region that holds zero leaves no tolerance to be met: how near it then is does not matter
-        found = refused_at(lambda factor=factor: checker(latent_error=least * factor).check_bundle(0))
+        found = refused_at(partial(checker(latent_error=least * factor).check_bundle, 0))
         assert (found == "latent_error") is not accepted
 
 
