@@ -58,7 +58,7 @@ from implicit.runs.loading import Run
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.covers.bundling import Members
 from theory.rigorous.covers.contracting_metrics import contracting_metrics, step_jacobians
-from theory.rigorous.covers.invariant_cover import Cover, extents, with_radii
+from theory.rigorous.covers.invariant_cover import Cover, with_radii
 from theory.rigorous.covers.radii import LEAST_RADIUS, ClosedCover, bound_all, close_cover
 
 IntArray = NDArray[np.int64]
@@ -236,7 +236,7 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
     def outcome(found: ClosedCover | None, fault: str = "") -> AllLengthsAnalysis:
         iteration = None
         if found is not None and found.closed.all():
-            members = _members(found)
+            members = Members.of_cover(found.cover, found.bounds.latent_radius)
             iteration = prove_iteration(loop, members, asked, model.stopping)
         seconds = time.monotonic() - began
         return AllLengthsAnalysis(RunIdentity.of(run), settings, found, iteration, fault, seconds)
@@ -269,19 +269,6 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
     if whole is None:
         return outcome(None, unsettled)
     return outcome(close_cover(loop, whole, errors=errors_of(asked)))
-
-
-def _members(found: ClosedCover) -> Members:
-    """The steps of a closed cover, with the boxes of their fixed points."""
-    sets, tokens = found.cover.targets.shape
-    sources = np.repeat(np.arange(sets), tokens)
-    return Members(
-        np.tile(np.arange(tokens), sets),
-        found.cover.centres[sources],
-        extents(found.cover, sources),
-        found.cover.latents.reshape(len(sources), -1),
-        found.bounds.latent_radius,
-    )
 
 
 def _with_metrics(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.balls.ball import Array
-from theory.rigorous.covers.invariant_cover import EnclosedLoop
+from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop, extents
 from theory.rigorous.covers.orbits import Bundles, Iteration, Regions, enclose_orbits, enclose_regions
 
 IntArray = NDArray[np.int64]
@@ -53,6 +53,15 @@ class Members:
     extents: Array
     latents: Array
     latent_radii: Array
+
+    @classmethod
+    def of_cover(cls, cover: Cover, latent_radii: Array) -> "Members":
+        """Return the steps of a cover, the tokens of a set side by side, with the radii of their boxes."""
+        sets, tokens = cover.targets.shape
+        sources = np.repeat(np.arange(sets), tokens)
+        latents = cover.latents.reshape(len(sources), -1)
+        read = np.tile(np.arange(tokens), sets)
+        return cls(read, cover.centres[sources], extents(cover, sources), latents, latent_radii)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +172,7 @@ def _around(
         corner = np.linalg.norm(np.abs(metric).sum(1))
         farthest = (apart + corner * members.latent_radii[group]).max()
         least.append(farthest + ROUNDINGS * corner * (1 + np.abs(latent).max()))
-    axes: Array = np.linalg.inv(metrics)
+    axes = np.asarray(np.linalg.inv(metrics), dtype=np.float64)
     return Bundles(tokens, centres, widths, latents, metrics, axes, np.zeros(len(groups))), np.array(least)
 
 

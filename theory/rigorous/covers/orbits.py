@@ -179,19 +179,7 @@ def enclose_orbits(
         N of each bundle; 0 where nothing is proved.
 
     Example:
-        Φ(z; s) = z/4 + s: the error 4⁻ᵏ · 4/3 and a tolerance of 1e-3.
-
-        >>> class Quarter:
-        ...     def advance(self, latent, state, tokens):
-        ...         return latent.scaled(Ball.exact(0.25)) + state, state
-        ...     def logits(self, latent):
-        ...         return latent
-        >>> one = np.ones((1, 1))
-        >>> narrow = Bundles(
-        ...     np.zeros(1, int), one, one / 10, 4 * one / 3, one[None], one[None], np.array([0.5])
-        ... )
-        >>> enclose_orbits(Quarter(), narrow, Iteration(1.0, 1e-3, 1e-2)).tolist()
-        [9]
+        `theory.rigorous.covers.bundling.attraction_of` has one.
     """
     regions = regions or enclose_regions(loop, bundles, iteration)
     damped = _Damped(loop, bundles, iteration.damping)
