@@ -225,8 +225,8 @@ def check_iteration(
     if not certificate.iterations <= limit:
         raise RefusedError("iterations", f"are more than the limit of the run, {limit}")
     bundles, latent = certificate.bundles, int(sizes["d_model"])
-    if any(token >= tokens for token in bundles.tokens):
-        raise RefusedError("bundles.tokens", f"are not all among {tokens} tokens")
+    if not bundles.tokens or max(bundles.tokens) >= tokens:
+        raise RefusedError("bundles.tokens", f"are none, or not all among {tokens} tokens")
     numbers = {
         "centres": state,
         "widths": state,

@@ -195,6 +195,7 @@ SIZES = {"damping": 0.8, "rtol": 1e-4, "max_iterations": 100, "d_model": 1}
         ({"bundles": bundles(radii=[1.0, 1.0])}, {}, "bundles.radii"),
         ({"bundles": bundles().model_copy(update={"tokens": [2]})}, {}, "bundles.tokens"),
         ({"bundles": bundles().model_copy(update={"tokens": [0, 0]})}, {}, "bundles.centres"),
+        ({"bundles": bundles().model_copy(update={"tokens": []})}, {}, "bundles.tokens"),
     ],
 )
 def test_numbers_and_sizes_are_those_of_the_run(changed: Any, sizes: Any, line: str) -> None:
