@@ -243,6 +243,33 @@ def test_a_wrong_answer_cannot_be_certified(content: Content, run: Run) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("sizes", "claimed", "line"),
+    [
+        ({"max_iterations": 1}, {}, "iterations"),
+        ({"max_iterations": 1}, {"iterations": 1}, "iterations"),
+        ({"damping": 0.2}, {}, "iterations"),
+    ],
+    ids=str,
+)
+def test_what_is_proved_of_one_iteration_is_not_of_another(
+    content: Content, run: Run, sizes: Content, claimed: Content, line: str
+) -> None:
+    """The same weights with another limit, which is reached too early, and with a slower iteration."""
+    changed = copy.deepcopy(content) | claimed
+    changed["config"]["sizes"] |= sizes
+    changed["sha256"] = seal(changed)
+    with pytest.raises(RefusedError) as refusal:
+        check_words(
+            WordsCertificate.parse(changed),
+            {name: tensor.numpy() for name, tensor in run.model.state_dict().items()},
+            sha256=changed["run"]["weights_sha256"],
+            config=changed["config"],
+            automaton=Automaton(initial_state=0, table=[[0, 1], [1, 0]]),
+        )
+    assert refusal.value.line == line
+
+
 def test_the_state_after_a_token_encloses_that_of_the_cell() -> None:
     torch.manual_seed(0)
     sizes = {"d_model": 4, "head_size": 2, "d_state": 3, "d_conv": 4, "groups": 2}
