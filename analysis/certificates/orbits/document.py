@@ -78,15 +78,15 @@ class IterationDocument(AnswersDocument):
 
 
 def scope_of(damping: float, tolerance: float, iterations: int) -> str:
-    """Return of what a statement is proved, in words.
+    """Return of what a statement is proved, in words; its numbers are not rounded.
 
     Example:
         >>> scope_of(0.8, 1e-7, 90).split(" from zero ")[1]
         '(damping 0.8, rtol <= 1e-07, a limit of at least 90 iterations a token)'
     """
     return (
-        f"in exact arithmetic, by the sequential iteration from zero (damping {damping:g}, rtol <= "
-        f"{tolerance:.3g}, a limit of at least {iterations} iterations a token)"
+        f"in exact arithmetic, by the sequential iteration from zero (damping {damping!r}, rtol <= "
+        f"{tolerance!r}, a limit of at least {iterations} iterations a token)"
     )
 
 
@@ -99,7 +99,7 @@ def caveat_of(rtol: float, tolerance: float) -> str:
     """
     if rtol <= tolerance:
         return "rounding is not covered"
-    return f"rounding, and the run's own rtol of {rtol:g}, are not covered"
+    return f"rounding, and the run's own rtol of {rtol!r}, are not covered"
 
 
 def upper_triangle(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
