@@ -363,8 +363,7 @@ def tables(analysis: AllLengthsAnalysis) -> list[Table | str]:
         return [analysis.sentence]
     table = Table(title=analysis.run.title, title_justify="left")
     found = analysis.numbers()
-    columns = ["sets", "steps", "closed", "margin", "largest_gain", "largest_radius", "median_radius"]
-    columns += ["bundles", "iterations"] if analysis.iteration is not None else []
+    columns = ("sets", "steps", "closed", "margin", "largest_gain", "largest_radius", "median_radius")
     for name in columns:
         table.add_column(name.replace("_", " "), justify="right")
     table.add_row(*(str(found[n]) if isinstance(found[n], int) else number(found[n]) for n in columns))
