@@ -29,7 +29,6 @@ VERIFIED = {
 """What a count of the summary counts, as the verdict has it."""
 OF_REAL_NUMBERS = "of the model on real numbers, with its weights the exact numbers that they are"
 OF_THE_PROGRAM = "of what the model's own rounding, tolerance and limit of iterations do"
-NO_ORBIT = "that the iteration from zero arrives at these fixed points, nor what rounding adds"
 
 
 def verdict(certificate: AnyCertificate, run: str) -> str:
@@ -54,9 +53,8 @@ def verdict(certificate: AnyCertificate, run: str) -> str:
     else:
         words = f"all words of every length are right, by {len(certificate.labels)} sets of states"
     return (
-        f"The certificate holds of run {run}, {task}: the answers to {words}, with a margin of at least "
-        f"{at_least(certificate.margin)}, at the fixed points that it names, {OF_REAL_NUMBERS}; "
-        f"not verified is {NO_ORBIT}."
+        f"The certificate holds of run {run}, {task}: the answers to {words}, {certificate.scope}, with a "
+        f"margin of at least {at_least(certificate.margin)}, {OF_REAL_NUMBERS}; {certificate.caveat}."
     )
 
 

@@ -19,6 +19,8 @@ from analysis.certificates.arb import model as arb_model
 from analysis.certificates.arb import newton as arb_newton
 from analysis.certificates.arb import orbits as arb_orbits
 from analysis.certificates.cover import checker as cover_checker
+from analysis.certificates.orbits import checker as orbit_checker
+from analysis.certificates.orbits import steps
 from analysis.certificates.parts import RefusedError, seal
 from analysis.certificates.theorem1 import checker
 from analysis.certificates.theorem1.document import Certificate
@@ -168,7 +170,7 @@ def test_bad_input(
 
 
 CHECKING = [
-    *(checker, checking, cover_checker, words_checker, answers, replay),
+    *(checker, checking, cover_checker, words_checker, orbit_checker, steps, answers, replay),
     *(arb_deltanet, arb_linear, arb_mamba2, arb_model, arb_newton, arb_orbits),
 ]
 
@@ -178,7 +180,7 @@ def test_the_checker_imports_nothing_that_the_producer_computes_with(module: Any
     tree = ast.parse(Path(module.__file__).read_text())
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
     ours = {name for name in imported if name.split(".")[0] in ("analysis", "implicit", "theory", "automata")}
-    shared = {"answers", "theorem1.document", "cover.document", "words.document", "parts"}
+    shared = {"answers", "theorem1.document", "cover.document", "words.document", "orbits.document", "parts"}
     own = {
         "arb.deltanet",
         "arb.linear",
@@ -187,6 +189,8 @@ def test_the_checker_imports_nothing_that_the_producer_computes_with(module: Any
         "arb.newton",
         "arb.orbits",
         "checking",
+        "orbits.checker",
+        "orbits.steps",
         "replay",
     }
     assert ours <= {f"analysis.certificates.{name}" for name in shared | own}

@@ -18,6 +18,7 @@ from flint import arb, arb_mat
 from analysis.certificates.arb.linear import precision
 from analysis.certificates.cover import checker as cover_checker
 from analysis.certificates.cover.checker import CoverChecker
+from analysis.certificates.orbits.steps import StepChecker
 from analysis.certificates.parts import RefusedError
 from analysis.certificates.theorem1.checker import Checker
 from analysis.certificates.words.checker import WordsChecker
@@ -163,12 +164,27 @@ METRIC, RADIUS, CENTRE, LATENT = 2.0, 0.5, -0.125, 0.25
 REACH = RADIUS / METRIC
 """How far the states of the set are from its centre."""
 NEXT_METRIC, NEXT_CENTRE = 1.5, 0.25
+STRAYED, OFF = 0.0625, 0.03125
+"""How far from the fixed point the iteration may stop, and by how much the next state may be off."""
 TRUE_STEP = {
-    "latent_radius": (E + B * REACH) / WORST,
+    "latent_radius": (E + B * REACH) / WORST + STRAYED,
     "image": NEXT_METRIC
-    * (abs(G * LATENT + K * CENTRE - NEXT_CENTRE) + G * E / WORST + (K + G * B / WORST) * REACH),
-    "margin": V * (LATENT - (E + B * REACH) / WORST) + D,
+    * (
+        abs(G * LATENT + K * CENTRE - NEXT_CENTRE)
+        + G * (E / WORST + STRAYED)
+        + (K + G * B / WORST) * REACH
+        + OFF
+    ),
+    "margin": V * (LATENT - (E + B * REACH) / WORST - STRAYED) + D,
 }
+
+
+def steps_of(family: Family) -> StepChecker:
+    steps = StepChecker.__new__(StepChecker)
+    steps.claims = SimpleNamespace(latent_error=STRAYED, step_error=OFF)  # type: ignore[assignment]
+    steps.model = family  # type: ignore[assignment]
+    steps.orbits = SimpleNamespace(check_member=lambda *_: None)  # type: ignore[assignment]
+    return steps
 
 
 def check_step(centre: float = CENTRE, radius: float = RADIUS, bend: float = 0.0, **changed: float) -> None:
@@ -176,17 +192,18 @@ def check_step(centre: float = CENTRE, radius: float = RADIUS, bend: float = 0.0
     checker = CoverChecker.__new__(CoverChecker)
     checker.claims = SimpleNamespace(  # type: ignore[assignment]
         labels=[0, 0],
+        bundle_of=[[0], [0]],
         targets=[[1], [1]],
         radii=np.array([radius, claimed["image"]]),
         automaton=SimpleNamespace(table=[[0]]),
         margin=claimed["margin"],
     )
-    checker.bits, checker.size, checker.model = BITS, 1, Family(bend=bend)  # type: ignore[assignment]
+    checker.bits, checker.size, checker.steps = BITS, 1, steps_of(Family(bend=bend))
     checker.centres = np.array([[centre], [NEXT_CENTRE]])
     checker.triangles = np.array([[METRIC], [NEXT_METRIC]])
     checker.latents = np.array([[[LATENT]], [[LATENT]]])
     checker.latent_radii = np.array([[claimed["latent_radius"]]] * 2)
-    checker.check_set(0)
+    checker.check("set", 0)
 
 
 @pytest.mark.parametrize(
@@ -214,9 +231,9 @@ def test_the_zero_state_lies_in_the_first_set_up_to_its_edge() -> None:
 # Words up to a length
 
 TRUE_WORD = {
-    "latent_radius": E / WORST,
-    "state_radius": G * E / WORST,
-    "margin": V * (LATENT - E / WORST) + D,
+    "latent_radius": E / WORST + STRAYED,
+    "state_radius": G * (E / WORST + STRAYED) + OFF,
+    "margin": V * (LATENT - E / WORST - STRAYED) + D,
 }
 
 
@@ -228,12 +245,13 @@ def check_word(bend: float = 0.0, **changed: float) -> None:
         states=np.array([G * LATENT]),
         state_radii=np.array([claimed["state_radius"]]),
         margins=np.array([claimed["margin"]]),
+        bundle_of=[0],
     )
     checker = WordsChecker.__new__(WordsChecker)
     checker.levels, checker.bits, checker.tokens = [level], BITS, 1  # type: ignore[list-item]
     checker.automaton = SimpleNamespace(after=lambda word: 0)  # type: ignore[assignment]
-    checker.model = Family(bend=bend)  # type: ignore[assignment]
-    checker._check_word((0,), {"ssm.0": [[arb(0)]]})
+    checker.steps = steps_of(Family(bend=bend))
+    checker.check("word", 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -309,6 +327,7 @@ def cover_claims(**changed: Any) -> Any:
         **{
             "labels": [0, 1],
             "targets": [[0, 1], [1, 0]],
+            "bundle_of": [[0, 0], [0, 0]],
             "automaton": SimpleNamespace(initial_state=0, table=[[0, 1], [1, 0]]),
             "centres": np.zeros(2),
             "metrics": np.ones(2),
@@ -330,6 +349,8 @@ def cover_claims(**changed: Any) -> Any:
         ({"labels": [0, 2]}, "labels"),
         ({"targets": [[0, 1]]}, "targets"),
         ({"targets": [[0, 1], [1]]}, "targets"),
+        ({"bundle_of": [[0, 0]]}, "bundle_of"),
+        ({"bundle_of": [[0, 0], [0]]}, "bundle_of"),
         ({"centres": np.zeros(3)}, "centres"),
         ({"metrics": np.zeros(4)}, "metrics"),
         ({"radii": np.zeros(1)}, "radii"),
