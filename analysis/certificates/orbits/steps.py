@@ -111,22 +111,23 @@ class StepChecker:
                 claim.line("latents"), "no fixed points of the set are proved within its radius"
             )
         self.orbits.check_member(claim.line("bundle_of"), claim.bundle, token, region, latent, radius)
-        # (I − A)⁻¹ B within κ / (1 − κ) ‖P B‖ of P B, column by column; z*(c) within κ / (1 − κ) of a step
+        # (I − A)⁻¹ B = (I − E)⁻¹ P B with E the defect: its series, the rest column by column within a norm
+        response = moved + newton.defect * (moved + newton.defect * moved)
+        response += _around(moved, kappa**3 / (1 - kappa))
+        # z*(c) lies within κ / (1 − κ) of a step
         share = kappa / (1 - kappa)
-        response = _spread(moved, share)
         near = [a + b + arb(0, (share * central).upper()) for a, b in zip(latent, step, strict=True)]
+        by_state = arb_mat([row[size:] for row in following])
         by_latent = arb_mat([row[:size] for row in following])
-        jacobian = arb_mat([row[size:] for row in following]) + by_latent * response
         _, _, found = model.evaluate(token, near, model.state(centre), None)
         landing = entries_of(model.following(found, model.state(centre)))
         away = [a - b for a, b in zip(landing, exact_vector(claim.target_centre), strict=True)]
         metric, stretch = claim.target_metric, arb(1)
         if metric is not None:
-            away, jacobian, by_latent = apply(metric, away), metric * jacobian, metric * by_latent
+            away, by_state, by_latent = apply(metric, away), metric * by_state, metric * by_latent
             stretch = norm_bound([norm_bound(row) for row in metric.tolist()])
-        reach = (
-            norm_bound(away) + spectral_bound(jacobian) + spectral_bound(by_latent) * strayed + stretch * off
-        )
+        along_set = spectral_bound(by_state + by_latent * response)
+        reach = norm_bound(away) + along_set + spectral_bound(by_latent) * strayed + stretch * off
         logits = model.logits(near)
         slopes, heads = (model.head * response).tolist(), model.head.tolist()
         gaps = []
@@ -140,11 +141,8 @@ class StepChecker:
         return reach, gaps
 
 
-def _spread(matrix: arb_mat, share: arb) -> arb_mat:
-    """The matrix with every column widened by a share of its largest entry."""
+def _around(matrix: arb_mat, share: arb) -> arb_mat:
+    """Balls around zero: in every column a share of its largest entry."""
     columns = matrix.transpose().tolist()
-    widened = []
-    for column in columns:
-        around = arb(0, (share * max_upper([abs(entry) for entry in column])).upper())
-        widened.append([entry + around for entry in column])
-    return arb_mat(widened).transpose()
+    row = [arb(0, (share * max_upper([abs(entry) for entry in column])).upper()) for column in columns]
+    return arb_mat([row] * matrix.nrows())

@@ -16,9 +16,10 @@ Z × S_i, P ≈ (I − A)⁻¹, and
     κ ≥ ‖I − P (I − A)‖_∞ ,    e = ( ‖P (Φ(z̃; c_i) − z̃)‖_∞ + max_k ‖(P B V)_k‖₂ R ) / (1 − κ) .
 
 If κ < 1 and e ≤ r, every s ∈ S_i has exactly one fixed point z*(s) in Z (as A1 of
-`theory.rigorous.enclosure`), and it is differentiable with ∂z*/∂s = (I − A)⁻¹ B, within κ / (1 − κ) ‖P B‖ of
-P B column by column. With J = ∂sG + ∂zG ∂z*/∂s enclosed over Z × S_i, the mean value theorem on the convex
-S_i gives
+`theory.rigorous.enclosure`), and it is differentiable. With E = I − P (I − A) and b a column of P B V, that
+of ∂z*/∂s V is (I − E)⁻¹ b, within κᴺ / (1 − κ) ‖b‖_∞ of b + E b + … + Eᴺ⁻¹ b. (The sum is enclosed entry by
+entry; with one norm for all of ∂z*/∂s gains grow several times as fast with the radius.) With J = ∂sG + ∂zG
+∂z*/∂s enclosed over Z × S_i, the mean value theorem on the convex S_i gives
 
     ‖W_j (s' − c_j)‖₂ ≤ ‖W_j (G(z*(c_i); c_i) − c_j)‖₂ + ‖W_j J V‖₂ R ,
 
@@ -48,6 +49,8 @@ IntArray = NDArray[np.int64]
 
 ATTEMPTS = 7
 """How often the box of a latent is widened before it is given up."""
+TERMS = 3
+"""N, how many terms of the series of (I − E)⁻¹ are enclosed entry by entry."""
 
 
 class EnclosedLoop(Protocol):
@@ -205,16 +208,14 @@ def enclose_steps(
         wider = np.where(found.kappa < 1, 1.5 * farthest, 2 * radius)
         radius = np.where(exists, radius, wider)
 
-    jacobian = found.state_slope + found.latent_slope @ found.response
-    gain = spectral_norm(metric @ (jacobian @ axes))
+    by_latent = metric @ found.latent_slope
+    gain = spectral_norm(metric @ (found.state_slope @ axes) + by_latent @ found.response)
     near = Dual.constant(Ball.around(latent, found.central_error[:, None]), 0)
     landing = loop.advance(near, still[1], x)[1].value - Ball.exact(cover.centres[j])
     offset = row_lengths((metric @ landing[..., None])[..., 0])
-    strayed = (
-        spectral_norm(metric @ found.latent_slope) * errors.latent + spectral_norm(metric) * errors.state
-    )
+    strayed = spectral_norm(by_latent) * errors.latent + spectral_norm(metric) * errors.state
     image = round_up(offset + gain * reach + strayed)
-    margin = _margin(loop, near, cover.answers[i, x], found.response @ axes, reach, errors.latent)
+    margin = _margin(loop, near, cover.answers[i, x], found.response, reach, errors.latent)
     return StepBounds(exists, radius, offset, gain, np.where(exists, image, np.inf), margin)
 
 
@@ -246,7 +247,7 @@ def _reach_and_box(cover: Cover, i: IntArray) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class _FixedPoints:
-    """κ and e of each step; ∂z*/∂s, ∂sG and ∂zG over the set; the error of the fixed point at its centre."""
+    """κ and e of each step; ∂z*/∂s V, ∂sG and ∂zG over the set; the error of the latent at its centre."""
 
     kappa: Array
     error: Array
@@ -277,14 +278,19 @@ def _fixed_points(
     image, following = loop.advance(z, s, tokens)
     slope, source = image.tangent[..., :size], image.tangent[..., size:]
     identity = Ball.exact(np.eye(size))
-    kappa = row_sum_norm(identity - inverse @ (identity - slope))
+    defect = identity - inverse @ (identity - slope)
+    kappa = row_sum_norm(defect)
     slack = (Ball.exact(1.0) - Ball.exact(kappa)).mignitude
-    solved = inverse @ source
-    moved = round_up(row_lengths(solved @ axes).max(axis=1) * reach)
+    solved = (inverse @ source) @ axes
+    moved = round_up(row_lengths(solved).max(axis=1) * reach)
     error = np.where(kappa < 1, round_up((residual + moved) / slack), np.inf)
-    # column by column: ‖(I − A)⁻¹ b − P b‖_∞ ≤ κ / (1 − κ) ‖P b‖_∞
-    spread = round_up((kappa / slack)[:, None] * solved.magnitude.max(axis=1))
-    response = solved.widened(np.where(kappa[:, None] < 1, spread, np.inf)[:, None, :])
+    # column by column: ‖(I − E)⁻¹ b − b − … − Eᴺ⁻¹ b‖_∞ ≤ κᴺ / (1 − κ) ‖b‖_∞
+    response, power = solved, solved
+    for _ in range(TERMS - 1):
+        power = defect @ power
+        response = response + power
+    spread = round_up((round_up(kappa**TERMS, TERMS) / slack)[:, None] * solved.magnitude.max(axis=1))
+    response = response.widened(np.where(kappa[:, None] < 1, spread, np.inf)[:, None, :])
     return _FixedPoints(
         kappa,
         error,
