@@ -83,7 +83,7 @@ class AllLengthsSettings(CheckedConfig):
     rate: PositiveFloat = Field(default=0.86, lt=1, description="contraction per token, to find metrics for")
     gain: PositiveFloat = Field(default=0.93, lt=1, description="a set is as large as keeps gains below this")
     fraction: PositiveFloat = Field(
-        default=0.045, lt=1, description="share of that size within which states are taken for one"
+        default=0.03, lt=1, description="share of that size within which states are taken for one"
     )
     sets: PositiveInt = Field(default=30_000, description="the most sets")
     tolerance: PositiveFloat = Field(
@@ -323,7 +323,8 @@ def draw(analysis: AllLengthsAnalysis, width: float = TEXT_WIDTH) -> Figure:
         if analysis.found is None:
             return figure
         gain, radius = axes
-        gain.hist(analysis.found.bounds.gain, bins=50)
+        gains = analysis.found.bounds.gain
+        gain.hist(gains[np.isfinite(gains)], bins=50)  # of a step without a bound there is nothing to draw
         gain.axvline(1, color=RED, label="no contraction")
         legend_below(gain)
         gain.set(

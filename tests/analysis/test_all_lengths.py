@@ -345,3 +345,16 @@ def test_derivatives_along_the_whole_state_are_those_of_autograd() -> None:
         found = np.array([[float(entry.mid()) for entry in row] for row in [*inner, *outer]])
     # float64 against 128 bits: rounding of some hundred operations
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_steps_without_a_bound_are_drawn_as_none_and_prove_nothing(forgetful: Run) -> None:
+    """A gain may be infinite, or no number, where the sets of a cover are too large."""
+    found = all_lengths.analyse(forgetful, **COARSE)
+    assert found.found is not None
+    bounds = found.found.bounds
+    gain, closed = bounds.gain.copy(), found.found.closed.copy()
+    gain[:2], closed[:2] = [np.inf, np.nan], False
+    broken = replace(found, found=replace(found.found, bounds=replace(bounds, gain=gain), closed=closed))
+    assert not broken.proved
+    drawn = sum(patch.get_height() for patch in all_lengths.draw(broken).axes[0].patches)  # type: ignore[attr-defined]
+    assert drawn == len(gain) - 2
