@@ -25,7 +25,10 @@ implicit.gradients:FactoredImplicit rtol=0.001
 implicit.modes:Solve mode='auto', stopping=None, solver=None, gradient=None, start=None
 implicit.modes:Windowed width=16, sweeps=4, block=64, precision=10.0, agreement=20.0, patience=96
 implicit.config.run:TrainConfig hard_fraction=None, sizes={}, batch_size=64, length=32, steps=1500,
-    seed=0, checkpoint_every=100
+    seed=0, checkpoint_every=100, compiled=None
+implicit.compiled:Gains decay=0.0625, sharpness=64.0, start=0.0625, dominance=128.0
+implicit.compiled:compile_automaton gains=None, damping=1.0
+implicit.compiled:compile_run gains=None, damping=1.0
 implicit.config.optimizer:OptimizerConfig learning_rate=0.001, betas=(0.9, 0.95), weight_decay=0.0,
     gradient_clip=0.25, warmup_steps=100, final_learning_rate_fraction=0.1
 implicit.config.evaluation:EvaluationConfig every=50, lengths=(), sequences=128, rtol=None,

@@ -60,7 +60,8 @@ def draw(found: LengthAnalysis, width: float = TEXT_WIDTH) -> Figure:
             for number, baseline in enumerate(baselines):
                 label = "most frequent answer" if number == 0 else ""
                 axes.plot(lengths, baseline, color=GREY, linewidth=0.8, linestyle=":", label=label)
-            for number, length in enumerate(sorted({result.run.training_length for result in found.runs})):
+            trained = {result.run.training_length for result in found.runs if not result.run.compiled}
+            for number, length in enumerate(sorted(trained)):
                 label = "training length" if number == 0 else ""
                 axes.axvline(length, color=GREY, linewidth=0.8, linestyle="--", label=label)
             axes.set_ylim(-0.02, 1.05)
@@ -95,7 +96,9 @@ def seed_groups(runs: Sequence[RunAccuracy]) -> list[list[RunAccuracy]]:
     groups: dict[tuple[object, ...], list[RunAccuracy]] = {}
     for found in runs:
         run = found.run
-        groups.setdefault((run.task, run.model, run.parameters, run.training_length), []).append(found)
+        groups.setdefault(
+            (run.task, run.model, run.parameters, run.training_length, run.compiled), []
+        ).append(found)
     split: list[list[RunAccuracy]] = []
     for group in groups.values():
         different = len({found.run.seed for found in group}) == len(group)

@@ -47,7 +47,7 @@ def collect(
             "parameters": identity.parameters,
             "model": identity.model,
             "task": identity.task,
-            "training_length": identity.training_length,
+            "training_length": None if identity.compiled else identity.training_length,
             "training_steps": run.metrics[-1]["step"] if run.metrics else None,
             "training_seconds": run.metrics[-1].get("seconds") if run.metrics else None,
             "seed": identity.seed,

@@ -65,7 +65,7 @@ def markdown(report: Report) -> str:
                     name,
                     model["model"],
                     model["task"],
-                    str(model["training_length"]),
+                    shown(model["training_length"]),
                     shown(model["training_steps"]),
                     shown(model["training_seconds"]),
                     str(model["seed"]),

@@ -8,7 +8,7 @@ from automata.machines.mealy import MealyMachine
 from automata.monoids.monoid import Monoid
 from automata.tasks.interface import Task
 from automata.tasks.word_problem import WordProblem
-from implicit.compiled.bounds import bounds_of
+from implicit.compiled.bounds import LEAST_DAMPING, bounds_of
 from implicit.compiled.gains import Gains
 from implicit.compiled.weights import constants_for, model_of
 from implicit.compiled.wiring import Wiring
@@ -48,6 +48,8 @@ def compile_automaton(
         >>> model(torch.tensor([[1, 0, 1, 1]])).argmax(-1).tolist()
         [[1, 1, 0, 1]]
     """
+    if not LEAST_DAMPING <= damping <= 1:  # also refuses NaN
+        raise InputError(f"damping is {damping}; give at least {LEAST_DAMPING} and at most 1")
     machine, classes = machine_of(automaton)
     wiring = Wiring.one_hot(machine, classes)
     model = model_of(wiring, constants_for(wiring, gains or Gains()), damping)

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from automata.checks import check_memory
 from automata.errors import InputError
 from implicit.compiled.gains import Gains
 from implicit.compiled.wiring import Wiring
@@ -154,6 +155,11 @@ def model_of(wiring: Wiring, constants: Constants, damping: float = 1.0) -> Impl
         63
     """
     places = Places.of(wiring)
+    check_memory(
+        f"a model of d_model {places.d_model} and inner width {places.inner}",
+        8 * 6 * places.d_model * places.inner,  # in_proj, injection and out_proj, in float64 and in float32
+        "compile a smaller automaton",
+    )
     config = ImplicitMamba2Config(
         vocabulary_size=wiring.tokens,
         output_size=len(wiring.answers),

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from automata.checks import check_memory
+from automata.errors import InputError
 from automata.machines.mealy import MealyMachine
 from automata.monoids.cayley import IntArray
 
@@ -61,6 +63,9 @@ class Wiring:
             machine: what is to be wired.
             classes: the number of answers; the largest of the machine and those before it if None.
 
+        Raises:
+            InputError: if the machine gives more answers, or the tables do not fit into memory.
+
         Example:
             The answer says whether the state has changed, so there are four outcomes:
 
@@ -70,8 +75,15 @@ class Wiring:
         table, answers = machine.table, machine.answers
         states, tokens = table.shape
         size = int(answers.max()) + 1 if classes is None else classes
+        if size <= answers.max():
+            raise InputError(f"classes is {size}, but the machine answers {answers.max()}; give more")
         outcomes, numbers = np.unique(table * size + answers, return_inverse=True)
         outcome: IntArray = numbers.reshape(table.shape)
+        check_memory(
+            f"an automaton of {states} states and {tokens} tokens with {len(outcomes)} outcomes",
+            len(outcomes) * states * tokens,
+            "compile a smaller one",
+        )
         reads = np.zeros((len(outcomes), states, tokens), np.bool_)
         state, token = np.indices(table.shape)
         reads[outcome, state, token] = True

@@ -201,7 +201,7 @@ def test_what_cannot_be_compiled(automaton: object, sentence: str) -> None:
 
 @pytest.mark.parametrize("damping", [0.05, 0.0, 1.5, float("nan")])
 def test_bad_damping(damping: float) -> None:
-    with pytest.raises((InputError, ValueError), match="damping"):
+    with pytest.raises(InputError, match=r"^damping is .*; give at least 0\.1 and at most 1$"):
         compile_automaton(MACHINES["parity"], damping=damping)
 
 
@@ -226,3 +226,14 @@ def test_margins_are_at_least_those_proved(name: str) -> None:
         logits = model.run(torch.from_numpy(_words(machine)), solve=tight).logits
     best, second = logits.topk(2).values.unbind(-1)
     assert float(((best - second) / best).min()) >= proved
+
+
+def test_what_does_not_fit_into_memory_is_refused_before_anything_is_made() -> None:
+    machine = _tracked(np.zeros((3000, 3000), int) + np.arange(3000)[:, None])
+    with pytest.raises(InputError, match=r"needs at least .* GiB of memory.*; compile a smaller"):
+        compile_automaton(machine)
+
+
+def test_fewer_classes_than_answers_are_refused() -> None:
+    with pytest.raises(InputError, match="classes is 1, but the machine answers 1; give more"):
+        Wiring.one_hot(MACHINES["parity"], 1)
