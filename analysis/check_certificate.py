@@ -1,7 +1,7 @@
 """Verify a certificate: ``python -m analysis.check_certificate CERTIFICATE RUN``.
 
 It may be one of visited states (``analysis.certify``), of all words up to a length (``analysis.all_words``),
-or of words of every length (``analysis.all_lengths``).
+of words of every length (``analysis.all_lengths``), or of those as floats execute them (``analysis.executed``).
 Exit code 0 only if every claim of the certificate is proved again from the run's weights; 1 with the first
 line that fails otherwise; 2 for bad input.
 """
@@ -15,8 +15,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
+from analysis.certificates.answers import Automaton
 from analysis.certificates.cover.checker import check_cover
 from analysis.certificates.cover.document import COVER_FORMAT, CoverCertificate
+from analysis.certificates.executed.checker import check_executed
+from analysis.certificates.executed.document import EXECUTED_FORMAT, ExecutedCertificate
 from analysis.certificates.parts import RefusedError, read_json
 from analysis.certificates.producing import automaton_of
 from analysis.certificates.theorem1.checker import check
@@ -28,11 +31,16 @@ from automata.errors import InputError
 from automata.tasks.interface import Task
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
+from implicit.compiled.compile import machine_of
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, load_run
 
-AnyCertificate = Certificate | WordsCertificate | CoverCertificate
-KINDS: dict[str, type[AnyCertificate]] = {WORDS_FORMAT: WordsCertificate, COVER_FORMAT: CoverCertificate}
+AnyCertificate = Certificate | WordsCertificate | CoverCertificate | ExecutedCertificate
+KINDS: dict[str, type[AnyCertificate]] = {
+    WORDS_FORMAT: WordsCertificate,
+    COVER_FORMAT: CoverCertificate,
+    EXECUTED_FORMAT: ExecutedCertificate,
+}
 """What is not of one of these formats is read as a certificate of Theorem 1, or refused as one."""
 OF_ALL_WORDS = ("implicit-mamba2", "mamba2")
 """The models of which the checkers of answers have an evaluation."""
@@ -83,7 +91,13 @@ def check_certificate(
     sha256 = hashlib.sha256(RunFolder(run.path).weights_file.read_bytes()).hexdigest()
     config = run.config.as_json()
     how: dict[str, Any] = {"sha256": sha256, "config": config}
-    how |= {"bits": settings.precision, "processes": settings.processes}
+    how["bits"] = settings.precision
+    if isinstance(certificate, ExecutedCertificate):
+        machine, _ = machine_of(run.task)
+        automaton = Automaton(initial_state=machine.initial, table=machine.table.tolist())
+        check_executed(certificate, weights, automaton=automaton, answers=machine.answers.tolist(), **how)
+        return
+    how["processes"] = settings.processes
     if isinstance(certificate, CoverCertificate):
         check_cover(certificate, weights, automaton=automaton_of(run), **how)
     elif isinstance(certificate, WordsCertificate):

@@ -12,6 +12,7 @@ from analysis import (
     all_words,
     certify,
     convergence,
+    executed,
     extraction,
     jacobian,
     length_generalization,
@@ -31,6 +32,7 @@ QUESTIONS: tuple[Analysis[Any, Any], ...] = (
     certify.ANALYSIS,
     all_words.ANALYSIS,
     all_lengths.ANALYSIS,
+    executed.ANALYSIS,
 )
 
 
