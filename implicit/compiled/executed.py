@@ -113,6 +113,11 @@ def executed_bounds_of(
     config = model.config
     if config.layers != 1 or config.mlp_size or not config.residual or not config.damping >= LEAST_DAMPING:
         raise InputError("the model is not one layer with a residual, no MLP and damping from 0.1; compile it")
+    if config.rtol > rtol or config.max_iterations < 2:
+        raise InputError(
+            f"the model is configured with rtol {config.rtol} and {config.max_iterations} iterations; "
+            f"give at most {rtol} and at least 2"
+        )
     dtypes = {weight.dtype for weight in model.state_dict().values()}
     names = sorted(str(dtype).removeprefix("torch.") for dtype in dtypes)
     if len(names) != 1 or names[0] not in FORMATS:
@@ -387,8 +392,8 @@ def _once(form: FloatFormat) -> float:
 
 
 def _unit(form: FloatFormat, features: int) -> float:
-    """ν of a norm: half the error of the mean square, its inverse root, and three products."""
-    return (0.5 * form.gamma(features + 8) + form.function + 3 * form.unit_roundoff) * 1.01
+    """ν of a norm: half the error of the mean square, a root and an inverse root, and three products."""
+    return (0.5 * form.gamma(features + 8) + 2 * form.function + 3 * form.unit_roundoff) * 1.01
 
 
 def _about(relative: float) -> Ball:

@@ -18,9 +18,9 @@ from typing import Any
 
 from flint import arb
 
+from analysis.certificates.answers import Automaton
 from analysis.certificates.arb.linear import precision
 from analysis.certificates.checking import Weights, check_run, check_seal
-from analysis.certificates.answers import Automaton
 from analysis.certificates.executed.document import EXECUTED_STATEMENTS, Boxes, ExecutedCertificate
 from analysis.certificates.executed.structure import Program, read_program
 from analysis.certificates.parts import RefusedError
@@ -74,6 +74,8 @@ def check_executed(
     damping = float(sizes["damping"])
     if not LEAST_DAMPING <= damping <= 1:
         raise RefusedError("config.sizes.damping", f"is not from {LEAST_DAMPING} to 1")
+    if not (float(sizes["rtol"]) <= certificate.rtol and int(sizes["max_iterations"]) >= 2):
+        raise RefusedError("rtol", "is below that of the run, or the run takes no step")
     program = read_program(weights, sizes, automaton, answers)
     with precision(bits):
         StepChecker(program, certificate.boxes, certificate.ulps, certificate.rtol, damping).check()
@@ -263,8 +265,11 @@ class StepChecker:
         return roundings * self.u / (1 - roundings * self.u)
 
     def _norm(self, features: int) -> arb:
-        """The error of an entry of a norm: half that of the mean square, its inverse root, two products."""
-        mean = 1 / (1 - self._theta(features + 6)).sqrt()
+        """The error of an entry of a norm: half that of the mean square, its inverse root, two products.
+
+        The mean square is the square of a norm where the passes are written by hand, and so of a root.
+        """
+        mean = 1 / (1 - self._theta(features + 6)).sqrt() * (1 + self.f)
         return mean * (1 + self.f) * (1 + self._theta(2)) - 1
 
     @staticmethod

@@ -86,6 +86,9 @@ def read_program(
     for name, size in SIZES.items():
         if sizes.get(name, True if name == "residual" else None) != size:
             raise RefusedError(f"config.sizes.{name}", f"is not {size}, that of compiled automata")
+    for name, weight in weights.items():
+        if not np.isfinite(weight).all():  # 0 times it would not be 0
+            raise RefusedError(f"weights.{name}", "holds a number that is not finite")
     for name in ONES:
         if not (weights[name] == 1).all():
             raise RefusedError(f"weights.{name}", "is not all 1")
@@ -123,6 +126,9 @@ def read_program(
     open_channels = [np.flatnonzero(gates[:inner, column]) for column in columns]
     if (np.delete(gates, columns, axis=1) != 0).any():
         raise RefusedError("weights.injections.0.weight", "reads features that no token has")
+    closed = np.setdiff1d(np.arange(inner), np.concatenate(open_channels))
+    if written[closed].any() or bias[closed].any() or (target[closed] >= 0).any():
+        raise RefusedError("weights.mixers.0", "has a channel that no token opens and that is not 0")
     # A constant channel is the only open one that is written by nothing and has another bias.
     biases = sorted({float(bias[c]) for channels in open_channels for c in channels})
     if len(biases) != 2 or not biases[0] < 0 < biases[1]:
