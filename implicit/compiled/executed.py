@@ -112,7 +112,9 @@ def executed_bounds_of(
         raise InputError(f"rtol is {rtol} and ulps {ulps}; give rtol from 0 to 1 and ulps from 0 to 1024")
     config = model.config
     if config.layers != 1 or config.mlp_size or not config.residual or not config.damping >= LEAST_DAMPING:
-        raise InputError("the model is not one layer with a residual, no MLP and damping from 0.1; compile it")
+        raise InputError(
+            "the model is not one layer with a residual, no MLP and damping from 0.1; compile it"
+        )
     if config.rtol > rtol or config.max_iterations < 2:
         raise InputError(
             f"the model is configured with rtol {config.rtol} and {config.max_iterations} iterations; "
@@ -411,4 +413,3 @@ def _high(ball: Ball) -> Ball:
 def _require(holds: bool, what: str) -> None:  # noqa: FBT001
     if not holds:
         raise InputError(f"the executed model is not proved right: {what} fails; give other gains or dtype")
-

@@ -189,7 +189,9 @@ def test_channels_that_no_token_opens_are_looked_at(
     ("name", "factor"),
     [("slope", 0.6), ("threshold", 0.5), ("skip", 1.001), ("skip_start", 1.2), ("out", 0.1), ("gate", 0.01)],
 )
-def test_programs_with_other_numbers_are_refused(run: Run, content: Content, name: str, factor: float) -> None:
+def test_programs_with_other_numbers_are_refused(
+    run: Run, content: Content, name: str, factor: float
+) -> None:
     from analysis.certificates.arb.linear import precision
     from analysis.certificates.executed.checker import StepChecker
 
@@ -240,7 +242,9 @@ def test_commands(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "every word of every length" in capsys.readouterr().out.replace("\n", " ")
     document = tmp_path / "certificate.json"
     assert command.main([str(document), str(run.path)]) == 0
-    content = ExecutedCertificate.parse(__import__("json").loads(document.read_bytes())).model_dump(mode="json")
+    content = ExecutedCertificate.parse(__import__("json").loads(document.read_bytes())).model_dump(
+        mode="json"
+    )
     content["boxes"]["margin"] = (0.9).hex()
     write_json(document, {**content, "sha256": seal(content)})
     assert command.main([str(document), str(run.path)]) == 1
