@@ -1,7 +1,8 @@
 """Verify a certificate: ``python -m analysis.check_certificate CERTIFICATE RUN``.
 
 It may be one of visited states (``analysis.certify``), of all words up to a length (``analysis.all_words``),
-of words of every length (``analysis.all_lengths``), or of those as floats execute them (``analysis.executed``).
+of words of every length (``analysis.all_lengths``), or of those as floats execute them
+(``analysis.executed``).
 Exit code 0 only if every claim of the certificate is proved again from the run's weights; 1 with the first
 line that fails otherwise; 2 for bad input.
 """

@@ -1,4 +1,4 @@
-"""Is a compiled model right when floats execute it? ``python -m analysis.executed RUN``: a proof with its roundings.
+"""Is a compiled model right when floats execute it? ``python -m analysis.executed RUN``: a proof.
 
 The theorems on compiled automata are about real arithmetic, as all proofs of the other analyses are. Here
 the program itself is bounded: every float32 operation of a token's step, in all modes, under the assumptions
@@ -77,8 +77,8 @@ class ExecutedAnalysis:
     def sentence(self) -> str:
         """The finding, with what it rests on."""
         return (
-            f"executed in {self.bounds.dtype} on a CPU, proved right on every word of every length, if sums are "
-            f"IEEE sums in any order, exp, softplus, silu and rsqrt within {self.bounds.ulps} ulp, and the "
+            f"executed in {self.bounds.dtype} on a CPU, proved right on every word of every length, if sums "
+            f"are IEEE sums in any order, exp, softplus, silu and roots within {self.bounds.ulps} ulp, and the "
             f"relative tolerance at most {self.bounds.rtol:g}"
         )
 

@@ -268,7 +268,7 @@ class ExecutedBlock:
         _require(leftover <= 0.25 and leak < 1, "what is left over is at most a quarter")
         writes = self.writes(rho, pi, zeta)
         _require(bool(writes.least.lower > 0), "the state that is entered is written")
-        _require(bool(0 <= writes.leaked.lower and writes.leaked.upper < 1), "others are hardly written")
+        _require(bool(writes.leaked.lower >= 0 and writes.leaked.upper < 1), "others are hardly written")
         later, first = self.readings(writes)
         for words, reading in (("a memory", later), ("the beginning", first)):
             _require(bool(reading[2].lower > 0), f"{words} is read")
@@ -410,6 +410,6 @@ def _high(ball: Ball) -> Ball:
     return Ball.exact(float(ball.upper))
 
 
-def _require(holds: bool, what: str) -> None:  # noqa: FBT001
+def _require(holds: bool, what: str) -> None:
     if not holds:
         raise InputError(f"the executed model is not proved right: {what} fails; give other gains or dtype")

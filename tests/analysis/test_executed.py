@@ -181,7 +181,7 @@ def test_channels_that_no_token_opens_are_looked_at(
     weights[name][..., -1 if name != "mixers.0.conv1d.bias" else -3] = value
     how: Any = {"automaton": certificate.automaton, "answers": certificate.answers, "bits": 128}
     how |= {"sha256": content["run"]["weights_sha256"], "config": content["config"]}
-    with pytest.raises(RefusedError, match="weights|boxes"):
+    with pytest.raises(RefusedError, match=r"weights|boxes"):
         check_executed(certificate, weights, **how)
 
 

@@ -55,7 +55,7 @@ def test_silu_fades_to_zero_and_not_beyond() -> None:
 
 
 def test_elementary_operations_are_rounded_exact_results() -> None:
-    """The oracle is float64: exact for sums and products of float32 numbers of like size, quotients to 2⁻⁵³."""
+    """The oracle is float64: exact for products, and sums of numbers of like size; quotients to 2⁻⁵³."""
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.randn(COUNT, generator=generator) for _ in range(2))
     for operation in (torch.add, torch.sub, torch.mul, torch.div):

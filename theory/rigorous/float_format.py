@@ -4,17 +4,18 @@ The model (Higham 2002, Accuracy and Stability of Numerical Algorithms, sections
 roundoff, 2⁻²⁴ for float32:
 
 - **Elementary operations.** + − × ÷ return the exact result times 1 + δ with |δ| ≤ u, or 0 or less than
-  2⁻¹²⁶ off where it is smaller than that (denormal numbers may be flushed). A result that is exactly 0 is 0.
-- **Sums and products of matrices.** A sum of n products lies within γ_n Σ|terms| of the exact one, γ_n = n u /
-  (1 − n u): true of every order, of blocks, and with fused multiply-add. Terms that are exactly 0 add no error.
-- **Functions of one number** (exp, exp2, log1p, softplus, sigmoid, silu, √, 1/√) are within so many units in the
-  last place of the exact result, each at most 2u of it. This is an *assumption* about vendors' vector
-  functions, not a theorem: `ulps` is 4, and tests measure less than that over the range used. (√ is among them:
-  PyTorch's was measured at 1.04 u, so that it is not the correctly rounded one of IEEE 754.) Results below 2⁻¹⁰⁰
-  may be anything between the exact one and 0: silu of −89 is 0 in PyTorch, because e⁸⁹ overflows.
+  2⁻¹²⁶ off where it is smaller than that (denormal numbers may be flushed). What is exactly 0 is 0.
+- **Sums and products of matrices.** A sum of n products lies within γ_n Σ|terms| of the exact one, with
+  γ_n = n u / (1 − n u): true of every order, of blocks, and with fused multiply-add. Terms that are exactly 0
+  add no error.
+- **Functions of one number** (exp, exp2, log1p, softplus, sigmoid, silu, √, 1/√) are within so many units in
+  the last place of the exact result, each at most 2u of it. This is an *assumption* about vendors' vector
+  functions, not a theorem: `ulps` is 4, and tests measure less than that over the range used. √ is among
+  them, as PyTorch's was measured at 1.06 u: it is not the correctly rounded one of IEEE 754. Results below
+  2⁻¹⁰⁰ may be anything between the exact one and 0: silu of −89 is 0 in PyTorch, because e⁸⁹ overflows.
 
-Not of this kind are TF32, products accumulated in a shorter format (``torch.set_float32_matmul_precision`` below
-"highest"), and Strassen's method.
+Not of this kind are TF32, products accumulated in a shorter format
+(``torch.set_float32_matmul_precision`` below "highest"), and Strassen's method.
 """
 
 from dataclasses import dataclass

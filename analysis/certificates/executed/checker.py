@@ -1,13 +1,13 @@
-"""Whether a certificate of executed floats is true: one step of the program from the weights, in FLINT's balls.
+"""Whether a certificate of executed floats is true: one step of the program, in FLINT's balls.
 
 The producer finds boxes by iterating inequalities. Here the boxes are given, and one step is followed: good
 writes are read, a latent is decided, it is written, and answered. Each time what comes out has to lie in what
-is claimed; by induction over tokens no word leaves the boxes. Roundings are counted anew, from the code of the
-ops, as powers of (1 + δ) of each term:
+is claimed; by induction over tokens no word leaves the boxes. Roundings are counted anew, from the code of
+the ops, as powers of (1 + δ) of each term:
 
 - a write x reaches the memory as Δ x B (2 roundings; in the scan x times (decay Δ), 2), is summed (1 in a
-  step, at most 64 in a chunk, and 1 from a chunk to the next), read with C (2), added to what the chunk itself
-  says (1), and skip and sum are 2 more: at most 72, with up to three exponentials;
+  step, at most 64 in a chunk, and 1 from a chunk to the next), read with C (2), added to what the chunk
+  itself says (1), and skip and sum are 2 more: at most 72, with up to three exponentials;
 - per token of age the decay is one exponential of a rounded product, times a sum: 3 roundings; a chunk of 64
   tokens adds at most 67 and an exponential once, counted here for every token.
 """
@@ -288,6 +288,6 @@ class StepChecker:
         return x.exp().log1p()
 
     @staticmethod
-    def _demand(holds: bool, name: str, reason: str) -> None:  # noqa: FBT001
+    def _demand(holds: bool, name: str, reason: str) -> None:
         if not holds:
             raise RefusedError(f"boxes.{name}" if name != "rtol" else "rtol", reason)

@@ -11,20 +11,21 @@ EXECUTED_FORMAT = "implicit-ssm certificate of executed floats, version 1"
 
 EXECUTED_STATEMENTS = {
     "meaning": (
-        "The program is run in float32 on a CPU, without gradient or padding, from the zero state and the zero "
-        "latent, with damped Picard iteration, an absolute tolerance of 0, a relative one of at most rtol and "
-        "at least 2 iterations, and float32 products of the highest precision; in the sequential mode, the windowed mode, or the simultaneous mode with "
-        "chunks of at most 64 tokens."
+        "The program is run in float32 on a CPU, with float32 products of the highest precision, without "
+        "gradient or padding, from the zero state and the zero latent, with damped Picard iteration, an "
+        "absolute tolerance of 0, a relative one of at most rtol and at least 2 iterations; in the "
+        "sequential mode, the windowed mode, or the simultaneous mode with chunks of at most 64 tokens."
     ),
     "arithmetic": (
-        "Assumed: + - * / are within a factor 1 + d, |d| <= 2^-24, of the exact result, or "
-        "within 2^-126 where it is smaller; sums of n products, in any order, within n 2^-24 / (1 - n 2^-24) "
-        "times the sum of their absolute values; exp, exp2, log1p, softplus, sigmoid, silu, sqrt and rsqrt within "
-        "ulps units in the last place, or between the result and 0 where it is below 2^-100. TF32, bfloat16 accumulation and GPU kernels are not covered."
+        "Assumed: + - * / are within a factor 1 + d, |d| <= 2^-24, of the exact result, or within 2^-126 "
+        "where it is smaller; sums of n products, in any order, within n 2^-24 / (1 - n 2^-24) times the sum "
+        "of their absolute values; exp, exp2, log1p, softplus, sigmoid, silu, sqrt and rsqrt within ulps "
+        "units in the last place, or between the result and 0 where it is below 2^-100. TF32, bfloat16 "
+        "accumulation and GPU kernels are not covered."
     ),
     "writes": (
-        "After every token each channel of the state that the automaton enters is written a number from "
-        "least_write to most_write, every other channel one from -leaked to 0."
+        "By every token whose answer is claimed below, each channel of the state that the automaton enters "
+        "is written a number from least_write to most_write, every other channel one from -leaked to 0."
     ),
     "readings": (
         "What the layer adds to the latent of a token is at least least_read (least_first at the first token)"
@@ -85,6 +86,7 @@ class ExecutedCertificate(AnswersDocument):
         """What it says, in short."""
         states, tokens = len(self.automaton.table), len(self.automaton.table[0])
         return (
-            f"executed in float32 on a CPU, right on every word of every length, {states} states and {tokens} tokens, "
-            f"if sums are IEEE sums in any order, functions within {self.ulps} ulp, and rtol at most {self.rtol:g}"
+            f"executed in float32 on a CPU, right on every word of every length of {states} states and "
+            f"{tokens} tokens, if sums are IEEE sums in any order, functions within {self.ulps} ulp, and rtol "
+            f"at most {self.rtol:g}"
         )
