@@ -78,8 +78,8 @@ class ExecutedAnalysis:
         """The finding, with what it rests on."""
         return (
             f"executed in {self.bounds.dtype} on a CPU, proved right on every word of every length, if sums "
-            f"are IEEE sums in any order, exp, softplus, silu and roots within {self.bounds.ulps} ulp, and the "
-            f"relative tolerance at most {self.bounds.rtol:g}"
+            f"are IEEE sums in any order, exp, softplus, silu and roots within {self.bounds.ulps} ulp, and "
+            f"the relative tolerance at most {self.bounds.rtol:g}"
         )
 
     def numbers(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from automata.machines.mealy import MealyMachine
 from automata.tasks.registry import make_task
+from implicit.cells import Mamba2Cell
 from implicit.compiled import Wiring, compile_automaton
 from implicit.compiled.executed import ExecutedBounds, executed_bounds_of
 from implicit.fixed_point import Stopping
@@ -67,15 +68,16 @@ class Case:
         others = unit.abs().sum(1) - own
         assert float((others - bounds.leftover * own).max()) <= bounds.off * (m**0.5 + 1)
         # What it writes.
-        cell = self.model.mixers[0]
+        cell = self.model.cells[0]
+        assert isinstance(cell, Mamba2Cell)
         n, tokens = self.wiring.memory, self.wiring.tokens
         with torch.no_grad():
             for dtype in (torch.float32, torch.float64):
-                norm, rows = self.model.mixer_norms[0], cell.in_proj.weight
+                norm, rows = self.model.norms[0], cell.in_proj.weight
                 inputs = latents.to(dtype).flatten(0, 1)
                 scaled = inputs * torch.rsqrt(inputs.square().mean(-1, keepdim=True) + norm.epsilon)
                 projected = scaled @ rows.to(dtype)[cell.d_inner : 2 * cell.d_inner].T
-                x = torch.nn.functional.silu(projected + cell.conv1d.bias[: cell.d_inner].to(dtype))
+                x = torch.nn.functional.silu(projected + cell.conv_bias[: cell.d_inner].to(dtype))
                 x = x[:, : n * tokens].view(-1, n, tokens)
                 state = torch.from_numpy(self.wiring.writes.argmax(0))[right]
                 on = x.gather(1, state[:, None, None].expand(-1, 1, tokens))
@@ -134,18 +136,18 @@ def test_memories_and_readings_lie_in_the_boxes(case: Case) -> None:
     right, bounds = case.outcomes(tokens), case.bounds
     for mode in ("sequential", "simultaneous"):
         recurrence = case.model._recurrence(*case.model.begin(tokens, None, None))
-        latents = case.model.run(tokens, solve=Solve(mode)).solution.latents  # type: ignore[arg-type,union-attr]
+        latents = case.model.run(tokens, solve=Solve(mode)).solution.latents
         if mode == "simultaneous":
-            normed = case.model.mixer_norms[0](latents)
-            added, _ = case.model.mixers[0](
-                normed, case.model.mixers[0].init_state(len(tokens)), recurrence.inputs[0]
+            normed = case.model.norms[0](latents)
+            added, _ = case.model.cells[0](
+                normed, case.model.cells[0].init_state(len(tokens)), recurrence.inputs[0]
             )
         else:
             states = case.model.states_at(tokens, latents)
             added = torch.stack(
                 [
-                    case.model.mixers[0].step(
-                        case.model.mixer_norms[0](latents[:, t]),
+                    case.model.cells[0].step(
+                        case.model.norms[0](latents[:, t]),
                         {"conv": states["conv.0"][:, t], "ssm": states["ssm.0"][:, t]},
                         recurrence.inputs[0][:, t],
                     )[0]
