@@ -136,7 +136,7 @@ def test_memories_and_readings_lie_in_the_boxes(case: Case) -> None:
     right, bounds = case.outcomes(tokens), case.bounds
     for mode in ("sequential", "simultaneous"):
         recurrence = case.model._recurrence(*case.model.begin(tokens, None, None))
-        latents = case.model.run(tokens, solve=Solve(mode)).solution.latents
+        latents = case.model.run(tokens, solve=Solve(mode)).solution.latents  # type: ignore[union-attr]
         if mode == "simultaneous":
             normed = case.model.norms[0](latents)
             added, _ = case.model.cells[0](
