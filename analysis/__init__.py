@@ -1,9 +1,9 @@
 """Questions about trained models, each a command: ``python -m analysis.<question> RUN``.
 
 - Ask one from Python: `ask`, with its answer returned and its numbers and figures written.
-- What a model does: `length_generalization`, `extraction` (the automaton behind it).
+- What a model does: `length_generalization`, `extraction` (the automaton behind it), `error_control`.
 - What its transition is: `jacobian` (Theorem 1, measured).
-- How its fixed points are found: `convergence`, `agreement`, `modes`.
+- How its fixed points are found: `convergence`, `agreement`, `modes`, `front_speed`.
 - What is proved of it: `certify`, `all_words`, `all_lengths`, `executed`, and `check_certificate`.
 - All of it on one page: `report`; three models from nothing: `demo`.
 - The table of all questions: `QUESTIONS`. Figures like these: `styled`, `save_figure`.
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from analysis import check_certificate as check_certificate
     from analysis import convergence as convergence
     from analysis import demo as demo
+    from analysis import error_control as error_control
     from analysis import executed as executed
     from analysis import extraction as extraction
     from analysis import framework as framework
+    from analysis import front_speed as front_speed
     from analysis import jacobian as jacobian
     from analysis import length_generalization as length_generalization
     from analysis import modes as modes
@@ -63,9 +65,11 @@ _MODULES = (
     "check_certificate",
     "convergence",
     "demo",
+    "error_control",
     "executed",
     "extraction",
     "framework",
+    "front_speed",
     "jacobian",
     "length_generalization",
     "modes",

@@ -10,7 +10,7 @@ from analysis.questions import QUESTIONS
 from implicit.command_line import CommandParser, run_command
 
 OTHERS = {
-    "check_certificate": ("CERTIFICATE RUN", "Does a certificate hold? Proved again by other means."),
+    "check_certificate": ("CERTIFICATE RUN", "Does a certificate hold? Verified by other means."),
     "report": ("RUN…", "All that the report has a section for, for one run or several."),
     "demo": ("", "Trains three models on parity and reports."),
 }

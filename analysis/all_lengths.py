@@ -2,8 +2,9 @@
 
 A finite list of ellipsoids of states is found that the closed loop cannot leave: every token maps every
 ellipsoid into another one, and the answer is right on all of it (`theory.rigorous.covers.invariant_cover`).
-The initial state lies in one, so the answer after any number of tokens is right. How the ellipsoids are
-found:
+The initial state lies in one, so the answer after any number of tokens is right. "Maps" means by the
+iteration that is run: from the latent zero, damped, until the relative tolerance is met, one token after the
+other (`theory.rigorous.covers.orbits`). How the ellipsoids are found:
 
 1. the states that can be reached, up to a coarse distance, form a finite automaton (`reachable_states`);
 2. along it there are metrics in which every step contracts (`theory.rigorous.covers.contracting_metrics`);
@@ -11,9 +12,12 @@ found:
    states are taken again, up to a fraction of that;
 4. their radii are grown until every step provably leads into its target (`theory.rigorous.covers.radii`).
 
-Only the last step is the proof. It is about the model in real arithmetic, its weights as the exact numbers
-that their floats are, with one fixed point in a box around every latent; that the solver's iteration from
-zero tends to these fixed points, and what rounding adds, is not part of it.
+5. the states are bundled until of every bundle it is proved that its orbits from zero stop near the fixed
+   points (`theory.rigorous.covers.bundling`).
+
+Only the last two steps are the proof. It is about the model in real arithmetic, its weights as the exact
+numbers that their floats are, and about every relative tolerance up to the one that is asked for; the run's
+own may be larger. What rounding adds is not part of it.
 """
 
 import sys
@@ -32,9 +36,11 @@ from analysis.certificates.cover.document import (
     COVER_FORMAT,
     COVER_STATEMENTS,
     CoverCertificate,
-    upper_triangle,
 )
 from analysis.certificates.cover.reachable_states import ReachableStates, Tolerance, reachable_states
+from analysis.certificates.orbits.document import upper_triangle
+from analysis.certificates.orbits.producer import ProvedIteration, asked_of, errors_of, prove_iteration
+from analysis.certificates.parts import at_least
 from analysis.certificates.producing import automaton_of, document_head
 from analysis.certificates.words.producer import enclosed_loop, solve_steps
 from analysis.framework.analysis import RunAnalysis
@@ -51,6 +57,7 @@ from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.fixed_point import Stopping
 from implicit.runs.loading import Run
 from theory.rigorous.balls.ball import Array
+from theory.rigorous.covers.bundling import Members
 from theory.rigorous.covers.contracting_metrics import contracting_metrics, step_jacobians
 from theory.rigorous.covers.invariant_cover import Cover, with_radii
 from theory.rigorous.covers.radii import LEAST_RADIUS, ClosedCover, bound_all, close_cover
@@ -79,6 +86,9 @@ class AllLengthsSettings(CheckedConfig):
         default=0.045, lt=1, description="share of that size within which states are taken for one"
     )
     sets: PositiveInt = Field(default=30_000, description="the most sets")
+    tolerance: PositiveFloat = Field(
+        default=1e-6, lt=1, description="the largest relative tolerance of the iteration that is proved right"
+    )
     rtol: PositiveFloat = Field(default=1e-13, description="tolerance of the approximate fixed points")
     max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations per token")
 
@@ -91,6 +101,7 @@ class AllLengthsAnalysis:
         run: which run.
         settings: what was chosen.
         found: the cover with what is proved of its steps; None if there is no candidate.
+        iteration: what is proved of the iteration over it; None if the cover is not closed.
         fault: why there is none; empty otherwise.
         seconds: how long it took.
 
@@ -101,13 +112,15 @@ class AllLengthsAnalysis:
     run: RunIdentity
     settings: AllLengthsSettings
     found: ClosedCover | None
+    iteration: ProvedIteration | None
     fault: str
     seconds: float
 
     @property
     def proved(self) -> bool:
         """Whether the answers to all words of every length are proved right."""
-        return self.found is not None and bool(self.found.closed.all())
+        closed = self.found is not None and bool(self.found.closed.all())
+        return closed and self.iteration is not None and self.iteration.attraction.holds
 
     @property
     def sentence(self) -> str:
@@ -115,11 +128,15 @@ class AllLengthsAnalysis:
         if self.found is None:
             return f"nothing is proved: {self.fault}"
         sets, steps = self.found.cover.set_count, len(self.found.closed)
-        if self.proved:
+        if self.iteration is not None and self.proved:
             return (
-                f"proved right on all words of every length: {sets} sets of states are mapped into each "
-                f"other, with a margin of at least {self.found.bounds.margin.min():.3g}"
+                f"proved right on all words of every length, {self.iteration.scope}: {sets} sets of states "
+                "are mapped into each other, with a margin of at least "
+                f"{at_least(float(self.found.bounds.margin.min()))}; {self.iteration.caveat}"
             )
+        if self.iteration is not None:
+            mapped = f"{sets} sets are mapped into each other by fixed points"
+            return f"nothing is proved: {mapped}, but {self.iteration.fault}"
         closed = int(self.found.closed.sum())
         return f"nothing is proved: {closed} of {steps} steps between {sets} sets lead into their targets"
 
@@ -137,6 +154,13 @@ class AllLengthsAnalysis:
                 "largest_radius": float(radii.max()),
                 "median_radius": float(np.median(radii)),
             }
+        if self.iteration is not None:
+            content |= {
+                "bundles": self.iteration.attraction.bundles.count,
+                "iterations": self.iteration.attraction.iterations,
+                "tolerance": self.iteration.iteration.tolerance,
+                "latent_error": self.iteration.iteration.latent_error,
+            }
         return content
 
     def certificate(self, run: Run) -> CoverCertificate:
@@ -148,7 +172,7 @@ class AllLengthsAnalysis:
         Raises:
             InputError: if nothing is proved.
         """
-        if self.found is None or not self.proved:
+        if self.found is None or self.iteration is None or not self.proved:
             raise InputError(f"of run {run.path.name} nothing is proved; a certificate needs a closed cover")
         cover = self.found.cover
         # the answer to a token is the label of its target
@@ -158,7 +182,7 @@ class AllLengthsAnalysis:
         certificate = CoverCertificate(
             format=COVER_FORMAT,
             statements=COVER_STATEMENTS,
-            **document_head(run, self.settings, self.seconds),
+            **document_head(run, self.seconds, self.settings),
             automaton=automaton_of(run),
             labels=labels.tolist(),
             targets=cover.targets.tolist(),
@@ -167,6 +191,10 @@ class AllLengthsAnalysis:
             radii=cover.radii,
             latents=cover.latents,
             latent_radii=self.found.bounds.latent_radius,
+            bundle_of=[
+                [*map(int, row)] for row in self.iteration.attraction.membership.reshape(cover.targets.shape)
+            ],
+            **self.iteration.fields(),
             margin=float(self.found.bounds.margin.min()) * STATED_SHARE,
         )
         return certificate.sealed()
@@ -196,6 +224,7 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     loop = enclosed_loop(model)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
+    asked = asked_of(loop, settings.tolerance)
 
     def follow(tolerance: Tolerance) -> ReachableStates | None:
         return reachable_states(
@@ -208,7 +237,12 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
         )
 
     def outcome(found: ClosedCover | None, fault: str = "") -> AllLengthsAnalysis:
-        return AllLengthsAnalysis(RunIdentity.of(run), settings, found, fault, time.monotonic() - began)
+        iteration = None
+        if found is not None and found.closed.all():
+            members = Members.of_cover(found.cover, found.bounds.latent_radius)
+            iteration = prove_iteration(loop, members, asked, model.stopping)
+        seconds = time.monotonic() - began
+        return AllLengthsAnalysis(RunIdentity.of(run), settings, found, iteration, fault, seconds)
 
     def coarse_tolerance(states: Array, _labels: IntArray) -> tuple[Array, Array]:
         shape = (len(states), loop.state_size, loop.state_size)
@@ -235,7 +269,9 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
     if fine is None:
         return outcome(None, f"{many} their sets may be wide from each other")
     whole = _with_metrics(loop, fine, task.table, settings.rate)
-    return outcome(None, unsettled) if whole is None else outcome(close_cover(loop, whole))
+    if whole is None:
+        return outcome(None, unsettled)
+    return outcome(close_cover(loop, whole, errors=errors_of(asked)))
 
 
 def _with_metrics(

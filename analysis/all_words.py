@@ -2,11 +2,12 @@
 
 All words up to a length are followed in rigorous arithmetic (`theory.rigorous.covers.invariant_cover`), the
 weights taken as the exact numbers that their floats are. Every word leads to a small ball that provably holds
-the state after it; every token maps it into the next one, has exactly one fixed point in a box around the
-latent that the solver found, and decodes the right answer with a margin that is bounded from below. What is
-proved is about the model in real arithmetic with these fixed points: that the solver's iteration from zero
-tends to them, and what rounding adds, is not part of it. What is proved is written as a certificate too,
-which ``python -m analysis.check_certificate CERTIFICATE RUN`` verifies.
+the state after it; every token maps it into the next one, by the iteration that is run: from the latent zero,
+damped, until the relative tolerance is met (`theory.rigorous.covers.orbits`). There it decodes the right
+answer with a margin that is bounded from below. What is proved is about the model in real arithmetic and
+about every relative tolerance up to the one that is asked for; the run's own may be larger, and what rounding
+adds is not part of it. What is proved is written as a certificate too, which
+``python -m analysis.check_certificate CERTIFICATE RUN`` verifies.
 """
 
 import sys
@@ -20,6 +21,8 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
 from rich.table import Table
 
+from analysis.certificates.orbits.producer import ProvedIteration, asked_of, errors_of
+from analysis.certificates.parts import at_least
 from analysis.certificates.producing import automaton_of, document_head
 from analysis.certificates.words.document import (
     WORDS_FORMAT,
@@ -27,7 +30,7 @@ from analysis.certificates.words.document import (
     WordLevel,
     WordsCertificate,
 )
-from analysis.certificates.words.producer import prove_levels
+from analysis.certificates.words.producer import enclosed_loop, prove_attraction, prove_levels
 from analysis.framework.analysis import RunAnalysis
 from analysis.framework.figures import TEXT_WIDTH, log_axis, new_panels, styled
 from analysis.framework.needs import FIXED_POINTS, as_implicit, word_problem_of
@@ -50,12 +53,15 @@ class AllWordsSettings(CheckedConfig):
 
     Example:
         >>> AllWordsSettings(length=4)
-        AllWordsSettings(length=4, rtol=1e-13, max_iterations=2000)
+        AllWordsSettings(length=4, tolerance=1e-07, rtol=1e-13, max_iterations=2000)
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     length: PositiveInt = Field(default=12, description="tokens of the longest words; all words are followed")
+    tolerance: PositiveFloat = Field(
+        default=1e-7, lt=1, description="the largest relative tolerance of the iteration that is proved right"
+    )
     rtol: PositiveFloat = Field(
         default=1e-13, description="relative tolerance of the approximate fixed points"
     )
@@ -77,6 +83,7 @@ class AllWordsAnalysis:
         gain: the largest proved norm of a word's last Jacobian ds'/ds.
         counterexample: a shortest word whose answer is not proved right, token numbers; None if all are.
         token_names: of the task.
+        iteration: what is proved of the iteration.
         levels: the claims of the certificate, a level per length up to the proved one.
         seconds: how long it took.
 
@@ -96,6 +103,7 @@ class AllWordsAnalysis:
     gain: Array
     counterexample: tuple[int, ...] | None
     token_names: tuple[str, ...]
+    iteration: ProvedIteration
     levels: tuple[WordLevel, ...]
     seconds: float
 
@@ -111,7 +119,8 @@ class AllWordsAnalysis:
         length = self.proved_length
         right = (
             f"proved right on all {int(self.words[:length].sum())} words of up to {length} tokens, "
-            f"with a margin of at least {self.margin[:length].min(initial=np.inf):.3g}"
+            f"{self.iteration.scope}, with a margin of at least "
+            f"{at_least(float(self.margin[:length].min(initial=np.inf)))}; {self.iteration.caveat}"
         )
         if self.counterexample is None:
             return right
@@ -128,6 +137,9 @@ class AllWordsAnalysis:
             "radius": self.radius,
             "gain": self.gain,
             "counterexample": self.counterexample,
+            "bundles": self.iteration.attraction.bundles.count,
+            "iterations": self.iteration.attraction.iterations,
+            "tolerance": self.iteration.iteration.tolerance,
         }
 
     def certificate(self, run: Run) -> WordsCertificate:
@@ -144,12 +156,13 @@ class AllWordsAnalysis:
         certificate = WordsCertificate(
             format=WORDS_FORMAT,
             statements=WORDS_STATEMENTS,
-            **document_head(run, self.settings, self.seconds),
+            **document_head(run, self.seconds, self.settings),
             automaton=automaton_of(run),
             levels=list(self.levels),
             length=self.proved_length,
             words=int(self.words[: self.proved_length].sum()),
-            margin=float(self.margin[: self.proved_length].min()),
+            margin=min(float(level.margins.min()) for level in self.levels),
+            **self.iteration.fields(),
         )
         return certificate.sealed()
 
@@ -176,19 +189,23 @@ def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -
     began = time.monotonic()
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
+    loop = enclosed_loop(model)
+    asked = asked_of(loop, settings.tolerance)
+    followed = list(prove_levels(model, task, settings.length, stopping, errors_of(asked)))
+    iteration, bundles = prove_attraction(loop, followed, asked, model.stopping)
     rows: list[tuple[int, int, float, float, float]] = []
     levels: list[WordLevel] = []
     counterexample = None
-    for level in prove_levels(model, task, settings.length, stopping):
-        proved, bounds = level.proved, level.bounds
+    for level, bundle_of in zip(followed, bundles, strict=True):
+        proved, bounds = bundle_of >= 0, level.bounds
         margin = bounds.margin.min() if proved.all() else -np.inf
-        reached = np.where(proved, bounds.image, 0.0).max()
+        reached = np.where(proved, level.radii, 0.0).max()
         gain = np.where(proved, bounds.gain, 0.0).max()
         rows.append((len(proved), int(proved.sum()), float(margin), float(reached), float(gain)))
         if counterexample is None and not proved.all():
             counterexample = tuple(level.words[proved.argmin()].tolist())
         if counterexample is None:
-            levels.append(level.document())
+            levels.append(level.document(bundle_of))
     total = task.vocabulary_size ** np.arange(1, len(rows) + 1)
     _, proved_counts, margins, reaches, gains = (np.array(column) for column in zip(*rows, strict=True))
     return AllWordsAnalysis(
@@ -201,6 +218,7 @@ def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -
         gains,
         counterexample,
         task.token_names,
+        iteration,
         tuple(levels),
         time.monotonic() - began,
     )

@@ -3,13 +3,15 @@
 It may be one of visited states (``analysis.certify``), of all words up to a length (``analysis.all_words``),
 of words of every length (``analysis.all_lengths``), or of those as floats execute them
 (``analysis.executed``).
-Exit code 0 only if every claim of the certificate is proved again from the run's weights; 1 with the first
-line that fails otherwise; 2 for bad input.
+Exit code 0 only if every claim of the certificate is verified from the run's weights, and there is one
+(states are computed again in float64, claims about them proved again: `docs/certificates.md`); 1 with the
+first line that fails, on a line that begins with ``refused:``; 2 for bad input; 70 if the checker itself
+fails, which says nothing of the certificate.
 """
 
-import hashlib
 import sys
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,14 +19,18 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from analysis.certificates.answers import Automaton
+from analysis.certificates.checking import check_identity
 from analysis.certificates.cover.checker import check_cover
 from analysis.certificates.cover.document import COVER_FORMAT, CoverCertificate
 from analysis.certificates.executed.checker import check_executed
 from analysis.certificates.executed.document import EXECUTED_FORMAT, ExecutedCertificate
-from analysis.certificates.parts import RefusedError, read_json
-from analysis.certificates.producing import automaton_of
+from analysis.certificates.parts import RefusedError
+from analysis.certificates.producing import automaton_of, identity_of
+from analysis.certificates.replay import Visit
+from analysis.certificates.strict_json import read_json
 from analysis.certificates.theorem1.checker import check
 from analysis.certificates.theorem1.document import CHECKED, Certificate
+from analysis.certificates.verdict import AnyCertificate, readable, verdict
 from analysis.certificates.words.checker import check_words
 from analysis.certificates.words.document import WORDS_FORMAT, WordsCertificate
 from analysis.framework.visited_states import choose_positions, sample_batch
@@ -33,10 +39,8 @@ from automata.tasks.interface import Task
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
 from implicit.compiled.compile import machine_of
-from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, load_run
 
-AnyCertificate = Certificate | WordsCertificate | CoverCertificate | ExecutedCertificate
 KINDS: dict[str, type[AnyCertificate]] = {
     WORDS_FORMAT: WordsCertificate,
     COVER_FORMAT: CoverCertificate,
@@ -46,8 +50,11 @@ KINDS: dict[str, type[AnyCertificate]] = {
 OF_ALL_WORDS = ("implicit-mamba2", "mamba2")
 """The models of which the checkers of answers have an evaluation."""
 REFUSED = 1
+INTERNAL_ERROR = 70
+"""That of sysexits.h for software that failed."""
 LIMITS = {"sequences": (1, 10**4), "length": (1, 10**4), "seed": (0, 2**63 - 1), "states": (1, 10**6)}
 """What the settings of a certificate may be, so that a silly one is refused and not tried."""
+MOST_TOKENS = 10**6
 
 
 class CheckSettings(BaseModel):
@@ -68,13 +75,16 @@ def check_certificate(
     certificate: AnyCertificate,
     run: Run,
     settings: CheckSettings | None = None,
-) -> None:
+) -> str:
     """Verify a certificate against a run.
 
     Args:
         certificate: as read; of visited states, of all words, or of every length.
         run: the run that it claims to be about, loaded from its folder.
         settings: precision and processes.
+
+    Returns:
+        The verdict: what was verified, in words that are none of the certificate's.
 
     Raises:
         RefusedError: naming the first line that fails.
@@ -89,26 +99,51 @@ def check_certificate(
     if not isinstance(certificate, Certificate) and run.config.model not in OF_ALL_WORDS:
         raise RefusedError("config.model", f"is not one of which answers are proved, {OF_ALL_WORDS}")
     weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
-    sha256 = hashlib.sha256(RunFolder(run.path).weights_file.read_bytes()).hexdigest()
-    config = run.config.as_json()
-    how: dict[str, Any] = {"sha256": sha256, "config": config}
-    how["bits"] = settings.precision
-    if isinstance(certificate, ExecutedCertificate):
-        machine, _ = machine_of(run.task)
-        automaton = Automaton(initial_state=machine.initial, table=machine.table.tolist())
-        check_executed(certificate, weights, automaton=automaton, answers=machine.answers.tolist(), **how)
-        return
-    how["processes"] = settings.processes
+    identity = identity_of(run)
+    check_identity(certificate, identity)
+    how: dict[str, Any] = {"sha256": identity["weights_sha256"], "config": run.config.as_json()}
+    how |= {"bits": settings.precision, "processes": settings.processes}
     if isinstance(certificate, CoverCertificate):
         check_cover(certificate, weights, automaton=automaton_of(run), **how)
+    elif isinstance(certificate, ExecutedCertificate):
+        machine, _ = machine_of(run.task)
+        automaton = Automaton(initial_state=machine.initial, table=machine.table.tolist())
+        del how["processes"]
+        check_executed(certificate, weights, automaton=automaton, answers=machine.answers.tolist(), **how)
     elif isinstance(certificate, WordsCertificate):
         check_words(certificate, weights, automaton=automaton_of(run), **how)
     else:
         check(certificate, weights, visited=visited_pairs(run.task, certificate.settings), **how)
+    about = ", ".join(
+        (
+            run.config.model,
+            f"weights {str(identity['weights_sha256'])[:16]}…",
+            f"task {readable(run.task.name)}",
+        )
+    )
+    return verdict(certificate, f"{readable(run.path.resolve().name)} ({about})")
 
 
-def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[tuple[int, int, int]]:
-    """Return sequence, position and token of the pairs that settings stand for.
+def parse_certificate(content: Mapping[str, Any]) -> AnyCertificate:
+    """Return the certificate that the JSON of a file holds.
+
+    Args:
+        content: what `analysis.certificates.strict_json.read_json` returns.
+
+    Raises:
+        RefusedError: naming the first line that does not have its form.
+
+    Example:
+        >>> parse_certificate({"format": WORDS_FORMAT})
+        Traceback (most recent call last):
+        analysis.certificates.parts.RefusedError: statements: field required
+    """
+    kind = KINDS.get(str(content.get("format")), Certificate)
+    return kind.parse(content)
+
+
+def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[Visit]:
+    """Return the places of the pairs that settings stand for, with the words before them.
 
     Args:
         task: of the run.
@@ -121,14 +156,22 @@ def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[tuple[int, in
         >>> from automata.tasks.registry import make_task
         >>> settings = {"sequences": 2, "length": 4, "seed": 0, "states": 2}
         >>> visited_pairs(make_task("parity"), settings)
-        [(1, 3, 0), (0, 2, 1)]
+        [Visit(sequence=1, position=3, token=0, word=(...)), Visit(...)]
     """
+    if set(settings) != set(LIMITS):
+        raise RefusedError("settings", f"are not {', '.join(LIMITS)}")
     for name, (least, most) in LIMITS.items():
-        if not least <= settings.get(name, -1) <= most:
+        if not least <= settings[name] <= most:
             raise RefusedError(f"settings.{name}", f"is not a number from {least} to {most}")
+    if settings["sequences"] * settings["length"] > MOST_TOKENS:
+        raise RefusedError("settings.sequences", f"times length is above {MOST_TOKENS}")
     batch = sample_batch(task, settings["sequences"], settings["length"], settings["seed"])
     places = choose_positions(batch.tokens, settings["states"], lengths=batch.lengths)
-    return [(sequence, position, int(batch.tokens[sequence, position])) for sequence, position in places]
+    rows = batch.tokens.tolist()
+    return [
+        Visit(sequence, position, rows[sequence][position], tuple(rows[sequence][:position]))
+        for sequence, position in places
+    ]
 
 
 def _command(argv: Sequence[str] | None) -> None:
@@ -148,9 +191,9 @@ def _command(argv: Sequence[str] | None) -> None:
             f"the model of run {run.path.name} is {run.config.model}, for which no independent check exists; "
             f"give a certificate and its run of {' or '.join(CHECKED)}"
         )
-    certificate = KINDS.get(str(content.get("format")), Certificate).parse(content)
-    check_certificate(certificate, run, settings)
-    print(f"The certificate holds ({certificate.sentence}); checked in {time.monotonic() - began:.0f} s.")
+    certificate = parse_certificate(content)
+    print(check_certificate(certificate, run, settings))
+    print(f"Checked in {time.monotonic() - began:.0f} s.")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -165,6 +208,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RefusedError as refusal:
         print(f"refused: {refusal}", file=sys.stderr)
         return REFUSED
+    except Exception:  # so that what is wrong with the checker does not pass for a refusal
+        traceback.print_exc()
+        print("internal error: the checker failed; nothing is said of the certificate", file=sys.stderr)
+        return INTERNAL_ERROR
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ class ExecutedAnalysis:
         return ExecutedCertificate(
             format=EXECUTED_FORMAT,
             statements=EXECUTED_STATEMENTS,
-            **document_head(run, self.settings, self.seconds),
+            **document_head(run, self.seconds),
             automaton=Automaton(initial_state=machine.initial, table=machine.table.tolist()),
             answers=machine.answers.tolist(),
             dtype=dtype,

@@ -51,7 +51,7 @@ implicit.training.penalties.forgetting:forgetting_penalty scale=0.2, generator=N
 implicit.models.mamba2:ImplicitMamba2Config expand=2, d_state=16, head_size=16, d_conv=4, groups=1,
     d_model=32, layers=1, mlp_size=0, residual=True, damping=0.8, rtol=0.0001, max_iterations=1000
 implicit.models.lstm:LSTMConfig d_model=32, layers=1
-theory:check_theorem1 alternatives=None, start=None, max_iterations=4000, label=''
+theory:check_theorem1 alternatives=None, start=None, max_iterations=4000, label='', seed=None
 theory:solve_fixed_point start=None, max_iterations=4000
 theory.fixed_point:refine max_steps=10
 theory.testing:assert_fixed_point latents=None, tolerance=None, max_iterations=4000
@@ -59,7 +59,7 @@ theory.testing:assert_contractive norm=False, max_iterations=4000
 theory.testing:assert_theorem1 expected=<Verdict.HOLDS: 'holds'>
 theory.testing:assert_modes_agree tolerance=0.0001, share=1.0
 theory.rigorous.enclosure:refine max_steps=10
-theory.rigorous.covers:close_cover attempts=40
+theory.rigorous.covers:close_cover attempts=40, errors=StepErrors(latent=0.0, state=0.0)
 analysis.agreement.measurement:AgreementSettings sequences=32, length=256, seed=0, rtol=0.0001,
     max_iterations=1000, examples=16, starts=16
 analysis.convergence.measurement:ConvergenceSettings sequences=8, length=256, seed=0, rtol=1e-06,
@@ -69,14 +69,18 @@ analysis.jacobian.measurement:JacobianSettings sequences=16, length=64, seed=0, 
 analysis.extraction.measurement:ExtractionSettings sequences=128, length=None, votes=4,
     inconsistent=0.001, max_suffixes=12, max_states=1000, fresh_words=64, times=4, demanded=0.99,
     rtol=0.001, max_iterations=200, seed=0
+analysis.error_control.measurement:ErrorControlSettings sequences=64, length=256, seed=0, block=16,
+    every=4, pairs=32, follow=32, errors=(0.001, 0.01, 0.1, 0.4), max_iterations=1000
 analysis.length_generalization.measurement:LengthSettings lengths=(32, 64, 128, 256), sequences=256,
     batch_size=64, mode='auto', rtol=0.001, max_iterations=200, confidence=0.95, seed=0
 analysis.modes:ModesSettings lengths=(64, 1024, 4096), sequences=4, seed=0
+analysis.front_speed.measurement:FrontSpeedSettings sequences=4, length=256, walls=32, window=32,
+    level=0.1, max_iterations=2000, seed=0
 analysis.certify:CertifySettings sequences=16, length=64, seed=0, states=256
 analysis.check_certificate:CheckSettings precision=128
-analysis.all_words:AllWordsSettings length=12, rtol=1e-13, max_iterations=2000
+analysis.all_words:AllWordsSettings length=12, tolerance=1e-07, rtol=1e-13, max_iterations=2000
 analysis.all_lengths:AllLengthsSettings distance=0.0001, rate=0.86, gain=0.93, fraction=0.045, sets=30000,
-    rtol=1e-13, max_iterations=2000
+    tolerance=1e-06, rtol=1e-13, max_iterations=2000
 analysis.demo:DemoSettings seed=0, states=64, states_length=64, lengths=(32, 64, 128, 256), sequences=256,
     agreement_sequences=32, convergence_sequences=4, mode_length=256, max_iterations=1000,
     training_seed=0, steps=None

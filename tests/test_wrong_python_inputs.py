@@ -14,6 +14,7 @@ from torch import Tensor
 
 import analysis.agreement
 import analysis.convergence
+import analysis.error_control
 import analysis.extraction
 import analysis.jacobian
 import analysis.length_generalization
@@ -282,6 +283,7 @@ RUNS: dict[str, Row] = {
     "convergence: a model": (lambda: A.convergence.analyse(model()), ["run is of type", "load_run"]),
     "agreement: typo": (lambda: A.agreement.analyse(run(), seuqences=2), ["'seuqences'", "'sequences'"]),
     "extraction: None": (lambda: A.extraction.analyse(None), ["run is None", "load_run"]),
+    "error control: None": (lambda: A.error_control.analyse(None), ["run is None", "load_run"]),
     "length generalization: None": (
         lambda: A.length_generalization.analyse(None),
         ["run is None", "load_run"],

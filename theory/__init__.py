@@ -8,7 +8,8 @@
   `LayerKind`, `TransitionKind`.
 - Theorem 1, proved in ball arithmetic: `prove_theorem1`, `Theorem1Proof`, `StateProof`.
 - Sub-packages: `testing` (assertions for your own test suite), `constructions` (models with exact weights),
-  `belief` (Bayes filters), `rigorous` (the same proved in ball arithmetic), `jacobian`, `theorem1`.
+  `belief` (Bayes filters), `rigorous` (the same proved in ball arithmetic), `jacobian`, `theorem1`,
+  `mode_agreement` (sweeps of the simultaneous mode).
 
 Example:
     >>> import torch
@@ -89,5 +90,5 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     dict.fromkeys(__all__, ""),
-    ("belief", "constructions", "jacobian", "rigorous", "testing", "theorem1"),
+    ("belief", "constructions", "jacobian", "mode_agreement", "rigorous", "testing", "theorem1"),
 )

@@ -20,7 +20,9 @@ SHOWN: dict[str, tuple[str, dict[str, Any]]] = {
     "jacobian": ("parity", {"states": 4, "sequences": 4, "length": 16}),
     "agreement": ("parity", {"sequences": 2, "length": 32}),
     "convergence": ("parity", {"sequences": 4, "length": 32}),
+    "front_speed": ("parity-small", {"sequences": 2, "length": 32, "walls": 8, "window": 16}),
     "extraction": ("parity-small", {"sequences": 16, "length": 16, "fresh_words": 16}),
+    "error_control": ("parity-small", {"sequences": 16, "length": 64, "pairs": 8, "follow": 8}),
 }
 """For each analysis whose figure takes seconds, a stored run and the settings."""
 
@@ -51,7 +53,7 @@ def pictures() -> list[Picture]:
 
     Example:
         >>> len(FIGURES) + len(SHOWN)
-        8
+        9
     """
     return [_of_paper(name) for name in FIGURES] + [_of_analysis(name) for name in SHOWN]
 

@@ -17,7 +17,7 @@ from website.links import PAGES, relinked, with_indices  # noqa: E402
 from website.names import names_pages  # noqa: E402
 from website.questions import questions_page  # noqa: E402
 
-WITH_FORMULAS = {"theory.md", "what_can_be_tracked.md", "compiled_automata.md"}
+WITH_FORMULAS = {"theory.md", "what_can_be_tracked.md", "error_control.md", "compiled_automata.md"}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -20,6 +20,7 @@ PACKAGES: tuple[str, ...] = (
     "theory.rigorous",
     "theory.jacobian",
     "theory.theorem1",
+    "theory.mode_agreement",
     "implicit",
     "implicit.models",
     "implicit.cells",
@@ -37,6 +38,8 @@ PACKAGES: tuple[str, ...] = (
     "analysis.agreement",
     "analysis.convergence",
     "analysis.extraction",
+    "analysis.error_control",
+    "analysis.front_speed",
     "analysis.framework",
 )
 

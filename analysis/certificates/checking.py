@@ -1,6 +1,7 @@
 """What every checker of certificates does: the head, the claims one by one in several processes, the seal."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
@@ -10,9 +11,23 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from analysis.certificates.answers import AnswersDocument, Automaton
-from analysis.certificates.parts import PRODUCER_PRECISION, Document, RefusedError
+from analysis.certificates.parts import (
+    ARITHMETIC,
+    PRODUCER_PRECISION,
+    Document,
+    RefusedError,
+    same_json,
+    shown,
+)
 
 Weights = Mapping[str, NDArray[np.floating[Any]]]
+EVALUATED = re.compile(
+    r"(embedding|embedding_norm|latent_norm|final_norm|injections\.\d+|mixer_norms\.\d+)\.weight|"
+    r"head\.(weight|bias)|"
+    r"mixers\.\d+\.((in_proj|out_proj|norm|convolution)\.weight|conv1d\.(weight|bias)|dt_bias|A_log|D)"
+)
+"""The weights that the evaluations in `analysis.certificates.arb` read, and the last norm of explicit models,
+which no state depends on."""
 
 
 def check_run(
@@ -47,14 +62,61 @@ def check_run(
         raise RefusedError("statements", "are not those of this format")
     if certificate.run.get("weights_sha256") != sha256:
         raise RefusedError("run.weights_sha256", f"is not that of the weights given, {sha256}")
-    if certificate.config != config:
-        names = sorted(set(config) | set(certificate.config))
-        name = next(name for name in names if certificate.config.get(name) != config.get(name))
-        raise RefusedError(f"config.{name}", f"is not that of the run, {config.get(name)}")
+    for name in sorted(set(config) | set(certificate.config)):
+        ours, theirs = ({name: of.get(name)} if name in of else {} for of in (config, certificate.config))
+        if not same_json(theirs, ours):
+            raise RefusedError(f"config.{shown(name)}", f"is not that of the run, {config.get(name)}")
+    if certificate.arithmetic.producer != ARITHMETIC:
+        raise RefusedError("arithmetic.producer", "is not that of the format")
     if certificate.arithmetic.precision != PRODUCER_PRECISION:
         raise RefusedError("arithmetic.precision", f"is not {PRODUCER_PRECISION}, that of the format")
     if bits <= PRODUCER_PRECISION:
         raise RefusedError("arithmetic.precision", f"is not below that of the check, {bits}")
+
+
+def check_identity(certificate: Document, identity: Mapping[str, str | int | bool]) -> None:
+    """Verify that what a certificate says of its run is what the run says, and no more.
+
+    Args:
+        certificate: of any kind.
+        identity: of the run.
+
+    Raises:
+        RefusedError: naming the first line that fails.
+
+    Example:
+        >>> from analysis.all_words import analyse
+        >>> from implicit.runs.loading import load_run
+        >>> run = load_run("parity-small")
+        >>> check_identity(analyse(run, length=1).certificate(run), {"task": "S5"})
+        Traceback (most recent call last):
+        analysis.certificates.parts.RefusedError: run: holds model, parameters, seed, ...
+    """
+    if set(certificate.run) != set(identity):
+        held, expected = (", ".join(map(shown, sorted(names))) for names in (certificate.run, identity))
+        raise RefusedError("run", f"holds {held}, and should hold {expected}")
+    for name, value in reversed([*identity.items()]):  # the weights first
+        if not same_json(certificate.run[name], value):
+            raise RefusedError(f"run.{name}", f"is not that of the run given, {value}")
+
+
+def check_weights(weights: Collection[str]) -> None:
+    """Verify that a run has no weights but those that the checkers' evaluation of a model reads.
+
+    Args:
+        weights: their names.
+
+    Raises:
+        RefusedError: for others, such as those of an MLP: the evaluation would be that of another model.
+
+    Example:
+        >>> check_weights(["embedding.weight", "mixers.0.A_log", "mlps.0.0.weight"])
+        Traceback (most recent call last):
+        analysis.certificates.parts.RefusedError: config.sizes: are of a model whose mlps.0.0.weight the ...
+    """
+    for name in weights:
+        if not EVALUATED.fullmatch(name):
+            raise RefusedError("config.sizes", f"are of a model whose {name} the checker cannot evaluate")
 
 
 def check_answers(
@@ -85,6 +147,9 @@ def check_answers(
     """
     if certificate.automaton != automaton:
         raise RefusedError("automaton", "is not that of the run's task")
+    check_weights(weights)
+    if len(automaton.table) < 2:
+        raise RefusedError("automaton", "has one state only, so that right answers claim nothing")
     if "latent_norm.weight" not in weights or sizes["layers"] != 1:
         raise RefusedError("config.sizes", "are not those of an implicit model of one layer")
     channels, _, taps = weights["mixers.0.conv1d.weight"].shape
@@ -102,7 +167,7 @@ def check_seal(certificate: Document) -> None:
         >>> from analysis.all_words import analyse
         >>> from implicit.runs.loading import load_run
         >>> run = load_run("parity-small")
-        >>> check_seal(analyse(run, length=1).certificate(run).model_copy(update={"seconds": 0.0}))
+        >>> check_seal(analyse(run, length=1).certificate(run).model_copy(update={"margin": 0.0}))
         Traceback (most recent call last):
         analysis.certificates.parts.RefusedError: sha256: is not the hash of the other lines
     """

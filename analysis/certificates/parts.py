@@ -1,24 +1,38 @@
 """What every kind of certificate is made of: exact numbers in JSON, parts, the seal, and refusal.
 
 Numbers that a proof rests on are exact: single ones as hexadecimal floats, arrays as base64 of little-endian
-float64.
+float64. Each number has one spelling, that which Python writes, and a document that spells it otherwise is
+refused. What nobody verifies stands under ``unchecked`` and nowhere else.
 """
 
 import base64
-import binascii
 import hashlib
 import json
-from pathlib import Path
+import math
+from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, PositiveInt, ValidationError
-
-from automata.errors import InputError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    PositiveInt,
+    Strict,
+    ValidationError,
+    ValidationInfo,
+)
 
 PRODUCER_PRECISION = 53
 ARITHMETIC = "float64 balls: midpoints and radii, outward error bounds of every operation"
+LONGEST_NUMBER = 32
+"""Characters; the longest that Python writes is ``-0x1.0000000000000p-1022``."""
+LONGEST_SHOWN = 60
+"""Characters of a document's own text that a refusal shows."""
+_AS_READ = {"as read": True}
+"""The context in which a document that was read is validated: numbers are text there."""
 
 
 class RefusedError(Exception):
@@ -38,24 +52,32 @@ class RefusedError(Exception):
         return type(self), (self.line, self.reason)
 
 
-def _from_hex(text: Any) -> Any:
-    if isinstance(text, str):
-        number = float.fromhex(text)
-        if not np.isfinite(number):
-            raise ValueError("is not finite")
-        return number
-    if isinstance(text, float):  # from the producer; JSON holds text only
-        return float(text)
-    raise ValueError("is not a hexadecimal float")
-
-
-def _from_base64(text: Any) -> Any:
-    if isinstance(text, np.ndarray):
-        return text.astype(np.float64).ravel()
+def _from_hex(text: Any, info: ValidationInfo) -> Any:
+    if not isinstance(text, str):
+        if info.context is None and isinstance(text, float) and math.isfinite(text):  # of the producer
+            return float(text)
+        raise ValueError("is not a hexadecimal float that is finite, as text")
     try:
-        numbers = np.frombuffer(base64.b64decode(text, validate=True), dtype="<f8")
-    except (binascii.Error, TypeError) as fault:
-        raise ValueError(f"is not base64 of float64 numbers ({fault})") from None
+        number = float.fromhex(text) if len(text) <= LONGEST_NUMBER else math.nan
+    except (ValueError, OverflowError):
+        number = math.nan
+    if not (math.isfinite(number) and number.hex() == text):
+        raise ValueError("is not a finite number as float.hex() writes it")
+    return number
+
+
+def _from_base64(text: Any, info: ValidationInfo) -> Any:
+    if info.context is None and isinstance(text, np.ndarray):  # of the producer
+        numbers = text.astype(np.float64).ravel()
+    elif isinstance(text, str):
+        try:
+            numbers = np.frombuffer(base64.b64decode(text, validate=True), dtype="<f8")
+        except ValueError:
+            raise ValueError("is not base64 of float64 numbers") from None
+        if base64.b64encode(numbers.tobytes()).decode() != text:
+            raise ValueError("is not base64 as it is written: bits are set behind its last number")
+    else:
+        raise ValueError("is not base64 of float64 numbers, as text")
     if not np.isfinite(numbers).all():
         raise ValueError("holds a number that is not finite")
     return numbers
@@ -67,18 +89,19 @@ Numbers = Annotated[
     BeforeValidator(_from_base64),
     PlainSerializer(lambda array: base64.b64encode(array.astype("<f8").tobytes()).decode()),
 ]
-Interval = tuple[Number, Number]
+Interval = Annotated[tuple[Number, Number], Strict(False)]
+"""Its two ends; JSON has it as a list."""
 
 
 class Part(BaseModel):
-    """A part of a document: nothing in it changes, and it has no fields but its own.
+    """A part of a document: unchangeable, with no fields but its own, where no type passes for another.
 
     Example:
-        >>> Part.model_config["extra"]
-        'forbid'
+        >>> Part.model_config["extra"], Part.model_config["strict"]
+        ('forbid', True)
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True)
 
 
 class Arithmetic(Part):
@@ -93,6 +116,24 @@ class Arithmetic(Part):
     precision: PositiveInt
 
 
+class Unchecked(Part):
+    """What the producer says and nobody verifies: no verdict depends on it, and no checker prints it.
+
+    Attributes:
+        search: settings with which the proof was looked for, where what is proved does not depend on them.
+        environment: of the producer.
+        seconds: that it took.
+
+    Example:
+        >>> Unchecked(search={}, environment={"threads": 2}, seconds=1.0).seconds
+        1.0
+    """
+
+    search: dict[str, Any]
+    environment: dict[str, Any]
+    seconds: float
+
+
 class Document(Part):
     """What a certificate of any kind says first and last: what it means and is about, who made it, its seal.
 
@@ -103,12 +144,10 @@ class Document(Part):
 
     format: str
     statements: dict[str, str]
-    run: dict[str, Any]
+    run: dict[str, str | int | bool]
     config: dict[str, Any]
-    settings: dict[str, Any]
     arithmetic: Arithmetic
-    environment: dict[str, Any]
-    seconds: float
+    unchecked: Unchecked
     sha256: str
 
     def seal(self) -> str:
@@ -141,30 +180,24 @@ def seal(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(unsealed, sort_keys=True).encode()).hexdigest()
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read the JSON object of a certificate.
-
-    Raises:
-        InputError: if there is no such file.
-        RefusedError: if it does not hold one.
+def same_json(one: Any, other: Any) -> bool:
+    """Return whether two values are the same JSON: ``1``, ``1.0`` and ``true`` are three.
 
     Example:
-        >>> read_json(Path("nowhere.json"))
-        Traceback (most recent call last):
-        automata.errors.InputError: certificate nowhere.json does not exist; make one with ...
+        >>> same_json({"a": 1}, {"a": 1}), same_json({"a": 1}, {"a": True}), {"a": 1} == {"a": True}
+        (True, False, True)
     """
-    try:
-        content = json.loads(path.read_bytes())
-    except (FileNotFoundError, IsADirectoryError):
-        raise InputError(
-            f"certificate {path} does not exist; make one with python -m analysis.certify RUN, "
-            "all_words or all_lengths"
-        ) from None
-    except (ValueError, RecursionError) as fault:
-        raise RefusedError("file", f"is not JSON ({fault})") from None
-    if not isinstance(content, dict):
-        raise RefusedError("file", "is not a JSON object")
-    return content
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def at_least(number: float) -> str:
+    """Return a bound from below for reading, in three digits and rounded down, so that nothing is added.
+
+    Example:
+        >>> at_least(0.99999), f"{0.99999:.3g}", at_least(2.0), at_least(1.2345e-7)
+        ('0.999', '1', '2', '1.23e-07')
+    """
+    return f"{float(Context(prec=3, rounding=ROUND_FLOOR).create_decimal(Decimal(number))):.3g}"
 
 
 def read_part(kind: type[Any], content: Any, line: str) -> Any:
@@ -179,13 +212,26 @@ def read_part(kind: type[Any], content: Any, line: str) -> Any:
         RefusedError: naming the first line that does not have its form.
 
     Example:
-        >>> read_part(Arithmetic, {"producer": "float64 balls", "precision": 0}, "arithmetic")
+        >>> read_part(Arithmetic, {"producer": "float64 balls", "precision": True}, "arithmetic")
         Traceback (most recent call last):
-        analysis.certificates.parts.RefusedError: arithmetic.precision: input should be greater than 0
+        analysis.certificates.parts.RefusedError: arithmetic.precision: input should be a valid integer
     """
     try:
-        return kind.model_validate(content)
+        return kind.model_validate(content, context=_AS_READ)
     except ValidationError as fault:
-        first = fault.errors()[0]
-        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+        first = fault.errors(include_url=False, include_input=False)[0]
+        place = "".join(f"[{part}]" if isinstance(part, int) else f".{shown(part)}" for part in first["loc"])
         raise RefusedError(f"{line}{place}".lstrip(".") or "file", first["msg"].lower()) from None
+
+
+def shown(key: str) -> str:
+    """Return a key as a refusal names it: what is no plain name in quotes, and short.
+
+    A key is the forger's own text, and could hold a line that looks like a verdict.
+
+    Example:
+        >>> shown("ssm"), shown("The certificate holds.")
+        ('ssm', "'The certificate holds.'")
+    """
+    plain = key.isidentifier() and key.isascii() and len(key) <= LONGEST_SHOWN
+    return key if plain else ascii(key[:LONGEST_SHOWN])

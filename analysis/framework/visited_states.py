@@ -16,7 +16,7 @@ from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
 from implicit.modes import Solve
 from implicit.training.streams import Stream, TokenBatch, draw_batch
-from theory import State
+from theory import State, Status
 
 TIGHT_RTOL = 1e-10
 """Relative tolerance of the fixed points on the way: far below that of training, reachable in float64."""
@@ -31,6 +31,7 @@ class VisitedState:
         position: of the token in the sequence, from 0: how many tokens were read before.
         token: the token that is read in this state.
         state: without a batch axis, float64.
+        reached: whether the fixed points of all tokens before it converged.
 
     Example:
         >>> VisitedState(sequence=3, position=17, token=1, state={}).label
@@ -41,6 +42,7 @@ class VisitedState:
     position: int
     token: int
     state: State
+    reached: bool = True
 
     @property
     def label(self) -> str:
@@ -127,29 +129,35 @@ def visited_states(
     chosen = choose_positions(tokens, count, lengths=lengths)
     positions = {position for _, position in chosen}
     states, state = {}, model.init_state(len(tokens))
+    reached, reached_at = torch.ones(len(tokens), dtype=torch.bool), {}
     for position in range(max(positions) + 1):
         if position in positions:
-            states[position] = state
+            states[position], reached_at[position] = state, reached
         if position < max(positions):
-            state = _read(model, state, tokens[:, position])
+            state, converged = _read(model, state, tokens[:, position])
+            reached = reached & converged
     return tuple(
         VisitedState(
             sequence,
             position,
             int(tokens[sequence, position]),
             {name: entry[sequence].clone() for name, entry in states[position].items()},
+            bool(reached_at[position][sequence]),
         )
         for sequence, position in chosen
     )
 
 
-def _read(model: SequenceModel, state: State, token: Tensor) -> State:
+def _read(model: SequenceModel, state: State, token: Tensor) -> tuple[State, Tensor]:
+    """The next states, and of which sequences the token's fixed point converged."""
     implicit = model.implicit
     if implicit is None:
-        return model.step(state, token)[0]
+        return model.step(state, token)[0], torch.ones(len(token), dtype=torch.bool)
     # A token without a fixed point leads somewhere all the same; what is said of that state is theory's.
     stopping = Stopping(rtol=TIGHT_RTOL, max_iterations=implicit.stopping.max_iterations)
-    return implicit.run(token[:, None], state, Solve("sequential", stopping=stopping)).state
+    output = implicit.run(token[:, None], state, Solve("sequential", stopping=stopping))
+    assert output.solution is not None
+    return output.state, (output.solution.status == Status.CONVERGED)[:, 0].cpu()
 
 
 def choose_positions(tokens: Tensor, count: int, *, lengths: Tensor | None = None) -> list[tuple[int, int]]:

@@ -148,8 +148,51 @@ def grown_box(content: Content) -> None:
     _scaled(content["pairs"][2]["range"], "state_radius", 64)
 
 
-def working_distance(content: Content) -> None:
-    _scaled(content["pairs"][2], "working_distance", 0.9)
+def growth(content: Content) -> None:
+    # the least there is; the damped step of the pair stretches at first
+    point(content)["contraction"]["growth"] = (0.5).hex()
+
+
+def orbit_too_short(content: Content) -> None:
+    point(content)["orbit"]["iterations"] -= 2
+
+
+def orbit_nearer(content: Content) -> None:
+    _scaled(point(content)["orbit"], "distance", 0.5)
+
+
+def orbit_outside(content: Content) -> None:
+    _scaled(point(content)["orbit"], "distance", 100.0)
+
+
+def orbit_at_once(content: Content) -> None:
+    # from another start, in other words: at the fixed point itself
+    point(content)["orbit"] = {"iterations": 0, "distance": (0.0).hex()}
+
+
+def orbit_without_end(content: Content) -> None:
+    point(content)["orbit"]["iterations"] = 10**9
+
+
+def orbit_without_contraction(content: Content) -> None:
+    point(content)["contraction"] = None
+
+
+def orbit_of_the_companion(content: Content) -> None:
+    content["pairs"][2]["elsewhere"]["orbit"]["iterations"] -= 2
+
+
+def orbit_over_a_box(content: Content) -> None:
+    content["pairs"][2]["range"]["orbit"] = point(content)["orbit"]
+
+
+def orbit_dropped(content: Content) -> None:
+    # what is not claimed is not counted
+    point(content)["orbit"] = None
+
+
+def orbit_dropped_elsewhere(content: Content) -> None:
+    content["pairs"][2]["elsewhere"]["orbit"] = None
 
 
 def count(content: Content) -> None:
@@ -190,8 +233,8 @@ FALSE: list[tuple[Callable[[Content], None], str]] = [
     (repeated_pair, "pairs[1].sequence"),
     (token, "pairs[2].token"),
     (position, "pairs[2].sequence"),
-    (state_entry, "pairs[2].point.error"),
-    (window_entry, "pairs[2].point.error"),
+    (state_entry, "pairs[2].state"),
+    (window_entry, "pairs[2].state"),
     (missing_state, "pairs[2].state"),
     (latent_centre, "pairs[2].point.error"),
     (short_latent, "pairs[2].point.latent"),
@@ -207,10 +250,20 @@ FALSE: list[tuple[Callable[[Content], None], str]] = [
     (entry_sign, "pairs[2].point.entries[0]"),
     (diagonal_entry, "pairs[2].point.entries[0]"),
     (entry_outside, "pairs[2].places[0]"),
-    (other_companion, "pairs[2].elsewhere.error"),
+    (other_companion, "pairs[2].elsewhere.pair"),
     (companion_out_of_range, "pairs[2].elsewhere.pair"),
     (grown_box, "pairs[2].range.error"),
-    (working_distance, "pairs[2].working_distance"),
+    (growth, "pairs[2].point.contraction.growth"),
+    (orbit_too_short, "pairs[2].point.orbit.distance"),
+    (orbit_nearer, "pairs[2].point.orbit.distance"),
+    (orbit_outside, "pairs[2].point.orbit.distance"),
+    (orbit_at_once, "pairs[2].point.orbit.distance"),
+    (orbit_without_end, "pairs[2].point.orbit.iterations"),
+    (orbit_without_contraction, "pairs[2].point.orbit"),
+    (orbit_of_the_companion, "pairs[2].elsewhere.orbit.distance"),
+    (orbit_over_a_box, "pairs[2].range.orbit"),
+    (orbit_dropped, "summary.orbit"),
+    (orbit_dropped_elsewhere, "summary.non_linear"),
     (count, "summary.contraction"),
     (not_finite, "pairs[2].point.error"),
     (decimal_number, "pairs[2].point.error"),

@@ -42,7 +42,7 @@ def forgetful() -> Run:
     return replace(run, task=task)
 
 
-COARSE: dict[str, Any] = {"distance": 1e-2, "fraction": 0.2, "rate": 0.9, "gain": 0.95}
+COARSE: dict[str, Any] = {"distance": 1e-2, "fraction": 0.1, "rate": 0.9, "gain": 0.95}
 
 
 def test_a_model_that_forgets_is_proved_right_for_every_length(forgetful: Run) -> None:
@@ -175,6 +175,83 @@ def larger_margin(content: Content) -> None:
     content["margin"] = (float.fromhex(content["margin"]) * 1.2).hex()
 
 
+def bundle_of_the_other_token(content: Content) -> None:
+    content["bundle_of"][2][0] = content["bundle_of"][2][1]
+
+
+def bundle_outside(content: Content) -> None:
+    content["bundle_of"][2][0] = 10**6
+
+
+def narrower_bundle(content: Content) -> None:
+    numbers = np.frombuffer(base64.b64decode(content["bundles"]["widths"]), "<f8") * 0.5
+    content["bundles"]["widths"] = base64.b64encode(numbers.tobytes()).decode()
+
+
+def wider_bundle(content: Content) -> None:
+    _edit(content["bundles"], "widths", 0, lambda width: width + 5.0)
+
+
+def negative_width(content: Content) -> None:
+    _edit(content["bundles"], "widths", 3, lambda width: -width - 1e-9)
+
+
+def moved_region(content: Content) -> None:
+    _edit(content["bundles"], "latents", 2, lambda entry: entry + 1.0)
+
+
+def smaller_region(content: Content) -> None:
+    _edit(content["bundles"], "radii", 1, lambda radius: radius * 0.2)
+
+
+def larger_region(content: Content) -> None:
+    _edit(content["bundles"], "radii", 1, lambda radius: radius * 100)
+
+
+def singular_bundle(content: Content) -> None:
+    _edit(content["bundles"], "metrics", 0, lambda _: 0.0)
+
+
+def stretched_bundle(content: Content) -> None:
+    _edit(content["bundles"], "metrics", 0, lambda entry: entry * 1e6)
+
+
+def larger_tolerance(content: Content) -> None:
+    content["tolerance"] = (float.fromhex(content["tolerance"]) * 20).hex()
+
+
+def no_tolerance(content: Content) -> None:
+    content["tolerance"] = (0.0).hex()
+
+
+def smaller_latent_error(content: Content) -> None:
+    content["latent_error"] = (float.fromhex(content["latent_error"]) * 0.05).hex()
+
+
+def larger_latent_error(content: Content) -> None:
+    content["latent_error"] = (float.fromhex(content["latent_error"]) * 1e3).hex()
+
+
+def larger_step_error(content: Content) -> None:
+    content["step_error"] = (1e-3).hex()
+
+
+def negative_step_error(content: Content) -> None:
+    content["step_error"] = (-1e-3).hex()
+
+
+def fewer_iterations(content: Content) -> None:
+    content["iterations"] = content["iterations"] // 2
+
+
+def one_iteration(content: Content) -> None:
+    content["iterations"] = 1
+
+
+def more_iterations_than_the_run_makes(content: Content) -> None:
+    content["iterations"] = 1001
+
+
 def missing_set(content: Content) -> None:
     content["labels"] = content["labels"][:-1]
 
@@ -195,6 +272,25 @@ FALSE: list[tuple[Callable[[Content], None], str]] = [
     (smaller_latent_radius, "latents[3][1]"),
     (larger_margin, "margin"),
     (missing_set, "targets"),
+    (bundle_of_the_other_token, "bundle_of[2][0]"),
+    (bundle_outside, "bundle_of[2][0]"),
+    (narrower_bundle, "bundle_of[0][0]"),
+    (wider_bundle, "bundles.radii[0]"),
+    (negative_width, "bundles.radii[0]"),
+    (moved_region, "bundles.radii[0]"),
+    (smaller_region, ""),
+    (larger_region, "bundles.radii[1]"),
+    (singular_bundle, "bundles.metrics[0]"),
+    (stretched_bundle, ""),
+    (larger_tolerance, "latent_error"),
+    (no_tolerance, "tolerance"),
+    (smaller_latent_error, "latent_error"),
+    (larger_latent_error, ""),
+    (larger_step_error, "latent_error"),
+    (negative_step_error, "step_error"),
+    (fewer_iterations, "iterations"),
+    (one_iteration, "iterations"),
+    (more_iterations_than_the_run_makes, "iterations"),
 ]
 
 
@@ -208,13 +304,14 @@ def test_a_false_line_is_named_even_under_a_new_seal(
     with pytest.raises(RefusedError) as refusal:
         _check(changed, forgetful)
     # a set that shrinks, or loses its shape, fails where it is reached first: by any line that leads into it
-    assert refusal.value.line == line or (not line and refusal.value.line.startswith(("targets", "metrics")))
+    others = ("targets", "metrics", "bundles", "bundle_of", "latents")
+    assert refusal.value.line == line or (not line and refusal.value.line.startswith(others))
 
 
 def test_the_certificate_holds_and_any_change_breaks_its_seal(content: Content, forgetful: Run) -> None:
     _check(content, forgetful)
     changed = copy.deepcopy(content)
-    changed["seconds"] += 1
+    changed["unchecked"]["seconds"] += 1
     with pytest.raises(RefusedError, match="sha256"):
         _check(changed, forgetful)
 

@@ -19,7 +19,7 @@ from implicit.runs.loading import load_run
 
 def test_margins_and_answers_are_those_of_every_word_in_floating_point() -> None:
     run = load_run("parity-small")
-    found = all_words.analyse(run, length=6)
+    found = all_words.analyse(run, length=6, tolerance=1e-10)
     assert found.proved_length == 6
     model = run.model.double()
     words = torch.tensor(list(itertools.product((0, 1), repeat=6)))

@@ -9,51 +9,40 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from analysis import check_certificate
-from analysis.certificates import answers, checking
+from analysis.certificates import answers, checking, replay
 from analysis.certificates.arb import deltanet as arb_deltanet
 from analysis.certificates.arb import linear as arb_linear
 from analysis.certificates.arb import mamba2 as arb_mamba2
 from analysis.certificates.arb import model as arb_model
 from analysis.certificates.arb import newton as arb_newton
+from analysis.certificates.arb import orbits as arb_orbits
 from analysis.certificates.cover import checker as cover_checker
+from analysis.certificates.orbits import checker as orbit_checker
+from analysis.certificates.orbits import steps
 from analysis.certificates.parts import RefusedError, seal
 from analysis.certificates.theorem1 import checker
 from analysis.certificates.theorem1.document import Certificate
 from analysis.certificates.words import checker as words_checker
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
-from automata.tasks.registry import make_task
-from implicit.config.recipes import recipe
+from benchmarks.certificate_mutations.targets import SMALL, untrained
 from implicit.runs.files import read_tensors, write_tensors
 from implicit.runs.folder import RunFolder
-from implicit.runs.loading import Run, initial_model, load_run
+from implicit.runs.loading import Run
 from tests.analysis.false_certificates import FALSE, Content, point
-
-
-def _run(folder: Path, model: str) -> Run:
-    config = recipe("parity", model, seed=2, d_model=4, d_state=2, head_size=4)
-    run = RunFolder(folder)
-    run.begin(config)
-    network = initial_model(config, make_task("parity"))
-    if model == "implicit-mamba2":
-        with torch.no_grad():
-            network.get_parameter("mixers.0.in_proj.weight").mul_(0.3)
-            network.get_parameter("mixers.0.out_proj.weight").mul_(16)
-    run.finish(network)
-    return load_run(folder)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return _run(tmp_path_factory.mktemp("runs") / "implicit", "implicit-mamba2")
+    folder = tmp_path_factory.mktemp("runs") / "implicit"
+    return untrained(folder, "implicit-mamba2", SMALL, {"out_proj": 16.0})
 
 
 @pytest.fixture(scope="module")
 def explicit(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return _run(tmp_path_factory.mktemp("runs") / "explicit", "mamba2")
+    return untrained(tmp_path_factory.mktemp("runs") / "explicit", "mamba2", SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -181,8 +170,8 @@ def test_bad_input(
 
 
 CHECKING = [
-    *(checker, checking, cover_checker, words_checker, answers),
-    *(arb_deltanet, arb_linear, arb_mamba2, arb_model, arb_newton),
+    *(checker, checking, cover_checker, words_checker, orbit_checker, steps, answers, replay),
+    *(arb_deltanet, arb_linear, arb_mamba2, arb_model, arb_newton, arb_orbits),
 ]
 
 
@@ -191,6 +180,17 @@ def test_the_checker_imports_nothing_that_the_producer_computes_with(module: Any
     tree = ast.parse(Path(module.__file__).read_text())
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
     ours = {name for name in imported if name.split(".")[0] in ("analysis", "implicit", "theory", "automata")}
-    shared = {"answers", "theorem1.document", "cover.document", "words.document", "parts"}
-    own = {"arb.deltanet", "arb.linear", "arb.mamba2", "arb.model", "arb.newton", "checking"}
+    shared = {"answers", "theorem1.document", "cover.document", "words.document", "orbits.document", "parts"}
+    own = {
+        "arb.deltanet",
+        "arb.linear",
+        "arb.mamba2",
+        "arb.model",
+        "arb.newton",
+        "arb.orbits",
+        "checking",
+        "orbits.checker",
+        "orbits.steps",
+        "replay",
+    }
     assert ours <= {f"analysis.certificates.{name}" for name in shared | own}

@@ -134,7 +134,7 @@ def test_other_initial_states_tolerances_and_ulps_are_refused(run: Run, content:
 
 def test_broken_seals_are_refused(run: Run, content: Content) -> None:
     with pytest.raises(RefusedError, match="sha256"):
-        check_certificate(ExecutedCertificate.parse({**content, "seconds": 1.0}), run)
+        check_certificate(ExecutedCertificate.parse({**content, "boxes": {**content["boxes"], "margin": (0.5).hex()}}), run)
 
 
 def test_certificates_of_other_runs_are_refused(tmp_path: Path, content: Content) -> None:
@@ -220,7 +220,7 @@ def _stolen(run: Run) -> Content:
         compiled = compile_run("parity", Path(folder) / "run")
         found = executed.analyse(compiled)
         certificate = found.certificate(compiled)
-    head = document_head(run, found.settings, 0.0)
+    head = document_head(run, 0.0)
     return certificate.model_copy(update={**head}).sealed().model_dump(mode="json")
 
 

@@ -19,6 +19,8 @@ from analysis.agreement import drawing as agreement_drawing
 from analysis.agreement.measurement import analyse as measure_agreement
 from analysis.convergence import drawing as convergence_drawing
 from analysis.convergence.measurement import analyse as measure_convergence
+from analysis.error_control import drawing as error_drawing
+from analysis.error_control.measurement import analyse as measure_errors
 from analysis.extraction import drawing as extraction_drawing
 from analysis.extraction.measurement import analyse as measure_extraction
 from analysis.framework.output import RunIdentity, json_ready
@@ -65,6 +67,9 @@ FOUND: dict[str, Callable[[], Any]] = {
     "dense extraction": lambda: measure_extraction(
         load_run("s3"), sequences=32, length=24, fresh_words=8, times=2
     ),
+    "error_control": lambda: measure_errors(
+        load_run("parity-small"), sequences=16, length=48, block=8, pairs=6, follow=8
+    ),
     "jacobian": lambda: measure_jacobian(load_run("parity"), sequences=3, length=16, states=6),
     "length_generalization": made_up_accuracies,
     "all_words": lambda: all_words.analyse(load_run("parity-small"), length=3),
@@ -74,6 +79,7 @@ DRAWN_BY: dict[str, Any] = {
     "agreement": agreement_drawing,
     "extraction": extraction_drawing,
     "dense extraction": extraction_drawing,
+    "error_control": error_drawing,
     "jacobian": jacobian_drawing,
     "length_generalization": length_drawing,
     "all_words": all_words,
@@ -132,6 +138,31 @@ def test_the_search_is_that_of_the_mode_that_the_legend_names(
     # else the comparison could not tell the modes apart
     assert residual["simultaneous"].shape != residual["sequential"].shape
     assert set(residual["tolerance"]) == {1e-6}
+
+
+def test_error_control_draws_what_was_measured(
+    found: Callable[[str], Any], drawn: Callable[..., Figure]
+) -> None:
+    numbers = json_ready(found("error_control").numbers())
+    figure = drawn("error_control")
+    spread = labelled(panel(figure, "spread / distance"))
+    np.testing.assert_array_equal(spread["median (band: 5–95%)"], numbers["spread"]["q"]["0.5"])
+    np.testing.assert_array_equal(spread["90% are below"], numbers["spread"]["q"]["0.9"])
+    assert set(spread[f"limit {numbers['spread']['limit']:.2g}"]) == {numbers["spread"]["limit"]}
+    accuracy = labelled(panel(figure, "accuracy"))
+    np.testing.assert_array_equal(accuracy["accuracy"], numbers["spread"]["accuracy"])
+    errors = labelled(panel(figure, "errors along"))
+    for size, entry in numbers["followed"]["errors"].items():
+        shown = errors[f"error {float(size):g}"]
+        np.testing.assert_array_equal(shown, np.maximum(entry["0.5"], error_drawing.FLOOR))
+    gains = numbers["followed"]["gains"]
+    dots = {
+        str(dot.get_label()): np.asarray(dot.get_offsets()) for dot in panel(figure, "words that").collections
+    }
+    for label, name in (("along the difference", "within"), ("random direction", "sideways")):
+        expected = np.maximum([gains["between"]["values"], gains[name]["values"]], error_drawing.FLOOR).T
+        np.testing.assert_array_equal(dots[label], expected)
+    assert "Measured, not a bound" in error_drawing.caption(found("error_control"))
 
 
 def bars(axes: Axes) -> dict[str, float]:

@@ -64,6 +64,20 @@ def test_contraction_names_radius_and_norm(make_states: MakeStates) -> None:
         assert_contractive(repelling, states)
 
 
+def test_a_norm_that_its_error_cannot_tell_from_one_is_no_contraction(make_states: MakeStates) -> None:
+    """Differences of a cubic map leave its derivative open by 1e-11: a norm of 1 − 1e-14 may be above 1."""
+    angle = torch.tensor(0.7, dtype=torch.float64)
+    turn = torch.stack([torch.stack([angle.cos(), -angle.sin()]), torch.stack([angle.sin(), angle.cos()])])
+    states = make_states(3, 2)
+    for factor, contracts in ((1 - 1e-14, False), (1 - 1e-6, True)):
+        almost = Transition(lambda z, s, f=factor: f * turn @ z + z**3, lambda z, s: s, 2, (("h",),))  # type: ignore[misc]
+        if contracts:
+            assert_contractive(almost, states, norm=True)
+        else:
+            with pytest.raises(AssertionError, match=r"value 1, threshold 1: the 2-norm"):
+                assert_contractive(almost, states, norm=True)
+
+
 def test_contraction_without_a_fixed_point_fails(make_ssm: MakeSSM, make_states: MakeStates) -> None:
     with pytest.raises(AssertionError, match="not measured, since no fixed point was reached"):
         assert_contractive(make_ssm(), make_states(6, 2), max_iterations=2)

@@ -4,6 +4,7 @@ For one layer h ← λ(x) h + u(x), entry by entry, on words of tokens x:
 
 - On x x x … the map h ↦ λ h + u is monotone if λ is real. In any arithmetic whose rounding is monotone, and
   which has finitely many numbers, its orbit ends in one number (λ ≥ 0) or in two that alternate (λ < 0).
+  Numbers are values here, +0 and −0 are one: with λ = u = −0.0 the sign of zero alternates.
 - Whatever complex λ and u are, after g k wⁿ and k g wⁿ the states differ by
   λ_wⁿ ((λ_k − 1) u_g − (λ_g − 1) u_k), with λ_w the product of λ over w: factors commute, so what the order
   of g and k leaves fades or is never there.
@@ -22,6 +23,8 @@ Value = TypeVar("Value", bound=Hashable)
 def eventual_cycle(step: Callable[[Value], Value], start: Value, limit: int = 10**6) -> tuple[int, int]:
     """Return how many steps an orbit takes to enter its cycle, and the length of the cycle.
 
+    Values are compared by ``==``, so that +0.0 and −0.0 are one.
+
     Args:
         step: the map.
         start: the first value.
@@ -35,6 +38,11 @@ def eventual_cycle(step: Callable[[Value], Value], start: Value, limit: int = 10
 
         >>> eventual_cycle(lambda h: 3 * h // 4, 10), eventual_cycle(lambda h: 1 - h, 0)
         ((6, 1), (0, 2))
+
+        λ = u = −0.0 only moves the sign of zero, which is no other value:
+
+        >>> eventual_cycle(lambda h: -0.0 * h - 0.0, 0.0)
+        (0, 1)
     """
     seen: dict[Value, int] = {}
     value = start

@@ -13,11 +13,12 @@ Numerica 19, section 13).
 **A2.** For every z ∈ Z, s ∈ S: I − ∂zΦ = P⁻¹ (I − E) with ‖E‖₂ ≤ √(‖E‖₁ ‖E‖_∞), hence its smallest singular
 value is at least (1 − ‖E‖₂) / ‖P‖₂.
 
-**A3.** Let 𝓜 be the interval of matrices that encloses (1 − τ) I + τ ∂zΦ over Z × S. If every product of
-k of them has ‖·‖_∞ ≤ q < 1, then |x| = max_{0≤i<k} q^{−i/k} sup ‖P_i x‖_∞, over all products P_i of i of
-them, is a norm with |M x| ≤ q^{1/k} |x| for every M ∈ 𝓜. As ‖x‖_∞ ≤ |x|, and as the mean of ∂zΦ along a
-segment in Z is enclosed as well, the damped iteration from any start with |z₀ − z*| ≤ r − e stays in Z and
-converges to z*, by the factor q^{1/k} per step (the norm of Rota & Strang 1960, on joint spectral radii).
+**A3.** Let 𝓜 be the interval of matrices that encloses (1 − τ) I + τ ∂zΦ over Z × S. Let every product of
+k of them have ‖·‖_∞ ≤ q < 1, and every product of fewer ‖·‖_∞ ≤ g (with g ≥ 1, for the empty one). From every
+start with g ‖z₀ − z*‖_∞ ≤ r − e the damped iteration stays in Z and converges to z*: as the mean of ∂zΦ along
+a segment in Z is enclosed as well, z_n − z* is a product of n members times z₀ − z*, so that by induction
+‖z_n − z*‖_∞ ≤ g q^⌊n/k⌋ ‖z₀ − z*‖_∞ ≤ r − e. And the spectral radius of the step at z* is at most q^{1/k}.
+Whether the iteration from zero comes so near is for `theory.rigorous.orbits` (A6).
 
 **A4.** J_ij = ∂G_i/∂h_j + ∂zG_i x with x = (I − ∂zΦ)⁻¹ b = (I − E)⁻¹ P b, where b = ∂Φ/∂h_j and ‖E‖_∞ ≤ κ,
 so that x differs from P b + E P b by at most κ² / (1 − κ) ‖P b‖_∞ in each component.
@@ -54,10 +55,11 @@ class Enclosures:
         singular_value: the lower bound of A2.
         power: k of A3; 0 where no power was found to contract.
         power_norm: q of A3.
+        growth: g of A3.
         entries: per layer the enclosures of J_ij, ``[T]``.
 
     Example:
-        >>> numbers = [np.array([value]) for value in (0.5, 0.1, 0.6, 1.0, 1, 0.5)]
+        >>> numbers = [np.array([value]) for value in (0.5, 0.1, 0.6, 1.0, 1, 0.5, 1.0)]
         >>> bounds = Enclosures(*numbers, entries=(Ball.exact([2.0]),))
         >>> bounds.exists, bounds.contracts  # the error is larger than the radius
         (array([False]), array([False]))
@@ -69,6 +71,7 @@ class Enclosures:
     singular_value: Array
     power: NDArray[np.int64]
     power_norm: Array
+    growth: Array
     entries: tuple[Ball, ...]
 
     @property
@@ -146,7 +149,7 @@ def enclose(
     singular_value = np.where(
         defect_norm < 1, remaining / spectral_norm(inverse) * (1 - 8 * UNIT_ROUNDOFF), 0.0
     )
-    power, power_norm = _contraction(slope, transitions.damping)
+    power, power_norm, growth = _contraction(slope, transitions.damping)
     solved = inverse @ source
     beyond = round_up((kappa * kappa / slack)[:, None] * solved.magnitude.max(axis=1))  # [T, layers]
     first_order = solved + defect @ solved
@@ -155,7 +158,7 @@ def enclose(
         _entry(update, state[name], layer, size, places, response[..., layer])
         for layer, (name, update, places) in enumerate(zip(transitions.blocks, updates, entries, strict=True))
     )
-    return Enclosures(radius, kappa, error, singular_value, power, power_norm, found)
+    return Enclosures(radius, kappa, error, singular_value, power, power_norm, growth, found)
 
 
 @np.errstate(all="ignore")
@@ -281,22 +284,38 @@ def _residual(transitions: EnclosedTransitions, state: Mapping[str, Ball], laten
     return transitions.advance(Dual.constant(centre, 0), state, {})[0].value - centre
 
 
-def _contraction(slope: Ball, damping: float) -> tuple[NDArray[np.int64], Array]:
-    """For each position the power k and the norm q of A3, by repeated squaring of the enclosure."""
-    size = slope.shape[-1]
+def damped_step(slope: Ball, damping: float) -> Ball:
+    """Return (1 − τ) I + τ ∂zΦ, the derivative of a damped step.
+
+    Example:
+        >>> damped_step(Ball.exact([[0.5]]), 1.0).midpoint
+        array([[0.5]])
+    """
     keep = Ball.exact(1.0) - Ball.exact(damping)
-    product = keep * Ball.exact(np.eye(size)) + slope * Ball.exact(damping)
+    return keep * Ball.exact(np.eye(slope.shape[-1])) + slope * Ball.exact(damping)
+
+
+def _contraction(slope: Ball, damping: float) -> tuple[NDArray[np.int64], Array, Array]:
+    """The power k, the norm q and the growth g of A3 at each position, by repeated squaring.
+
+    A product of fewer than 2^j members is one of products of 2^i members, each i < j at most once.
+    """
+    product = damped_step(slope, damping)
     positions = len(slope.midpoint)
     power: NDArray[np.int64] = np.zeros(positions, dtype=np.int64)
     norm: Array = np.full(positions, np.inf)
+    growth: Array = np.full(positions, np.inf)
+    so_far: Array = np.ones(positions)
     for squaring in range(MAX_SQUARINGS + 1):
         here = row_sum_norm(product)
         better = ~(norm <= GOOD_FACTOR) & (here < 1)
         power, norm = np.where(better, 2**squaring, power), np.where(better, here, norm)
+        growth = np.where(better, so_far, growth)
         if (norm <= GOOD_FACTOR).all():
             break
+        so_far = round_up(so_far * np.maximum(here, 1.0))
         product = product @ product
-    return power, norm
+    return power, norm, growth
 
 
 def _entry(

@@ -1,8 +1,10 @@
 """Theorem 1 proved, not measured, of any (Φ, G) written for PyTorch: `prove_theorem1`.
 
 The code of Φ and G is run on balls (`theory.rigorous.tensors`), and A1 to A4 of `theory.rigorous.enclosure`
-are proved at each state, all for the one token that the transition holds. *Non-linear* compares an entry of
-∂h'/∂h at a state with the same entry where h is that of another state, and asks A1 to A3 at both.
+are proved at each state, all for the one token that the transition holds, and A6 of
+`theory.rigorous.orbits`: that the damped iteration from zero tends to the fixed point. *Non-linear* compares
+an entry of ∂h'/∂h at a state with the same entry where h is that of another state, and asks A1 to A3 and A6
+at both: fixed points that the iteration does not find belong to another map.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +21,14 @@ from theory.jacobian.coupling_entries import coupling_entries
 from theory.pure_maps import validate_maps
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.balls.ball import Array
-from theory.rigorous.enclosure import Entries, approximate_slopes, enclose, newton_step_bound, refine
+from theory.rigorous.enclosure import (
+    Entries,
+    approximate_slopes,
+    enclose,
+    newton_step_bound,
+    refine,
+)
+from theory.rigorous.orbits import orbits_into_basin
 from theory.rigorous.tensors import EnclosedTransitionBatch
 from theory.transition import State, Transition
 from theory.transition_batch import TransitionBatch
@@ -43,12 +52,15 @@ class Bounds:
         radius: of the ball around z̃ that holds exactly one fixed point.
         error: how far that is from z̃ at most.
         singular_value: a lower bound of the least of I − ∂zΦ.
-        factor: by which a damped step contracts in a suitable norm, rounded for reading; None if not proved.
+        factor: by which a damped step contracts in the long run, rounded for reading; None if not proved.
+        steps: after which the iteration from zero is provably so near that it tends to the fixed point; None
+            if not proved.
         entries: per layer an interval that holds ∂h'_i/∂h_j.
 
     Example:
-        >>> Bounds(np.zeros(1), 0.5, 1e-9, 0.3, None, ((1.0, 2.0),)).excludes_zero
-        True
+        >>> bounds = Bounds(np.zeros(1), 0.5, 1e-9, 0.3, None, None, ((1.0, 2.0),))
+        >>> bounds.excludes_zero, bounds.attracts
+        (True, False)
     """
 
     latent: Array
@@ -56,7 +68,13 @@ class Bounds:
     error: float
     singular_value: float
     factor: float | None
+    steps: int | None
     entries: tuple[Interval, ...]
+
+    @property
+    def attracts(self) -> bool:
+        """Whether C3 is proved whole: the step contracts, and the iteration from zero comes near."""
+        return self.factor is not None and self.steps is not None
 
     @property
     def excludes_zero(self) -> bool:
@@ -97,18 +115,23 @@ class StateProof:
         return self.here is not None and self.here.factor is not None
 
     @property
+    def attracts(self) -> bool:
+        """Whether C1 to C3 are proved, C3 whole: the map that the exact iteration computes is F."""
+        return self.here is not None and self.here.attracts
+
+    @property
     def non_diagonal(self) -> bool:
-        """Whether, in every layer, an entry off the diagonal is proved not to be zero."""
+        """Whether C1 to C3 are proved and, in every layer, an entry off the diagonal is not zero."""
         off = all(row != column for row, column in self.places)
-        return off and self.here is not None and self.here.excludes_zero
+        return off and self.here is not None and self.here.attracts and self.here.excludes_zero
 
     @property
     def non_linear(self) -> bool:
-        """Whether, in every layer, the entry is proved to differ at two h, with A1 to A3 at both."""
+        """Whether, in every layer, the entry is proved to differ at two h, with C1 to C3 at both."""
         if self.here is None or self.elsewhere is None:
             return False
-        contract = self.contracts and self.elsewhere.factor is not None
-        return contract and self.here.differs_from(self.elsewhere)
+        both = self.here.attracts and self.elsewhere.attracts
+        return both and self.here.differs_from(self.elsewhere)
 
 
 @dataclass(frozen=True)
@@ -130,6 +153,7 @@ class Theorem1Proof:
             "states": len(self.states),
             "existence": sum(state.here is not None for state in self.states),
             "contraction": sum(state.contracts for state in self.states),
+            "orbit": sum(state.attracts for state in self.states),
             "non_diagonal": sum(state.non_diagonal for state in self.states),
             "non_linear": sum(state.non_linear for state in self.states),
         }
@@ -147,16 +171,17 @@ class Theorem1Proof:
         if not found:
             return f"Nothing is proved at the {count['states']} states."
         factors = [bounds.factor for bounds in found if bounds.factor is not None]
-        rate = f", each damped step contracting by at most {max(factors):.3g}" if factors else ""
+        rate = f", the damped step contracting by {max(factors):.3g} or better" if factors else ""
         return (
             f"Of Φ and G as written, on real numbers, with their constants the floats that they are, at the "
             f"{count['states']} states given: exactly one fixed point in a ball of radius "
             f"{min(b.radius for b in found):.2g} or more around the latent, at most "
             f"{max(b.error for b in found):.2g} from it, at {count['existence']}; attracting at "
-            f"{count['contraction']}{rate}; ∂h'/∂h non-diagonal at {count['non_diagonal']}, and different at "
-            f"another h at {count['non_linear']}. "
-            "Not proved: that the iteration from z0 arrives there, anything at other states, rounding in the "
-            "model's own floats. No independent check exists of this proof."
+            f"{count['contraction']}{rate}; the limit of the exact iteration from z0 = 0 at "
+            f"{count['orbit']}; of these ∂h'/∂h non-diagonal at {count['non_diagonal']}, and different at "
+            f"another h, where the same is proved, at {count['non_linear']}. "
+            "Not proved: anything at other states, and what the model's own floats, tolerance and limit of "
+            "iterations do. No independent check exists of this proof."
         )
 
 
@@ -184,8 +209,8 @@ def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1P
         ... )
         >>> first, second = torch.zeros(2, dtype=torch.float64), torch.ones(2, dtype=torch.float64)
         >>> proof = prove_theorem1(transition, [{"h": first}, {"h": second}])
-        >>> proof.proved, proof.summary()
-        (True, {'states': 2, 'existence': 2, 'contraction': 2, 'non_diagonal': 2, 'non_linear': 2})
+        >>> proof.proved, proof.summary()["orbit"], proof.summary()["non_linear"]
+        (True, 2, 2)
         >>> print(proof.sentence)
         Of Φ and G as written, on real numbers, with ... the floats that they are, at the 2 states given: ...
     """
@@ -211,7 +236,9 @@ def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1P
         missing = [
             i
             for i, bounds in enumerate(here)
-            if bounds is not None and not StateProof(bounds, (), elsewhere[i], None).non_linear
+            if bounds is not None
+            and bounds.attracts
+            and not StateProof(bounds, (), elsewhere[i], None).non_linear
         ]
         if not missing:
             break
@@ -314,22 +341,27 @@ class _Prover:
         least = 2 * np.nan_to_num(newton_step_bound(balls, enclosed, latents), nan=1.0, posinf=1.0)
         for radius in (*(np.full(len(latents), radius) for radius in RADII), least):
             found = enclose(balls, enclosed, latents, radius, places)
+            open_ones = np.array([one is None or not (one.attracts and one.excludes_zero) for one in best])
+            region = np.where(found.contracts & open_ones, found.radius, 0.0)
+            orbits = orbits_into_basin(balls, enclosed, latents, region, found.error, found.growth)
             for index, before in enumerate(best):
-                complete = before is not None and before.factor is not None and before.excludes_zero
                 entries = tuple((float(e.lower[index]), float(e.upper[index])) for e in found.entries)
-                if complete or not found.exists[index] or not np.isfinite(entries).all():
+                if not (open_ones[index] and found.exists[index] and np.isfinite(entries).all()):
                     continue
                 factor = None
                 if found.contracts[index]:
                     factor = float(found.power_norm[index] ** (1 / found.power[index]))
-                best[index] = Bounds(
+                candidate = Bounds(
                     latents[index],
                     float(found.radius[index]),
                     float(found.error[index]),
                     float(found.singular_value[index]),
                     factor,
+                    int(orbits.iterations[index]) if orbits.arrive[index] else None,
                     entries,
                 )
+                if before is None or candidate.attracts or not before.attracts:
+                    best[index] = candidate
         return best
 
 
@@ -339,12 +371,14 @@ def _reasons(proof: StateProof, states: int) -> tuple[str, ...]:
     reasons = []
     if not proof.contracts:
         reasons.append("no power up to 1024 of the damped step is proved to contract")
+    elif not proof.attracts:
+        reasons.append("the iteration from zero is not proved to come near this fixed point")
     if any(row == column for row, column in proof.places):
         reasons.append("a block of one number has nothing off the diagonal")
-    elif not proof.non_diagonal:
+    elif not proof.here.excludes_zero:
         reasons.append("the interval of the entry off the diagonal holds zero")
     if states == 1:
         reasons.append("non-linear needs a second state")
     elif not proof.non_linear:
-        reasons.append("at no other h a different entry is proved, with contraction at both")
+        reasons.append("at no other h a different entry is proved, with the iteration's limit at both")
     return tuple(reasons)

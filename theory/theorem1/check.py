@@ -12,18 +12,22 @@ Thresholds come from the error of J, measured at every state against finite diff
 The same numbers give the kind of the transition (:mod:`theory.theorem1.kinds`), for every model.
 """
 
+import dataclasses
+import math
 from collections.abc import Sequence
 
 from torch import Tensor
 
-from theory.blocks import validate
+from automata.checks import check_integer
+from theory.blocks import BlockMap, validate
 from theory.fixed_point import EPSILON, ERROR_MARGIN
 from theory.pure_maps import validate_states
 from theory.theorem1.conclusions import LayerConclusion
-from theory.theorem1.conditions import coupling_condition, unmeasured
-from theory.theorem1.cross_checks import jacobian_rounding
-from theory.theorem1.linearity import compare
+from theory.theorem1.conditions import Verdict, coupling_condition, unmeasured
+from theory.theorem1.cross_checks import is_contradicted, jacobian_rounding
+from theory.theorem1.linearity import Comparison, compare, largest_row
 from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState
+from theory.theorem1.probes import Probes
 from theory.theorem1.report import StateCheck, Theorem1Report
 from theory.transition import State, Transition
 
@@ -36,6 +40,7 @@ def check_theorem1(
     start: Tensor | None = None,
     max_iterations: int = 4000,
     label: str = "",
+    seed: int | None = None,
 ) -> Theorem1Report:
     """Measure the conditions and conclusions of Theorem 1 at visited states of one token.
 
@@ -49,6 +54,8 @@ def check_theorem1(
         start: the first latent of every solve, as the model takes it; zeros if not given.
         max_iterations: the largest number of damped iterations of a solve.
         label: names the token in messages.
+        seed: of the directions along which errors are measured and of the states in between. The operating
+            system's, if not given, so that no transition can be made for them; ``StateCheck.seed`` holds it.
 
     Raises:
         InputError: if there is no state, or one cannot be used.
@@ -80,13 +87,16 @@ def check_theorem1(
         'non-diagonal and linear'
     """
     validate_states(transition, states)
+    if seed is not None:
+        check_integer("seed", seed, 0)
     others = states if alternatives is None else alternatives
     for state in others:
         validate(transition, state)
+    probes = [Probes() if seed is None else Probes(seed + index) for index in range(len(states))]
     return Theorem1Report(
         tuple(
             _check_state(
-                MeasuredState.at(transition, state, start, max_iterations),
+                MeasuredState.at(transition, state, start, max_iterations, probes[index]),
                 others,
                 start,
                 max_iterations,
@@ -100,35 +110,59 @@ def check_theorem1(
 def _check_state(
     measured: MeasuredState, others: Sequence[State], start: Tensor | None, max_iterations: int, label: str
 ) -> StateCheck:
-    status = measured.fixed_point.status
+    status, seed = measured.fixed_point.status, measured.probes.seed
     if not measured.holds:
         fourth = unmeasured("C4", "an earlier condition is not established")
-        return StateCheck(status, (*measured.conditions, fourth), (), label)
+        return StateCheck(status, (*measured.conditions, fourth), (), label, seed=seed)
     jacobians = measured.jacobians()
     fourth = coupling_condition([each.jacobian for each in jacobians], [each.error for each in jacobians])
     layers, note = [], ""
     for index, (names, here) in enumerate(zip(measured.transition.layer_states, jacobians, strict=True)):
-        mass, mass_error = here.jacobian.off_diagonal_mass(), max(here.error / here.scale, EPSILON)
         found = compare(measured, index, here, others, start, max_iterations)
-        # Where a number is neither zero nor established, it may be what rounding leaves of a zero.
-        tiny = [0 < mass <= ERROR_MARGIN * mass_error, 0 < found.change <= ERROR_MARGIN * found.change_error]
-        rounding = _rounding(measured, index, here) if any(tiny) else 0.0
-        layers.append(
-            LayerConclusion(
-                names,
-                mass,
-                mass_error,
-                found.change,
-                found.change_error,
-                found.defect,
-                found.defect_error,
-                rounding,
-            )
-        )
+        layers.append(_conclusion(measured, index, names, here, found))
         note = note or found.note
-    return StateCheck(status, (*measured.conditions, fourth), tuple(layers), label, note)
+    return StateCheck(status, (*measured.conditions, fourth), tuple(layers), label, note, seed)
+
+
+def _conclusion(
+    measured: MeasuredState, layer: int, names: tuple[str, ...], here: MeasuredJacobian, found: Comparison
+) -> LayerConclusion:
+    mass, mass_error = here.jacobian.off_diagonal_mass(), max(here.error / here.scale, EPSILON)
+    sight = found.sight
+    measurements = (
+        (mass, mass_error, 0.0),
+        (found.change, found.change_error, 0.0),
+        (sight.defect, sight.error, sight.rounding),
+    )
+    # Where a number is neither zero nor established, it may be what rounding leaves of a zero.
+    tiny = [ERROR_MARGIN * known < value <= ERROR_MARGIN * error for value, error, known in measurements]
+    rounding = _rounding(measured, layer, here) if any(tiny) else 0.0
+    # Next to rows that are many times larger, what a small one shows looks like their rounding.
+    widest = math.sqrt(here.jacobian.size) * ERROR_MARGIN * rounding
+    mass_row = largest_row(here.jacobian, here.jacobian, diagonal=False) if tiny[0] else 0.0
+    conclusion = LayerConclusion(
+        names,
+        mass,
+        mass_error,
+        found.change,
+        found.change_error,
+        sight.defect,
+        sight.error,
+        rounding=rounding if mass_row <= widest else 0.0,
+        change_rounding=rounding if found.row_change <= widest else 0.0,
+        secant_rounding=rounding + sight.rounding,
+        compared=found.compared,
+        unvisited=found.unvisited,
+    )
+    if Verdict.FAILS in (conclusion.non_diagonal, conclusion.non_linear):
+        latent, block = measured.fixed_point.latent, BlockMap(measured.transition, measured.state, names)
+        if is_contradicted(here.jacobian, here.error, block, latent, measured.probes):
+            return dataclasses.replace(conclusion, contradicted=True)
+    return conclusion
 
 
 def _rounding(measured: MeasuredState, layer: int, here: MeasuredJacobian) -> float:
     latent = measured.fixed_point.latent
-    return jacobian_rounding(measured.transition, measured.state, latent, layer, here.jacobian) / here.scale
+    moved = jacobian_rounding(measured.transition, measured.state, latent, layer, here.jacobian)
+    # In coarser arithmetic than float64 the finite differences show what rounding does to h'.
+    return (moved + EPSILON ** (1 / 3) * here.error) / here.scale

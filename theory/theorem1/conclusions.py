@@ -3,33 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from theory.fixed_point import ERROR_MARGIN
 from theory.theorem1.conditions import Verdict, judge
-
-
-def established(value: float, error: float, rounding: float = 0.0) -> Verdict:
-    """Say whether a relative quantity is positive, and demand more for "it is zero" than :func:`judge` does.
-
-    It is positive if it exceeds ten times its measured error. It is zero only if it does not exceed ten
-    times what rounding alone explains, and if a quantity of 1, as large as J itself, would have been seen. A
-    tiny value that is neither is undecided, while :func:`judge` calls it zero to within the error.
-
-    Args:
-        value: the measured quantity, relative to ‖J‖_F; NaN if it could not be measured.
-        error: its measured error.
-        rounding: how far J itself moves when its arguments move by one unit in the last place.
-
-    Example:
-        >>> [established(value, error=1e-10).value for value in (0.5, 0.0, 1e-12, math.nan)]
-        ['holds', 'fails', 'inconclusive', 'inconclusive']
-        >>> established(1e-15, error=1e-10, rounding=2e-16).value, established(0.0, error=0.5).value
-        ('fails', 'inconclusive')
-    """
-    verdict = judge(value, error)
-    if verdict is not Verdict.FAILS:
-        return verdict
-    visible = ERROR_MARGIN * error < 1
-    return Verdict.FAILS if visible and value <= ERROR_MARGIN * rounding else Verdict.INCONCLUSIVE
 
 
 @dataclass(frozen=True)
@@ -42,11 +16,17 @@ class LayerConclusion:
         off_diagonal_error: its measured error.
         nonlinearity: ‖J(h) − J(h̃)‖_F / ‖J(h)‖_F for another visited h̃; NaN without one.
         nonlinearity_error: its measured error.
-        secant_defect: ‖h'(h̃) − h'(h) − J(h) (h̃ − h)‖ / (‖J(h)‖_F ‖h̃ − h‖), the largest over the visited
-            h̃ that were compared; zero for an affine map. NaN without any.
+        secant_defect: ‖h'(h̃) − h'(h) − J(h) (h̃ − h)‖ / (‖J(h)‖_F ‖h̃ − h‖), of the h̃ that were compared
+            the one that speaks most clearly against an affine map, for which it is zero. NaN without any,
+            infinite where an image is not finite.
         secant_error: the measured error of that defect.
         rounding: how far J moves, relative to ‖J‖_F, when state and latent move by one unit in the last
-            place; 0 where it was not needed.
+            place; 0 where it was not needed, or where a row of J shows more off the diagonal than that.
+        change_rounding: the same for the change of J.
+        secant_rounding: how large rounding alone may make the defect.
+        compared: how many other h̃ were compared.
+        unvisited: whether only an h̃ that was not visited shows the non-linearity.
+        contradicted: whether finite differences deny J by more than they leave open; then nothing is zero.
 
     Example:
         >>> layer = LayerConclusion(("h",), 0.5, 1e-9, 0.0, 1e-9)
@@ -68,35 +48,29 @@ class LayerConclusion:
     secant_defect: float = math.nan
     secant_error: float = math.nan
     rounding: float = 0.0
+    change_rounding: float = 0.0
+    secant_rounding: float = 0.0
+    compared: int = 0
+    unvisited: bool = False
+    contradicted: bool = False
 
     @property
     def non_diagonal(self) -> Verdict:
-        """Whether J is not diagonal; *fails* where it is diagonal to within the error."""
-        return judge(self.off_diagonal_mass, self.off_diagonal_error)
+        """Whether J is not diagonal; *fails* where rounding alone explains all that is off the diagonal."""
+        return self._judged(self.off_diagonal_mass, self.off_diagonal_error, self.rounding)
 
     @property
     def non_linear(self) -> Verdict:
-        """Whether J or the secant differs between states; *fails* where neither does to within its error."""
-        change = judge(self.nonlinearity, self.nonlinearity_error)
-        return _either(change, judge(self.secant_defect, self.secant_error), self)
+        """Whether J or a secant contradicts an affine map; *fails* where rounding explains all of both."""
+        change = self._judged(self.nonlinearity, self.nonlinearity_error, self.change_rounding)
+        if math.isnan(self.secant_defect):
+            return change
+        defect = self._judged(self.secant_defect, self.secant_error, self.secant_rounding)
+        # Either of the two shows non-linearity; "linear" needs both.
+        if Verdict.HOLDS in (change, defect):
+            return Verdict.HOLDS
+        return change if change is defect else Verdict.INCONCLUSIVE
 
-    @property
-    def established_non_diagonal(self) -> Verdict:
-        """The same with the stricter "it is zero" of :func:`established`, which the kind is read from."""
-        return established(self.off_diagonal_mass, self.off_diagonal_error, self.rounding)
-
-    @property
-    def established_non_linear(self) -> Verdict:
-        """The same with the stricter "it is zero" of :func:`established`, which the kind is read from."""
-        change = established(self.nonlinearity, self.nonlinearity_error, self.rounding)
-        # The defect is a difference of images, whose rounding is part of the measured error.
-        return _either(change, judge(self.secant_defect, self.secant_error), self)
-
-
-def _either(change: Verdict, defect: Verdict, layer: LayerConclusion) -> Verdict:
-    """Either of two measurements shows non-linearity; "linear" needs every one that was made."""
-    if math.isnan(layer.secant_defect) or change is defect:
-        return change
-    if Verdict.HOLDS in (change, defect):
-        return Verdict.HOLDS
-    return Verdict.INCONCLUSIVE
+    def _judged(self, value: float, error: float, rounding: float) -> Verdict:
+        verdict = judge(value, error, rounding)
+        return Verdict.INCONCLUSIVE if self.contradicted and verdict is Verdict.FAILS else verdict

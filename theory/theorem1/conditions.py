@@ -1,8 +1,9 @@
 """The conditions C1 to C4 of Theorem 1 as measurements: a value, its threshold, the margin and a verdict.
 
 Every threshold comes from a measured error. A quantity counts as positive when it exceeds ten times its
-error, as zero when it does not exceed the error, and as undecided in between: one decade, because the error
-is itself an estimate from a few random probes.
+error, one decade, because the error is itself an estimate from a few random probes: an error of more than ten
+times its estimate goes unseen with a probability of at most 5.2e-7 (:mod:`theory.theorem1.probes`). It counts
+as zero only where rounding alone explains it, and as undecided in between.
 """
 
 import math
@@ -13,9 +14,9 @@ from enum import StrEnum
 import torch
 from torch import Tensor
 
-from theory.blocks import random_signs
 from theory.fixed_point import EPSILON, ERROR_MARGIN, FixedPoint
 from theory.jacobian.factored import FactoredJacobian
+from theory.theorem1.probes import Probes
 
 
 class Verdict(StrEnum):
@@ -31,20 +32,28 @@ class Verdict(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
-def judge(value: float, error: float) -> Verdict:
-    """Say whether a quantity is positive, given its measured error.
+def judge(value: float, error: float, rounding: float = 0.0) -> Verdict:
+    """Say whether a relative quantity is positive, given its measured error.
+
+    It is positive if it exceeds ten times its error. It is zero only if it does not exceed ten times what
+    rounding alone explains, and if a quantity of 1, as large as what it is relative to, would have been seen.
+    A tiny value that is neither is undecided, for it cannot be told from zero.
 
     Args:
-        value: the measured quantity; NaN if it could not be measured.
+        value: the measured quantity, relative to a norm; NaN if it could not be measured.
         error: the measured error of that value; NaN if it could not be measured.
+        rounding: how large rounding alone may make it.
 
     Example:
-        >>> [judge(value, error=0.01).value for value in (0.2, 0.05, 0.01, float("nan"))]
-        ['holds', 'inconclusive', 'fails', 'inconclusive']
+        >>> [judge(value, error=1e-10).value for value in (0.5, 0.0, 1e-12, math.nan)]
+        ['holds', 'fails', 'inconclusive', 'inconclusive']
+        >>> judge(1e-15, error=1e-10, rounding=2e-16).value, judge(0.0, error=0.5).value
+        ('fails', 'inconclusive')
     """
     if value > ERROR_MARGIN * error:
         return Verdict.HOLDS
-    return Verdict.FAILS if value <= error else Verdict.INCONCLUSIVE
+    visible = ERROR_MARGIN * error < 1
+    return Verdict.FAILS if visible and value <= ERROR_MARGIN * rounding else Verdict.INCONCLUSIVE
 
 
 def combine(verdicts: Sequence[Verdict]) -> Verdict:
@@ -150,6 +159,8 @@ def fixed_point_condition(fixed_point: FixedPoint) -> Condition:
 def invertibility_condition(slope: Tensor, error: float) -> Condition:
     """Return C2: the smallest singular value of I − A exceeds the error of A, which bounds its own (Weyl).
 
+    It *fails* where that value is zero to within the rounding of a singular value decomposition.
+
     Args:
         slope: A = ∂zΦ, shape ``[d, d]``.
         error: the measured ‖error of A‖_F.
@@ -162,23 +173,30 @@ def invertibility_condition(slope: Tensor, error: float) -> Condition:
     """
     matrix = torch.eye(len(slope), dtype=slope.dtype, device=slope.device) - slope
     singular_values = torch.linalg.svdvals(matrix)
-    value = singular_values[-1].item()
-    error = max(error, EPSILON * singular_values[0].item())
+    value, scale = singular_values[-1].item(), singular_values[0].item() or 1.0
+    error = max(error, EPSILON * scale)
     threshold = ERROR_MARGIN * error
     reason = f"the smallest singular value of I − ∂zΦ is {value:.2e} with a measured error of {error:.1e}"
-    return Condition("C2", value, threshold, value - threshold, judge(value, error), reason)
+    verdict = judge(value / scale, error / scale, EPSILON)
+    return Condition("C2", value, threshold, value - threshold, verdict, reason)
 
 
-def convergence_condition(slope: Tensor, damping: float, error: float) -> Condition:
+def convergence_condition(
+    slope: Tensor, damping: float, error: float, probes: Probes | None = None
+) -> Condition:
     """Return C3: the spectral radius of M = (1 − τ) I + τ A is below 1 by more than its error.
 
     Eigenvalues of a non-normal matrix may move much more than the matrix does, so their error is measured:
-    the largest change of the spectral radius under random perturbations of M of the size of its error.
+    the largest change of the spectral radius under four Gaussian perturbations of M whose entries have the
+    size of its whole error e. One of them moves an eigenvalue of condition κ by e κ |N(0, 1)| to first order,
+    the true error by at most e κ: that all four move it less than a tenth of that has a probability below
+    4.1e-5. It *fails* where the radius exceeds 1 by ten times its error.
 
     Args:
         slope: A = ∂zΦ, shape ``[d, d]``.
         damping: τ.
         error: the measured ‖error of A‖_F.
+        probes: where the perturbations are drawn from; unpredictable if not given.
 
     Example:
         >>> condition = convergence_condition(torch.diag(torch.tensor([-2.0, 0.5])), damping=0.5, error=1e-9)
@@ -188,17 +206,20 @@ def convergence_condition(slope: Tensor, damping: float, error: float) -> Condit
     matrix = damped_slope(slope, damping)
     value = spectral_radius(matrix)
     error = max(damping * error, EPSILON * matrix.norm().item())
-    perturbations = random_signs(4, matrix.numel(), matrix, seed=4).reshape(4, *matrix.shape)
+    drawn = (probes or Probes()).gaussian(4, matrix.numel(), matrix, purpose=3)
     moved = [
-        abs(spectral_radius(matrix + error * perturbation / perturbation.norm()) - value)
-        for perturbation in perturbations
+        abs(spectral_radius(matrix + error * perturbation.reshape(matrix.shape)) - value)
+        for perturbation in drawn
     ]
     error = max(error, *moved)
     threshold = 1 - ERROR_MARGIN * error
     reason = (
         f"the spectral radius of the damped iteration is {value:.6g} with a measured error of {error:.1e}"
     )
-    return Condition("C3", value, threshold, threshold - value, judge(1 - value, error), reason)
+    verdict = Verdict.FAILS if judge(value - 1, error) is Verdict.HOLDS else Verdict.INCONCLUSIVE
+    if judge(1 - value, error) is Verdict.HOLDS:
+        verdict = Verdict.HOLDS
+    return Condition("C3", value, threshold, threshold - value, verdict, reason)
 
 
 def coupling_condition(jacobians: Sequence[FactoredJacobian], errors: Sequence[float]) -> Condition:
@@ -222,7 +243,7 @@ def coupling_condition(jacobians: Sequence[FactoredJacobian], errors: Sequence[f
         measured.append((jacobian.coupling.off_diagonal_norm() / scale, error / scale))
     value, error = min(measured, key=lambda pair: pair[0] - ERROR_MARGIN * pair[1])
     threshold = ERROR_MARGIN * error
-    verdict = combine([judge(*pair) for pair in measured])
+    verdict = combine([judge(*pair, EPSILON) for pair in measured])
     reason = f"the off-diagonal part of the second term is {value:.2e} of ‖J‖, with an error of {error:.1e}"
     return Condition("C4", value, threshold, value - threshold, verdict, reason)
 

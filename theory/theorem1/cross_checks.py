@@ -17,17 +17,14 @@ from theory.blocks import (
     BlockMap,
     flatten,
     last_place_displacements,
-    random_signs,
     real_entries,
     replace,
 )
-from theory.derivatives import directional
+from theory.derivatives import MAX_CHUNK_ENTRIES, directional
 from theory.fixed_point import EPSILON, ERROR_MARGIN, refine, rounding_level, solve_fixed_point
 from theory.jacobian.factored import FactoredJacobian, latent_jacobian, layer_jacobians
+from theory.theorem1.probes import Probes, root_mean_square
 from theory.transition import State, Transition
-
-PROBES = 4
-"""Random ±1 directions per error estimate; the decade demanded of every verdict covers their spread."""
 
 Function = Callable[[Tensor], Tensor]
 
@@ -45,7 +42,27 @@ def difference_step(point: Tensor, image: Tensor) -> float:
     return EPSILON ** (1 / 3) * (point.norm().item() or image.norm().item() or 1.0)
 
 
-def central_differences(function: Function, point: Tensor, directions: Tensor) -> Tensor:
+def at_once(function: Function, points: Tensor) -> Tensor:
+    """Return a function of one vector at many of them, in one batch if it can be mapped.
+
+    Example:
+        >>> at_once(torch.square, torch.tensor([[1.0], [2.0]]))
+        tensor([[1.],
+                [4.]])
+        >>> at_once(lambda v: v if v > 1 else 0 * v, torch.tensor([[1.0], [2.0]]))
+        tensor([[0.],
+                [2.]])
+    """
+    try:
+        images: Tensor = vmap(function, chunk_size=max(1, MAX_CHUNK_ENTRIES // points.shape[1]))(points)
+    except RuntimeError:  # such as a branch of Python on the input
+        return torch.stack([function(point) for point in points])
+    return images
+
+
+def central_differences(
+    function: Function, point: Tensor, directions: Tensor, widening: float = 1.0, *, batched: bool = False
+) -> Tensor:
     """Return directional derivatives by central differences.
 
     The step is ε^⅓ times the norm of the point (of the image, or 1, where that is zero): the truncation
@@ -56,6 +73,8 @@ def central_differences(function: Function, point: Tensor, directions: Tensor) -
         function: maps a vector of shape ``[n]`` to one of shape ``[m]``.
         point: where to differentiate, shape ``[n]``.
         directions: shape ``[k, n]``.
+        widening: how many times that step is taken.
+        batched: whether the function is tried on all points at once.
 
     Returns:
         The derivative along each direction, shape ``[k, m]``.
@@ -66,25 +85,27 @@ def central_differences(function: Function, point: Tensor, directions: Tensor) -
         >>> error.abs().item() < 1e-9
         True
     """
-    length = difference_step(point, function(point))
-    rows = []
-    for direction in directions:
-        step = length / direction.norm()
-        ahead, behind = point + step * direction, point - step * direction
-        # Divide by the displacement that was made, not by the one that was meant.
-        made = (ahead - behind).norm() / direction.norm()
-        rows.append((function(ahead) - function(behind)) / made)
-    return torch.stack(rows)
+    length = widening * difference_step(point, function(point))
+    steps = length * directions / directions.norm(dim=1, keepdim=True)
+    ahead, behind = point + steps, point - steps
+    points = torch.cat([ahead, behind])
+    images = at_once(function, points) if batched else torch.stack([function(each) for each in points])
+    # Divide by the displacement that was made, not by the one that was meant.
+    made = (ahead - behind).norm(dim=1) / directions.norm(dim=1)
+    return (images[: len(steps)] - images[len(steps) :]) / made[:, None]
 
 
 @torch.no_grad()
-def resolved_differences(block: BlockMap, latent: Tensor, directions: Tensor) -> Tensor:
+def resolved_differences(
+    block: BlockMap, latent: Tensor, directions: Tensor, widening: float = 1.0
+) -> Tensor:
     """Return derivatives of v ↦ G(z*(v), v) by central differences with the fixed point solved anew.
 
     Args:
         block: the maps Φ and G as functions of (z, v).
         latent: the fixed point z* at the block's own value.
         directions: shape ``[k, n]``.
+        widening: how many times the usual step is taken.
 
     Returns:
         The derivative along each direction, shape ``[k, n]``; NaN where no fixed point was found nearby.
@@ -103,20 +124,23 @@ def resolved_differences(block: BlockMap, latent: Tensor, directions: Tensor) ->
         6.25
     """
     transition = block.transition
-    slope = latent_jacobian(transition, block.state, latent) if latent.numel() else None
+    if latent.numel():
+        slope = latent_jacobian(transition, block.state, latent)
+        threshold = ERROR_MARGIN * rounding_level(transition, block.state, latent)
 
     def update(vector: Tensor) -> Tensor:
-        if slope is None:
+        if not latent.numel():
             return block.state_update(latent, vector)
         state = block.at(vector)
         # Any way to the fixed point will do, as the residual shows whether it is reached: Newton is fastest.
         nearby, residual = refine(transition, state, latent, slope)
-        if not residual <= ERROR_MARGIN * rounding_level(transition, state, nearby):
+        if not residual <= threshold:
             solution = solve_fixed_point(transition, state, nearby)
             nearby = solution.latent if solution.converged else torch.full_like(latent, math.nan)
         return block.state_update(nearby, vector)
 
-    return central_differences(update, block.vector, directions)
+    # A search for a fixed point ends where it does, and cannot be mapped.
+    return central_differences(update, block.vector, directions, widening, batched=not latent.numel())
 
 
 @torch.no_grad()
@@ -174,12 +198,26 @@ def unrolled_products(
     return directions.new_full(directions.shape, math.nan)
 
 
-def jacobian_error(jacobian: FactoredJacobian, block: BlockMap, latent: Tensor) -> float:
+def jacobian_error(
+    jacobian: FactoredJacobian,
+    block: BlockMap,
+    latent: Tensor,
+    probes: Probes | None = None,
+    widening: float = 1.0,
+) -> float:
     """Return an estimate of ‖J − J'‖_F, J' by finite differences with the fixed point solved anew.
 
-    For random ±1 vectors r, E ‖(J − J') r‖² = ‖J − J'‖_F²; the estimate is the root mean over a few of them,
-    with the discrepancy of a diagonal first term added. NaN, where a fixed point was not found again, means
-    that nothing is known.
+    The root mean square of ‖(J − J') r‖ over the directions r of :class:`~theory.theorem1.probes.Probes`: all
+    columns of a small block, where it is the norm itself; else random directions, among which an error of
+    more than ten times the estimate hides with a probability of at most 5.2e-7. The discrepancy of a diagonal
+    first term is added. NaN, where a fixed point was not found again, means that nothing is known.
+
+    Args:
+        jacobian: J.
+        block: the maps Φ and G as functions of (z, v).
+        latent: the fixed point z* at the block's own value.
+        probes: where the directions are drawn from; unpredictable if not given.
+        widening: how many times the usual step of the differences is taken.
 
     Example:
         >>> from theory.transition import Transition
@@ -190,16 +228,56 @@ def jacobian_error(jacobian: FactoredJacobian, block: BlockMap, latent: Tensor) 
         >>> round(error, 6)  # the true diagonal is (2, 2): sqrt(3² + 3²)
         4.242641
     """
-    directions = random_signs(PROBES, jacobian.size, block.vector, seed=2)
-    measured = resolved_differences(block, latent, directions)
+    directions = (probes or Probes()).directions(jacobian.size, block.vector, purpose=1)
+    measured = resolved_differences(block, latent, directions, widening)
     predicted = torch.stack([jacobian.matvec(direction) for direction in directions])
-    discrepancy = (measured - predicted).norm().item() / math.sqrt(PROBES)
-    return math.hypot(discrepancy, jacobian.diagonality_error)
+    return math.hypot(root_mean_square(measured - predicted), jacobian.diagonality_error)
+
+
+def is_contradicted(
+    jacobian: FactoredJacobian, error: float, block: BlockMap, latent: Tensor, probes: Probes
+) -> bool:
+    """Say whether finite differences contradict J by more than they leave open themselves.
+
+    What rounding leaves of a difference quotient falls with a wider step, what curvature leaves with a
+    shorter one. The part by which J is wrong stays: it is there, if neither a step ten times as wide nor one
+    ten times as short lowers the discrepancy by half a decade.
+
+    Args:
+        jacobian: J.
+        error: its error by :func:`jacobian_error` from the same probes.
+        block: the maps Φ and G as functions of (z, v).
+        latent: the fixed point z* at the block's own value.
+        probes: where the directions are drawn from.
+
+    Example:
+        >>> from theory.transition import Transition
+        >>> linear = Transition(lambda z, s: z, lambda z, s: {"h": 2 * s["h"]}, 0, (("h",),))
+        >>> h, probes = torch.ones(2, dtype=torch.float64), Probes()
+        >>> block = BlockMap(linear, {"h": h}, ("h",))
+        >>> def contradicted(slope):
+        ...     J = FactoredJacobian(slope * h, h[:, None][:, :0], h[None][:0])
+        ...     return is_contradicted(J, jacobian_error(J, block, h[:0], probes), block, h[:0], probes)
+        >>> contradicted(2.0), contradicted(2.0 + 1e-7)
+        (False, True)
+    """
+    # Smaller than ten times what rounding of float64 leaves at that step: nothing to explain.
+    if error <= ERROR_MARGIN * EPSILON ** (2 / 3) * jacobian.frobenius_norm():
+        return False
+    others = [
+        jacobian_error(jacobian, block, latent, probes, widening)
+        for widening in (ERROR_MARGIN, 1 / ERROR_MARGIN)
+    ]
+    return not any(other <= error / math.sqrt(ERROR_MARGIN) for other in others)
 
 
 @torch.no_grad()
-def latent_jacobian_error(slope: Tensor, block: BlockMap, latent: Tensor) -> float:
+def latent_jacobian_error(
+    slope: Tensor, block: BlockMap, latent: Tensor, probes: Probes | None = None
+) -> float:
     """Return an estimate of ‖A − A'‖_F for A = ∂zΦ by autodiff and A' by finite differences of Φ.
+
+    What the estimate guarantees is said at :func:`jacobian_error`.
 
     Example:
         >>> from theory.transition import Transition
@@ -210,9 +288,9 @@ def latent_jacobian_error(slope: Tensor, block: BlockMap, latent: Tensor) -> flo
         True
     """
     vector = block.vector
-    directions = random_signs(PROBES, latent.numel(), latent, seed=3)
+    directions = (probes or Probes()).directions(latent.numel(), latent, purpose=2)
     measured = central_differences(lambda z: block.self_map(z, vector), latent, directions)
-    return (measured - directions @ slope.mT).norm().item() / math.sqrt(PROBES)
+    return root_mean_square(measured - directions @ slope.mT)
 
 
 def jacobian_rounding(

@@ -145,18 +145,24 @@ def layer_kind(
         ('diagonal and non-linear', 'undetermined')
     """
     missing = [Verdict.INCONCLUSIVE] * len(unmeasured)
-    diagonal = [layer.established_non_diagonal for layer in conclusions]
-    linear = [layer.established_non_linear for layer in conclusions]
+    diagonal = [layer.non_diagonal for layer in conclusions]
+    linear = [layer.non_linear for layer in conclusions]
     masses = [(layer.off_diagonal_mass, layer.off_diagonal_error) for layer in conclusions]
     changes = [
         max(
             (layer.nonlinearity, layer.nonlinearity_error),
             (layer.secant_defect, layer.secant_error),
-            key=lambda measured: np.nan_to_num(measured[0], nan=-1.0),
+            key=lambda measured: measured[0] if np.isfinite(measured[0]) else -1.0,
         )
         for layer in conclusions
     ]
     why = f"; nothing measured at {len(unmeasured)}: {_most_frequent(unmeasured)}" if unmeasured else ""
+    unvisited = sum(layer.unvisited for layer in conclusions)
+    why += f"; shown at {unvisited} of them by a state that was not visited" if unvisited else ""
+    contradicted = sum(layer.contradicted for layer in conclusions)
+    why += f"; finite differences contradict J at {contradicted}" if contradicted else ""
+    broken = sum(np.isposinf(layer.secant_defect) for layer in conclusions)
+    why += f"; an image is not a finite number beside {broken}" if broken else ""
     if notes and any(np.isnan(layer.nonlinearity) for layer in conclusions):
         why += f"; nothing to compare with at {len(notes)}: {_most_frequent(notes)}"
     return LayerKind(
@@ -196,7 +202,7 @@ def _layer_clause(layer: LayerKind) -> str:
 def _clause(name: str, verdicts: Sequence[Verdict], measured: Sequence[tuple[float, float]]) -> str:
     """Return at how many states a quantity is positive, zero or undecided, with the largest one."""
     total = len(verdicts)
-    known = [pair for pair in measured if not np.isnan(pair[0])]
+    known = [pair for pair in measured if np.isfinite(pair[0])]
     if not known:
         return f"{name} not measured"
     value, error = max(known)

@@ -1,59 +1,76 @@
 """Whether a layer's map h ↦ h' is affine: J and the images at one state against those at others.
 
 An affine map F has J everywhere the same and F(h̃) − F(h) = J (h̃ − h). The first is measured at the farthest
-other h̃. The second costs no further Jacobian, and shows what the first may miss: at h and −h the Jacobian of
-tanh is the same, and so is that of sin at 0 and 2π or of a switch between two affine maps.
+other h̃. Where that shows nothing, the others are looked at (:mod:`theory.theorem1.elsewhere`): the secants to
+visited states, and secants and slopes at random states between and beside them, which a map that is affine at
+the visited states alone cannot know.
 """
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from theory.blocks import BlockMap, flatten, last_place_displacements, random_signs
-from theory.fixed_point import EPSILON
+from theory.blocks import BlockMap, flatten
+from theory.fixed_point import EPSILON, ERROR_MARGIN
+from theory.jacobian.factored import FactoredJacobian
 from theory.theorem1.conditions import Verdict, judge
-from theory.theorem1.cross_checks import difference_step
+from theory.theorem1.elsewhere import UNSEEN, Origin, Sight, look, screen
 from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState
+from theory.theorem1.probes import Probes
 from theory.transition import State
 
+ROWS = 256
+"""How many rows of a Jacobian are made dense at a time."""
 MAX_CANDIDATES = 3
 """How many other visited states are tried until C1 to C3 hold at one."""
-MAX_COMPARED = 16
-"""How many other visited states are tried in all where nothing contradicts linearity."""
+MAX_COMPARED = {False: 256, True: 16}
+"""How many visited states are compared where nothing contradicts linearity, without and with a latent."""
+UNVISITED = {False: 16, True: 2}
+"""How many states that were not visited are looked at in addition."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """How J and the images at a state differ from those at the other visited states.
+    """How J and the images at a state differ from those at others.
 
     Attributes:
         change: ‖J(h) − J(h̃)‖_F / ‖J(h)‖_F at the farthest h̃ at which C1 to C3 hold; NaN without one.
         change_error: its measured error.
-        defect: the largest ‖F(h̃) − F(h) − J(h) (h̃ − h)‖ / (‖J(h)‖_F ‖h̃ − h‖); NaN without any.
-        defect_error: its measured error.
-        note: why there is none, if there is none.
+        sight: the defect ‖F(h̃) − F(h) − J(h) (h̃ − h)‖ / (‖J(h)‖_F ‖h̃ − h‖) that speaks most clearly.
+        row_change: the largest change of a row of J relative to that row, where the change is tiny.
+        compared: how many other h̃ were compared.
+        unvisited: whether only an h̃ that was not visited contradicts linearity.
+        note: why there is no change, if there is none.
 
     Example:
-        >>> Comparison(math.nan, math.nan, math.nan, math.nan, "no other visited state").contradicts
+        >>> Comparison(note="no other visited state").contradicts
         False
-        >>> Comparison(0.0, 1e-9, 0.3, 1e-9).contradicts
+        >>> Comparison(0.0, 1e-9, Sight(0.3, 1e-9, 1e-16)).contradicts
         True
     """
 
     change: float = math.nan
     change_error: float = math.nan
-    defect: float = math.nan
-    defect_error: float = math.nan
+    sight: Sight = UNSEEN
+    row_change: float = 0.0
+    compared: int = 0
+    unvisited: bool = False
     note: str = ""
 
     @property
     def contradicts(self) -> bool:
         """Whether one of the two contradicts linearity."""
-        pairs = ((self.change, self.change_error), (self.defect, self.defect_error))
+        pairs = ((self.change, self.change_error), (self.sight.defect, self.sight.error))
         return any(judge(*pair) is Verdict.HOLDS for pair in pairs)
+
+    def with_sight(self, sight: Sight) -> "Comparison":
+        """Return the comparison with one more secant, of which the clearest stays."""
+        clearest = max(self.sight, sight, key=lambda each: each.clearness)
+        return dataclasses.replace(self, sight=clearest, compared=self.compared + 1)
 
 
 def compare(
@@ -85,68 +102,109 @@ def compare(
         >>> states = [{"h": torch.tensor([value]).double()} for value in (1.0, -1.0)]
         >>> measured = MeasuredState.at(tanh, states[0])
         >>> found = compare(measured, 0, measured.jacobians()[0], states)
-        >>> found.change, round(found.defect, 4)  # tanh 1 / (1 − tanh² 1) − 1
+        >>> found.change, round(found.sight.defect, 4)  # tanh 1 / (1 − tanh² 1) − 1
         (0.0, 0.8134)
     """
     names = measured.transition.layer_states[layer]
-    block = BlockMap(measured.transition, measured.state, names)
+    single = dataclasses.replace(measured.transition, layer_states=(names,))
+    block = BlockMap(single, measured.state, names)
     vectors = torch.stack([flatten(other, names) for other in others])
     distances = (vectors - block.vector).norm(dim=1)
-    found = Comparison(note="no other visited state differs in this block, give more states")
-    if distances.any():
-        found = Comparison(note="C1 to C3 are not established with the block of another visited state")
-    single_layer = dataclasses.replace(measured.transition, layer_states=(names,))
-    image, image_error = _image(measured, block)
-    for attempt, index in enumerate(distances.argsort(descending=True)[:MAX_COMPARED].tolist()):
-        if distances[index] == 0 or (attempt >= MAX_CANDIDATES and found.note):
+    order = [index for index in distances.argsort(descending=True).tolist() if distances[index] > 0]
+    if not order:
+        return Comparison(note="no other visited state differs in this block, give more states")
+
+    def solved(vector: Tensor) -> MeasuredState:
+        return MeasuredState.at(single, block.at(vector), start, max_iterations, measured.probes)
+
+    found = Comparison(note="C1 to C3 are not established with the block of another visited state")
+    origin = Origin(block, measured, here)
+    remaining = iter(order)
+    for index in itertools.islice(remaining, MAX_CANDIDATES):
+        there = solved(vectors[index])
+        if there.holds:
+            found = _change(here, there).with_sight(look(origin, there))
             break
-        there = MeasuredState.at(single_layer, block.at(vectors[index]), start, max_iterations)
-        if not there.holds:
-            continue
-        if found.note:
-            found = _change(here, there)
-        defect, error = _defect(block, here, image, image_error, there)
-        if not defect <= found.defect:  # the largest, or the first
-            found = dataclasses.replace(found, defect=defect, defect_error=error)
+    if found.note or found.contradicts:
+        return found
+    chosen = vectors[_spread(list(remaining), MAX_COMPARED[origin.has_latent], measured.probes)]
+    for vector, sight in screen(origin, chosen, solved, slopes=False):
+        found = _followed(found.with_sight(sight), origin, sight, vector, solved)
         if found.contradicts:
-            break
+            return found
+    return _beyond(found, origin, vectors[order], solved)
+
+
+Solve = Callable[[Tensor], MeasuredState]
+
+
+def _followed(found: Comparison, origin: Origin, sight: Sight, vector: Tensor, solved: Solve) -> Comparison:
+    """Measure J in full where a slope shows more than its errors, and keep the slope where it shows less."""
+    if not sight.slope > found.change:  # also where it is NaN
+        return found
+    if sight.slope > ERROR_MARGIN * found.change_error:
+        change = _change(origin.here, solved(vector))
+        return dataclasses.replace(change, sight=found.sight, compared=found.compared)
+    return dataclasses.replace(found, change=sight.slope)
+
+
+def _beyond(found: Comparison, origin: Origin, vectors: Tensor, solved: Solve) -> Comparison:
+    """Look at states that were not visited: on the way to others, and as far away in any direction."""
+    here, probes = origin.block.vector, origin.measured.probes
+    count = UNVISITED[origin.has_latent] // 2
+    steps = vectors - here
+    shares, places = probes.gaussian(2, count, here, purpose=7).sigmoid()
+    between = shares[:, None] * steps[(places * len(steps)).long()]
+    around = probes.gaussian(count, len(here), here, purpose=8) * steps.square().mean().sqrt()
+    for vector, sight in screen(origin, here + torch.cat([between, around]), solved):
+        if not (math.isfinite(sight.defect) and math.isfinite(sight.slope)):
+            continue  # F need not be defined where nobody was
+        found = _followed(found.with_sight(sight), origin, sight, vector, solved)
+        if found.contradicts:
+            return dataclasses.replace(found, unvisited=True)
     return found
 
 
 def _change(here: MeasuredJacobian, there: MeasuredState) -> Comparison:
     (elsewhere,) = there.jacobians()
-    change = (here.jacobian - elsewhere.jacobian).frobenius_norm() / here.scale
-    return Comparison(change, max((here.error + elsewhere.error) / here.scale, EPSILON))
+    difference = here.jacobian - elsewhere.jacobian
+    change = difference.frobenius_norm() / here.scale
+    error = max((here.error + elsewhere.error) / here.scale, EPSILON)
+    tiny = change > 0 and judge(change, error) is not Verdict.HOLDS
+    return Comparison(change, error, row_change=largest_row(difference, here.jacobian) if tiny else 0.0)
 
 
-@torch.no_grad()
-def _defect(
-    block: BlockMap, here: MeasuredJacobian, image: Tensor, image_error: float, there: MeasuredState
-) -> tuple[float, float]:
-    """Return the defect of the secant from here to there, and its error."""
-    other = BlockMap(there.transition, there.state, block.names)
-    step = other.vector - block.vector
-    reached, reached_error = _image(there, other)
-    defect = (reached - image - here.jacobian.matvec(step)).norm().item()
-    length = step.norm().item()
-    # J's error was measured over displacements of this size; over shorter ones it is mostly the images'.
-    error = here.error * max(length, difference_step(block.vector, image)) + image_error + reached_error
-    return defect / (here.scale * length), error / (here.scale * length)
+def largest_row(part: FactoredJacobian, whole: FactoredJacobian, *, diagonal: bool = True) -> float:
+    """Return the largest norm of a row of one matrix, relative to that row of another one.
+
+    Args:
+        part: the matrix whose rows are measured.
+        whole: what they are relative to; rows that are zero there count where they are not in ``part``.
+        diagonal: whether the diagonal of ``part`` counts.
+
+    Example:
+        >>> part, whole = (
+        ...     FactoredJacobian(torch.tensor(rows), torch.zeros(2, 0), torch.zeros(0, 2))
+        ...     for rows in ([1e-9, 0.5], [1e9, 1.0])
+        ... )
+        >>> largest_row(part, whole)
+        0.5
+    """
+    largest = 0.0
+    for start in range(0, part.size, ROWS):
+        rows = part.rows(start, start + ROWS)
+        if not diagonal:
+            rows.diagonal(offset=start).zero_()
+        norms = rows.norm(dim=1)
+        relative = norms / whole.rows(start, start + ROWS).norm(dim=1)
+        largest = max(largest, relative[norms > 0].max().item() if norms.any() else 0.0)
+    return largest
 
 
-@torch.no_grad()
-def _image(measured: MeasuredState, block: BlockMap) -> tuple[Tensor, float]:
-    """Return h' and its error: its change when h moves by one unit in the last place, z by its own error."""
-    latent, vector = measured.fixed_point.latent, block.vector
-    image = block.state_update(latent, vector)
-    reach = 0.0
-    if latent.numel():
-        # The residual over the smallest singular value of I − ∂zΦ bounds the distance to the fixed point.
-        reach = measured.fixed_point.threshold / measured.conditions[1].value / math.sqrt(latent.numel())
-    latents = latent + reach * random_signs(2, latent.numel(), latent)
-    vectors = last_place_displacements(vector, 2, seed=1)
-    change = 0.0
-    for nearby_latent, nearby_vector in zip(latents, vectors, strict=True):
-        nearby = block.state_update(nearby_latent, nearby_vector)
-        change = max(change, (nearby - image).norm().item())
-    return image, change + EPSILON * image.norm().item()
+def _spread(order: list[int], limit: int, probes: Probes) -> list[int]:
+    """Return all states; of too many half the farthest, a quarter the nearest, the others at random."""
+    if len(order) <= limit:
+        return order
+    far, near, middle = order[: limit // 2], order[-(limit // 4) :], order[limit // 2 : -(limit // 4)]
+    drawn = probes.gaussian(1, len(middle), torch.zeros(0), purpose=5)[0].argsort().tolist()
+    return far + near + [middle[place] for place in drawn[: limit - len(far) - len(near)]]

@@ -1,12 +1,15 @@
 """What is measured at one state: its fixed point, the conditions C1 to C3, and J of every layer."""
 
+import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 from theory.blocks import BlockMap
-from theory.fixed_point import FixedPoint, solve_fixed_point
+from theory.derivatives import directional, jacobian
+from theory.fixed_point import EPSILON, FixedPoint, solve_fixed_point
 from theory.jacobian.factored import FactoredJacobian, latent_jacobian, layer_jacobians
 from theory.theorem1.conditions import (
     Condition,
@@ -18,6 +21,7 @@ from theory.theorem1.conditions import (
     vacuous,
 )
 from theory.theorem1.cross_checks import jacobian_error, latent_jacobian_error
+from theory.theorem1.probes import Probes
 from theory.transition import State, Transition
 
 
@@ -30,6 +34,7 @@ class MeasuredState:
         state: the state s.
         fixed_point: the outcome of the solve.
         conditions: C1, C2 and C3.
+        probes: what the directions of the error estimates are drawn from.
 
     Example:
         >>> import torch
@@ -45,14 +50,23 @@ class MeasuredState:
     state: State
     fixed_point: FixedPoint
     conditions: tuple[Condition, Condition, Condition]
+    probes: Probes = field(default_factory=Probes)
 
     @classmethod
     def at(
-        cls, transition: Transition, state: State, start: Tensor | None = None, max_iterations: int = 4000
+        cls,
+        transition: Transition,
+        state: State,
+        start: Tensor | None = None,
+        max_iterations: int = 4000,
+        probes: Probes | None = None,
     ) -> "MeasuredState":
         """Solve for the fixed point at a state and measure C1 to C3."""
+        probes = probes or Probes()
         fixed_point = solve_fixed_point(transition, state, start, max_iterations=max_iterations)
-        return cls(transition, state, fixed_point, _conditions(transition, state, fixed_point))
+        return cls(
+            transition, state, fixed_point, _conditions(transition, state, fixed_point, probes), probes
+        )
 
     @property
     def holds(self) -> bool:
@@ -61,15 +75,14 @@ class MeasuredState:
 
     def jacobians(self) -> tuple["MeasuredJacobian", ...]:
         """Return J of every layer with its measured error."""
-        latent, layers = self.fixed_point.latent, self.transition.layer_states
-        return tuple(
-            MeasuredJacobian(
-                jacobian, jacobian_error(jacobian, BlockMap(self.transition, self.state, names), latent)
-            )
-            for names, jacobian in zip(
-                layers, layer_jacobians(self.transition, self.state, latent), strict=True
-            )
-        )
+        found = []
+        formulas = layer_jacobians(self.transition, self.state, self.fixed_point.latent)
+        for names, formula in zip(self.transition.layer_states, formulas, strict=True):
+            block = BlockMap(self.transition, self.state, names)
+            settled = _with_whole_first_term(formula, block, self.fixed_point.latent, self.probes)
+            error = jacobian_error(settled, block, self.fixed_point.latent, self.probes)
+            found.append(MeasuredJacobian(settled, error))
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -96,8 +109,26 @@ class MeasuredJacobian:
         return self.jacobian.frobenius_norm() or 1.0
 
 
+def _with_whole_first_term(
+    formula: FactoredJacobian, block: BlockMap, latent: Tensor, probes: Probes
+) -> FactoredJacobian:
+    """Return J with ∂vG as a matrix, where it was taken for diagonal and unpredictable directions deny it."""
+    if not formula.has_diagonal_direct_term:
+        return formula
+    vector = block.vector
+    # Two Gaussian vectors: a row of ∂vG − D that is not zero is orthogonal to one with probability zero.
+    drawn = probes.gaussian(2, vector.numel(), vector, purpose=4)
+    products = directional(lambda v: block.state_update(latent, v), vector, drawn)
+    deviation = (products - drawn * formula.direct).abs()
+    # Products of a diagonal matrix differ in the last places only, of each entry by itself.
+    if bool((deviation <= 100 * EPSILON * formula.direct.abs() * drawn.abs().max()).all()):
+        return formula
+    direct = jacobian(lambda v: block.state_update(latent, v), vector)
+    return dataclasses.replace(formula, direct=direct, diagonality_error=0.0)
+
+
 def _conditions(
-    transition: Transition, state: State, fixed_point: FixedPoint
+    transition: Transition, state: State, fixed_point: FixedPoint, probes: Probes
 ) -> tuple[Condition, Condition, Condition]:
     """Return C1, C2 and C3."""
     if transition.latent_size == 0:
@@ -107,10 +138,13 @@ def _conditions(
         why = "no fixed point was reached"
         return first, unmeasured("C2", why), unmeasured("C3", why)
     slope = latent_jacobian(transition, state, fixed_point.latent)
+    if not bool(torch.isfinite(slope).all()):
+        why = "∂zΦ is not finite at the fixed point"
+        return first, unmeasured("C2", why), unmeasured("C3", why)
     block = BlockMap(transition, state, transition.layer_states[0])
-    error = latent_jacobian_error(slope, block, fixed_point.latent)
+    error = latent_jacobian_error(slope, block, fixed_point.latent, probes)
     return (
         first,
         invertibility_condition(slope, error),
-        convergence_condition(slope, transition.damping, error),
+        convergence_condition(slope, transition.damping, error, probes),
     )

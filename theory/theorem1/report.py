@@ -33,6 +33,7 @@ class StateCheck:
         layers: the conclusions for each layer; empty where no Jacobian could be measured.
         label: names the token and the state in messages.
         note: why the nonlinearity is missing, if it is.
+        seed: of the directions along which errors were measured; ``check_theorem1`` repeats them with it.
 
     Example:
         >>> from theory.theorem1.conditions import vacuous
@@ -49,6 +50,7 @@ class StateCheck:
     layers: tuple[LayerConclusion, ...]
     label: str = ""
     note: str = ""
+    seed: int | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -79,14 +81,27 @@ class StateCheck:
             return f"the transition is {' and '.join(failed)}{where}, to within the measured error"
         if self.verdict is Verdict.INCONCLUSIVE:
             missing = [f"non-{name}" for name, verdict in properties.items() if verdict is not Verdict.HOLDS]
-            why = self.note or "the measured quantity is within one decade of its error"
+            why = self.note or self._why_open
             return f"it is not decided whether the transition is {' and '.join(missing)}: {why}"
+        established = "the transition is non-diagonal and non-linear"
+        if any(layer.unvisited for layer in self.layers):
+            established += ", the latter shown at a state that was not visited"
         if c4.verdict is not Verdict.HOLDS:
             return (
-                "the transition is non-diagonal and non-linear, but not by a fixed point (C4 does not hold): "
-                "Theorem 1 does not speak of it"
+                f"{established}, but not by a fixed point (C4 does not hold): Theorem 1 does not speak of it"
             )
-        return "the transition is non-diagonal and non-linear"
+        return established
+
+    @property
+    def _why_open(self) -> str:
+        numbers = [
+            number
+            for layer in self.layers
+            for number in (layer.off_diagonal_mass, layer.off_diagonal_error, layer.nonlinearity)
+        ]
+        if not all(map(math.isfinite, numbers)):
+            return "J or its finite differences are not finite numbers here"
+        return "what was measured is below ten times its error, and rounding does not explain it"
 
     @property
     def residual(self) -> float:
@@ -193,7 +208,16 @@ class Theorem1Report:
             diagonal, linear = words[whole.non_diagonal], words[whole.non_linear]
             known = f"{diagonal.format('diagonal')}, {linear.format('linear')}"
             return f"The kind of the transition is undetermined: {known} ({whole.reason})."
-        return f"The transition is {whole.kind}: {whole.kind.meaning} ({whole.reason})."
+        sentence = f"The transition is {whole.kind}: {whole.kind.meaning} ({whole.reason})"
+        negative = [
+            name
+            for name, verdict in (("diagonal", whole.non_diagonal), ("linear", whole.non_linear))
+            if verdict is Verdict.FAILS
+        ]
+        if negative:
+            claim = " and ".join(negative)
+            return f"{sentence}, {claim} wherever it was evaluated: what no evaluation met is not decided."
+        return f"{sentence}."
 
     def values(self, quantity: str) -> NDArray[np.float64]:
         """Return one of :data:`QUANTITIES` for every state, NaN where it was not measured."""

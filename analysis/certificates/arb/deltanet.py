@@ -216,6 +216,10 @@ class ArbDeltaNet(ArbModel):
         stream, slopes = rms_norm(stream, slopes, self._last_norm)
         return stream, slopes, found
 
+    def image(self, token: int, z: Vector, state: State) -> Vector:
+        """Return Φ alone."""
+        return self.evaluate(token, z, state, None)[0]
+
     def entry_rates(
         self,
         found: Sequence[Any],

@@ -7,6 +7,8 @@ from flint import arb, arb_mat, ctx
 
 from analysis.certificates.arb.mamba2 import Vector
 
+SQUARINGS = 8
+
 
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
@@ -60,6 +62,32 @@ def max_upper(numbers: Vector) -> arb:
         if not number.upper() <= result:
             result = number.upper()
     return result
+
+
+def norm_bound(vector: Vector) -> arb:
+    """Return an upper bound of the Euclidean norm; the square of a ball around zero would reach below zero.
+
+    Example:
+        >>> norm_bound([arb(3), arb(-4)]) == 5
+        True
+    """
+    return sum((abs(entry).upper() ** 2 for entry in vector), arb(0)).sqrt().upper()
+
+
+def spectral_bound(matrix: arb_mat) -> arb:
+    """Return an upper bound of ‖M‖₂ that is too large by at most n^(1/512): ‖(MᵀM)^(2^k)‖_∞^(1/2^(k+1)).
+
+    Example:
+        >>> bool(2 <= spectral_bound(arb_mat([[2, 0], [0, 1]])) < 2.01)
+        True
+    """
+    gram = matrix.transpose() * matrix
+    for _ in range(SQUARINGS):
+        gram = gram * gram
+    bound = row_sum(gram)
+    for _ in range(SQUARINGS + 1):
+        bound = bound.sqrt()
+    return bound.upper()
 
 
 def is_positive_definite(matrix: arb_mat) -> bool:

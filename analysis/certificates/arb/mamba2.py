@@ -112,6 +112,17 @@ def rms_norm(x: Vector, slopes: Rows, weight: Vector, groups: int = 1) -> tuple[
     return y, dy
 
 
+def scaled_to_unit(x: Vector, weight: Vector) -> Vector:
+    """Return w ∘ x (mean x² + ε)^{−1/2}, as `rms_norm` without derivatives.
+
+    Example:
+        >>> abs(scaled_to_unit([arb(3), arb(4)], [arb(1), arb(1)])[0] - arb(18).sqrt() / 5) < 1e-6
+        True
+    """
+    r = (sum((e * e for e in x), arb(0)) / len(x) + EPSILON).rsqrt()
+    return [e * r * w for e, w in zip(x, weight, strict=True)]
+
+
 @dataclass(frozen=True, eq=False)
 class Coefficients:
     """What h'_cn = decay_c h_cn + inputs_c B_n is made of, with derivatives, and C, x, gate for the output.
@@ -295,6 +306,38 @@ class ArbLayer:
             dgated.append([opened * d + closed * dg for d, dg in zip(row, drow, strict=True)])
         normalised, dnormalised = rms_norm(gated, dgated, self.norm, self.groups)
         return apply(self.out_proj, normalised), times(self.out_proj, dnormalised)
+
+    def value(self, stream: Vector, injection: Vector | None, window: Rows, h: Rows) -> Vector:
+        """Return v alone, by y_c = a (h C)_c + (B · C) Δ x_c + D x_c, without forming h'."""
+        u = scaled_to_unit(stream, self.norm_before)
+        p = apply(self.in_proj, u)
+        if injection is not None:
+            p = [a + b for a, b in zip(p, injection, strict=True)]
+        v: Vector = []
+        for taps, before, bias, new in zip(
+            self.taps, window, self.conv_bias, p[self.d_inner : self.d_inner + len(self.taps)], strict=True
+        ):
+            q = sum((t * w for t, w in zip(taps, before, strict=False)), bias) + taps[-1] * new
+            v.append(q * sigmoid(q))
+        d_state, per_group = self.shared // self.groups, self.d_inner // self.groups
+        middle, per_head = self.d_inner + self.shared, self.d_inner // self.heads
+        gated: Vector = []
+        for group in range(self.groups):
+            first = group * d_state
+            B, C = (v[start + first : start + first + d_state] for start in (self.d_inner, middle))
+            BC = sum((b * c for b, c in zip(B, C, strict=True)), arb(0))
+            channels = range(group * per_group, (group + 1) * per_group)
+            for c, reading in zip(channels, apply(arb_mat([h[c] for c in channels]), C), strict=True):
+                head = c // per_head
+                if c % per_head == 0:
+                    dt = (p[middle + self.shared + self.d_inner + head] + self.dt_bias[head]).exp().log1p()
+                    decay, read = (self.rates[head] * dt).exp(), dt * BC + self.skip[head]
+                gated.append((decay * reading + read * v[c]) * p[c] * sigmoid(p[c]))
+        size = len(gated) // self.groups
+        normalised: Vector = []
+        for start in range(0, len(gated), size):
+            normalised += scaled_to_unit(gated[start : start + size], self.norm[start : start + size])
+        return apply(self.out_proj, normalised)
 
     def following(self, found: Coefficients, window: Rows, h: Rows) -> tuple[Rows, Rows]:
         """Return the next window and h', a row per channel each."""

@@ -16,6 +16,7 @@ from analysis.certificates.arb.mamba2 import (
     exact_matrix,
     exact_vector,
     rms_norm,
+    scaled_to_unit,
 )
 
 State = Mapping[str, Any]
@@ -153,6 +154,15 @@ class ArbModel:
         if self.implicit:
             stream, slopes = rms_norm(stream, slopes, self._last_norm)
         return stream, slopes, found
+
+    def image(self, token: int, z: Vector, state: State) -> Vector:
+        """Return Φ alone, of an implicit model."""
+        stream = z
+        for index, layer in enumerate(self.layers):
+            own = state[f"conv.{index}"], state[f"ssm.{index}"]
+            v = layer.value(stream, self._injections[token][index], *own)
+            stream = [a + b for a, b in zip(stream, v, strict=True)] if self.residual else v
+        return scaled_to_unit(stream, self._last_norm)
 
     def evaluate_along(
         self, token: int, z: Vector, state: State, directions: Rows

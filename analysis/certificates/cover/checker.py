@@ -1,9 +1,7 @@
 """Whether a certificate of every length is true: each step between sets proved again, in FLINT's balls.
 
-With U = ρ W⁻¹ the set is {c + U u : ‖u‖₂ ≤ 1}. Derivatives are taken along the columns of U by `arb_mamba2`,
-so that the mean value theorem gives ‖W' (s' − c')‖₂ ≤ ‖W' (G(z*(c); c) − c')‖₂ + ‖W' J U‖₂;
-`theory.rigorous.covers.invariant_cover` has the theorems. The inverse of W is enclosed here, and the spectral
-norm is bounded by repeated squaring of the Gram matrix.
+With U = ρ W⁻¹ the set is {c + U u : ‖u‖₂ ≤ 1}; the inverse of W is enclosed here. What is proved of a step is
+in `analysis.certificates.orbits.steps`, and of the iteration in `analysis.certificates.orbits.checker`.
 """
 
 from collections.abc import Mapping
@@ -13,20 +11,19 @@ import numpy as np
 from flint import arb, arb_mat
 
 from analysis.certificates.answers import Automaton
-from analysis.certificates.arb.linear import max_upper, precision, row_sum
-from analysis.certificates.arb.mamba2 import Vector, apply, exact_matrix, exact_vector
-from analysis.certificates.arb.model import ArbModel, entries_of
-from analysis.certificates.arb.newton import contracting_newton_map
+from analysis.certificates.arb.linear import norm_bound, precision
+from analysis.certificates.arb.mamba2 import apply, exact_vector
 from analysis.certificates.checking import Weights, check_answers, check_each, check_run, check_seal
 from analysis.certificates.cover.document import COVER_STATEMENTS, CoverCertificate
+from analysis.certificates.orbits.checker import check_iteration, triangle
+from analysis.certificates.orbits.steps import StepChecker, StepClaim
 from analysis.certificates.parts import RefusedError
 
-SQUARINGS = 8
 SETS_AT_ONCE = 16
 
 
 class CoverChecker:
-    """Proves the steps of single sets again.
+    """Proves bundles of orbits and the steps of single sets again.
 
     Args:
         certificate: the claims; its arrays have the right sizes.
@@ -49,96 +46,64 @@ class CoverChecker:
         self.latents = certificate.latents.reshape(count, tokens, -1)
         self.latent_radii = certificate.latent_radii.reshape(count, tokens)
         with precision(bits):
-            self.model = ArbModel(weights, sizes)
+            self.steps = StepChecker(certificate, weights, sizes, bits)
 
-    def check_set(self, index: int) -> None:
-        """Check the set and what every token makes of it.
+    def check(self, kind: str, index: int) -> None:
+        """Check a bundle of orbits, or a set and what every token makes of it.
+
+        Args:
+            kind: ``"bundle"`` or ``"set"``.
+            index: which.
 
         Raises:
             RefusedError: naming the first line that fails.
         """
-        claims = self.claims
+        if kind == "bundle":
+            self.steps.orbits.check_bundle(index)
+            return
         with precision(self.bits):
-            radius = float(claims.radii[index])
+            radius = float(self.claims.radii[index])
             if not radius > 0:
                 raise RefusedError(f"radii[{index}]", "is not positive")
             try:
                 axes = self._metric(index).inv() * arb(radius)
             except ZeroDivisionError:
                 raise RefusedError(f"metrics[{index}]", "cannot be inverted") from None
-            if index == 0 and not _length(apply(self._metric(0), exact_vector(-self.centres[0]))) <= radius:
+            if (
+                index == 0
+                and not norm_bound(apply(self._metric(0), exact_vector(-self.centres[0]))) <= radius
+            ):
                 raise RefusedError("centres[0]", "is not near the zero state")
             for token in range(self.latents.shape[1]):
                 self._check_step(index, token, axes)
 
     def _check_step(self, index: int, token: int, axes: arb_mat) -> None:
-        claims, model, size = self.claims, self.model, self.model.size
+        claims = self.claims
         place = f"[{index}][{token}]"
         target = claims.targets[index][token]
         label = claims.automaton.table[claims.labels[index]][token]
         if target >= len(claims.labels) or claims.labels[target] != label:
             raise RefusedError(f"targets{place}", "is not a set of the state that the automaton is in")
-        directions = axes.tolist()
-        centre = exact_vector(self.centres[index])
-        region = [c + arb(0, _length(row).upper()) for c, row in zip(centre, directions, strict=True)]
-        radius = float(self.latent_radii[index, token])
-        if not radius >= 0:
-            raise RefusedError(f"latent_radii{place}", "is negative")
-        latent = exact_vector(self.latents[index, token])
-        box = [number + arb(0, radius) for number in latent]
-        _, rates, following = model.evaluate_along(token, box, model.state(region), directions)
-        newton = contracting_newton_map(
-            arb_mat([row[:size] for row in rates]),
-            lambda reason: RefusedError(f"latent_radii{place}", reason),
+        claim = StepClaim(
+            token=token,
+            centre=self.centres[index],
+            axes=axes,
+            latent=self.latents[index, token],
+            latent_radius=float(self.latent_radii[index, token]),
+            bundle=claims.bundle_of[index][token],
+            target_centre=self.centres[target],
+            target_metric=self._metric(target),
+            answer=label,
+            line=lambda field: field + place,
         )
-        inverse, kappa = newton.inverse, newton.kappa
-        image, _, _ = model.evaluate(token, latent, model.state(centre), None)
-        step = apply(inverse, [a - b for a, b in zip(image, latent, strict=True)])
-        moved = inverse * arb_mat([row[size:] for row in rates])
-        central = max_upper([abs(entry) for entry in step])
-        farthest = central + max_upper([_length(row) for row in moved.tolist()])
-        if not farthest / (1 - kappa) <= radius:
-            raise RefusedError(f"latents{place}", "no fixed points of the set are proved within its radius")
-        # (I − A)⁻¹ B within κ / (1 − κ) ‖P B‖ of P B, column by column; z*(c) within κ / (1 − κ) of a step
-        share = kappa / (1 - kappa)
-        response = _spread(moved, share)
-        near = [a + b + arb(0, (share * central).upper()) for a, b in zip(latent, step, strict=True)]
-        jacobian = arb_mat([row[size:] for row in following])
-        jacobian += arb_mat([row[:size] for row in following]) * response
-        _, _, found = model.evaluate(token, near, model.state(centre), None)
-        landing = entries_of(model.following(found, model.state(centre)))
-        metric = self._metric(target)
-        away = [a - b for a, b in zip(landing, exact_vector(self.centres[target]), strict=True)]
-        reach = _length(apply(metric, away)) + spectral_bound(metric * jacobian)
+        reach, gaps = self.steps.check(claim)
         if not reach <= float(claims.radii[target]):
             raise RefusedError(f"targets{place}", "the set is not proved to be mapped into it")
-        logits = model.logits(near)
-        slopes = (model.head * response).tolist()
-        for other in range(len(logits)):
-            spread = _length([a - b for a, b in zip(slopes[label], slopes[other], strict=True)])
-            if other != label and not logits[label] - logits[other] - spread >= claims.margin:
-                raise RefusedError("margin", f"is larger than what is proved of token {token} in set {index}")
+        if not all(gap >= claims.margin for gap in gaps):
+            raise RefusedError("margin", f"is larger than what is proved of token {token} in set {index}")
 
     def _metric(self, index: int) -> arb_mat:
-        rows = np.zeros((self.size, self.size))
-        rows[np.triu_indices(self.size)] = self.triangles[index]
-        return exact_matrix(rows)
-
-
-def spectral_bound(matrix: arb_mat) -> arb:
-    """Return an upper bound of ‖M‖₂ that is too large by at most n^(1/512): ‖(MᵀM)^(2^k)‖_∞^(1/2^(k+1)).
-
-    Example:
-        >>> bool(2 <= spectral_bound(arb_mat([[2, 0], [0, 1]])) < 2.01)
-        True
-    """
-    gram = matrix.transpose() * matrix
-    for _ in range(SQUARINGS):
-        gram = gram * gram
-    bound = row_sum(gram)
-    for _ in range(SQUARINGS + 1):
-        bound = bound.sqrt()
-    return bound.upper()
+        return triangle(self.triangles[index], self.size)
 
 
 def check_cover(
@@ -151,7 +116,7 @@ def check_cover(
     bits: int = 128,
     processes: int = 1,
 ) -> None:
-    """Verify a certificate: its head, every step of every set, and its seal, in this order.
+    """Verify a certificate: its head, the bundles of orbits, every step of every set, and its seal, in order.
 
     Args:
         certificate: what is claimed.
@@ -169,14 +134,16 @@ def check_cover(
         `analysis.check_certificate` calls it.
     """
     check_run(certificate, COVER_STATEMENTS, sha256=sha256, config=config, bits=bits)
-    state_size = check_answers(certificate, weights, sizes=config["sizes"], automaton=automaton)
-    _check_sizes(certificate, state_size, int(config["sizes"]["d_model"]))
-    arguments = (certificate, dict(weights), config["sizes"], bits)
-    jobs = [(number,) for number in range(len(certificate.labels))]
+    sizes = config["sizes"]
+    state_size = check_answers(certificate, weights, sizes=sizes, automaton=automaton)
+    _check_sizes(certificate, state_size, int(sizes["d_model"]))
+    check_iteration(certificate, sizes, state=state_size, tokens=len(automaton.table[0]))
+    jobs = [("bundle", number) for number in range(len(certificate.bundles.tokens))]
+    jobs += [("set", number) for number in range(len(certificate.labels))]
     check_each(
         CoverChecker,
-        arguments,
-        CoverChecker.check_set,
+        (certificate, dict(weights), sizes, bits),
+        CoverChecker.check,
         jobs,
         processes=processes,
         unit="set",
@@ -191,8 +158,10 @@ def _check_sizes(certificate: CoverCertificate, state: int, latent: int) -> None
         raise RefusedError("labels", "do not begin with the initial state of the automaton")
     if max(certificate.labels) >= labels:
         raise RefusedError("labels", "are not states of the automaton")
-    if len(certificate.targets) != sets or any(len(row) != tokens for row in certificate.targets):
-        raise RefusedError("targets", f"do not hold {tokens} numbers for each of {sets} sets")
+    for name in ("targets", "bundle_of"):
+        rows = getattr(certificate, name)
+        if len(rows) != sets or any(len(row) != tokens for row in rows):
+            raise RefusedError(name, f"do not hold {tokens} numbers for each of {sets} sets")
     numbers = {
         "centres": state,
         "metrics": state * (state + 1) // 2,
@@ -205,18 +174,3 @@ def _check_sizes(certificate: CoverCertificate, state: int, latent: int) -> None
             raise RefusedError(name, f"does not hold {size} numbers for each of {sets} sets")
     if not certificate.margin > 0:
         raise RefusedError("margin", "is not positive")
-
-
-def _length(vector: Vector) -> arb:
-    """An upper bound of the Euclidean norm; the square of a ball around zero would reach below zero."""
-    return sum((abs(entry).upper() ** 2 for entry in vector), arb(0)).sqrt().upper()
-
-
-def _spread(matrix: arb_mat, share: arb) -> arb_mat:
-    """The matrix with every column widened by a share of its largest entry."""
-    columns = matrix.transpose().tolist()
-    widened = []
-    for column in columns:
-        around = arb(0, (share * max_upper([abs(entry) for entry in column])).upper())
-        widened.append([entry + around for entry in column])
-    return arb_mat(widened).transpose()

@@ -20,7 +20,7 @@ from flint import arb
 
 from analysis.certificates.answers import Automaton
 from analysis.certificates.arb.linear import precision
-from analysis.certificates.checking import Weights, check_run, check_seal
+from analysis.certificates.checking import Weights, check_run, check_seal, check_weights
 from analysis.certificates.executed.document import EXECUTED_STATEMENTS, Boxes, ExecutedCertificate
 from analysis.certificates.executed.structure import Program, read_program
 from analysis.certificates.parts import RefusedError
@@ -63,6 +63,7 @@ def check_executed(
         raise RefusedError("automaton", "is not that of the run's task")
     if certificate.answers != answers:
         raise RefusedError("answers", "are not those of the run's task")
+    check_weights(weights)
     other = sorted({str(array.dtype) for array in weights.values()} - {"float32"})
     if other:
         raise RefusedError("dtype", f"is not that of the weights, {other[0]}")

@@ -80,13 +80,3 @@ class ExecutedCertificate(AnswersDocument):
     ulps: PositiveInt
     rtol: Number
     boxes: Boxes
-
-    @property
-    def sentence(self) -> str:
-        """What it says, in short."""
-        states, tokens = len(self.automaton.table), len(self.automaton.table[0])
-        return (
-            f"executed in float32 on a CPU, right on every word of every length of {states} states and "
-            f"{tokens} tokens, if sums are IEEE sums in any order, functions within {self.ulps} ulp, and "
-            f"rtol at most {self.rtol:g}"
-        )

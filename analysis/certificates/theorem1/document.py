@@ -4,21 +4,29 @@ Reading one checks its form only; whether it is true is for `analysis.certificat
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import (
     NonNegativeInt,
     PositiveInt,
+    Strict,
 )
 
 from analysis.certificates.parts import Document, Interval, Number, Numbers, Part, RefusedError, read_part
 
-FORMAT = "implicit-ssm certificate of Theorem 1, version 1"
+FORMAT: Final = "implicit-ssm certificate of Theorem 1, version 2"
 
 STATEMENTS = {
     "meaning": (
         "The float32 weights are taken as the real numbers that they are, and every operation of the model "
         "as the exact one on real numbers. h is the SSM state; the convolution window is held fixed."
+    ),
+    "state": (
+        "Each part of the state is within 1e-7 (relative to its largest entry) of that which the tokens "
+        "before it lead to in float64, each at the latent that the damped iteration from zero settles at: "
+        "computed, not proved. What follows is proved of the state as it is listed."
     ),
     "existence": (
         "For every state of the box (h within state_radius of the state in the maximum norm; a point has "
@@ -29,17 +37,30 @@ STATEMENTS = {
         "On that ball and box, the smallest singular value of I − ∂zΦ is at least singular_value."
     ),
     "contraction": (
-        "Every product of power matrices (1 − τ) I + τ ∂zΦ taken there has a row-sum norm of at most norm <"
-        " 1: in a suitable norm each damped step contracts by norm^(1/power)."
+        "Every product of power matrices (1 − τ) I + τ ∂zΦ taken there has a row-sum norm of at most norm < "
+        "1, and every product of fewer one of at most growth. So the damped iteration contracts there, by "
+        "norm^(1/power) a step in the long run, and from every start within (radius − error) / growth of the "
+        "fixed point it tends to it: C3 locally."
+    ),
+    "orbit": (
+        "At a point, the damped iteration from z0 = 0 in exact arithmetic is within distance of latent after "
+        "so many iterations, and growth · (distance + error) + error ≤ radius: with contraction, it tends to "
+        "this fixed point, and C3 of Theorem 1 is proved whole. The model's own rounding, tolerance and "
+        "limit of iterations are not part of it."
     ),
     "non_diagonal": (
-        "At the fixed point the entry (row, column) of ∂h'/∂h, not on the diagonal, lies in the interval of"
-        " entries, one a layer, which excludes zero."
+        "C1 to C3 are proved at the point, orbit included, and there the entry (row, column) of ∂h'/∂h, not "
+        "on the diagonal, lies in the interval of entries, one a layer, which excludes zero."
     ),
-    "non_linear": ("The same entry, with the h of another pair in place of h, lies in a disjoint interval."),
-    "working_distance": (
-        "The latent that the model computes in its own precision and tolerance, from the state rounded to "
-        "it, is within working_distance of the exact fixed point (maximum norm)."
+    "non_linear": (
+        "The same token and window with the h of another pair, which differs: C1 to C3, orbit included, are "
+        "proved at both, and the same entry lies in disjoint intervals."
+    ),
+    "range": (
+        "Existence, invertibility and contraction over a box of h, with an interval of the entry that "
+        "excludes zero on all of it. Its state_radius is at least the distance between float32 numbers at "
+        "the largest entry of h: it holds another h that the model can be in. The orbit of z0 = 0 is proved "
+        "at the point only."
     ),
     "explicit": (
         "h' = decay ⊙ h + drive with decay (one number a head, in its interval) and drive independent of h,"
@@ -75,16 +96,24 @@ def statements_of(model: str) -> dict[str, str]:
     return STATEMENTS if model in CHECKED else {**STATEMENTS, "meaning": UNCHECKED_MEANING}
 
 
+Place = Annotated[tuple[NonNegativeInt, NonNegativeInt], Strict(False)]
+"""A row and a column; JSON has it as a list."""
+
+
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+
+
 class Contraction(Part):
-    """Products of ``power`` damped steps have a row-sum norm of at most ``norm``.
+    """Products of ``power`` damped steps have norms of at most ``norm``, those of fewer at most ``growth``.
 
     Example:
-        >>> Contraction(power=2, norm=0.25).factor
+        >>> Contraction(power=2, norm=0.25, growth=1.0).factor
         0.5
     """
 
     power: PositiveInt
     norm: Number
+    growth: Number
 
     @property
     def factor(self) -> float:
@@ -92,8 +121,20 @@ class Contraction(Part):
         return float(self.norm ** (1 / self.power))
 
 
+class Orbit(Part):
+    """So many damped steps from z₀ = 0 end within ``distance`` of the latent.
+
+    Example:
+        >>> Orbit(iterations=12, distance=0.5).model_dump(mode="json")
+        {'iterations': 12, 'distance': '0x1.0000000000000p-1'}
+    """
+
+    iterations: NonNegativeInt
+    distance: Number
+
+
 class Claim(Part):
-    """What is proved at a state: see `STATEMENTS`.
+    """What is proved at a state or over a box of them: see `STATEMENTS`.
 
     Example:
         >>> import numpy as np
@@ -116,6 +157,39 @@ class Claim(Part):
     contraction: Contraction | None
     entries: list[Interval]
 
+    @property
+    def complete(self) -> bool:
+        """Whether existence, invertibility and contraction are claimed, and no interval holds zero."""
+        apart = all(lower > 0 or upper < 0 for lower, upper in self.entries)
+        return self.singular_value > 0 and self.contraction is not None and apart
+
+
+class Point(Claim):
+    """What is proved at a single state.
+
+    Example:
+        >>> sorted(set(Point.model_fields) - set(Claim.model_fields))
+        ['orbit']
+    """
+
+    orbit: Orbit | None
+
+    @property
+    def attracts(self) -> bool:
+        """Whether C1 to C3 are claimed, C3 whole: what the exact iteration computes is this fixed point."""
+        return self.singular_value > 0 and self.contraction is not None and self.orbit is not None
+
+
+class Elsewhere(Point):
+    """The same with the h of another pair, by its number.
+
+    Example:
+        >>> sorted(set(Elsewhere.model_fields) - set(Point.model_fields))
+        ['pair']
+    """
+
+    pair: NonNegativeInt
+
 
 def differ(here: Claim, there: Claim) -> bool:
     """Return whether, in every layer, the entry lies in disjoint intervals.
@@ -134,19 +208,23 @@ def differ(here: Claim, there: Claim) -> bool:
     )
 
 
-class Elsewhere(Claim):
-    """The same with the h of another pair, by its number.
+def non_linear(here: Point, there: Elsewhere | None) -> bool:
+    """Return whether C1 to C3 are claimed at both states, C3 whole, and in every layer the entry differs.
 
     Example:
-        >>> sorted(set(Elsewhere.model_fields) - set(Claim.model_fields))
-        ['pair']
+        >>> import numpy as np
+        >>> steps = {"contraction": Contraction(power=1, norm=0.5, growth=1.0), "orbit": None}
+        >>> numbers = {"latent": np.zeros(1), "radius": 0.5, "error": 0.1, "singular_value": 1.0, **steps}
+        >>> here = Point(**numbers, entries=[(0.0, 1.0)])
+        >>> there = Elsewhere(**numbers, entries=[(1.5, 2.0)], pair=3)
+        >>> differ(here, there), non_linear(here, there)
+        (True, False)
     """
-
-    pair: NonNegativeInt
+    return there is not None and here.attracts and there.attracts and differ(here, there)
 
 
 class Range(Claim):
-    """The same for all h of a box.
+    """The same for all h of a box, whose radius is at least `least_state_radius`.
 
     Example:
         >>> sorted(set(Range.model_fields) - set(Claim.model_fields))
@@ -161,35 +239,52 @@ class Pair(Part):
 
     Example:
         >>> Pair.model_fields["point"].annotation
-        analysis.certificates.theorem1.document.Claim | None
+        analysis.certificates.theorem1.document.Point | None
     """
 
     sequence: NonNegativeInt
     position: NonNegativeInt
     token: NonNegativeInt
     state: dict[str, Numbers]
-    places: list[tuple[NonNegativeInt, NonNegativeInt]]
-    point: Claim | None
+    places: list[Place]
+    point: Point | None
     elsewhere: Elsewhere | None
     range: Range | None
-    working_latent: Numbers | None
-    working_distance: Number | None
-    reasons: list[str]
+
+    @property
+    def claims(self) -> bool:
+        """Whether anything is claimed of it."""
+        return any(claim is not None for claim in (self.point, self.elsewhere, self.range))
+
+    @property
+    def off_diagonal(self) -> bool:
+        """Whether the entry that is claimed lies off the diagonal in every layer, of which there is one."""
+        return bool(self.places) and all(row != column for row, column in self.places)
+
+    @property
+    def attracts(self) -> bool:
+        """Whether C1 to C3 are claimed, C3 whole."""
+        return self.point is not None and self.point.attracts
 
     @property
     def non_diagonal(self) -> bool:
-        """Whether, in every layer, an entry off the diagonal excludes zero."""
-        return self.point is not None and all(
-            row != column and (lower > 0 or upper < 0)
-            for (row, column), (lower, upper) in zip(self.places, self.point.entries, strict=True)
+        """Whether C1 to C3 are claimed and, in every layer, an entry off the diagonal excludes zero."""
+        return (
+            self.off_diagonal
+            and self.point is not None
+            and self.point.attracts
+            and all(lower > 0 or upper < 0 for lower, upper in self.point.entries)
         )
 
     @property
+    def over_range(self) -> bool:
+        """Whether all statements about the point are claimed of a whole box of h."""
+        return self.off_diagonal and self.range is not None and self.range.complete
+
+    @property
     def non_linear(self) -> bool:
-        """Whether, in every layer, the entry lies in disjoint intervals at the two states."""
-        if self.point is None or self.elsewhere is None:
-            return False
-        return differ(self.point, self.elsewhere)
+        """Whether C1 to C3 are claimed at both states and, in every layer, the entry differs."""
+        return self.point is not None and non_linear(self.point, self.elsewhere)
 
 
 class ControlPair(Part):
@@ -207,16 +302,21 @@ class ControlPair(Part):
     state: dict[str, Numbers]
     decay: list[list[Interval]] | None
 
+    @property
+    def claims(self) -> bool:
+        """Whether anything is claimed of it."""
+        return self.decay is not None
+
 
 class Certificate(Document):
     """The whole document.
 
     Example:
         >>> Certificate.model_fields["format"].annotation
-        typing.Literal['implicit-ssm certificate of Theorem 1, version 1']
+        typing.Literal['implicit-ssm certificate of Theorem 1, version 2']
     """
 
-    format: Literal["implicit-ssm certificate of Theorem 1, version 1"]
+    format: Literal["implicit-ssm certificate of Theorem 1, version 2"]
     settings: dict[str, int]
     pairs: list[Pair | ControlPair]
     summary: dict[str, int]
@@ -250,10 +350,22 @@ class Certificate(Document):
         """Return how many pairs each statement is proved of."""
         return dict(self.summary)
 
-    @property
-    def sentence(self) -> str:
-        """What the certificate comes to."""
-        return ", ".join(f"{name} {count}" for name, count in self.summary.items())
+
+def least_state_radius(parts: Sequence[NDArray[np.float64]]) -> float:
+    """Return the least radius with which a box around h says more than its middle does.
+
+    It is the distance from the largest entry of h to the next float32, the type in which the model holds h:
+    along every entry the box holds another h that the model can be in.
+
+    Args:
+        parts: h of all layers.
+
+    Example:
+        >>> least_state_radius([np.array([0.5, -1.0]), np.zeros(2)]) == 2**-23
+        True
+    """
+    largest = max(float(np.abs(part).max(initial=0.0)) for part in parts)
+    return float(np.spacing(np.float32(min(largest, LARGEST_FLOAT32))))
 
 
 def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
@@ -275,9 +387,10 @@ def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
         "existence": len(points),
         "invertibility": sum(point.singular_value > 0 for point in points),
         "contraction": sum(point.contraction is not None for point in points),
+        "orbit": sum(pair.attracts for pair in implicit),
         "non_diagonal": sum(pair.non_diagonal for pair in implicit),
         "non_linear": sum(pair.non_linear for pair in implicit),
-        "range": sum(pair.range is not None for pair in implicit),
+        "range": sum(pair.over_range for pair in implicit),
     }
 
 

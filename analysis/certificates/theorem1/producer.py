@@ -7,22 +7,30 @@ enclosures over wide balls may be a little wider and still confirm it.
 
 import numpy as np
 
-from analysis.certificates.theorem1.document import Claim, Contraction
+from analysis.certificates.theorem1.document import (
+    Claim,
+    Contraction,
+    Orbit,
+    Point,
+    least_state_radius,
+)
 from analysis.certificates.theorem1.sites import Sites
+from implicit.enclosed.forms import block_parts
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.enclosure import Enclosures, enclose, newton_step_bound
+from theory.rigorous.orbits import orbits_into_basin
 
 MARGIN = 1.5
 LEEWAY = 2.0**-12
 """How much weaker than proved, relatively, singular values and norms of powers are claimed to be."""
 POINT_RADII = (2.0**-28, 2.0**-36)
-"""Radii tried at a point, before the least that the residual allows: wide enough to mean something, small
-enough for sharp enclosures of J."""
+"""Radii tried at a point, before the least that the residual allows: wide enough that the iteration from zero
+comes into the ball soon, small enough for sharp enclosures of J."""
 RANGE_EXPONENTS = (2, 48)
 """Boxes of states have radii 2⁻², 2⁻³, …, 2⁻⁴⁸, found by bisection."""
 
 
-def prove_points(sites: Sites) -> list[Claim | None]:
+def prove_points(sites: Sites) -> list[Point | None]:
     """Prove what can be proved at single states: with the largest radius that proves it all, or some of it.
 
     Returns:
@@ -41,16 +49,70 @@ def prove_points(sites: Sites) -> list[Claim | None]:
         >>> [claim.error < claim.radius for claim in prove_points(visited_sites(model, visited))]
         [True, True]
     """
-    claims: list[Claim | None] = [None] * len(sites)
+    claims: list[Point | None] = [None] * len(sites)
     for radius in (*POINT_RADII, None):
-        missing = np.array([i for i, claim in enumerate(claims) if not _is_complete(claim)], dtype=np.int64)
+        missing = np.array(
+            [i for i, claim in enumerate(claims) if not (claim and claim.attracts and _is_complete(claim))],
+            dtype=np.int64,
+        )
         if not len(missing):
             break
         here, point = sites[missing], np.zeros(len(missing))
         radii = _latent_radii(here, point) if radius is None else np.full(len(missing), radius)
-        for index, claim in zip(missing, prove(here, radii, point), strict=True):
-            claims[index] = claim or claims[index]
+        for index, claim in zip(missing, prove_orbits(here, prove(here, radii, point)), strict=True):
+            before = claims[index]
+            if claim is not None and not (before is not None and before.attracts and not claim.attracts):
+                claims[index] = claim
     return claims
+
+
+def prove_orbits(sites: Sites, claims: list[Claim | None]) -> list[Point | None]:
+    """Prove of claims at single states that the iteration from zero ends where they say that it converges.
+
+    Args:
+        sites: T positions.
+        claims: what is proved at each.
+
+    Returns:
+        The claims with an orbit, None in its place where none is proved.
+
+    Example:
+        >>> import torch
+        >>> from analysis.certificates.theorem1.sites import visited_sites
+        >>> from analysis.framework.visited_states import in_double_precision
+        >>> from analysis.framework.visited_states import visited_states
+        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
+        >>> _ = torch.manual_seed(0)
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> model = ImplicitMamba2(config)
+        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
+        >>> sites = visited_sites(model, visited)
+        >>> claims = prove(sites, np.full(2, 2.0**-20), np.zeros(2))
+        >>> [point.orbit.distance < point.radius for point in prove_orbits(sites, claims)]
+        [True, True]
+    """
+    points = [None if claim is None else Point(**dict(claim), orbit=None) for claim in claims]
+    contracting = [
+        (index, claim, claim.contraction.growth)
+        for index, claim in enumerate(claims)
+        if claim is not None and claim.contraction is not None
+    ]
+    if not contracting:
+        return points
+    radius, error, growth = np.array(
+        [(claim.radius, claim.error, grown) for _, claim, grown in contracting]
+    ).T
+    arriving = sites[np.array([index for index, _, _ in contracting], dtype=np.int64)]
+    for part in arriving.chunks():
+        here = arriving[part]
+        boxes = here.boxes(np.zeros(len(here)))
+        bounds = radius[part], error[part], growth[part]
+        found = orbits_into_basin(here.transitions(), boxes, here.latents, *bounds)
+        for place in map(int, np.flatnonzero(found.arrive)):
+            index, claim, _ = contracting[part.start + place]
+            orbit = Orbit(iterations=int(found.iterations[place]), distance=float(found.distance[place]))
+            points[index] = Point(**dict(claim), orbit=orbit)
+    return points
 
 
 def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
@@ -89,7 +151,12 @@ def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
                 claims[index], largest[index] = claim, exponents[index]
             else:
                 smallest[index] = exponents[index]
-    return claims, 2.0 ** -largest.astype(np.float64)
+    found = 2.0 ** -largest.astype(np.float64)
+    for place, radius in enumerate(found):
+        h = [sites.state[name][place] for name in block_parts(sites.model)]
+        if radius < least_state_radius(h):
+            claims[place] = None
+    return claims, found
 
 
 def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claim | None]:
@@ -136,11 +203,7 @@ def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claim | None]:
 
 def _is_complete(claim: Claim | None) -> bool:
     """Whether existence, invertibility and contraction are proved, and no entry's interval holds zero."""
-    return (
-        claim is not None
-        and claim.contraction is not None
-        and all(lower > 0 or upper < 0 for lower, upper in claim.entries)
-    )
+    return claim is not None and claim.complete
 
 
 def _latent_radii(sites: Sites, state_radii: Array) -> Array:
@@ -160,7 +223,8 @@ def _claim(proved: Enclosures, index: int, latent: Array, radius: float) -> Clai
     if proved.contracts[index]:
         norm = min(float(proved.power_norm[index]) * (1 + LEEWAY), 1 - 2.0**-53)
         norm = max(norm, float(proved.power_norm[index]))
-        contraction = Contraction(power=int(proved.power[index]), norm=norm)
+        growth = float(proved.growth[index]) * (1 + LEEWAY)
+        contraction = Contraction(power=int(proved.power[index]), norm=norm, growth=growth)
     intervals = [(float(ball.lower[index]), float(ball.upper[index])) for ball in proved.entries]
     if not np.isfinite(intervals).all():
         return None

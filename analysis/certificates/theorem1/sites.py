@@ -84,6 +84,7 @@ class Companions:
 
     Attributes:
         pairs: the number of the position that h is taken from, ``[T]``.
+        differ: whether it is another h, ``[T]``; where there is none, a position is its own companion.
         sites: the states made so.
 
     Example:
@@ -91,6 +92,7 @@ class Companions:
     """
 
     pairs: NDArray[np.int64]
+    differ: NDArray[np.bool_]
     sites: Sites
 
 
@@ -143,8 +145,9 @@ def companions(sites: Sites, attempt: int) -> Companions:
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> model = ImplicitMamba2(config)
         >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
-        >>> companions(visited_sites(model, visited), attempt=0).pairs
-        array([0, 1])
+        >>> found = companions(visited_sites(model, visited), attempt=0)
+        >>> found.pairs, found.differ
+        (array([0, 1]), array([False, False]))
     """
     blocks = block_parts(sites.model)
     vectors = np.concatenate(
@@ -152,34 +155,17 @@ def companions(sites: Sites, attempt: int) -> Companions:
     )
     pairs = np.arange(len(sites))
     for position, token in enumerate(sites.tokens):
-        others = np.flatnonzero(sites.tokens == token)
-        distances = np.square(vectors[others] - vectors[position]).sum(1)
-        order = others[np.argsort(-distances)]
-        pairs[position] = order[(len(order) - 1) * (2**attempt - 1) // 2**attempt]
+        others = np.flatnonzero(
+            (sites.tokens == token) & (vectors != vectors[position]).any(1)
+        )  # two visited states may have the same h
+        if len(others):
+            distances = np.square(vectors[others] - vectors[position]).sum(1)
+            order = others[np.argsort(-distances)]
+            pairs[position] = order[(len(order) - 1) * (2**attempt - 1) // 2**attempt]
     state = {name: entry[pairs] if name in blocks else entry for name, entry in sites.state.items()}
     latents = _fixed_points(sites.model, sites.tokens, state)
-    return Companions(pairs, Sites(sites.model, sites.tokens, state, latents, sites.places))
-
-
-@torch.no_grad()
-def working_latents(model: FixedPointModel, sites: Sites) -> Array:
-    """Return the latents that the model finds as it is used: its own precision, tolerance and limit.
-
-    Example:
-        >>> from analysis.framework.visited_states import visited_states
-        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-        >>> _ = torch.manual_seed(0)
-        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
-        >>> model = ImplicitMamba2(config)
-        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
-        >>> sites = visited_sites(model, visited)
-        >>> bool(np.abs(working_latents(model, sites) - sites.latents).max() < 0.1)
-        True
-    """
-    dtype = next(model.parameters()).dtype
-    state = {name: torch.from_numpy(entry).to(dtype) for name, entry in sites.state.items()}
-    tokens = torch.from_numpy(sites.tokens)[:, None]
-    return model.fixed_points(tokens, state, Solve("sequential")).latents[:, 0].double().numpy()
+    differ = pairs != np.arange(len(sites))
+    return Companions(pairs, differ, Sites(sites.model, sites.tokens, state, latents, sites.places))
 
 
 @torch.no_grad()

@@ -1,37 +1,34 @@
 """The certificate of all words up to a length as a JSON document: what it holds, and what it says."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PositiveInt
+from pydantic import NonNegativeInt, PositiveInt
 
-from analysis.certificates.answers import AnswersDocument
+from analysis.certificates.orbits.document import ITERATION_STATEMENTS, IterationDocument
 from analysis.certificates.parts import Number, Numbers, Part
 
-WORDS_FORMAT = "implicit-ssm certificate of all words, version 1"
+WORDS_FORMAT: Final = "implicit-ssm certificate of all words, version 2"
 
 WORDS_STATEMENTS = {
-    "meaning": (
-        "The float32 weights are taken as the real numbers that they are, and every operation of the model "
-        "as the exact one on real numbers. The state, window and h, is zero before the first token. That the "
-        "solver's iteration tends to the fixed points named here is not claimed."
-    ),
+    **ITERATION_STATEMENTS,
     "levels": (
         "levels[t] is about all words of t + 1 tokens, in the lexicographic order of their token numbers; "
         "every array holds a row a word."
     ),
-    "existence": (
-        "With the state that the earlier tokens lead to, the self-map of the last token has exactly one "
-        "fixed point within latent_radius of latent (maximum norm)."
-    ),
     "state": (
-        "The state that a word leads to, every token with this fixed point, lies within state_radius of state"
-        " (Euclidean norm; the window channel by channel, then h)."
+        "The state that a word leads to, every token with the latent at which the iteration stops, lies "
+        "within state_radius of state (Euclidean norm; the window channel by channel, then h)."
+    ),
+    "existence": (
+        "With every state that the earlier tokens may lead to, the self-map of the last token has exactly "
+        "one fixed point within latent_radius of latent (maximum norm). States and fixed points lie in "
+        "bundle bundle_of, so that the iteration stops near them."
     ),
     "margin": (
-        "At the fixed point of the last token the logit of the state that the automaton is in exceeds every "
-        "other logit by at least margin > 0: the answer is right."
+        "At the latent at which the iteration of the last token stops, the logit of the state that the "
+        "automaton is in exceeds every other logit by at least margin > 0: the answer is right."
     ),
 }
 
@@ -41,7 +38,8 @@ class WordLevel(Part):
 
     Example:
         >>> one = np.ones(2)
-        >>> level = WordLevel(latents=one, latent_radii=one, states=one, state_radii=one, margins=one)
+        >>> level = WordLevel(latents=one, latent_radii=one, states=one, state_radii=one, margins=one,
+        ...                   bundle_of=[0, 0])
         >>> level.model_dump(mode="json")["margins"]
         'AAAAAAAA8D8AAAAAAADwPw=='
     """
@@ -51,29 +49,22 @@ class WordLevel(Part):
     states: Numbers
     state_radii: Numbers
     margins: Numbers
+    bundle_of: list[NonNegativeInt]
 
 
-class WordsCertificate(AnswersDocument):
+class WordsCertificate(IterationDocument):
     """The whole document.
 
     Example:
         >>> WordsCertificate.model_fields["format"].annotation
-        typing.Literal['implicit-ssm certificate of all words, version 1']
+        typing.Literal['implicit-ssm certificate of all words, version 2']
     """
 
-    format: Literal["implicit-ssm certificate of all words, version 1"]
+    format: Literal["implicit-ssm certificate of all words, version 2"]
     levels: list[WordLevel]
     length: PositiveInt
     words: PositiveInt
     margin: Number
-
-    @property
-    def sentence(self) -> str:
-        """What the certificate comes to."""
-        return (
-            f"the answers to all {self.words} words of up to {self.length} tokens are right, "
-            f"with a margin of at least {self.margin:.3g}"
-        )
 
 
 def words_in_order(tokens: int, length: int) -> NDArray[np.int64]:

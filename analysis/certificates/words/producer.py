@@ -2,16 +2,17 @@
 
 A tree of words is the cover of `theory.rigorous.covers.invariant_cover` in which only the first tokens have
 targets. Centres are what the solver finds in floating point, of which nothing is assumed; the radius after a
-token is what is proved of the image of the ball before it.
+token is a little more than what is proved of the image of the ball before it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from analysis.certificates.orbits.producer import ProvedIteration, prove_iteration
 from analysis.certificates.words.document import WordLevel
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
@@ -19,11 +20,17 @@ from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state, unf
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel
 from implicit.modes import Solve
-from theory.rigorous.covers.invariant_cover import Cover, StepBounds, enclose_steps
+from theory.rigorous.covers.bundling import Members
+from theory.rigorous.covers.invariant_cover import EXACT, Cover, StepBounds, StepErrors, enclose_steps
+from theory.rigorous.covers.orbits import Iteration
 
 LARGEST_STATE = 200
 """Matrices of all derivatives by the state are held for hundreds of positions at once."""
 FIRST_RADIUS = 1e-13
+SLACK = 1.01
+"""By how much a ball is larger than what is proved of it, for a check in other arithmetic."""
+STATED_SHARE = 0.999
+"""Of a margin that is proved, how much a certificate states, for the same reason."""
 STEPS_AT_ONCE = 512
 
 Array = NDArray[np.float64]
@@ -38,6 +45,8 @@ class ProvedLevel:
         states: centres of the states after them, ``[words, n]``.
         latents: approximate fixed points of their last tokens, ``[words, d]``.
         bounds: what is proved of their last steps.
+        before: centres of the states before their last tokens, ``[words, n]``.
+        before_radii: of the balls around these, ``[words]``.
 
     Example:
         `prove_levels` yields them.
@@ -47,26 +56,80 @@ class ProvedLevel:
     states: Array
     latents: Array
     bounds: StepBounds
+    before: Array
+    before_radii: Array
 
     @property
     def proved(self) -> NDArray[np.bool_]:
         """Of which words the state is enclosed and the answer proved right."""
         return self.bounds.exists & np.isfinite(self.bounds.image) & (self.bounds.margin > 0)
 
-    def document(self) -> WordLevel:
-        """Return the claims, for a certificate; all of the words have to be proved."""
+    @property
+    def radii(self) -> Array:
+        """The radii of the balls around the states."""
+        return SLACK * self.bounds.image
+
+    def document(self, bundles: NDArray[np.int64]) -> WordLevel:
+        """Return the claims, for a certificate, with the bundle of each word; all have to be proved."""
         assert self.proved.all()
         return WordLevel(
             latents=self.latents,
             latent_radii=self.bounds.latent_radius,
             states=self.states,
-            state_radii=self.bounds.image,
-            margins=self.bounds.margin,
+            state_radii=self.radii,
+            margins=STATED_SHARE * self.bounds.margin,
+            bundle_of=bundles.tolist(),
         )
 
 
+def prove_attraction(
+    loop: EnclosedClosedLoop, levels: Sequence[ProvedLevel], iteration: Iteration, stopping: Stopping
+) -> tuple[ProvedIteration, list[NDArray[np.int64]]]:
+    """Prove of the words of levels that the iteration ends near the fixed points of their last tokens.
+
+    Args:
+        loop: the model.
+        levels: those of which something is proved; the words of which nothing is are left out.
+        iteration: what is asked of it.
+        stopping: that of the run.
+
+    Returns:
+        What is proved, and for each level the bundle of every word; −1 where nothing is proved of it or of a
+        word that it begins with.
+
+    Example:
+        `analysis.all_words.analyse` calls it.
+    """
+    parts = [(level, np.nonzero(level.proved)[0]) for level in levels]
+    members = Members(
+        np.concatenate([level.words[rows, -1] for level, rows in parts]),
+        np.concatenate([level.before[rows] for level, rows in parts]),
+        np.concatenate(
+            [np.repeat(level.before_radii[rows, None], loop.state_size, 1) for level, rows in parts]
+        ),
+        np.concatenate([level.latents[rows] for level, rows in parts]),
+        np.concatenate([level.bounds.latent_radius[rows] for level, rows in parts]),
+    )
+    found = prove_iteration(loop, members, iteration, stopping)
+    bundles, taken = [], 0
+    earlier = {()}
+    for level, rows in parts:
+        own = np.full(len(level.words), -1)
+        own[rows] = found.attraction.membership[taken : taken + len(rows)]
+        taken += len(rows)
+        words = [tuple(word) for word in level.words.tolist()]
+        own[[word[:-1] not in earlier for word in words]] = -1
+        earlier = {word for word, bundle in zip(words, own, strict=True) if bundle >= 0}
+        bundles.append(own)
+    return found, bundles
+
+
 def prove_levels(
-    model: FixedPointModel, task: WordProblem, length: int, stopping: Stopping
+    model: FixedPointModel,
+    task: WordProblem,
+    length: int,
+    stopping: Stopping,
+    errors: StepErrors = EXACT,
 ) -> Iterator[ProvedLevel]:
     """Follow all words, one length after the other, as long as some are proved right.
 
@@ -75,6 +138,7 @@ def prove_levels(
         task: gives the right answers.
         length: of the longest words.
         stopping: of the approximate fixed points.
+        errors: by how much the steps may be inexact.
 
     Raises:
         InputError: for several layers or a large state.
@@ -100,11 +164,12 @@ def prove_levels(
         sources, read = np.repeat(np.arange(len(words)), len(tokens)), np.tile(tokens, len(words))
         after, latents = solve_steps(model, centres[sources], read, stopping)
         answers = task.table[labels[sources], read]
-        bounds = _bounds(loop, centres, radii, after, latents, answers, sources, read)
-        level = ProvedLevel(np.concatenate([words[sources], read[:, None]], axis=1), after, latents, bounds)
+        bounds = _bounds(loop, centres, radii, after, latents, answers, sources, read, errors)
+        longer = np.concatenate([words[sources], read[:, None]], axis=1)
+        level = ProvedLevel(longer, after, latents, bounds, centres[sources], radii[sources])
         yield level
         proved = level.proved
-        centres, radii = after[proved], bounds.image[proved]
+        centres, radii = after[proved], level.radii[proved]
         labels, words = answers[proved], level.words[proved]
 
 
@@ -162,6 +227,7 @@ def _bounds(
     answers: NDArray[np.int64],
     sources: NDArray[np.int64],
     read: NDArray[np.int64],
+    errors: StepErrors,
 ) -> StepBounds:
     """Bound the steps of a level of the tree of words; its sets and those of the next are balls."""
     parts = []
@@ -180,7 +246,7 @@ def _bounds(
             answers[rows].reshape(count, tokens),
             latents[rows].reshape(count, tokens, -1),
         )
-        parts.append(enclose_steps(loop, cover, sources[rows] - first, read[rows]))
+        parts.append(enclose_steps(loop, cover, sources[rows] - first, read[rows], errors))
     return StepBounds(
         *(
             np.concatenate([getattr(part, name) for part in parts])

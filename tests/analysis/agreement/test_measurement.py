@@ -2,13 +2,16 @@ import math
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from scipy.optimize import brentq
 
 from analysis import agreement
 from analysis.agreement.fixed_point_search import search_fixed_points
+from analysis.agreement.measurement import TIGHTENING
 from analysis.framework.needs import as_implicit
 from analysis.framework.visited_states import in_double_precision, sample_sequences
+from implicit.modes import Solve
 from implicit.runs.loading import Run
 
 DRIVES = (0.3125, -0.3125)
@@ -111,3 +114,26 @@ def test_unconverged_tokens_are_told_apart_and_count_against_agreement(make_run:
     assert not found.is_demanded
     assert found.searches[0].unconverged == 19  # both modes' latents, zero, and 16 random starts
     assert agreement.draw(found).axes
+
+
+def test_the_second_solve_starts_at_the_first_and_asks_for_more(
+    make_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each mode: what the tighter tolerance moves is what convergence is judged by."""
+    run = make_run("implicit-mamba2", contracting=True)
+    solves: list[Solve] = []
+    original = type(run.model).run
+
+    def recorded(model: Any, tokens: Any, *arguments: Any, **options: Any) -> Any:
+        if options.get("solve") is not None:
+            solves.append(options["solve"])
+        return original(model, tokens, *arguments, **options)
+
+    monkeypatch.setattr(type(run.model), "run", recorded)
+    agreement.analyse(run, sequences=2, length=6, rtol=1e-5, max_iterations=77, examples=0)
+    second = [solve for solve in solves if solve.start is not None]
+    assert len(second) == 2
+    for solve in second:
+        assert solve.stopping is not None
+        assert solve.stopping.rtol == 1e-5 / TIGHTENING
+        assert solve.stopping.max_iterations == 77

@@ -104,9 +104,9 @@ def test_a_map_that_may_not_contract_is_refused() -> None:
 
 
 STATEMENTS = {
-    "Theorem 1, version 1": (theorem1_document.STATEMENTS, "715111d8505ed2f6"),
-    "all words, version 1": (words_document.WORDS_STATEMENTS, "c0ed6e8073d07f9b"),
-    "every length, version 1": (cover_document.COVER_STATEMENTS, "bd6e272aa52829de"),
+    "Theorem 1, version 2": (theorem1_document.STATEMENTS, "8401df10523c6478"),
+    "all words, version 2": (words_document.WORDS_STATEMENTS, "c0ed6e8073d07f9b"),
+    "every length, version 2": (cover_document.COVER_STATEMENTS, "bd6e272aa52829de"),
 }
 
 

@@ -48,6 +48,7 @@ def test_the_kind_of_the_transition_is_in_what_is_shown(make_run: Any, name: str
     assert kind in sentence
     assert sentence in jacobian.tables(found)
     assert found.numbers()["theorem1"]["kind_sentence"] == sentence
+    assert found.numbers()["theorem1"]["verdict"] == found.verdict.value
     entry = content(run, found.numbers())
     assert sentence in paragraphs(name, json_ready(entry))
     assert jacobian.draw(found).axes

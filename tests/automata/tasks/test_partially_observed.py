@@ -191,3 +191,14 @@ def test_the_sample_of_a_ceiling_is_drawn_from_the_generator_that_is_given() -> 
     assert ceiling() == ceiling(rng=np.random.default_rng(0))
     assert ceiling(rng=np.random.default_rng(1)) == ceiling(rng=np.random.default_rng(1)) != ceiling()
     assert ceiling(last=3) != ceiling()
+
+
+def test_an_automaton_without_reveals_gives_its_actions() -> None:
+    """Nothing is shown, so the tokens are the actions, and the states those that the actions lead to."""
+    flip = ProbabilisticAutomaton(
+        ["even", "odd"], [1.0, 0.0], {"stay": np.eye(2), "flip": np.eye(2)[::-1]}, {}
+    )
+    task = PartiallyObserved(flip, target="states")
+    batch = task.batch(4, 30, np.random.default_rng(0))
+    assert set(np.unique(batch.tokens)) == {0, 1}
+    assert (batch.targets == batch.tokens.cumsum(axis=1) % 2).all()

@@ -116,6 +116,17 @@ def test_hard_fraction_is_the_probability_of_a_uniform_token(hard_fraction: floa
         assert (states == problem.initial_state).all()
 
 
+def test_one_easy_token_costs_no_draw() -> None:
+    """The sequences of a seed are a promise: uniform tokens, then which are kept, and no third draw."""
+    problem = make_task("S5", hard_fraction=0.3)
+    rng = np.random.default_rng(4)
+    tokens, _ = problem.sample(8, 50, rng)
+    again = np.random.default_rng(4)
+    drawn, is_hard = again.integers(0, 120, size=(8, 50)), again.random((8, 50)) < 0.3
+    assert (tokens == np.where(is_hard, drawn, problem.initial_state)).all()
+    assert rng.random() == again.random()
+
+
 def test_easy_tokens_of_a_product_rest_in_the_group_only() -> None:
     problem = make_task("A5xM", hard_fraction=0.0)
     tokens, states = problem.sample(50, 200, np.random.default_rng(0))

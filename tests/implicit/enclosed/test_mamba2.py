@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
+from implicit.enclosed.forms import block_parts, boxes, form_of
 from implicit.enclosed.mamba2 import EnclosedMamba2, exact
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.lstm import LSTM, LSTMConfig
@@ -154,3 +155,19 @@ def test_models_without_a_form_are_refused() -> None:
     model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
     with pytest.raises(InputError, match="model is lstm"):
         EnclosedMamba2(model, torch.tensor([0]))
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_boxes_widen_h_and_nothing_else(layers: int) -> None:
+    """At every position by its own radius; the window is a point."""
+    model = _model(layers=layers)
+    state = {name: part.numpy() for name, part in _state(model, 3).items()}
+    form = form_of(model, torch.tensor([0, 1, 2]))
+    found = boxes(form, block_parts(model), state, np.array([0.5, 0.0, 0.25]))
+    assert set(found) == set(state)
+    for name, ball in found.items():
+        np.testing.assert_array_equal(ball.midpoint, state[name])
+        expected = [0.5, 0.0, 0.25] if name.startswith("ssm.") else [0.0, 0.0, 0.0]
+        for position, radius in enumerate(expected):
+            assert (ball.radius[position] >= radius).all()
+            assert (ball.radius[position] <= radius * (1 + 1e-12)).all()

@@ -259,6 +259,18 @@ def test_statistics_leave_padding_out() -> None:
     assert SequenceSolution(*plain, mask=mask).counted is mask
 
 
+def test_the_message_counts_the_real_tokens_and_ends_with_the_remedy() -> None:
+    status = torch.tensor([[0, 1, 0, 0], [1, 0, 0, 0]], dtype=torch.int8)
+    parts = (torch.ones(2, 4, 3), status.long(), torch.zeros(2, 4), status, status.long(), "sequential")
+    mask = torch.tensor([[True, True, False, False], [True, False, False, False]])
+    for padding, real in ((None, 8), (mask, 3)):
+        assert SequenceSolution(*parts, mask=padding).message() == (
+            f"2 of {real} tokens (mode sequential, first at position 0): the iteration limit was reached "
+            "first, and later tokens rest on these; give run(tokens, solve=Solve(...)) a Stopping with more "
+            "iterations or a looser rtol, or a DampedPicard with a smaller damping"
+        )
+
+
 def test_the_least_and_the_largest_that_options_allow_are_taken() -> None:
     assert Stopping(rtol=0.0, atol=0.0, max_iterations=1).max_iterations == 1
     assert DampedPicard(1.0).damping == Anderson(memory=2, damping=1.0, regularization=0.0).damping == 1.0

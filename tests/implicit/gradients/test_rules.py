@@ -396,6 +396,9 @@ def test_the_graph_of_implicit_is_freed_with_its_value() -> None:
         (lambda: Phantom(steps=0), "steps is 0; give at least 1"),
         (lambda: Phantom(damping=0.0), "damping is 0.0; give a number above 0 and at most 1"),
         (lambda: Phantom(damping=1.01), "damping is 1.01; give a number above 0 and at most 1"),
+        (lambda: Unrolled(2.5), "iterations is 2.5; give a whole number"),  # type: ignore[arg-type]
+        (lambda: Phantom(steps=2.5), "steps is 2.5; give a whole number"),  # type: ignore[arg-type]
+        (lambda: Phantom(damping=None), "damping is None; give a number"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_options_are_refused(build: Callable[[], object], sentence: str) -> None:

@@ -110,6 +110,28 @@ def test_missing_file(read: Callable[[Path], object], tmp_path: Path) -> None:
         read(tmp_path / "file")
 
 
+@pytest.mark.parametrize(
+    ("stored", "fault"),
+    [
+        ({}, "tensor 'w' is missing"),
+        ({"w": torch.ones(3)}, "tensor 'w' has shape (3,) where the configuration asks for (2,)"),
+        (
+            {"w": torch.ones(2).double()},
+            "tensor 'w' has dtype torch.float64 where the configuration asks for torch.float32",
+        ),
+        ({"w": torch.tensor([1.0, float("nan")])}, "tensor 'w' holds NaN or infinity"),
+        ({"w": torch.ones(2), "v": torch.ones(2)}, "tensor 'v' is unexpected"),
+    ],
+    ids=["missing", "shape", "dtype", "not finite", "unexpected"],
+)
+def test_tensors_that_do_not_fit_are_told_with_the_remedy(
+    stored: dict[str, torch.Tensor], fault: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        check_tensors(Path("w.safetensors"), stored, {"w": torch.ones(2)})
+    assert str(caught.value) == f"w.safetensors: {fault}; restore the file or train again"
+
+
 def test_tensors_as_expected_pass() -> None:
     check_tensors(Path("w"), {"w": torch.ones(2)}, {"w": torch.zeros(2)})
 

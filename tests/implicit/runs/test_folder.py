@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.config.run import TrainConfig
 from implicit.models.registry import build_model
@@ -62,3 +63,18 @@ def test_a_finished_run_has_nothing_left_over(begun: RunFolder) -> None:
     assert names == ["config.json", "environment.json", "metrics.jsonl", "model.safetensors"]
     begun.clear()  # again: nothing to remove
     assert sorted(path.name for path in begun.path.iterdir()) == names
+
+
+@pytest.mark.parametrize("line", ['{"loss": 1.0}', '{"step": "3"}', "[3]", "3", '{"step": 3'])
+def test_a_line_without_a_step_is_named(line: str, begun: RunFolder) -> None:
+    begun.metrics_file.write_text('{"step": 1}\n' + line + "\n")
+    with pytest.raises(InputError, match=r"metrics.jsonl: line 2 is not a JSON object with a step; "):
+        begun.read_metrics()
+
+
+def test_metrics_that_json_cannot_hold_are_not_written(begun: RunFolder) -> None:
+    """NaN in a file of metrics would be JSON for Python alone."""
+    before = begun.metrics_file.read_bytes()
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        begun.write_metrics([{"step": 1, "loss": float("nan")}])
+    assert begun.metrics_file.read_bytes() == before

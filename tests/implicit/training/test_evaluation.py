@@ -167,6 +167,14 @@ def test_one_is_enough_and_nothing_is_refused(field: str) -> None:
         evaluate(ExactParity(right=0), task, **{**plain, field: 0})  # type: ignore[arg-type]
 
 
+def test_what_is_neither_a_model_nor_a_task_is_named() -> None:
+    task: Any = make_task("parity")
+    with pytest.raises(InputError, match=r"^model is 'parity'; "):
+        evaluate("parity", task, length=3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^task is 'parity'; "):
+        evaluate(ExactParity(right=0), "parity", length=3)  # type: ignore[arg-type]
+
+
 def test_answers_that_are_not_asked_for_do_not_count() -> None:
     """The last ten answers of each sequence, the mean over all, and the mean at a position."""
     counted = np.zeros((2, 30), bool)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from automata.errors import InputError
 from automata.tasks.interface import Task
 from automata.tasks.registry import make_task
 from automata.tasks.repl_language import ReplLanguage
@@ -83,6 +84,11 @@ def test_a_sequence_that_goes_on_begins_where_it_is_told() -> None:
     assert batch.targets[:, 0].tolist() == expected.tolist() != again.targets[:, 0].tolist()
     assert batch.end is not None
     assert torch.equal(batch.end, batch.targets[:, -1])
+
+
+def test_a_seed_below_zero_is_named() -> None:
+    with pytest.raises(InputError, match=r"^seed is -1; give at least 0$"):
+        draw_batch(make_task("parity"), 1, 1, -1, Stream.TRAIN, 0)
 
 
 def test_noise_differs_between_seeds_and_steps_and_is_that_of_no_batch() -> None:

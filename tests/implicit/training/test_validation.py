@@ -10,6 +10,7 @@ import torch
 
 from automata.errors import InputError
 from automata.tasks.registry import make_task
+from implicit.config.curriculum import TRAINING_WINDOWS
 from implicit.config.run import TrainConfig
 from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom, Unrolled
@@ -66,7 +67,9 @@ def recorded(monkeypatch: pytest.MonkeyPatch, name: str) -> list[dict[str, Any]]
     ],
     ids=["as trained", "its tolerance", "its limit", "both"],
 )
+@pytest.mark.parametrize("free_mode", ["simultaneous", "windowed"])
 def test_validation_asks_for_what_is_configured(
+    free_mode: str,
     own: dict[str, Any],
     stoppings: list[tuple[float, int]],
     gradients: list[object],
@@ -74,7 +77,7 @@ def test_validation_asks_for_what_is_configured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls = recorded(monkeypatch, "evaluate")
-    config = TrainConfig.of(model="implicit-mamba2", sizes=SMALL, **PLAIN, **own)
+    config = TrainConfig.of(model="implicit-mamba2", sizes=SMALL, free_mode=free_mode, **PLAIN, **own)
     run = train(config, tmp_path / "run", progress=False)
     assert [(call["arguments"][2], call["number"]) for call in calls] == [
         *((6, (2,)), (12, (2,))),
@@ -86,7 +89,9 @@ def test_validation_asks_for_what_is_configured(
         solve, phase = call["solve"], position // 2
         assert (solve.stopping.rtol, solve.stopping.max_iterations) == stoppings[phase]
         assert solve.gradient == gradients[phase]
-        assert solve.mode == "simultaneous"
+        as_trained = not {"evaluation_rtol", "evaluation_max_iterations"} & set(own)
+        free = TRAINING_WINDOWS if free_mode == "windowed" else "simultaneous"
+        assert solve.mode == (free if phase and as_trained else "simultaneous")
     for position, call in enumerate(calls):
         stored = run.metrics[position // 2]["validation"][str(call["arguments"][2])]
         found = call["result"]

@@ -202,6 +202,23 @@ def test_the_transition_of_the_relu_form_satisfies_theorem_1() -> None:
     assert report.verdict.value == "holds", report.reasons
 
 
+@pytest.mark.parametrize(("token", "differ"), [(0, True), (1, False)], ids=["keep", "write"])
+def test_the_relu_form_is_affine_at_its_states_where_a_token_leads_all_to_one(
+    token: int, differ: bool
+) -> None:
+    """The row of J that is not 0 is that of the unit which becomes active: after a write always the same."""
+    rnn, _ = relu_rnn_of_automaton(flip_flop_dfa().table)
+    symbol = torch.eye(3, dtype=torch.float64)[token]
+
+    def step(state: torch.Tensor) -> torch.Tensor:
+        return rnn(symbol[None, None], state[None, None])[1][0, 0]
+
+    slopes = [torch.autograd.functional.jacobian(step, unit) for unit in torch.eye(6, dtype=torch.float64)]
+    assert all(bool((slope - slope.diag().diag()).any()) for slope in slopes)
+    # units 0 to 2 are those of state 0
+    assert torch.equal(slopes[0], slopes[3]) is not differ
+
+
 def test_the_transition_of_the_lookup_form_does_not_and_tracks_all_the_same() -> None:
     """Decoding is locally constant: J = λ I at every state. Tracking is no matter of derivatives."""
     ssm = ssm_of_automaton(random_group_table(3, 2, seed=7), dtype=torch.float64)

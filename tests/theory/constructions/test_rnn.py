@@ -64,6 +64,21 @@ def test_simultaneous_mode_is_torchs_rnn(nonlinearity: str, gain: float, decay: 
     assert (result.sweeps <= torch.arange(100) + 1).all()  # one more than in exact arithmetic, for rounding
 
 
+def test_sixty_sweeps_do_for_a_small_decay_only() -> None:
+    """Three networks of 8 units: a sweep multiplies errors by up to (0.9 + λ)/(1 − λ) before the front."""
+    off: dict[float, list[float]] = {0.0625: [], 0.5: [], 1.0: []}
+    for seed in range(3):
+        rnn, inputs = make_rnn("tanh", gain=0.9, seed=seed, size=8), inputs_of(100)
+        with torch.no_grad():
+            expected, _ = rnn(inputs)
+        for decay, found in off.items():
+            states = ssm_of_rnn(rnn, decay=decay).solve(inputs, max_sweeps=60).states
+            found.append(float((states - expected).abs().max()))
+    assert max(off[0.0625]) < 1e-11
+    assert min(off[0.5]) > 1.8
+    assert min(off[1.0]) > 70
+
+
 def test_a_linear_rnn_needs_exactly_as_many_sweeps_as_the_powers_of_w_minus_lambda() -> None:
     """Sweeps multiply the error by W − λ: one for W = λ I, k + 1 for W − λ nilpotent of index k + 1."""
     shift = torch.diag(torch.ones(4, dtype=torch.float64), 1)  # nilpotent of index 5

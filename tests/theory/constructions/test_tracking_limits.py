@@ -34,15 +34,14 @@ def rounded(value: Fraction, numbers: list[Fraction]) -> Fraction:
 
 
 def test_no_real_diagonal_counts_modulo_three_in_a_small_format_by_exhaustion() -> None:
-    """All λ in [−1, 1], all u and all h₀ of the format: periods 1 for λ ≥ 0, and 1 or 2 for λ < 0."""
+    """All λ, beyond 1 too, all u and all h₀ of the format: periods 1 for λ ≥ 0, and 1 or 2 for λ < 0."""
     numbers, index = small_floats()
     product_of = {
-        (decay, value): rounded(decay * value, numbers)
-        for decay, value in product([n for n in numbers if abs(n) <= 1], numbers)
+        (decay, value): rounded(decay * value, numbers) for decay, value in product(numbers, numbers)
     }
     total_of = np.array([[index[rounded(a + b, numbers)] for b in numbers] for a in numbers])
     longest = 0
-    for decay in (n for n in numbers if abs(n) <= 1):
+    for decay in numbers:
         scaled = np.array([index[product_of[decay, value]] for value in numbers])
         for drive in range(len(numbers)):
             step = total_of[scaled, drive]
@@ -58,7 +57,9 @@ def test_no_real_diagonal_counts_modulo_three_in_a_small_format_by_exhaustion() 
 
 
 def test_ones_beyond_the_numbers_of_float16_are_confused_by_every_nonnegative_diagonal() -> None:
-    """1ᴺ and 1ᴺ⁺¹ with N = 63,488, the count of finite float16 numbers; also through a second layer."""
+    """1ᴺ and 1ᴺ⁺¹ with N = 63,487, the count of finite float16 values; also through a second layer."""
+    values = FLOAT16_PATTERNS.astype(np.float64)
+    assert (len(values), len(np.unique(values))) == (63_488, 63_487)  # two patterns are zero
     rng = np.random.default_rng(0)
     decay = np.concatenate([rng.random(500), 1 - 10 ** rng.uniform(-4, 0, 500), [1.0, 1.0, 0.9995, 0.0]])
     drive = np.concatenate([rng.normal(size=1000) * 10 ** rng.uniform(-6, 0, 1000), [1.0, 6e-8, 6e-8, 1.0]])
@@ -74,13 +75,68 @@ def test_ones_beyond_the_numbers_of_float16_are_confused_by_every_nonnegative_di
         return np.stack([first, second])
 
     steps = 0
-    while steps < 63_488:
+    while steps < 63_487:
         following = advance(state)
         if (following == state).all():
             break
         state, steps = following, steps + 1
-    assert 1000 < steps < 63_488  # the slowest of these models still tells lengths apart for that long
+    assert 1000 < steps < 63_487  # the slowest of these models still tells lengths apart for that long
     assert (advance(state) == state).all()
+
+
+def test_the_sign_of_zero_tracks_parity_as_no_value_does() -> None:
+    """λ(1) = u(1) = −0.0 and λ(0) = 1, u(0) = −0.0 in float16: why Proposition 1 speaks of values."""
+    rng = np.random.default_rng(0)
+    word = rng.integers(0, 2, 100_000)
+    decays, drives = np.array([1.0, -0.0], np.float16), np.array([-0.0, -0.0], np.float16)
+    assert (decays >= 0).all()
+    state, signs, values = np.float16(0.0), [], set()
+    for token in word:
+        state = np.float16(decays[token] * state) + drives[token]
+        signs.append(bool(np.signbit(state)))
+        values.add(float(state))
+    assert (np.array(signs) == word.cumsum() % 2).all()
+    assert values == {0.0}
+
+
+def test_float16_is_monotone_with_the_zeros_in_order() -> None:
+    """All 63,488 numbers, −0 before +0: multiplication by the sign bit of λ, addition always upwards.
+
+    With the signs of zeros seen, Proposition 1 holds with both zeros counted and −0.0 a negative λ.
+    """
+    rng = np.random.default_rng(0)
+    chosen = rng.choice(FLOAT16_PATTERNS, 150)
+    special = np.array([0.0, -0.0, 1.0, -1.0, 6e-8, -6e-8, 65504.0, -65504.0, 0.5, -0.5], np.float16)
+    for constant in np.concatenate([chosen, special]):
+        with np.errstate(over="ignore"):
+            scaled, moved = constant * FLOAT16_PATTERNS, FLOAT16_PATTERNS + constant
+        steps = np.diff(place_in_order(scaled)) * (-1 if np.signbit(constant) else 1)
+        assert (steps >= 0).all(), constant
+        assert (np.diff(place_in_order(moved)) >= 0).all(), constant
+
+
+def place_in_order(numbers: np.ndarray) -> np.ndarray:
+    """The place of a float16 in the order with −0 before +0 and infinities at the ends."""
+    bits = numbers.view(np.uint16).astype(np.int64)
+    return np.where(bits < 1 << 15, bits, (1 << 15) - 1 - bits)
+
+
+FLOAT16_PATTERNS = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+FLOAT16_PATTERNS = FLOAT16_PATTERNS[np.isfinite(FLOAT16_PATTERNS)]
+FLOAT16_PATTERNS = FLOAT16_PATTERNS[np.argsort(place_in_order(FLOAT16_PATTERNS))]
+
+
+def test_the_decay_of_mamba_keeps_and_writes_by_rounding_only() -> None:
+    """exp(ΔA) is 1 or 0 in float32 only; with exact decays inside (0, 1) a memory fades."""
+    rates = torch.tensor([2.0**-26, 2.0**-24, 104.0, 86.0])
+    assert torch.exp(-rates).tolist() == [1.0, 1 - 2.0**-24, 0.0, pytest.approx(4.47e-38, rel=1e-2)]
+    decays = {"keep": Fraction(7, 8), "0": Fraction(1, 9), "1": Fraction(1, 9)}
+    drives = {"keep": 0, "0": 0, "1": 1}
+    for repeats in (1, 10, 100):
+        one, other = (
+            diagonal_state([write] + ["keep"] * repeats, decays, drives, Fraction(5)) for write in "10"
+        )
+        assert one - other == Fraction(7, 8) ** repeats
 
 
 def test_period_of_real_diagonals_doubles_with_every_layer() -> None:

@@ -59,6 +59,7 @@ def test_of_an_affine_pair_non_linear_is_not_proved() -> None:
         "states": 3,
         "existence": 3,
         "contraction": 3,
+        "orbit": 3,
         "non_diagonal": 3,
         "non_linear": 0,
     }

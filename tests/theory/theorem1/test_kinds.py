@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from theory import State, Theorem1Report, Transition, TransitionKind, Verdict, check_theorem1
-from theory.theorem1.conclusions import LayerConclusion, established
+from theory.theorem1.conclusions import LayerConclusion
+from theory.theorem1.conditions import judge
 
 HEADS, D_K, D_V = 2, 3, 2
 DIAGONAL_LINEAR = TransitionKind.DIAGONAL_LINEAR
@@ -227,7 +228,8 @@ def test_a_farthest_state_that_shows_nothing_is_followed_by_nearer_ones() -> Non
     # |h' − J h| is 2 in each of four entries, between states 2π apart in the 2-norm, and ‖J‖_F is ½ √4.
     assert [layer.secant_defect for layer in found] == pytest.approx([4 / (2 * math.pi)] * 3, rel=1e-12)
     for check in check_theorem1(wave, states[:2]).checks:
-        assert check.layers[0].non_linear is Verdict.FAILS  # nothing else was visited
+        layer = check.layers[0]  # nothing else was visited: random states between and beside them show it
+        assert (layer.non_linear, layer.unvisited) == (Verdict.HOLDS, True)
 
 
 def test_the_secant_defect_of_tanh_is_its_closed_form() -> None:
@@ -308,7 +310,7 @@ def test_states_without_a_fixed_point_leave_the_negative_claims_open(
 def test_zero_needs_more_than_not_to_be_seen(
     value: float, error: float, rounding: float, verdict: Verdict
 ) -> None:
-    assert established(value, error, rounding) is verdict
+    assert judge(value, error, rounding) is verdict
 
 
 @pytest.mark.parametrize(
@@ -329,7 +331,6 @@ def test_either_measurement_shows_nonlinearity_and_both_are_needed_against_it(
 ) -> None:
     layer = LayerConclusion(("h",), 0.0, 1e-9, change, 1e-9, defect, 1e-9)
     assert layer.non_linear is verdict
-    assert layer.established_non_linear is verdict
 
 
 def test_a_straight_through_derivative_is_not_called_linear() -> None:

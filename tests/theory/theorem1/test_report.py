@@ -36,7 +36,7 @@ def test_every_layer_must_hold() -> None:
 def test_undecided_quantity_is_named() -> None:
     check = state_check(UNDECIDED)
     assert check.verdict is Verdict.INCONCLUSIVE
-    assert "whether the transition is non-linear: the measured quantity is within one decade" in check.reason
+    assert "is non-linear: what was measured is below ten times its error" in check.reason
 
 
 def test_one_failing_state_decides_over_holding_and_open_ones() -> None:

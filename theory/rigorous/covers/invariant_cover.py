@@ -16,13 +16,19 @@ Z × S_i, P ≈ (I − A)⁻¹, and
     κ ≥ ‖I − P (I − A)‖_∞ ,    e = ( ‖P (Φ(z̃; c_i) − z̃)‖_∞ + max_k ‖(P B V)_k‖₂ R ) / (1 − κ) .
 
 If κ < 1 and e ≤ r, every s ∈ S_i has exactly one fixed point z*(s) in Z (as A1 of
-`theory.rigorous.enclosure`), and it is differentiable with ∂z*/∂s = (I − A)⁻¹ B, within κ / (1 − κ) ‖P B‖ of
-P B column by column. With J = ∂sG + ∂zG ∂z*/∂s enclosed over Z × S_i, the mean value theorem on the convex
-S_i gives
+`theory.rigorous.enclosure`), and it is differentiable. With E = I − P (I − A) and b a column of P B V, that
+of ∂z*/∂s V is (I − E)⁻¹ b, within κᴺ / (1 − κ) ‖b‖_∞ of b + E b + … + Eᴺ⁻¹ b. (The sum is enclosed entry by
+entry; with one norm for all of ∂z*/∂s gains grow several times as fast with the radius.) With J = ∂sG + ∂zG
+∂z*/∂s enclosed over Z × S_i, the mean value theorem on the convex S_i gives
 
     ‖W_j (s' − c_j)‖₂ ≤ ‖W_j (G(z*(c_i); c_i) − c_j)‖₂ + ‖W_j J V‖₂ R ,
 
 and the step maps S_i into S_j if this is at most ρ_j. The difference of two logits is bounded likewise.
+
+**A step that is not quite exact.** An iteration stops near a fixed point. Let ẑ lie within δ of z*(s) and
+s' within η of G(ẑ; s), in the Euclidean norm. If e + δ ≤ r the segment from z*(s) to ẑ lies in Z, and
+‖W_j (s' − c_j)‖₂ grows by at most ‖W_j ∂zG‖₂ δ + ‖W_j‖₂ η. So a cover that leaves room for that holds of
+every iteration that ends within δ: `theory.rigorous.covers.orbits` proves of one that it does.
 
 Source: Rump 2010, Acta Numerica 19, section 13 (existence); the sets of ellipsoids and their targets are a
 path-complete Lyapunov function: Ahmadi, Jungers, Parrilo & Roozbehani 2014, SIAM J. Control Optim. 52.
@@ -43,6 +49,8 @@ IntArray = NDArray[np.int64]
 
 ATTEMPTS = 7
 """How often the box of a latent is widened before it is given up."""
+TERMS = 3
+"""N, how many terms of the series of (I − E)⁻¹ are enclosed entry by entry."""
 
 
 class EnclosedLoop(Protocol):
@@ -126,9 +134,33 @@ class StepBounds:
         return self.exists & (self.image <= radii) & (self.margin > 0)
 
 
+@dataclass(frozen=True)
+class StepErrors:
+    """By how much a step may be inexact, in the Euclidean norm.
+
+    Attributes:
+        latent: δ, the distance of its latent from the fixed point.
+        state: η, the distance of its next state from G at that latent.
+
+    Example:
+        >>> StepErrors()
+        StepErrors(latent=0.0, state=0.0)
+    """
+
+    latent: float = 0.0
+    state: float = 0.0
+
+
+EXACT = StepErrors()
+
+
 @np.errstate(all="ignore")  # what overflows is infinite or NaN, and proves nothing
 def enclose_steps(
-    loop: EnclosedLoop, cover: Cover, sources: Sequence[int] | IntArray, tokens: Sequence[int] | IntArray
+    loop: EnclosedLoop,
+    cover: Cover,
+    sources: Sequence[int] | IntArray,
+    tokens: Sequence[int] | IntArray,
+    errors: StepErrors = EXACT,
 ) -> StepBounds:
     """Bound the images of sets of a cover under tokens.
 
@@ -137,6 +169,7 @@ def enclose_steps(
         cover: the sets.
         sources: i of every step, ``[T]``.
         tokens: x of every step, ``[T]``.
+        errors: by how much the steps may be inexact.
 
     Example:
         s' = s/2 + x/2, which the latent does not enter, and the interval [−1, 1].
@@ -155,13 +188,9 @@ def enclose_steps(
     """
     i, x = np.asarray(sources, dtype=np.int64), np.asarray(tokens, dtype=np.int64)
     j, latent, centre = cover.targets[i, x], cover.latents[i, x], cover.centres[i]
-    size, states = latent.shape[1], centre.shape[1]
+    size = latent.shape[1]
     axes, metric = Ball.exact(cover.axes[i]), Ball.exact(cover.metrics[j])
-    skew = spectral_norm(Ball.exact(np.eye(states)) - Ball.exact(cover.metrics[i]) @ axes)
-    reach = np.where(
-        skew < 1, round_up(cover.radii[i] / (Ball.exact(1.0) - Ball.exact(skew)).mignitude), np.inf
-    )
-    box = round_up(_row_norms(axes) * reach[:, None])
+    reach, box = _reach_and_box(cover, i)
 
     # the fixed point at the centre, and a first guess of how far those of the set lie from it
     point = Dual.constant(Ball.exact(centre), size)
@@ -169,28 +198,56 @@ def enclose_steps(
     inverse = Ball.exact(_approximate_inverse(np.eye(size) - slope.midpoint))
     still = Dual.constant(Ball.exact(latent), 0), Dual.constant(Ball.exact(centre), 0)
     residual = row_sum_norm(inverse @ (loop.advance(*still, x)[0].value - Ball.exact(latent))[..., None])
-    radius = 2 * residual + 1e-12
+    radius = 2 * residual + 1e-12 + 2 * errors.latent
     for attempt in range(ATTEMPTS):
         found = _fixed_points(loop, x, latent, centre, box, radius, inverse, axes, reach, residual)
-        exists = (found.kappa < 1) & (found.error <= radius)
+        farthest = round_up(found.error + errors.latent)
+        exists = (found.kappa < 1) & (farthest <= radius)
         if exists.all() or attempt == ATTEMPTS - 1:
             break  # what was found belongs to this radius
-        wider = np.where(found.kappa < 1, 1.5 * found.error, 2 * radius)
+        wider = np.where(found.kappa < 1, 1.5 * farthest, 2 * radius)
         radius = np.where(exists, radius, wider)
 
-    jacobian = found.state_slope + found.latent_slope @ found.response
-    gain = spectral_norm(metric @ (jacobian @ axes))
+    by_latent = metric @ found.latent_slope
+    gain = spectral_norm(metric @ (found.state_slope @ axes) + by_latent @ found.response)
     near = Dual.constant(Ball.around(latent, found.central_error[:, None]), 0)
     landing = loop.advance(near, still[1], x)[1].value - Ball.exact(cover.centres[j])
-    offset = _row_norms((metric @ landing[..., None])[..., 0])
-    image = round_up(offset + gain * reach)
-    margin = _margin(loop, near, cover.answers[i, x], found.response @ axes, reach)
+    offset = row_lengths((metric @ landing[..., None])[..., 0])
+    strayed = spectral_norm(by_latent) * errors.latent + spectral_norm(metric) * errors.state
+    image = round_up(offset + gain * reach + strayed)
+    margin = _margin(loop, near, cover.answers[i, x], found.response, reach, errors.latent)
     return StepBounds(exists, radius, offset, gain, np.where(exists, image, np.inf), margin)
+
+
+@np.errstate(all="ignore")
+def extents(cover: Cover, sources: IntArray) -> Array:
+    """Return how far sets reach from their centres along each entry of the state, ``[T, n]``.
+
+    Args:
+        cover: the sets.
+        sources: which of them, ``[T]``.
+
+    Example:
+        >>> one, none = np.ones((1, 1, 1)), np.zeros((1, 1), int)
+        >>> cover = Cover(np.zeros((1, 1)), 2 * one, one / 2, np.ones(1), none, none, np.zeros((1, 1, 1)))
+        >>> extents(cover, np.array([0])).round(6).tolist()
+        [[0.5]]
+    """
+    return _reach_and_box(cover, sources)[1]
+
+
+def _reach_and_box(cover: Cover, i: IntArray) -> tuple[Array, Array]:
+    """R with s − c = V u, ‖u‖₂ ≤ R, on the sets i, and the box around the centre that holds them."""
+    axes = Ball.exact(cover.axes[i])
+    skew = spectral_norm(Ball.exact(np.eye(cover.axes.shape[-1])) - Ball.exact(cover.metrics[i]) @ axes)
+    slack = (Ball.exact(1.0) - Ball.exact(skew)).mignitude
+    reach = np.where(skew < 1, round_up(cover.radii[i] / slack), np.inf)
+    return reach, round_up(row_lengths(axes) * reach[:, None])
 
 
 @dataclass(frozen=True, eq=False)
 class _FixedPoints:
-    """κ and e of each step; ∂z*/∂s, ∂sG and ∂zG over the set; the error of the fixed point at its centre."""
+    """κ and e of each step; ∂z*/∂s V, ∂sG and ∂zG over the set; the error of the latent at its centre."""
 
     kappa: Array
     error: Array
@@ -221,14 +278,19 @@ def _fixed_points(
     image, following = loop.advance(z, s, tokens)
     slope, source = image.tangent[..., :size], image.tangent[..., size:]
     identity = Ball.exact(np.eye(size))
-    kappa = row_sum_norm(identity - inverse @ (identity - slope))
+    defect = identity - inverse @ (identity - slope)
+    kappa = row_sum_norm(defect)
     slack = (Ball.exact(1.0) - Ball.exact(kappa)).mignitude
-    solved = inverse @ source
-    moved = round_up(_row_norms(solved @ axes).max(axis=1) * reach)
+    solved = (inverse @ source) @ axes
+    moved = round_up(row_lengths(solved).max(axis=1) * reach)
     error = np.where(kappa < 1, round_up((residual + moved) / slack), np.inf)
-    # column by column: ‖(I − A)⁻¹ b − P b‖_∞ ≤ κ / (1 − κ) ‖P b‖_∞
-    spread = round_up((kappa / slack)[:, None] * solved.magnitude.max(axis=1))
-    response = solved.widened(np.where(kappa[:, None] < 1, spread, np.inf)[:, None, :])
+    # column by column: ‖(I − E)⁻¹ b − b − … − Eᴺ⁻¹ b‖_∞ ≤ κᴺ / (1 − κ) ‖b‖_∞
+    response, power = solved, solved
+    for _ in range(TERMS - 1):
+        power = defect @ power
+        response = response + power
+    spread = round_up((round_up(kappa**TERMS, TERMS) / slack)[:, None] * solved.magnitude.max(axis=1))
+    response = response.widened(np.where(kappa[:, None] < 1, spread, np.inf)[:, None, :])
     return _FixedPoints(
         kappa,
         error,
@@ -239,23 +301,34 @@ def _fixed_points(
     )
 
 
-def _margin(loop: EnclosedLoop, latent: Dual, answers: IntArray, response: Ball, reach: Array) -> Array:
+def _margin(
+    loop: EnclosedLoop, latent: Dual, answers: IntArray, response: Ball, reach: Array, strayed: float
+) -> Array:
     """The least difference between the logit of the answer and another one, over the set."""
     logits = loop.logits(latent).value
     size, classes = latent.value.shape[-1], logits.shape[-1]
-    weights = loop.logits(Dual.variable(latent.value, size)).tangent @ response  # [T, classes, n]
+    decoded = loop.logits(Dual.variable(latent.value, size)).tangent  # [T, classes, d]
+    weights = decoded @ response  # [T, classes, n]
     rows = np.arange(len(answers))
     margins = []
     for other in range(classes):
         gap = logits[rows, answers] - logits[:, other]
-        slope = _row_norms((weights[rows, answers] - weights[:, other])[:, None])[:, 0]
-        least = gap.lower - round_up(slope * reach)
+        slope, own = (
+            row_lengths((slopes[rows, answers] - slopes[:, other])[:, None])[:, 0]
+            for slopes in (weights, decoded)
+        )
+        least = gap.lower - round_up(slope * reach + own * strayed)
         margins.append(np.where(answers == other, np.inf, least - 1e-12 * np.abs(least)))
     return np.min(margins, axis=0)
 
 
-def _row_norms(matrices: Ball) -> Array:
-    """Upper bounds of the Euclidean norms of rows."""
+def row_lengths(matrices: Ball) -> Array:
+    """Return upper bounds of the Euclidean norms of rows.
+
+    Example:
+        >>> bool(5 <= row_lengths(Ball.exact([[3.0, 4.0]]))[0] < 5.001)
+        True
+    """
     squares = round_up(np.square(matrices.magnitude).sum(axis=-1), matrices.shape[-1])
     return round_up(np.sqrt(squares))
 

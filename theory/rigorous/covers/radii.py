@@ -10,7 +10,15 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop, StepBounds, enclose_steps, with_radii
+from theory.rigorous.covers.invariant_cover import (
+    EXACT,
+    Cover,
+    EnclosedLoop,
+    StepBounds,
+    StepErrors,
+    enclose_steps,
+    with_radii,
+)
 
 LEAST_RADIUS = 1e-9
 MARGIN = 1.05
@@ -38,13 +46,16 @@ class ClosedCover:
     closed: NDArray[np.bool_]
 
 
-def bound_all(loop: EnclosedLoop, cover: Cover, rows: NDArray[np.int64] | None = None) -> StepBounds:
+def bound_all(
+    loop: EnclosedLoop, cover: Cover, rows: NDArray[np.int64] | None = None, errors: StepErrors = EXACT
+) -> StepBounds:
     """Return the bounds of the steps of a cover, those of a set side by side.
 
     Args:
         loop: the model.
         cover: the sets.
         rows: which of the steps; all if None.
+        errors: by how much the steps may be inexact.
 
     Example:
         `enclose_steps` has one; this calls it with a bounded number of steps at once.
@@ -52,20 +63,23 @@ def bound_all(loop: EnclosedLoop, cover: Cover, rows: NDArray[np.int64] | None =
     tokens = cover.targets.shape[1]
     rows = np.arange(cover.targets.size) if rows is None else rows
     parts = [
-        enclose_steps(loop, cover, *np.divmod(rows[first : first + STEPS_AT_ONCE], tokens))
+        enclose_steps(loop, cover, *np.divmod(rows[first : first + STEPS_AT_ONCE], tokens), errors)
         for first in range(0, len(rows), STEPS_AT_ONCE)
     ]
     names = [field.name for field in fields(StepBounds)]
     return StepBounds(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-def close_cover(loop: EnclosedLoop, cover: Cover, attempts: int = 40) -> ClosedCover:
+def close_cover(
+    loop: EnclosedLoop, cover: Cover, attempts: int = 40, errors: StepErrors = EXACT
+) -> ClosedCover:
     """Find radii with which a cover is closed, and prove that it is.
 
     Args:
         loop: the model.
         cover: the sets; their radii are not used.
         attempts: how often radii are grown.
+        errors: by how much the steps may be inexact.
 
     Example:
         s' = s/2 + x/2 keeps [−1, 1] in place; the metric is that of the numbers.
@@ -86,15 +100,16 @@ def close_cover(loop: EnclosedLoop, cover: Cover, attempts: int = 40) -> ClosedC
     sets, tokens = cover.targets.shape
     sources, targets = np.repeat(np.arange(sets), tokens), cover.targets.ravel()
     radii = np.full(sets, LEAST_RADIUS)
-    first = bound_all(loop, with_radii(cover, radii))
+    first = bound_all(loop, with_radii(cover, radii), errors=errors)
+    fixed = np.where(first.exists, first.image - first.gain * radii[sources], first.offset)
     for _ in range(1000):
         needed = radii.copy()
-        np.maximum.at(needed, targets, first.offset + MARGIN * first.gain * radii[sources])
+        np.maximum.at(needed, targets, fixed + MARGIN * first.gain * radii[sources])
         if not (needed > radii * (1 + 1e-6)).any():
             break
         radii = needed
     radii = MARGIN * radii
-    bounds = bound_all(loop, with_radii(cover, radii))
+    bounds = bound_all(loop, with_radii(cover, radii), errors=errors)
     for attempt in range(attempts + 1):
         closed = bounds.maps_into(radii[targets])
         needed = np.zeros(sets)
@@ -104,7 +119,7 @@ def close_cover(loop: EnclosedLoop, cover: Cover, attempts: int = 40) -> ClosedC
             break
         radii = np.where(grown, MARGIN * needed, radii)
         rows = np.nonzero(np.repeat(grown, tokens))[0]
-        again = bound_all(loop, with_radii(cover, radii), rows)
+        again = bound_all(loop, with_radii(cover, radii), rows, errors)
         for field in fields(StepBounds):
             getattr(bounds, field.name)[rows] = getattr(again, field.name)
     return ClosedCover(with_radii(cover, radii), bounds, closed)

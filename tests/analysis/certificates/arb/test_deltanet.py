@@ -117,8 +117,8 @@ FORGED: dict[str, tuple[Callable[[Pair], Pair], str]] = {
     "error": (_point(lambda c: {"error": c.error / 1e6}), "error"),
     "latent": (_point(lambda c: {"latent": c.latent + 1e-4}), "point"),
     "singular value": (_point(lambda c: {"singular_value": c.singular_value * 9}), "singular_value"),
-    "memory": (_moved("memory.0", 0.1), "point"),
-    "window": (_moved("conv.0", 0.1), "point"),
+    "memory": (_moved("memory.0", 0.1), "state"),
+    "window": (_moved("conv.0", 0.1), "state"),
     "shape": (_shortened, "state"),
     "place": (lambda pair: pair.model_copy(update={"places": [(0, 10**6)]}), "places"),
 }

@@ -101,8 +101,8 @@ def larger_margin_in_the_summary(content: Content) -> None:
 def larger_margins(content: Content) -> None:
     for level in range(LENGTH):
         for word in range(2 ** (level + 1)):
-            _edit(content, level, "margins", word, lambda margin: margin * 1.001)
-    content["margin"] = (float.fromhex(content["margin"]) * 1.001).hex()
+            _edit(content, level, "margins", word, lambda margin: margin * 1.01)
+    content["margin"] = (float.fromhex(content["margin"]) * 1.01).hex()
 
 
 def margin_below_zero(content: Content) -> None:
@@ -119,11 +119,11 @@ def negative_state_radius(content: Content) -> None:
 
 
 def moved_state(content: Content) -> None:
-    _edit(content, 2, "states", 3 * 18 + 11, lambda entry: entry + 1e-8)
+    _edit(content, 2, "states", 3 * 18 + 11, lambda entry: entry + 1e-3)
 
 
 def moved_window(content: Content) -> None:
-    _edit(content, 2, "states", 3 * 18 + 2, lambda entry: entry + 1e-8)
+    _edit(content, 2, "states", 3 * 18 + 2, lambda entry: entry + 1e-3)
 
 
 def swapped_words(content: Content) -> None:
@@ -134,7 +134,7 @@ def swapped_words(content: Content) -> None:
 
 
 def moved_latent(content: Content) -> None:
-    _edit(content, 1, "latents", 2 * 8 + 3, lambda entry: entry + 1e-6)
+    _edit(content, 1, "latents", 2 * 8 + 3, lambda entry: entry + 1e-2)
 
 
 def smaller_latent_radius(content: Content) -> None:
@@ -151,6 +151,15 @@ def larger_latent_radius(content: Content) -> None:
 
 def endless_latent_radius(content: Content) -> None:
     _edit(content, 1, "latent_radii", 2, lambda _: np.inf)
+
+
+def missing_bundle(content: Content) -> None:
+    content["levels"][2]["bundle_of"].pop()
+
+
+def other_bundle(content: Content) -> None:
+    row = content["levels"][3]["bundle_of"]
+    row[5] = next(bundle for bundle in row if bundle != row[5])
 
 
 def decimal_margin(content: Content) -> None:
@@ -186,6 +195,8 @@ FALSE: list[tuple[Callable[[Content], None], str]] = [
     (negative_latent_radius, "levels[1].latent_radii[2]"),
     (larger_latent_radius, "levels[1].latent_radii[2]"),
     (endless_latent_radius, "levels[1].latent_radii"),
+    (missing_bundle, "levels[2].bundle_of"),
+    (other_bundle, "levels[3].bundle_of[5]"),
     (decimal_margin, "margin"),
     (added_field, "levels[1].remark"),
 ]
@@ -232,6 +243,33 @@ def test_a_wrong_answer_cannot_be_certified(content: Content, run: Run) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("sizes", "claimed", "line"),
+    [
+        ({"max_iterations": 1}, {}, "iterations"),
+        ({"max_iterations": 1}, {"iterations": 1}, "iterations"),
+        ({"damping": 0.2}, {}, "iterations"),
+    ],
+    ids=str,
+)
+def test_what_is_proved_of_one_iteration_is_not_of_another(
+    content: Content, run: Run, sizes: Content, claimed: Content, line: str
+) -> None:
+    """The same weights with another limit, which is reached too early, and with a slower iteration."""
+    changed = copy.deepcopy(content) | claimed
+    changed["config"]["sizes"] |= sizes
+    changed["sha256"] = seal(changed)
+    with pytest.raises(RefusedError) as refusal:
+        check_words(
+            WordsCertificate.parse(changed),
+            {name: tensor.numpy() for name, tensor in run.model.state_dict().items()},
+            sha256=changed["run"]["weights_sha256"],
+            config=changed["config"],
+            automaton=Automaton(initial_state=0, table=[[0, 1], [1, 0]]),
+        )
+    assert refusal.value.line == line
+
+
 def test_the_state_after_a_token_encloses_that_of_the_cell() -> None:
     torch.manual_seed(0)
     sizes = {"d_model": 4, "head_size": 2, "d_state": 3, "d_conv": 4, "groups": 2}
@@ -274,9 +312,9 @@ def test_every_word_is_followed(content: Content, run: Run, monkeypatch: pytest.
     seen = []
     whole = WordsChecker._check_word
 
-    def remember(self: WordsChecker, word: tuple[int, ...], before: Any) -> Any:
-        seen.append(word)
-        return whole(self, word, before)
+    def remember(self: WordsChecker, level: int, row: int) -> None:
+        seen.append(tuple(words_in_order(2, level + 1)[row].tolist()))
+        whole(self, level, row)
 
     monkeypatch.setattr(WordsChecker, "_check_word", remember)
     _check(content, run)
@@ -309,8 +347,8 @@ def test_the_command_writes_what_the_checker_accepts(
     assert all_words.main(["parity-small", "--length", "2", "--out", str(out)]) == 0
     assert "analysis.check_certificate" in capsys.readouterr().out
     assert check_certificate.main([str(out / "certificate.json"), "parity-small", "--processes", "1"]) == 0
-    assert "all 6 words of up to 2 tokens are right, with a margin of at least 6.4" in capsys.readouterr().out
-    for text in ("[]", "{", '{"format": "implicit-ssm certificate of all words, version 1"}'):
+    assert "all 6 words of up to 2 tokens are right, in exact arithmetic, by the" in capsys.readouterr().out
+    for text in ("[]", "{", '{"format": "implicit-ssm certificate of all words, version 2"}'):
         (out / "certificate.json").write_text(text)
         assert check_certificate.main([str(out / "certificate.json"), "parity-small"]) == 1
     assert check_certificate.main([str(tmp_path / "none.json"), "parity-small"]) == 2

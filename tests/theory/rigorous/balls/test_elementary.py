@@ -6,6 +6,7 @@ A ball is tested at its two ends, its midpoint, a random point inside, and where
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
 
 import flint
@@ -192,3 +193,9 @@ SLOPES: dict[str, Callable[[Ball], Ball]] = {
     "softplus": functions.sigmoid,
     "rsqrt": elementary.rsqrt_slope,
 }
+
+
+def test_powers_are_taken_as_far_as_their_error_was_counted() -> None:
+    assert elementary.power(Ball.exact([1.5]), 64).contains([Fraction(3, 2) ** 64])
+    with pytest.raises(AssertionError):
+        elementary.power(Ball.exact([1.5]), 65)

@@ -80,3 +80,20 @@ def test_images_leave_a_slack_in_their_targets() -> None:
     found = close_cover(Shrinking(0.5), cover)
     targets = found.cover.radii[cover.targets.ravel()]
     assert (found.bounds.image <= 0.99 * targets).all()
+
+
+class Curved(Shrinking):
+    """s' = s² + s/2 on numbers, both tokens alike: the gain over a set grows with its radius."""
+
+    def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
+        shift = Ball.exact(np.full((len(tokens), 1), 0.01))
+        return state, (state * state + state.scaled(Ball.exact(self.rate))).shifted(shift)
+
+
+def test_radii_that_curvature_makes_too_small_are_grown_until_images_leave_the_slack() -> None:
+    """Around 0 with radius r the image is r² + r/2 + 0.01; the first radius is 1.05 times that for r² = 0."""
+    cover = chain([[0, 0]], [0.0])
+    first, found = (close_cover(Curved(0.5), cover, attempts=count) for count in (0, 40))
+    assert first.bounds.image[0] > 0.99 * first.cover.radii[0]
+    assert found.closed.all()
+    assert (found.bounds.image <= 0.99 * found.cover.radii[0]).all()

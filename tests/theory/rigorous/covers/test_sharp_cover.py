@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.rigorous.balls import Ball, Dual
-from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop, StepBounds, enclose_steps
+from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop, StepBounds, StepErrors, enclose_steps
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -110,6 +110,25 @@ def test_bounds_are_what_the_worst_loop_does() -> None:
         margin = Fraction(float(bounds.margin[i]))
         slack = Fraction(1, 10**10) * (abs(exact["margin"]) + 10)
         assert exact["margin"] - slack <= margin <= exact["margin"]
+
+
+def test_inexact_steps_reach_as_much_farther_as_the_worst_loop_does() -> None:
+    """A latent off by δ and a next state off by η, both outward."""
+    family, cover = drawn(0)
+    errors = StepErrors(latent=0.0625, state=0.03125)
+    steps = np.arange(COUNT)
+    bounds = enclose_steps(family, cover, steps, steps, errors)
+    assert bounds.exists.all()
+    strayed, off = Fraction(errors.latent), Fraction(errors.state)
+    for i in range(COUNT):
+        exact = truth(family, cover, i)
+        metric = Fraction(float(cover.metrics[(i + 1) % COUNT, 0, 0]))
+        image = exact["image"] + metric * (Fraction(float(family.g[i])) * strayed + off)
+        assert image <= Fraction(float(bounds.image[i])) <= image * (1 + Fraction(1, 10**11))
+        margin = exact["margin"] - Fraction(float(family.v[i])) * strayed
+        slack = Fraction(1, 10**10) * (abs(margin) + 10)
+        assert margin - slack <= Fraction(float(bounds.margin[i])) <= margin
+        assert Fraction(float(bounds.latent_radius[i])) >= exact["farthest"] + strayed
 
 
 def test_the_box_of_a_latent_holds_the_fixed_points_of_the_worst_loop() -> None:

@@ -1,0 +1,129 @@
+"""What a producer of certificates proves of the iteration that is run, and writes down."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.certificates.orbits.document import OrbitBundles, caveat_of, scope_of, upper_triangle
+from implicit.enclosed.closed_loop import EnclosedClosedLoop
+from implicit.fixed_point import Stopping
+from theory.rigorous.covers.bundling import Attraction, Members, attraction_of
+from theory.rigorous.covers.invariant_cover import StepErrors
+from theory.rigorous.covers.orbits import Iteration
+
+DISTANCE = 16.0
+"""A latent with a residual of the tolerance may lie so many times that from its fixed point."""
+STEP_ERROR = 1e-12
+"""By how much steps may be off: room for whoever bounds the rounding of a program."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProvedIteration:
+    """The iteration that is run, and of which steps it is proved that it ends near the fixed points.
+
+    Attributes:
+        iteration: what is asked of it.
+        attraction: what is proved.
+        stopping: that of the run.
+
+    Example:
+        `prove_iteration` returns one.
+    """
+
+    iteration: Iteration
+    attraction: Attraction
+    stopping: Stopping
+
+    @property
+    def scope(self) -> str:
+        """Of what right answers are proved, in words."""
+        return scope_of(self.iteration.damping, self.iteration.tolerance, self.attraction.iterations)
+
+    @property
+    def caveat(self) -> str:
+        """Of what they are not."""
+        return caveat_of(self.stopping.rtol, self.iteration.tolerance)
+
+    @property
+    def fault(self) -> str:
+        """What is missing; empty if nothing is."""
+        missing = int((self.attraction.membership < 0).sum())
+        if not missing:
+            return ""
+        return (
+            f"of {missing} of {len(self.attraction.membership)} steps it is not proved that the iteration "
+            f"from zero ends near them within {self.stopping.max_iterations} evaluations"
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a certificate."""
+        bundles = self.attraction.bundles
+        return {
+            "bundles": OrbitBundles(
+                tokens=bundles.tokens.tolist(),
+                centres=bundles.centres,
+                widths=bundles.widths,
+                latents=bundles.latents,
+                metrics=upper_triangle(bundles.metrics),
+                radii=bundles.radii,
+            ),
+            "tolerance": self.iteration.tolerance,
+            "iterations": self.attraction.iterations,
+            "latent_error": self.iteration.latent_error,
+            "step_error": self.iteration.step_error,
+        }
+
+
+def asked_of(loop: EnclosedClosedLoop, tolerance: float) -> Iteration:
+    """Return what is asked of the iteration of a model.
+
+    Args:
+        loop: the model.
+        tolerance: the largest relative tolerance.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> asked_of(EnclosedClosedLoop(load_run("parity-small").model), 1e-7).damping
+        0.8
+    """
+    return Iteration(loop.damping, tolerance, DISTANCE * tolerance, STEP_ERROR)
+
+
+def errors_of(iteration: Iteration) -> StepErrors:
+    """Return by how much the steps of an iteration may be inexact.
+
+    Example:
+        >>> errors_of(Iteration(0.8, 1e-7, 1e-6, 1e-12))
+        StepErrors(latent=1e-06, state=1e-12)
+    """
+    return StepErrors(iteration.latent_error, iteration.step_error)
+
+
+def prove_iteration(
+    loop: EnclosedClosedLoop, members: Members, iteration: Iteration, stopping: Stopping
+) -> ProvedIteration:
+    """Prove that the iteration from zero ends near the fixed points of steps.
+
+    Args:
+        loop: the model.
+        members: the steps.
+        iteration: what is asked of it.
+        stopping: that of the run.
+
+    Example:
+        The first step of a stored run from its initial state.
+
+        >>> import numpy as np
+        >>> from analysis.certificates.words.producer import solve_steps
+        >>> from implicit.fixed_point import Stopping
+        >>> from implicit.runs.loading import load_run
+        >>> model = load_run("parity-small").model.double()
+        >>> loop, zero = EnclosedClosedLoop(model), np.zeros((2, 18))
+        >>> tokens = np.array([0, 1])
+        >>> latents = solve_steps(model, zero, tokens, Stopping(rtol=1e-13))[1]
+        >>> members = Members(tokens, zero, zero, latents, np.full(2, 1e-9))
+        >>> found = prove_iteration(loop, members, asked_of(loop, 1e-7), model.stopping)
+        >>> found.attraction.holds, found.attraction.iterations < 120
+        (True, True)
+    """
+    found = attraction_of(loop, members, iteration).within(stopping.max_iterations)
+    return ProvedIteration(iteration, found, stopping)

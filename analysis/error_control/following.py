@@ -1,0 +1,227 @@
+"""What a model does to an error along the difference of two states, and to that difference.
+
+At a pair of states h and h' the error is η (h' − h). An affine layer keeps it as it keeps the difference:
+its share of the distance of the two runs stays η on every word. A model that corrects errors brings it to 0
+and keeps the runs apart, which takes a transition that is not affine. ``docs/error_control.md``.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from analysis.error_control.pairs import Pairs
+from analysis.framework.visited_states import TIGHT_RTOL
+from implicit.fixed_point import Stopping
+from implicit.models.interface import SequenceModel
+from implicit.modes import Solve
+from theory import State
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """By what factor words that return both automaton states of a pair change distances.
+
+    Attributes:
+        between: of the two states of the pair, ``[pairs]``; NaN where no word was found.
+        within: of a state and the one with the smallest error along their difference.
+        sideways: of a state and one with an error as large in a random direction.
+        returned: how far the word moves the state, over the distance of the pair.
+
+    Example:
+        >>> ones = np.ones(2)
+        >>> Gains(ones, 0.1 * ones, ones, 0 * ones).numbers()["within"]["median"]
+        0.1
+    """
+
+    between: FloatArray
+    within: FloatArray
+    sideways: FloatArray
+    returned: FloatArray
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the medians and all values, for JSON."""
+        return {name: {"median": median(values), "values": values} for name, values in vars(self).items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Followed:
+    """Errors of several sizes, followed along random words.
+
+    Attributes:
+        shares: by η, the distance to the run without the error over the distance of the pair,
+            ``[pairs, follow + 1]``; NaN from where the automaton no longer tells the pair apart.
+        gains: of words that return.
+        share_converged: of the fixed points that were sought; 1 for an explicit model.
+
+    Example:
+        An error that halves with every token:
+
+        >>> followed = Followed({0.1: 0.1 * 0.5 ** np.arange(4.0)[None]}, None, 1.0)
+        >>> followed.left(0.1)
+        0.125
+    """
+
+    shares: dict[float, FloatArray]
+    gains: Gains | None
+    share_converged: float
+
+    def left(self, size: float) -> float:
+        """Return what is left of an error after the last token, in the median: 1 for an affine layer."""
+        return median(self.shares[size][:, -1]) / size
+
+    def quantiles(self, size: float) -> FloatArray:
+        """Return the 5%, 50% and 95% quantiles over pairs after every token, ``[3, follow + 1]``."""
+        kept = [column[~np.isnan(column)] for column in self.shares[size].T]
+        levels = (0.05, 0.5, 0.95)
+        return np.array([np.quantile(column, levels) if column.size else [np.nan] * 3 for column in kept]).T
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything for JSON."""
+        return {
+            "errors": {
+                str(size): {
+                    "left": self.left(size),
+                    **dict(zip(("0.05", "0.5", "0.95"), self.quantiles(size), strict=True)),
+                }
+                for size in self.shares
+            },
+            "gains": None if self.gains is None else self.gains.numbers(),
+            "share_converged": self.share_converged,
+        }
+
+
+def median(values: FloatArray) -> float:
+    """Return the median of those that are numbers; NaN if none is.
+
+    Example:
+        >>> median(np.array([1.0, np.nan, 3.0])), median(np.array([np.nan]))
+        (2.0, nan)
+    """
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if known.size else float("nan")
+
+
+@torch.no_grad()
+def follow_errors(
+    model: SequenceModel, pairs: Pairs, sizes: tuple[float, ...], max_iterations: int, seed: int
+) -> Followed:
+    """Inject errors after the words of pairs and follow them.
+
+    Args:
+        model: in float64, whose state does not grow.
+        pairs: of words.
+        sizes: η.
+        max_iterations: of a search for a fixed point, which goes to a relative tolerance of 1e-10.
+        seed: of the random directions.
+
+    Example:
+        >>> from automata.tasks.registry import make_task
+        >>> from analysis.error_control.pairs import choose_pairs
+        >>> from analysis.framework.visited_states import in_double_precision
+        >>> from implicit.runs.loading import load_run
+        >>> pairs = choose_pairs(make_task("parity"), 2, length=8, follow=4, rng=np.random.default_rng(0))
+        >>> model = in_double_precision(load_run("parity-small").model)
+        >>> found = follow_errors(model, pairs, (0.01,), 1000, seed=0)
+        >>> found.shares[0.01].shape, found.shares[0.01][:, 0].round(12).tolist()
+        ((2, 5), [0.01, 0.01])
+    """
+    reader = _Reader(model, max_iterations)
+    both = torch.from_numpy(np.concatenate([pairs.first, pairs.second]))
+    ends = reader.read(model.init_state(len(both)), both)
+    here, there = _halves(ends)
+    runs = [here, there, *(_between(here, there, size) for size in sizes)]
+    state = _stacked(runs)
+    count = len(pairs.first)
+    distances = [_distances(state, len(runs))]
+    for token in torch.from_numpy(pairs.after).unbind(1):
+        state = reader.read(state, token.repeat(len(runs))[:, None])
+        distances.append(_distances(state, len(runs)))
+    apart = np.where(pairs.apart, 1.0, np.nan)
+    by_run = np.stack(distances, axis=-1)  # [runs − 1, pairs, follow + 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = {size: by_run[1 + number] / by_run[0] * apart for number, size in enumerate(sizes)}
+    generator = torch.Generator().manual_seed(seed)
+    random = {
+        name: torch.randn(entry.shape, generator=generator, dtype=entry.dtype) for name, entry in here.items()
+    }
+    scale = min(sizes) * _norm(_minus(there, here)) / _norm(random)
+    side = {name: here[name] + _along(scale, entry) * entry for name, entry in random.items()}
+    gains = _gains(reader, pairs, [here, there, _between(here, there, min(sizes)), side], count)
+    return Followed(shares, gains, reader.share_converged)
+
+
+class _Reader:
+    """A model that reads words to a tight tolerance, and how many of its fixed points converged."""
+
+    def __init__(self, model: SequenceModel, max_iterations: int) -> None:
+        self.model = model
+        self.solve = Solve("sequential", stopping=Stopping(rtol=TIGHT_RTOL, max_iterations=max_iterations))
+        self.sought, self.found = 0, 0.0
+
+    @property
+    def share_converged(self) -> float:
+        return self.found / self.sought if self.sought else 1.0
+
+    def read(self, state: State, tokens: Tensor, lengths: Tensor | None = None) -> State:
+        output = self.model.run(tokens, state, self.solve, lengths=lengths)
+        if output.solution is not None:
+            self.sought += tokens.numel()
+            self.found += tokens.numel() * output.solution.share_converged
+        return output.state
+
+
+def _gains(reader: _Reader, pairs: Pairs, runs: list[State], count: int) -> Gains | None:
+    found = [number for number in range(count) if len(pairs.returning[number])]
+    if not found:
+        return None
+    lengths = torch.tensor([len(pairs.returning[number]) for number in found])
+    words = torch.zeros(len(found), int(lengths.max()), dtype=torch.int64)
+    for row, number in enumerate(found):
+        words[row, : lengths[row]] = torch.from_numpy(pairs.returning[number])
+    before = _stacked([{name: entry[found] for name, entry in run.items()} for run in runs])
+    after = reader.read(before, words.repeat(len(runs), 1), lengths.repeat(len(runs)))
+    at_first, at_last = _distances(before, len(runs)), _distances(after, len(runs))
+    moved = _norm(_minus(_part(after, 0, len(runs)), _part(before, 0, len(runs)))).numpy() / at_first[0]
+    values = np.full((4, count), np.nan)
+    values[:, found] = [*(at_last / at_first), moved]
+    return Gains(*values)
+
+
+def _stacked(runs: list[State]) -> State:
+    return {name: torch.cat([run[name] for run in runs]) for name in runs[0]}
+
+
+def _part(state: State, number: int, runs: int) -> State:
+    return {name: entry.chunk(runs)[number] for name, entry in state.items()}
+
+
+def _halves(state: State) -> tuple[State, State]:
+    return _part(state, 0, 2), _part(state, 1, 2)
+
+
+def _between(here: State, there: State, size: float) -> State:
+    return {name: here[name] + size * (there[name] - here[name]) for name in here}
+
+
+def _minus(one: State, other: State) -> State:
+    return {name: one[name] - other[name] for name in one}
+
+
+def _norm(state: State) -> Tensor:
+    return torch.cat([entry.flatten(1) for entry in state.values()], dim=1).norm(dim=1)
+
+
+def _along(values: Tensor, entry: Tensor) -> Tensor:
+    return values.reshape(-1, *[1] * (entry.ndim - 1))
+
+
+def _distances(state: State, runs: int) -> FloatArray:
+    """Of every run but the first to the first, ``[runs − 1, pairs]``."""
+    first = _part(state, 0, runs)
+    return np.stack([_norm(_minus(_part(state, number, runs), first)).numpy() for number in range(1, runs)])

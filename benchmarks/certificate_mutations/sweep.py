@@ -1,0 +1,95 @@
+"""Thousands of mutations: how many are refused, how many leave a true statement, and what else there is."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from benchmarks.certificate_mutations.mutations import mutated
+from benchmarks.certificate_mutations.targets import Target
+from benchmarks.certificate_mutations.truth import Judge, differences
+
+
+@dataclass(eq=False)
+class Outcome:
+    """What became of the mutations of one certificate.
+
+    Attributes:
+        kind: of certificate.
+        refused: how many were, by the first part of the line.
+        true: how many were accepted and say nothing that is false.
+        unchanged: how many say what the original says in the same words, which is accepted.
+        faults: what is false of those that were accepted, or how the checker failed, with the text.
+
+    Example:
+        >>> Outcome("words").mutations
+        0
+    """
+
+    kind: str
+    refused: Counter[str] = field(default_factory=Counter)
+    true: int = 0
+    unchanged: int = 0
+    faults: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def mutations(self) -> int:
+        """How many there were."""
+        return self.refused.total() + self.true + self.unchanged + len(self.faults)
+
+
+def sweep(target: Target, count: int, seed: int) -> Outcome:
+    """Mutate a certificate, give every mutation to the checker, and judge what it accepts.
+
+    Args:
+        target: the certificate.
+        count: how many mutations.
+        seed: of their choice.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from benchmarks.certificate_mutations.targets import targets
+        >>> with TemporaryDirectory() as folder:
+        ...     found = sweep(next(targets(Path(folder))), count=20, seed=0)
+        >>> found.mutations, found.faults
+        (20, [])
+    """
+    outcome, judge = Outcome(target.kind), Judge(target)
+    for text in texts(target, count, seed):
+        try:
+            line = target.refusal(text)
+        except Exception as fault:
+            outcome.faults.append((f"the checker failed: {fault!r}", text))
+            continue
+        if line is not None:
+            outcome.refused[line.split(".")[0].split("[")[0]] += 1
+            continue
+        content = json.loads(text)
+        if not differences(target.content, content):
+            outcome.unchanged += 1
+            continue
+        wrong = judge.fault(content)
+        if wrong is None:
+            outcome.true += 1
+        else:
+            outcome.faults.append((wrong, text))
+    return outcome
+
+
+def texts(target: Target, count: int, seed: int) -> Iterator[str]:
+    """Return mutations of a certificate, the same for the same seed.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from benchmarks.certificate_mutations.targets import targets
+        >>> with TemporaryDirectory() as folder:
+        ...     explicit = next(targets(Path(folder)))
+        >>> list(texts(explicit, 3, seed=1)) == list(texts(explicit, 3, seed=1))
+        True
+    """
+    generator = random.Random(f"{target.kind} {seed}")
+    for _ in range(count):
+        yield mutated(target.content, generator)

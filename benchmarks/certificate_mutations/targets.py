@@ -1,0 +1,112 @@
+"""Small certificates of all kinds, and the checker that they are given to, as files are."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from analysis.all_lengths import analyse as all_lengths
+from analysis.all_words import analyse as all_words
+from analysis.certificates.parts import RefusedError
+from analysis.certificates.strict_json import parse_json
+from analysis.certify import certify
+from analysis.check_certificate import CheckSettings, check_certificate, parse_certificate
+from automata.tasks.word_problem import WordProblem
+from implicit.config.recipes import recipe
+from implicit.runs.folder import RunFolder
+from implicit.runs.loading import Run, initial_model, load_run
+
+Content = dict[str, Any]
+ONE_PROCESS = CheckSettings(processes=1)
+PAIRS: dict[str, Any] = {"states": 3, "sequences": 2, "length": 4}
+TINY = {"d_model": 2, "head_size": 2, "d_state": 1, "d_conv": 2, "expand": 1}
+SMALL = {"d_model": 4, "head_size": 4, "d_state": 2}
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A certificate that holds, and its run.
+
+    Attributes:
+        kind: of certificate.
+        run: what it is about.
+        content: its JSON.
+
+    Example:
+        `targets` makes them.
+    """
+
+    kind: str
+    run: Run
+    content: Content
+
+    def refusal(self, text: str) -> str | None:
+        """Return the line that the checker refuses a text with; None if it accepts it."""
+        try:
+            check_certificate(parse_certificate(parse_json(text.encode())), self.run, ONE_PROCESS)
+        except RefusedError as refusal:
+            return refusal.line
+        return None
+
+
+def targets(folder: Path) -> Iterator[Target]:
+    """Make a certificate of every kind, of untrained models of 2 or 4 features.
+
+    Args:
+        folder: gets their runs.
+
+    Example:
+        >>> import json
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     first = next(targets(Path(folder)))
+        >>> first.kind, first.refusal(json.dumps(first.content))
+        ('explicit', None)
+    """
+    explicit = untrained(folder / "explicit", "mamba2", SMALL)
+    yield Target("explicit", explicit, certify(explicit, **PAIRS).model_dump(mode="json"))
+    coupled = untrained(folder / "coupled", "implicit-mamba2", SMALL, {"out_proj": 16.0})
+    yield Target("pairs", coupled, certify(coupled, **PAIRS).model_dump(mode="json"))
+    forgetful = untrained(folder / "forgetful", "implicit-mamba2", TINY, {"head": 0.05})
+    names = forgetful.task.token_names, forgetful.task.target_names
+    run = replace(forgetful, task=WordProblem([[0, 0], [1, 1]], 0, *names, name="constant"))
+    yield Target("words", run, all_words(run, length=2).certificate(run).model_dump(mode="json"))
+    yield Target(
+        "every length",
+        run,
+        all_lengths(run, distance=1e-2, fraction=0.2, rate=0.9, gain=0.95)
+        .certificate(run)
+        .model_dump(mode="json"),
+    )
+
+
+def untrained(folder: Path, model: str, sizes: dict[str, int], scales: dict[str, float] | None = None) -> Run:
+    """Store a model with its initial weights as a finished run, some of them at another scale.
+
+    Args:
+        folder: to be made.
+        model: its name.
+        sizes: of it.
+        scales: of an implicit model: of ``out_proj``, so that states matter, or of ``head``, so that answers
+            are constant and h decays within a token.
+
+    Example:
+        `targets` calls it.
+    """
+    config = recipe("parity", model, seed=2, **sizes)
+    run = RunFolder(folder)
+    run.begin(config)
+    network = initial_model(config, config.build_task())
+    with torch.no_grad():
+        for name, scale in (scales or {}).items():
+            network.get_parameter("mixers.0.in_proj.weight").mul_(0.3)
+            if name == "out_proj":
+                network.get_parameter("mixers.0.out_proj.weight").mul_(scale)
+            else:
+                network.get_parameter("mixers.0.A_log").add_(3.0)
+                network.get_parameter("head.weight").mul_(scale)
+                network.get_parameter("head.bias").copy_(torch.tensor([3.0, -3.0]))
+    run.finish(network)
+    return load_run(folder)

@@ -1,0 +1,262 @@
+"""Fixed points that the iteration does not find, in certificates: beside the right one, and in place of it.
+
+The model is an untrained one, of seed 3: beside one h there is a fixed point that the iteration from zero
+tends to, another that attracts but is not reached, and one that repels.
+"""
+
+import copy
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import arb, arb_mat
+
+from analysis.certificates.arb.linear import precision, row_sum
+from analysis.certificates.arb.model import ArbModel
+from analysis.certificates.parts import RefusedError, seal
+from analysis.certificates.theorem1.checker import Checker
+from analysis.certificates.theorem1.document import Certificate, Claim, Orbit, Point, summarise
+from analysis.certificates.theorem1.producer import prove_points
+from analysis.certificates.theorem1.sites import Sites, visited_sites
+from analysis.certify import certify
+from analysis.check_certificate import CheckSettings, check_certificate
+from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states
+from automata.tasks.registry import make_task
+from implicit.config.recipes import recipe
+from implicit.runs.folder import RunFolder
+from implicit.runs.loading import Run, initial_model, load_run
+from theory.rigorous.enclosure import refine
+
+PAIR = 3
+SETTINGS: dict[str, Any] = {"states": 4, "sequences": 4, "length": 8}
+BITS = 128
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = RunFolder(tmp_path_factory.mktemp("runs") / "untrained")
+    config = recipe("parity", "implicit-mamba2", seed=3, d_model=4, d_state=2, head_size=4)
+    folder.begin(config)
+    folder.finish(initial_model(config, make_task("parity")))
+    return load_run(folder.path)
+
+
+@pytest.fixture(scope="module")
+def content(run: Run) -> dict[str, Any]:
+    certificate = certify(run, **SETTINGS)
+    assert certificate.summary["orbit"] == 4
+    return certificate.model_dump(mode="json")
+
+
+@pytest.fixture(scope="module")
+def fixed_points(run: Run) -> dict[str, Point]:
+    """Those beside the h of one pair, by what they are."""
+    implicit = run.model.implicit
+    assert implicit is not None
+    batch = sample_batch(run.task, SETTINGS["sequences"], SETTINGS["length"], 0)
+    visited = visited_states(in_double_precision(run.model), batch.tokens, SETTINGS["states"])
+    sites = visited_sites(implicit, visited)[np.full(40, PAIR)]
+    starts = np.random.default_rng(0).normal(size=(40, 4))
+    latents = refine(sites.transitions(), sites.boxes(np.zeros(40)), starts, 60)
+    found = {}
+    for point in prove_points(Sites(sites.model, sites.tokens, sites.state, latents, sites.places)):
+        if point is not None:
+            kind = "reached" if point.attracts else "repels" if point.contraction is None else "attracts"
+            found[kind] = point
+    assert sorted(found) == ["attracts", "reached", "repels"]
+    return found
+
+
+def counted(content: dict[str, Any]) -> dict[str, Any]:
+    """The same with the counts that its pairs show, and a new seal."""
+    content["summary"] = summarise(Certificate.parse(content).pairs)
+    content["sha256"] = seal(content)
+    return content
+
+
+def refusal(content: dict[str, Any], run: Run) -> str | None:
+    try:
+        check_certificate(Certificate.parse(content), run, CheckSettings(processes=1))
+    except RefusedError as refused:
+        return refused.line
+    return None
+
+
+def as_json(point: Point) -> dict[str, Any]:
+    return point.model_dump(mode="json")
+
+
+def test_a_second_fixed_point_of_the_same_h_is_not_another_state(
+    content: dict[str, Any], run: Run, fixed_points: dict[str, Point]
+) -> None:
+    """Their entries differ, as those of two branches do: nothing follows for the one transition there is."""
+    for kind in ("repels", "attracts"):
+        forged = copy.deepcopy(content)
+        forged["pairs"][PAIR]["elsewhere"] = {**as_json(fixed_points[kind]), "pair": PAIR}
+        assert refusal(counted(forged), run) == f"pairs[{PAIR}].elsewhere.pair"
+        # and beside the h of another pair it is no fixed point
+        other = next(n for n, pair in enumerate(content["pairs"]) if n != PAIR)
+        forged["pairs"][PAIR]["elsewhere"]["pair"] = other
+        assert refusal(counted(forged), run) == f"pairs[{PAIR}].elsewhere.error"
+
+
+def test_a_fixed_point_that_is_not_reached_counts_for_nothing(
+    content: dict[str, Any], run: Run, fixed_points: dict[str, Point]
+) -> None:
+    honest = summarise(Certificate.parse(content).pairs)
+    for kind in ("repels", "attracts"):
+        forged = copy.deepcopy(content)
+        forged["pairs"][PAIR]["point"] = as_json(fixed_points[kind])
+        assert refusal(counted(forged), run) is None  # what it claims is true: there is a fixed point
+        for name in ("orbit", "non_diagonal", "non_linear"):
+            assert forged["summary"][name] == honest[name] - 1
+            changed = copy.deepcopy(forged)
+            changed["summary"][name] += 1
+            changed["sha256"] = seal(changed)
+            assert refusal(changed, run) == f"summary.{name}"
+
+
+def test_an_orbit_that_ends_elsewhere_is_refused(
+    content: dict[str, Any], run: Run, fixed_points: dict[str, Point]
+) -> None:
+    """To the fixed point that attracts: with the steps and distance of the true one, of none, of many."""
+    point = fixed_points["attracts"]
+    assert point.contraction is not None
+    assert fixed_points["reached"].orbit is not None
+    near = (point.radius - point.error) / point.contraction.growth / 1.01 - point.error
+    for steps in (0, 1, fixed_points["reached"].orbit.iterations, 512):
+        forged = copy.deepcopy(content)
+        orbit = Orbit(iterations=steps, distance=near)
+        forged["pairs"][PAIR]["point"] = as_json(point.model_copy(update={"orbit": orbit}))
+        assert refusal(counted(forged), run) == f"pairs[{PAIR}].point.orbit.distance"
+    forged["pairs"][PAIR]["point"]["orbit"]["distance"] = (10.0).hex()
+    assert refusal(counted(forged), run) == f"pairs[{PAIR}].point.orbit.distance"
+
+
+def test_an_orbit_to_a_fixed_point_that_repels_is_refused(
+    content: dict[str, Any], run: Run, fixed_points: dict[str, Point]
+) -> None:
+    point = as_json(fixed_points["repels"])
+    orbit = {"iterations": 40, "distance": (fixed_points["repels"].radius / 4).hex()}
+    forged = copy.deepcopy(content)
+    forged["pairs"][PAIR]["point"] = {**point, "orbit": orbit}
+    assert refusal(counted(forged), run) == f"pairs[{PAIR}].point.orbit"
+    contraction = {"power": 1, "norm": (0.5).hex(), "growth": (1.0).hex()}
+    forged["pairs"][PAIR]["point"] = {**point, "orbit": orbit, "contraction": contraction}
+    assert refusal(counted(forged), run) == f"pairs[{PAIR}].point.contraction.norm"
+
+
+def test_a_distance_to_the_working_latent_is_no_claim_any_more(content: dict[str, Any]) -> None:
+    """It was taken on trust: the latent came from the document."""
+    for name, value in (("working_distance", "inf"), ("working_latent", "")):
+        forged = copy.deepcopy(content)
+        forged["pairs"][PAIR][name] = value
+        with pytest.raises(RefusedError, match=rf"pairs\[{PAIR}\]\.{name}: "):
+            Certificate.parse(forged)
+
+
+# The terms of the check, each of which decides
+
+JUST = 1e-7
+
+
+class Halving:
+    """z ← z/2 + 1, for which z_K = 2 − 2^{1−K}."""
+
+    damping = arb(1)
+    size = 1
+
+    def state(self, numbers: list[arb]) -> list[arb]:
+        return numbers
+
+    def image(self, token: int, z: list[arb], state: Any) -> list[arb]:
+        return [z[0] / 2 + 1]
+
+
+class HalvingChecker(Checker):
+    """The model is exact at every precision."""
+
+    def model_at(self, bits: int) -> ArbModel:
+        return self.model
+
+
+def is_accepted(check: Callable[[], object], line: str) -> bool:
+    refused_at = None
+    try:
+        with precision(BITS):
+            check()
+    except RefusedError as refused:
+        refused_at = refused.line
+    assert refused_at in (None, line)
+    return refused_at is None
+
+
+def check_orbit(**changed: Any) -> None:
+    claimed = {
+        "steps": 5,
+        "distance": 0.1,
+        "error": 0.01,
+        "growth": 1.5,
+        "radius": 1.0,
+        "latent": 2.0,
+        **changed,
+    }
+    checker = HalvingChecker.__new__(HalvingChecker)
+    checker.model, checker.shapes, checker.bits = Halving(), {}, BITS  # type: ignore[assignment]
+    point: Any = SimpleNamespace(
+        latent=np.array([claimed["latent"]]),
+        radius=claimed["radius"],
+        error=claimed["error"],
+        contraction=SimpleNamespace(growth=claimed["growth"]),
+        orbit=SimpleNamespace(iterations=claimed["steps"], distance=claimed["distance"]),
+    )
+    checker._check_orbit(0, point, {}, "claim")
+
+
+@pytest.mark.parametrize("latent", [2.0, 1.5])
+def test_the_distance_is_that_after_so_many_steps(latent: float) -> None:
+    for steps in range(1, 8):
+        distance = abs(2.0 - 2.0 ** (1 - steps) - latent)
+        for sign in (1, -1):
+            claim = partial(
+                check_orbit, steps=steps, latent=latent, distance=distance + sign * JUST, radius=9.0
+            )
+            assert is_accepted(claim, "claim.orbit.distance") is (sign == 1)
+
+
+def test_the_distance_is_within_what_converges() -> None:
+    for error, growth, distance in ((0.01, 1.5, 0.1), (0.0, 4.0, 0.07), (0.25, 1.0, 0.5)):
+        least = growth * (distance + error) + error
+        for sign in (1, -1):
+            claim = partial(
+                check_orbit, error=error, growth=growth, distance=distance, radius=least * (1 + sign * JUST)
+            )
+            assert is_accepted(claim, "claim.orbit.distance") is (sign == 1)
+
+
+def test_orbits_are_not_longer_than_can_be_checked() -> None:
+    assert is_accepted(partial(check_orbit, steps=512), "")
+    assert not is_accepted(partial(check_orbit, steps=513), "claim.orbit.iterations")
+
+
+def test_the_growth_is_that_of_all_lower_powers() -> None:
+    """Of a step that stretches a hundredfold before it contracts."""
+    matrix = [[arb(0.5), arb(100)], [arb(0), arb(0.5)]]
+    checker = Checker.__new__(Checker)
+    checker.model = Halving()  # type: ignore[assignment]
+    with precision(BITS):
+        step = arb_mat(matrix)
+        norms = [row_sum(step**power) for power in (1, 2, 4, 8)]
+        least = float(norms[0] * norms[1] * norms[2] * norms[3])
+    for sign in (1, -1):
+        contraction: Any = SimpleNamespace(power=16, norm=0.99, growth=least * (1 + sign * JUST))
+        claim = partial(checker._check_contraction, arb_mat(matrix), contraction, "claim.contraction")
+        assert is_accepted(claim, "claim.contraction.growth") is (sign == 1)
+
+
+def test_what_is_over_a_box_has_no_orbit() -> None:
+    assert "orbit" not in Claim.model_fields
+    assert "orbit" in Point.model_fields

@@ -1,0 +1,279 @@
+"""The statements of docs/error_control.md, in exact arithmetic: symbols, fractions and integers."""
+
+from fractions import Fraction
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+import sympy as sp
+import torch
+
+from automata.errors import InputError
+from automata.monoids.groups import symmetric_group
+from theory.constructions.automaton import ssm_of_automaton
+from theory.constructions.error_control import (
+    AffineMap,
+    errors_that_confuse,
+    kept_errors,
+    map_of_word,
+)
+from theory.constructions.reflections import householder_product, householder_vectors
+
+OMEGA = [[0, -1], [1, -1]]
+"""exp(2πi/3), as it multiplies a + bω: a complex diagonal entry in rational numbers."""
+
+
+def arrangements(size: int) -> tuple[dict[int, AffineMap], list[tuple[int, ...]]]:
+    """DeltaProduct on Sₙ: every element as a product of integer reflections; the codes are arrangements."""
+    images = list(permutations(range(size)))
+    maps = {
+        number: AffineMap.of(householder_product(householder_vectors(image)).tolist())
+        for number, image in enumerate(images)
+    }
+    return maps, list(permutations([1, 2, 4, 8, 16][:size]))
+
+
+def turned(maps: dict[int, AffineMap], codes: list[tuple[int, ...]]) -> dict[int, AffineMap]:
+    """The same layer in skew coordinates, moved: A ← T A T⁻¹, with codes T c + s; no matrix is orthogonal."""
+    size = len(codes[0])
+    skew = sp.Matrix(size, size, lambda i, j: (2 if i == j else 1) if j >= i else 0)
+    shift = sp.Matrix([3, *[1] * (size - 1)])
+    result = {}
+    for token, one in maps.items():
+        matrix = skew * sp.Matrix(one.matrix) * skew.inv()
+        offset = shift - matrix * shift
+        result[token] = AffineMap.of(
+            [[Fraction(str(entry)) for entry in matrix.row(i)] for i in range(size)],
+            [Fraction(str(entry)) for entry in offset],
+        )
+    return result
+
+
+def moved(codes: list[tuple[int, ...]]) -> list[tuple[Fraction, ...]]:
+    """The codes of `turned`."""
+    size = len(codes[0])
+    shift = [3, *[1] * (size - 1)]
+    return [tuple(Fraction(code[i] + sum(code[i:]) + shift[i]) for i in range(size)) for code in codes]
+
+
+def test_an_error_along_a_difference_does_what_the_difference_does_for_all_parameters() -> None:
+    """F(h + η(h' − h)) − F(h) = η(F(h') − F(h)) for two tokens after each other, as polynomials."""
+    matrices = [sp.Matrix(2, 2, sp.symbols(f"{name}:4")) for name in "ab"]
+    offsets = [sp.Matrix(sp.symbols(f"{name}:2")) for name in "uv"]
+    here, there, share = sp.Matrix(sp.symbols("h:2")), sp.Matrix(sp.symbols("k:2")), sp.Symbol("eta")
+
+    def run(state: sp.Matrix) -> sp.Matrix:
+        for matrix, offset in zip(matrices, offsets, strict=True):
+            state = matrix * state + offset
+        return state
+
+    gap = run(here + share * (there - here)) - run(here) - share * (run(there) - run(here))
+    assert gap.applyfunc(sp.expand) == sp.zeros(2, 1)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_small_errors_turn_a_run_into_any_other(seed: int) -> None:
+    """Every affine layer, also one that forgets: after K errors the state is that of the other run."""
+    rng = np.random.default_rng(seed)
+    a, b, c, d, start, other = (
+        [Fraction(int(number), 6) for number in rng.integers(-18, 19, size)] for size in (4, 2, 4, 2, 2, 2)
+    )
+    maps = {"x": AffineMap.of([a[:2], a[2:]], b), "y": AffineMap.of([c[:2], c[2:]], d)}
+    word = "xyyxx"
+    state = tuple(start)
+    runs = (tuple(start), tuple(other))
+    for token, error in zip(word, errors_that_confuse(maps, word, start, other), strict=True):
+        runs = (maps[token](runs[0]), maps[token](runs[1]))
+        assert error == tuple((q - p) / 5 for p, q in zip(*runs, strict=True))
+        state = tuple(p + q for p, q in zip(maps[token](state), error, strict=True))
+    assert state == runs[1] == map_of_word(maps, word)(other)
+
+
+@pytest.mark.parametrize("skewed", [False, True], ids=["reflections", "in skew coordinates"])
+@pytest.mark.parametrize("size", [3, 4])
+def test_reflections_that_return_codes_correct_nothing_between_them(size: int, skewed: bool) -> None:
+    """Words of product 1: A_w is the identity on the span of the differences, n − 1 dimensions."""
+    maps, codes = arrangements(size)
+    points: list[tuple[int, ...]] | list[tuple[Fraction, ...]] = codes
+    if skewed:
+        maps, points = turned(maps, codes), moved(codes)
+    group = symmetric_group(size)
+    rng = np.random.default_rng(size)
+    for length in (1, 2, 5, 17):
+        word = rng.integers(0, len(maps), length).tolist()
+        word.append(group.inverses[group.multiply(*word)])
+        word_map = map_of_word(maps, word)
+        kept = kept_errors(word_map, points)
+        assert kept.dimension == size - 1
+        assert kept.fixed_dimension == size  # the mean of the entries is left alone as well
+        error = [Fraction(int(n), 7) for n in rng.integers(-9, 9, size - 1)]
+        along = [
+            sum(n * v for n, v in zip(error, column, strict=True)) for column in zip(*kept.basis, strict=True)
+        ]
+        for point in points[:3]:
+            start = tuple(p + e for p, e in zip(point, along, strict=True))
+            assert word_map(start) == start
+
+
+def test_a_decay_outside_of_the_span_is_allowed_and_inside_it_is_not() -> None:
+    """With a decay α < 1 no two codes come back; an entry in which no codes differ may decay."""
+    swap: list[list[int | Fraction]] = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, Fraction(1, 2)]]
+    codes = [(*code, 0) for code in permutations([1, 2, 4])]
+    kept = kept_errors(AffineMap.of(swap).then(AffineMap.of(swap)), codes)
+    assert (kept.dimension, kept.fixed_dimension) == (2, 3)
+    gated = AffineMap.of([[Fraction(9, 10) * entry for entry in row] for row in swap])
+    with pytest.raises(InputError, match="code 0 is moved"):
+        kept_errors(gated.then(gated), codes)
+
+
+@pytest.mark.parametrize(("order", "turn"), [(2, [[-1, 0], [0, -1]]), (3, OMEGA), (4, [[0, -1], [1, 0]])])
+def test_complex_diagonals_that_count_correct_nothing(order: int, turn: list[list[int]]) -> None:
+    """λ a root of unity, with a drive: the word xᵐ returns all codes, and keeps both real directions of ℂ."""
+    step = AffineMap.of(turn, [1, 2])
+    codes: list[tuple[Fraction, ...]] = [(Fraction(5), Fraction(-3))]
+    for _ in range(order - 1):
+        codes.append(step(codes[-1]))
+    word_map = map_of_word({"x": step}, "x" * order)
+    kept = kept_errors(word_map, codes)
+    assert len(set(codes)) == order
+    assert kept.dimension == min(order - 1, 2)  # with two states the codes lie on a line
+    assert kept.fixed_dimension == 2
+    assert word_map == AffineMap.of([[1, 0], [0, 1]])
+
+
+def test_a_reset_returns_one_state_only_and_corrects_all_errors() -> None:
+    """What does not follow: a word that returns one state says nothing, and affine resets forget errors."""
+    write = AffineMap.of([[0]], [1])
+    kept = kept_errors(write, [(1,)])
+    assert (kept.dimension, kept.fixed_dimension) == (0, 0)
+    assert write([Fraction(7, 5)]) == (Fraction(1),)
+
+
+def test_several_codes_per_state_come_back_after_a_power_of_the_word() -> None:
+    """The word exchanges two codes of one state and of the other; its square returns all four."""
+    word_map = AffineMap.of([[1, 0], [0, -1]])
+    codes = [(0, 1), (0, -1), (5, 1), (5, -1)]
+    with pytest.raises(InputError, match="code 0 is moved"):
+        kept_errors(word_map, codes)
+    assert kept_errors(word_map.then(word_map), codes).dimension == 2
+
+
+def test_a_group_acts_on_the_span_by_isometries_of_one_norm() -> None:
+    """M = Σ AᵀA over the group; AᵀMA = M on the span for every token, though no A is orthogonal."""
+    maps, codes = arrangements(3)
+    maps, points = turned(maps, codes), moved(codes)
+    span = sp.Matrix(kept_errors(maps[0], points).basis).T  # element 0 is the identity: it returns all codes
+    blocks = {token: sp.Matrix(one.matrix) for token, one in maps.items()}
+    gram = sp.zeros(3, 3)
+    for block in blocks.values():
+        gram += block.T * block
+    assert any(block.T * block != sp.eye(3) for block in blocks.values())
+    for block in blocks.values():
+        assert span.T * block.T * gram * block * span == span.T * gram * span
+
+
+def test_independent_errors_add_up_like_a_random_walk_exactly() -> None:
+    """The mean squared norm after t tokens is t σ² dim V, for every word; a contraction bounds it."""
+    maps, codes = arrangements(3)
+    maps, points = turned(maps, codes), moved(codes)
+    span = sp.Matrix(kept_errors(maps[0], points).basis).T
+    gram = sum((sp.Matrix(one.matrix).T * sp.Matrix(one.matrix) for one in maps.values()), sp.zeros(3, 3))
+    on_span = (span.T * gram * span).inv()  # covariance σ² = 1 in the invariant norm, in coordinates of V
+    one_error = span * on_span * span.T
+    covariance = sp.zeros(3, 3)
+    for number, token in enumerate(np.random.default_rng(1).integers(0, 6, 40).tolist(), start=1):
+        block = sp.Matrix(maps[token].matrix)
+        covariance = block * covariance * block.T + one_error
+        assert covariance == number * one_error
+        assert (gram * covariance).trace() == number * 2
+    rate, variance = Fraction(3, 4), Fraction(0)
+    for _ in range(40):
+        variance = rate**2 * variance + 1
+        assert variance < 1 / (1 - rate**2)
+
+
+def test_a_contraction_around_two_codes_forgets_errors() -> None:
+    """F(h) = (3h − h³)/2 returns −1 and 1; |F'| = 3|1 − h²|/2 is at most ρ = 27/32 up to 1/4 away from them.
+
+    So errors up to ε = (1 − ρ)/4 keep the state within ε/(1 − ρ) = 1/4 of its code, for ever.
+    """
+    rate = 27 / 32
+    size = (1 - rate) / 4
+    rng = np.random.default_rng(0)
+    code = np.repeat([-1.0, 1.0], 500)
+    state, worst = code.copy(), 0.0
+    for token in range(2000):
+        errors = rng.uniform(-1, 1, len(code)) if token % 2 else rng.choice([-1.0, 1.0], len(code))
+        errors[:4] = [-1, 1, -1, 1]  # always the same way
+        state = (3 * state - state**3) / 2 + size * errors
+        worst = max(worst, float(np.abs(state - code).max()))
+    assert size < worst <= 0.25
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_the_implicit_ssm_of_an_automaton_shrinks_errors_by_lambda(size: int) -> None:
+    """c(q) + e goes to c(δ(q, x)) + λe for all q and x, for entries of e below 1/2.
+
+    Then the nearest code is still c(q). The entries are multiples of 1/32, so that float64 does not round.
+    """
+    table = symmetric_group(size).table
+    states, tokens = table.shape
+    layer = ssm_of_automaton(table, dtype=torch.float64)
+    codes = torch.eye(states, dtype=torch.float64)
+    errors = torch.from_numpy(np.random.default_rng(size).integers(-15, 16, (states, states)) / 32)
+    for token in range(tokens):
+        after = layer.step(codes + errors, torch.full((states,), token))
+        following = codes[torch.from_numpy(table[:, token].copy())]
+        assert torch.equal(after - following, 0.25 * errors)
+
+
+def test_an_expanding_layer_withstands_errors_without_bounds() -> None:
+    """λ = ±2 and the sign of h: parity with errors just below 1, all against it, in exact integers."""
+    word = np.random.default_rng(0).integers(0, 2, 300)
+    clean, spoilt = Fraction(1), Fraction(1)
+    for bit in word.tolist():
+        clean, spoilt = (-2 if bit else 2) * clean, (-2 if bit else 2) * spoilt
+        spoilt -= Fraction(99, 100) * (1 if clean > 0 else -1)
+        assert (clean > 0) == (spoilt > 0)
+    assert (clean < 0) == word.sum() % 2
+    assert abs(clean) == 2**300
+
+
+def test_an_expanding_layer_withstands_errors_in_float32_too() -> None:
+    """From 128 tokens on h is ±∞, whose sign is that of parity: overflow corrects, as no affine map does."""
+    word = np.random.default_rng(1).integers(0, 2, 10_000)
+    state = np.float32(1)
+    for number, bit in enumerate(word.tolist(), start=1):
+        with np.errstate(over="ignore"):
+            state = np.float32(-2 if bit else 2) * state
+        state -= np.copysign(np.float32(0.99), state)
+        assert (state < 0) == word[:number].sum() % 2
+        assert np.isfinite(state) or number >= 128
+    assert np.isinf(state)
+
+
+def test_what_returns_two_codes_expands_somewhere_between_them() -> None:
+    """F(h) = (3h − h³)/2 contracts at ±1 and expands at 0: its mean derivative in between is exactly 1."""
+    h = sp.Symbol("h")
+    returned = (3 * h - h**3) / 2
+    assert [returned.subs(h, code) for code in (-1, 1)] == [-1, 1]
+    slope = sp.diff(returned, h)
+    assert sp.integrate(slope, (h, -1, 1)) / 2 == 1
+    assert (slope.subs(h, 1), slope.subs(h, 0)) == (0, sp.Rational(3, 2))
+
+
+def test_numbers_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(InputError, match="matrix has rows of"):
+        AffineMap.of([[1, 2]], [0])
+    with pytest.raises(InputError, match="holds 'z', which has no map"):
+        map_of_word({"x": AffineMap.of([[1]])}, "xz")
+    with pytest.raises(InputError, match="word is empty"):
+        errors_that_confuse({"x": AffineMap.of([[1]])}, "", [0], [1])
+    with pytest.raises(InputError, match="codes is empty"):
+        kept_errors(AffineMap.of([[1]]), [])
+
+
+def test_composition_is_that_of_applying_one_after_the_other() -> None:
+    maps, _ = arrangements(3)
+    for first, second in product(maps.values(), repeat=2):
+        assert first.then(second)((1, 2, 4)) == second(first((1, 2, 4)))

@@ -1,0 +1,151 @@
+"""The response in ω against the sweeps themselves, and against closed forms."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.func import jacfwd
+
+from automata.errors import InputError
+from theory import State, TokenInputs, TransitionBatch, full_state_jacobian
+from theory.mode_agreement import SweepInequality, linear_response, linear_speed
+
+TOKENS, LATENT, STATE, DAMPING = 6, 3, 4, 0.7
+
+
+def scalar_chain(contraction: float, coupling: float, memory: float, tokens: int) -> TransitionBatch:
+    """One number of latent and one of state, whose sweeps are the inequality with equality."""
+    return TransitionBatch(
+        advance=lambda z, s, x: (contraction * z + coupling * s["h"], {"h": memory * s["h"] + z}),
+        inputs={"x": torch.zeros(tokens)},
+        latent_size=1,
+        layer_states=(("h",),),
+    )
+
+
+@pytest.fixture
+def nonlinear() -> tuple[TransitionBatch, State, Tensor]:
+    """Two sequences of random smooth transitions at random points; the formulas hold there as well."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape: int) -> Tensor:
+        return 0.6 * torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    U, V, W = draw(LATENT, LATENT), draw(LATENT, STATE), draw(STATE, LATENT)
+
+    def advance(z: Tensor, s: State, x: TokenInputs) -> tuple[Tensor, State]:
+        h = torch.sigmoid(x["decay"] + 0.3 * z.sum()) * s["h"] + torch.sin(W @ z)
+        w = torch.roll(s["w"], 1) * 0.5 + z[:2]
+        return torch.tanh(U @ z + V @ h + x["decay"] + s["w"].sum()), {"h": h, "w": w}
+
+    positions = 2 * TOKENS
+    batch = TransitionBatch(advance, {"decay": draw(positions)}, LATENT, (("h",),), DAMPING)
+    return batch, {"h": draw(2, TOKENS, STATE), "w": draw(2, TOKENS, 2)}, draw(2, TOKENS, LATENT)
+
+
+def parts_of(
+    transitions: TransitionBatch, states: State, latents: Tensor, sequence: int
+) -> list[tuple[np.ndarray, ...]]:
+    """M, P, A, B at every token of one sequence, by dense automatic differentiation."""
+    found = []
+    for t in range(latents.shape[1]):
+        position = sequence * latents.shape[1] + t
+        inputs = {name: entry[position] for name, entry in transitions.inputs.items()}
+        here = {name: entry[sequence, t] for name, entry in states.items()}
+        sizes = [part.numel() for part in here.values()]
+
+        def flat(
+            z: Tensor, s: Tensor, sizes: list[int] = sizes, inputs: Any = inputs
+        ) -> tuple[Tensor, Tensor]:
+            image, following = transitions.advance(z, dict(zip("hw", s.split(sizes), strict=False)), inputs)
+            return image, torch.cat([part.reshape(-1) for part in following.values()])
+
+        point = (latents[sequence, t], torch.cat([part.reshape(-1) for part in here.values()]))
+        (image_z, image_s), (next_z, next_s) = jacfwd(flat, (0, 1))(*point)
+        damped = (1 - transitions.damping) * torch.eye(len(image_z)).double() + transitions.damping * image_z
+        found.append(tuple(m.numpy() for m in (damped, transitions.damping * image_s, next_s, next_z)))
+    return found
+
+
+def swept(parts: list[tuple[np.ndarray, ...]], change: np.ndarray, sweeps: int) -> np.ndarray:
+    """d_t^(k) of the linear sweeps when the state before token 1 is changed in sweep 0 only."""
+    errors = [np.zeros(len(M)) for M, *_ in parts]
+    history = []
+    for sweep in range(sweeps):
+        before, row, following = change if sweep == 0 else 0 * change, [], []
+        for (M, P, A, B), error in zip(parts, errors, strict=True):
+            following.append(M @ error + P @ before)
+            before = A @ before + B @ error
+            row.append(before)
+        errors = following
+        history.append(row)
+    return np.array(history)  # [sweeps, tokens, states]
+
+
+@pytest.mark.parametrize("omega", [0.3, -0.4, 0.25 + 0.3j])
+def test_the_response_is_the_sum_over_sweeps(nonlinear: Any, omega: complex) -> None:
+    transitions, states, latents = nonlinear
+    start = {"h": torch.arange(1.0, STATE + 1).double(), "w": torch.tensor([0.5, -1.0]).double()}
+    found = linear_response(transitions, states, latents, [omega], start)
+    assert (np.abs(omega) * found.spectral_radii < 0.9).all()
+    change = torch.cat(list(start.values())).numpy()
+    for sequence in range(2):
+        parts = parts_of(transitions, states, latents, sequence)
+        history = swept(parts, change / np.linalg.norm(change), sweeps=400)
+        summed = np.tensordot(omega ** np.arange(400.0), history, axes=1)
+        # 0.9^400 is 5e-19; what is left is rounding
+        np.testing.assert_allclose(
+            found.growth[0, sequence].cumsum(), np.log(np.linalg.norm(summed, axis=1)), atol=1e-9
+        )
+        radii = [np.abs(np.linalg.eigvals(M)).max() for M, *_ in parts]
+        np.testing.assert_allclose(found.spectral_radii[sequence], radii, rtol=1e-10)
+
+
+def test_at_one_it_is_the_jacobian_of_theorem_1(nonlinear: Any) -> None:
+    transitions, states, latents = nonlinear
+    start = {"h": torch.ones(STATE).double(), "w": torch.ones(2).double()}
+    found = linear_response(transitions, states, latents, [1.0], start)
+    change = np.ones(STATE + 2) / math.sqrt(STATE + 2)
+    for t in range(TOKENS):
+        here = {name: entry[0, t] for name, entry in states.items()}
+        whole = full_state_jacobian(transitions[t], here, latents[0, t]).matrix.numpy() @ change
+        assert found.growth[0, 0, t] == pytest.approx(math.log(np.linalg.norm(whole)), abs=1e-10)
+        change = whole / np.linalg.norm(whole)
+
+
+@pytest.mark.parametrize("chain", [(0.5, 0.9, 0.0), (0.4, 0.5, 0.6), (0.3, 4.0, 0.3)])
+def test_the_speed_of_a_scalar_chain_is_that_of_its_inequality(chain: tuple[float, float, float]) -> None:
+    """ω = 1 / a(x) gives J(ω) = 1 / x: two ways to the same front."""
+    rho, gamma, mu = chain
+    radii = np.linspace(1.0005, 0.9995 / rho, 4000)
+    transitions = scalar_chain(*chain, tokens=1)
+    zeros = torch.zeros(1, 1, 1).double()
+    found = linear_response(transitions, {"h": zeros}, zeros, list(radii), {"h": torch.ones(1).double()})
+    np.testing.assert_allclose(np.exp(found.exponents()), mu + radii * gamma / (1 - radii * rho), rtol=1e-9)
+    expected = SweepInequality(*chain).guaranteed_speed()
+    assert linear_speed(radii, found.exponents()) == pytest.approx(expected, rel=1e-3)  # the grid of radii
+
+
+def test_circles_take_the_largest_exponent() -> None:
+    zeros = torch.zeros(1, 1, 1).double()
+    frequencies = [1.2, -1.2, 1.2j, 0.5]
+    found = linear_response(
+        scalar_chain(-0.5, 1.0, 0.0, 1), {"h": zeros}, zeros, frequencies, {"h": torch.ones(1).double()}
+    )
+    radii, exponents = found.circle_exponents()
+    # at ω = −1.2 the errors of alternating sign add up: 1.2 / (1 − 0.6)
+    np.testing.assert_allclose(radii, [0.5, 1.2])
+    np.testing.assert_allclose(np.exp(exponents), [0.5 / 1.25, 3.0])
+
+
+def test_bad_input_is_refused() -> None:
+    batch, zeros = scalar_chain(0.5, 1.0, 0.0, 1), torch.zeros(1, 1, 1)
+    with pytest.raises(InputError, match="latents has shape"):
+        linear_response(batch, {"h": zeros.double()}, zeros, [1.0], {"h": torch.ones(1).double()})
+    with pytest.raises(InputError, match="entries of integers"):
+        linear_response(batch, {"h": zeros.long()}, zeros.double(), [1.0], {"h": torch.ones(1).double()})
+    with pytest.raises(InputError, match="at least one above 1"):
+        linear_speed([0.5], [0.1])

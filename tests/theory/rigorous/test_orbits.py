@@ -1,0 +1,217 @@
+"""Orbits of z0 = 0 against exact rational arithmetic, closed forms, and fixed points that are not reached."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from theory import Transition, prove_theorem1
+from theory.rigorous.balls import Ball, Dual
+from theory.rigorous.enclosure import enclose
+from theory.rigorous.orbits import LONGEST_ORBIT, enclose_orbits, orbits_into_basin
+from theory.transition import State
+
+Array = NDArray[np.float64]
+NO_ENTRIES: Any = []
+
+
+@dataclass
+class Quadratic:
+    """Φ(z) = A z + B (z ∘ z) + c, one system a position: all its orbits are rational."""
+
+    A: Array
+    B: Array
+    c: Array
+    damping: float = 1.0
+    blocks: tuple[str, ...] = ()
+
+    @property
+    def latent_size(self) -> int:
+        return self.c.shape[-1]
+
+    def advance(
+        self, latent: Dual, state: Mapping[str, Ball], directions: Mapping[str, Ball]
+    ) -> tuple[Dual, Sequence[Any]]:
+        image = latent.mapped(Ball.exact(self.A)) + (latent * latent).mapped(Ball.exact(self.B))
+        return image.shifted(Ball.exact(self.c)), []
+
+
+def rational_orbit(system: Quadratic, iterations: int) -> list[Fraction]:
+    A, B, c = (
+        [[Fraction(x) for x in row] for row in np.atleast_2d(m)] for m in (system.A, system.B, system.c)
+    )
+    tau = Fraction(system.damping)
+    z = [Fraction(0)] * system.latent_size
+    for _ in range(iterations):
+        image = [
+            sum((a * x + b * x * x for a, b, x in zip(row, bend, z, strict=True)), shift)
+            for row, bend, shift in zip(A, B, c[0], strict=True)
+        ]
+        z = [(1 - tau) * x + tau * y for x, y in zip(z, image, strict=True)]
+    return z
+
+
+def limit_of(system: Quadratic, start: Array, steps: int = 4000) -> Array:
+    z = start
+    for _ in range(steps):
+        image = system.A @ z + system.B @ (z * z) + system.c[0]
+        z = z + system.damping * (image - z)
+    return z
+
+
+@pytest.mark.parametrize("damping", [1.0, 0.75, 0.5])
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_exact_orbit_is_within_the_distance_that_is_proved(size: int, damping: float) -> None:
+    compared = 0
+    for seed in range(4):
+        generator = np.random.default_rng(seed)
+
+        def draw(*shape: int, most: int, of: np.random.Generator = generator) -> Array:
+            return of.integers(-most, most + 1, shape) / 16  # few digits, which double at every step
+
+        system = Quadratic(draw(size, size, most=5), draw(size, size, most=2), draw(1, size, most=8), damping)
+        limit = limit_of(system, np.zeros(size))
+        for within in (0.25, 0.03):
+            found = enclose_orbits(system, {}, limit[None], np.array([within]))
+            if not found.arrive[0] or found.iterations[0] > 8:
+                continue
+            exact = rational_orbit(system, int(found.iterations[0]))
+            distance = max(abs(z - Fraction(x)) for z, x in zip(exact, limit, strict=True))
+            assert distance <= Fraction(float(found.distance[0])) <= Fraction(within)
+            # and not by much more than the distance: what rounding left is tiny
+            assert float(found.distance[0]) <= float(distance) + 1e-12
+            compared += 1
+    assert compared >= 4
+
+
+def test_no_orbit_goes_to_a_fixed_point_that_repels_or_attracts_others_only() -> None:
+    """z = z² + 3/16 at 1/4, where the slope is 1/2, and at 3/4, where it is 3/2."""
+    system = Quadratic(np.array([[0.0]]), np.array([[1.0]]), np.array([[3 / 16]]))
+    found = enclose_orbits(system, {}, np.array([[0.25]]), np.array([1e-6]))
+    assert found.arrive[0]
+    lost = enclose_orbits(system, {}, np.array([[0.75]]), np.array([1e-6]))
+    assert not lost.arrive[0]
+    assert np.isinf(lost.distance[0])
+
+
+def test_orbits_that_escape_or_cycle_prove_nothing_and_end() -> None:
+    escaping = Quadratic(np.array([[2.0]]), np.array([[1.0]]), np.array([[1.0]]))
+    assert not enclose_orbits(escaping, {}, np.array([[-0.5]]), np.array([0.1])).arrive[0]
+    cycle = Quadratic(np.array([[-1.0]]), np.array([[0.0]]), np.array([[1.0]]))  # 0, 1, 0, 1, …
+    assert not enclose_orbits(cycle, {}, np.array([[0.5]]), np.array([0.4])).arrive[0]
+    assert enclose_orbits(cycle, {}, np.array([[0.5]]), np.array([0.6])).iterations[0] == 0
+    slow = Quadratic(np.array([[1 - 2.0**-10]]), np.array([[0.0]]), np.array([[2.0**-10]]))
+    assert not enclose_orbits(slow, {}, np.array([[1.0]]), np.array([0.1])).arrive[0]
+    assert (1 - 2.0**-10) ** LONGEST_ORBIT > 0.1
+
+
+def test_an_orbit_that_passes_by_a_saddle_is_followed() -> None:
+    """Errors grow by 2 a step for 24 steps in one direction only, while the other shrinks by 8."""
+    # x ← 2x − x² + 2⁻²⁴ leaves 0 slowly, and goes to 1; y ← y/8 + 1
+    system = Quadratic(
+        np.array([[2.0, 0.0], [0.0, 0.125]]), np.diag([-1.0, 0.0]), np.array([[2.0**-24, 1.0]])
+    )
+    limit = limit_of(system, np.zeros(2), 100)
+    found = enclose_orbits(system, {}, limit[None], np.array([1e-6]))
+    assert found.arrive[0]
+    assert 24 < found.iterations[0] < 40
+    # the same turned by 45 degrees: what is bounded must not depend on the axes
+    turn = np.array([[1.0, 1.0], [1.0, -1.0]])
+
+    @dataclass
+    class Turned(Quadratic):
+        def advance(self, latent: Dual, state: Mapping[str, Ball], directions: Mapping[str, Ball]) -> Any:
+            inner = latent.mapped(Ball.exact(turn / 2))
+            image, _ = super().advance(inner, state, directions)
+            return image.mapped(Ball.exact(turn)), []
+
+    turned = Turned(system.A, system.B, system.c)
+    again = enclose_orbits(turned, {}, (turn @ limit)[None], np.array([1e-6]))
+    assert again.arrive[0]
+
+
+def test_the_condition_is_that_of_the_region_where_the_iteration_converges() -> None:
+    """z/2 + 1: after n steps 2^{1−n} from 2; arrived when g (D + e) + e ≤ r."""
+    system = Quadratic(np.array([[0.5]]), np.array([[0.0]]), np.array([[1.0]]))
+    one = np.ones(1)
+    for growth, error, radius in ((1.0, 0.0, 0.3), (4.0, 0.0, 0.3), (1.0, 0.1, 0.3), (1.5, 0.01, 0.05)):
+        found = orbits_into_basin(system, {}, np.array([[2.0]]), radius * one, error * one, growth * one)
+        steps = next(n for n in range(60) if growth * (2.0 ** (1 - n) + error) + error <= radius)
+        assert found.iterations[0] == steps
+    nothing = orbits_into_basin(system, {}, np.array([[2.0]]), 0 * one, 0 * one, np.inf * one)
+    assert not nothing.arrive[0]
+    too_wrong = orbits_into_basin(system, {}, np.array([[2.0]]), 0.3 * one, 0.2 * one, one)
+    assert not too_wrong.arrive[0]  # g e + e is above r already
+
+
+def test_the_growth_bounds_every_short_product() -> None:
+    """Of a step that stretches before it contracts, against its true powers."""
+    system = Quadratic(np.array([[0.5, 100.0], [0.0, 0.5]]), np.zeros((2, 2)), np.zeros((1, 2)))
+    bounds = enclose(system, {}, np.zeros((1, 2)), np.array([1.0]), NO_ENTRIES)
+    k = int(bounds.power[0])
+    norms = [np.abs(np.linalg.matrix_power(system.A, i)).sum(1).max() for i in range(k)]
+    assert max(norms) <= bounds.growth[0]
+    assert bounds.contracts[0]
+    # the bound is one of norms of powers of two: 100.5, 100.25, 50.06 and 12.5 here
+    assert bounds.growth[0] == pytest.approx(norms[1] * norms[2] * norms[4] * norms[8], rel=1e-9)
+
+
+@pytest.mark.parametrize("damping", [1.0, 0.5])
+def test_positions_do_not_touch_each_other(damping: float) -> None:
+    system = Quadratic(np.array([[0.0]]), np.array([[1.0]]), np.array([[3 / 16]]), damping)
+    latents = np.array([[0.25], [0.75], [0.2501]])
+    within = np.array([1e-6, 1e-6, 1e-3])
+    together = enclose_orbits(system, {}, latents, within)
+    assert together.arrive.tolist() == [True, False, True]
+    for index in (0, 2):
+        alone = enclose_orbits(system, {}, latents[[index]], within[[index]])
+        assert alone.iterations[0] == together.iterations[index]
+        assert alone.distance[0] == pytest.approx(together.distance[index], rel=1e-9)
+
+
+DOUBLE = torch.float64
+
+
+def test_a_kink_at_the_start_is_no_obstacle() -> None:
+    """z₀ = 0 is exact: only its image is asked for, where |z| has no derivative."""
+    transition = Transition(
+        lambda z, s: torch.abs(z) / 4 + z / 8 + s["h"],
+        lambda z, s: {"h": s["h"] * z.flip(0)},
+        2,
+        layer_states=(("h",),),
+    )
+    proof = prove_theorem1(transition, [{"h": torch.tensor([1.0, 2.0], dtype=DOUBLE)}])
+    assert proof.summary()["orbit"] == 1
+
+
+def test_non_linear_is_not_proved_from_two_branches_of_fixed_points() -> None:
+    """Φ(z) = z² + 3/16 whatever h is: the iteration finds 1/4, and so h' is linear; 3/4 repels."""
+
+    def update(z: Any, s: Any) -> Any:
+        return {"h": s["h"] / 2 + z.flip(0) * s["h"].flip(0)}
+
+    transition = Transition(lambda z, s: z * z + 3 / 16 + 0 * s["h"], update, 2, layer_states=(("h",),))
+    states: list[State] = [{"h": torch.tensor(h, dtype=DOUBLE)} for h in ([1.0, 2.0], [-3.0, 0.5])]
+    proof = prove_theorem1(transition, states)
+    assert proof.summary()["orbit"] == 2
+    assert proof.summary()["non_diagonal"] == 2
+    assert proof.summary()["non_linear"] == 0
+
+
+def test_where_the_iteration_goes_elsewhere_nothing_is_said_of_the_transition() -> None:
+    """z² + c has fixed points for c ≤ 1/4 only."""
+    transition = Transition(
+        lambda z, s: z * z + s["h"].flip(0) / 8, lambda z, s: {"h": z + s["h"].flip(0) / 2}, 2, (("h",),)
+    )
+    inside = torch.tensor([1.0, 1.5], dtype=DOUBLE)  # c = 1/8, 3/16: the parabola attracts
+    outside = torch.tensor([3.0, 1.0], dtype=DOUBLE)  # c = 3/8 > 1/4: no fixed point at all
+    proof = prove_theorem1(transition, [{"h": inside}, {"h": outside}])
+    assert proof.states[0].attracts
+    assert not proof.states[1].attracts
+    assert not proof.states[0].non_linear
+    assert not proof.states[1].non_diagonal

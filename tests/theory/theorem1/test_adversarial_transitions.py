@@ -1,0 +1,281 @@
+"""The word that `check_theorem1` finds for transitions that were made to mislead it.
+
+Of each: whether it is said to hold, to fail, or left open; and the kind. What no finite number of evaluations
+can decide is among them, with the word that is right for what was evaluated.
+"""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.theory.theorem1.adversarial import (
+    BOTH,
+    HALF,
+    MIXED,
+    OPEN,
+    OWN,
+    PERMUTATION,
+    PLAIN,
+    ROTATION,
+    SIZE,
+    TURN,
+    Case,
+    W,
+    along,
+    bumps,
+    claiming,
+    entry,
+    explicit,
+    implicit,
+    pairs,
+    random,
+    random_states,
+    states_of,
+    two_layers,
+)
+from theory import State, Transition, check_theorem1
+
+
+def wavy(h: Tensor) -> Tensor:
+    return h / 2 + 1 - h.cos()
+
+
+def nan_at(point: Tensor, function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    return lambda h: torch.where((h == point).all(), torch.nan, 1.0) * function(h)
+
+
+H = random(SIZE, seed=1)
+LATTICE = [k * TURN for k in (0, 1, 2, -1, 3)]
+CLUSTER = [TURN * k for k in range(2, 22)]
+BADLY = torch.tensor([1e12, 1e12, 1.0, 1.0], dtype=torch.float64)
+MANY = [random(SIZE, seed=s) for s in range(6)]
+
+NON_LINEARITY: dict[str, Case] = {
+    "tanh(W h) at ±h, ±h/10": (
+        explicit(lambda h: torch.tanh(W @ h)),
+        along(H, 1.0, -1.0, 0.1, -0.1),
+        "holds",
+        BOTH,
+    ),
+    "W sin h at 0 and 2π": (explicit(lambda h: W @ h.sin()), along(TURN, 0.0, 1.0), "holds", BOTH),
+    "W h/2 + V (1 − cos h) at 0 and 2π": (
+        explicit(lambda h: W @ wavy(h)),
+        along(TURN, 0.0, 1.0),
+        "holds",
+        BOTH,
+    ),
+    "the same on a lattice of five": (
+        explicit(lambda h: W @ wavy(h)),
+        states_of(*LATTICE),
+        "holds",
+        BOTH,
+    ),
+    "the same on a lattice of 21 and one nearest state off it": (
+        explicit(lambda h: W @ wavy(h)),
+        states_of(0 * TURN, *CLUSTER, 0.3 * TURN),
+        "holds",
+        BOTH,
+    ),
+    "a slope of its own at one state of six, every image on a line": (
+        bumps(MANY, [0.1, 0.1, 0.1, -0.3, 0.1, 0.1]),
+        states_of(*MANY),
+        "fails",
+        OWN,
+    ),
+    "two slopes, the farthest state has that of the first": (
+        explicit(lambda h: W @ torch.where(h.abs().sum() < 3, 2.0 * h, h)),
+        along(torch.ones(SIZE).double(), 0.5, 3.0, 0.6, -3.1),
+        "holds",
+        BOTH,
+    ),
+    "a step in one entry beyond a threshold": (
+        explicit(lambda h: W @ h + (h > 0.9).double()),
+        random_states(),
+        "holds",
+        BOTH,
+    ),
+    "h/2 ± 1 by a hard switch": (
+        explicit(lambda h: h / 2 + h.sign()),
+        random_states(),
+        "fails",
+        OWN,
+    ),
+    "h/2 ± 1 by a hard switch, one state on the other side": (
+        explicit(lambda h: h / 2 + torch.where(h.sum() > 10, 1.0, -1.0)),
+        states_of(*(random(SIZE, seed=s) for s in range(20)), 5 * torch.ones(SIZE).double()),
+        "fails",
+        OWN,
+    ),
+    "W h ± 10⁻¹² by a hard switch": (
+        explicit(lambda h: W @ h + 1e-12 * h.sign()),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "W h with a kink that no visited state is near": (
+        explicit(lambda h: W @ torch.where(h.sum() > 1e6, 2 * h, h)),
+        random_states(),
+        "fails",
+        MIXED,
+    ),
+    "W h + a ReLU that only states between the visited ones reach": (
+        explicit(lambda h: W @ (h + torch.relu(1.999 - h.abs().mean()))),
+        along(torch.ones(SIZE).double(), 2.0, -2.0),
+        "holds",
+        BOTH,
+    ),
+    "h/2 + 10⁻¹² tanh(W h)": (
+        explicit(lambda h: h / 2 + 1e-12 * torch.tanh(W @ h)),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "W h + 10⁻¹² tanh h": (
+        explicit(lambda h: W @ h + 1e-12 * h.tanh()),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "10⁻¹² tanh(W h)": (explicit(lambda h: 1e-12 * torch.tanh(W @ h)), random_states(), "holds", BOTH),
+    "NaN at one visited state, affine elsewhere": (
+        explicit(nan_at(MANY[2], lambda h: W @ h)),
+        states_of(*MANY[:4]),
+        "inconclusive",
+        OPEN,
+    ),
+}
+
+KINDS: dict[str, Case] = {
+    "a rotation in planes, complex-diagonal": (
+        explicit(lambda h: ROTATION @ h),
+        random_states(),
+        "fails",
+        MIXED,
+    ),
+    "the same as a product of complex numbers": (
+        explicit(
+            lambda h: torch.view_as_real(
+                torch.view_as_complex(h.reshape(2, 2)) * torch.tensor(0.6 + 0.8j, dtype=torch.complex128)
+            ).reshape(-1)
+        ),
+        random_states(),
+        "fails",
+        MIXED,
+    ),
+    "a permutation, every row and column of one entry": (
+        explicit(lambda h: PERMUTATION @ h),
+        random_states(),
+        "fails",
+        MIXED,
+    ),
+    "a permutation and back": (
+        explicit(lambda h: PERMUTATION.mT @ (PERMUTATION @ h) / 2),
+        random_states(),
+        "fails",
+        PLAIN,
+    ),
+    "Q λ Qᵀ with equal λ: diagonal but for rounding": (
+        explicit(lambda h: torch.linalg.qr(W)[0] @ (torch.linalg.qr(W)[0].mT @ h) / 2),
+        random_states(),
+        "fails",
+        PLAIN,
+    ),
+    "a coupling of 10⁻¹³": (
+        explicit(lambda h: h / 2 + 1e-13 * (W @ h)),
+        random_states(),
+        "fails",
+        OPEN,
+    ),
+    "a coupling of 10⁻⁸, which differences resolve": (
+        explicit(lambda h: h.tanh() / 2 + 1e-8 * (W @ h)),
+        random_states(),
+        "holds",
+        BOTH,
+    ),
+    "two blocks, 10¹² times apart, the small one tanh": (
+        explicit(lambda h: torch.cat([1e12 * h[:2], torch.tanh(W[:2, :2] @ h[2:])])),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "two blocks, 10¹⁷ times apart, the small one tanh": (
+        explicit(lambda h: torch.cat([1e17 * h[:2], torch.tanh(W[:2, :2] @ h[2:])])),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "two blocks of states, 10¹² times apart": (
+        explicit(lambda h: torch.cat([h[:2] / 2, torch.tanh(W[:2, :2] @ h[2:])])),
+        states_of(*(BADLY * random(SIZE, seed=s) for s in range(4))),
+        "inconclusive",
+        OPEN,
+    ),
+    "float32 inside, affine": (
+        explicit(lambda h: (W.float() @ h.float()).double()),
+        random_states(),
+        "fails",
+        MIXED,
+    ),
+    "float32 inside, tanh": (
+        explicit(lambda h: torch.tanh(W.float() @ h.float()).double()),
+        random_states(),
+        "holds",
+        BOTH,
+    ),
+    "two layers, the second one linear": (
+        two_layers(lambda h: torch.tanh(W @ h), lambda g: W @ g),
+        pairs(),
+        "fails",
+        BOTH,
+    ),
+    "two layers, only the second one's derivative wrong": (
+        two_layers(lambda h: torch.tanh(W @ h), claiming(lambda g: torch.tanh(W @ g), 3 * W)),
+        pairs(),
+        "inconclusive",
+        BOTH,
+    ),
+    "two diagonal layers, only the second one's derivative wrong": (
+        two_layers(lambda h: h / 2, claiming(lambda g: g / 2, HALF + entry(0, 1))),
+        pairs(),
+        "fails",
+        OPEN,
+    ),
+    "a fixed point that repels, started on it": (
+        implicit(lambda z, h: 3 * z.tanh() + 0 * h, lambda z, h: torch.tanh(W @ h) + z, SIZE),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+    "a repelling fixed point whose derivative claims to attract": (
+        implicit(
+            lambda z, h: claiming(lambda v: 3 * v, HALF)(z) + 0 * h,
+            lambda z, h: torch.tanh(W @ h) + z,
+            SIZE,
+        ),
+        random_states(),
+        "inconclusive",
+        OPEN,
+    ),
+}
+
+TABLE = NON_LINEARITY | KINDS
+
+
+@pytest.mark.parametrize(("transition", "states", "verdict", "kind"), TABLE.values(), ids=TABLE.keys())
+def test_the_word_for(transition: Transition, states: list[State], verdict: str, kind: str) -> None:
+    report = check_theorem1(transition, states)
+    assert (report.verdict.value, report.kind.value) == (verdict, kind), report.kind_sentence
+
+
+def test_what_finitely_many_evaluations_leave_open_is_said() -> None:
+    sentence = check_theorem1(*TABLE["W h with a kink that no visited state is near"][:2]).kind_sentence
+    assert sentence.endswith("linear wherever it was evaluated: what no evaluation met is not decided.")
+    between = check_theorem1(*TABLE["W h + a ReLU that only states between the visited ones reach"][:2])
+    assert "by a state that was not visited" in between.kind_sentence
+    assert "the latter shown at a state that was not visited" in between.checks[0].reason
+    assert (
+        "not a finite number"
+        in check_theorem1(*TABLE["NaN at one visited state, affine elsewhere"][:2]).kind_sentence
+    )

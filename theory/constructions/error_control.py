@@ -1,0 +1,220 @@
+"""What affine recurrences do to errors, in exact rational arithmetic.
+
+A token acts as h ↦ A h + b, with A and b that depend on the token alone: explicit SSMs, DeltaNet and its
+products of reflections, in one layer. Then for all states h, h' and every word w
+
+    F_w(h + η (h' − h)) − F_w(h) = η (F_w(h') − F_w(h)),
+
+so that an error along the difference of two states is kept as well as the states are kept apart. If w
+returns codes to themselves, A_w is the identity on the span of their differences (``kept_errors``), and
+errors of size D/K at each of K tokens turn one run into another one at a distance D
+(``errors_that_confuse``). ``docs/error_control.md`` has the proofs, and what does not follow.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias, TypeVar
+
+from flint import fmpq, fmpq_mat
+
+from automata.errors import InputError
+
+Token = TypeVar("Token", bound=Hashable)
+Number: TypeAlias = int | Fraction
+Vector: TypeAlias = tuple[Fraction, ...]
+
+
+@dataclass(frozen=True)
+class AffineMap:
+    """h ↦ A h + b with rational numbers.
+
+    A complex factor a + bi is the block ((a, −b), (b, a)).
+
+    Attributes:
+        matrix: A, by rows.
+        offset: b.
+
+    Raises:
+        InputError: the matrix is not square, or the offset has another size.
+
+    Example:
+        >>> turn = AffineMap.of([[0, -1], [1, 0]], [0, 1])
+        >>> [str(entry) for entry in turn([Fraction(1, 2), 3])]
+        ['-3', '3/2']
+        >>> turn.then(turn).then(turn).then(turn) == AffineMap.of([[1, 0], [0, 1]], [0, 0])
+        True
+    """
+
+    matrix: tuple[Vector, ...]
+    offset: Vector
+
+    def __post_init__(self) -> None:
+        size = len(self.offset)
+        if len(self.matrix) != size or any(len(row) != size for row in self.matrix) or not size:
+            raise InputError(
+                f"matrix has rows of {[len(row) for row in self.matrix]} entries and offset {size}; "
+                "give a square matrix and an offset of its size"
+            )
+
+    @classmethod
+    def of(cls, matrix: Sequence[Sequence[Number]], offset: Sequence[Number] | None = None) -> "AffineMap":
+        """Return the map with these numbers; b is 0 if left out."""
+        rows = tuple(tuple(Fraction(entry) for entry in row) for row in matrix)
+        entries = [0] * len(rows) if offset is None else offset
+        return cls(rows, tuple(Fraction(entry) for entry in entries))
+
+    def linear(self, vector: Sequence[Number]) -> Vector:
+        """Return A v."""
+        return tuple(
+            sum((a * Fraction(v) for a, v in zip(row, vector, strict=True)), Fraction(0))
+            for row in self.matrix
+        )
+
+    def __call__(self, point: Sequence[Number]) -> Vector:
+        """Return A p + b."""
+        return tuple(a + b for a, b in zip(self.linear(point), self.offset, strict=True))
+
+    def then(self, other: "AffineMap") -> "AffineMap":
+        """Return the map of this token followed by another one."""
+        columns = [other.linear(column) for column in zip(*self.matrix, strict=True)]
+        return AffineMap(tuple(zip(*columns, strict=True)), other(self.offset))
+
+
+def map_of_word(maps: Mapping[Token, AffineMap], word: Sequence[Token]) -> AffineMap:
+    """Return h ↦ A_w h + b_w of a word that is not empty, read from left to right.
+
+    Raises:
+        InputError: the word is empty or holds a token without a map.
+
+    Example:
+        >>> halve, flip = AffineMap.of([[Fraction(1, 2)]]), AffineMap.of([[-1]], [1])
+        >>> map_of_word({"h": halve, "f": flip}, "hf") == AffineMap.of([[Fraction(-1, 2)]], [1])
+        True
+    """
+    missing = [token for token in word if token not in maps]
+    if missing or not len(word):
+        fault = f"holds {missing[0]!r}, which has no map" if missing else "is empty"
+        raise InputError(f"word {fault}; give at least one of the tokens {list(maps)}")
+    result = maps[word[0]]
+    for token in word[1:]:
+        result = result.then(maps[token])
+    return result
+
+
+@dataclass(frozen=True)
+class KeptErrors:
+    """The errors that a word keeps for ever because it returns codes to themselves.
+
+    Attributes:
+        basis: of the span of the differences of the codes; A_w v = v for all of it.
+        fixed_dimension: of all v with A_w v = v, at least as large.
+
+    Example:
+        >>> KeptErrors(((Fraction(1), Fraction(-1)),), 1).dimension
+        1
+    """
+
+    basis: tuple[Vector, ...]
+    fixed_dimension: int
+
+    @property
+    def dimension(self) -> int:
+        """The dimension of the span of the differences of the codes."""
+        return len(self.basis)
+
+
+def kept_errors(word_map: AffineMap, codes: Sequence[Sequence[Number]]) -> KeptErrors:
+    """Return the span of the differences of codes that a word returns, on which its matrix is the identity.
+
+    All of it is computed with rational numbers, and A v = v is checked for every vector of the basis.
+
+    Args:
+        word_map: of the word.
+        codes: points that it leaves where they are.
+
+    Raises:
+        InputError: a code is not returned: then nothing follows from the others alone, so leave it out.
+
+    Example:
+        Two swaps of three objects, each a reflection; they return all six arrangements of 1, 2 and 4.
+
+        >>> from itertools import permutations
+        >>> swap = AffineMap.of([[0, 1, 0], [1, 0, 0], [0, 0, 1]])
+        >>> kept = kept_errors(swap.then(swap), list(permutations([1, 2, 4])))
+        >>> kept.dimension, kept.fixed_dimension
+        (2, 3)
+        >>> kept_errors(swap, [(1, 1, 4), (1, 2, 4)])
+        Traceback (most recent call last):
+        automata.errors.InputError: code 1 is moved by the word; give codes that it returns, and at least one
+    """
+    points = [tuple(Fraction(entry) for entry in code) for code in codes]
+    moved = next((number for number, point in enumerate(points) if word_map(point) != point), None)
+    if moved is not None or not points:
+        fault = "codes is empty" if moved is None else f"code {moved} is moved by the word"
+        raise InputError(f"{fault}; give codes that it returns, and at least one")
+    differences = [tuple(a - b for a, b in zip(point, points[0], strict=True)) for point in points[1:]]
+    basis = _row_basis(differences)
+    for vector in basis:
+        assert word_map.linear(vector) == vector, "a theorem: A_w is the identity on differences of codes"
+    return KeptErrors(basis, _fixed_dimension(word_map))
+
+
+def errors_that_confuse(
+    maps: Mapping[Token, AffineMap],
+    word: Sequence[Token],
+    start: Sequence[Number],
+    other: Sequence[Number],
+) -> list[Vector]:
+    """Return the errors, one after every token, that turn the run from one state into that from another.
+
+    After token t of K the error is (h'_t − h_t)/K, with h and h' the runs without errors. The run with errors
+    is then at h_t + (t/K)(h'_t − h_t), and after the last token at h'_K: no decoder can tell them apart.
+
+    Args:
+        maps: of the tokens.
+        word: not empty.
+        start: the state before the first token.
+        other: the state of the run that is imitated.
+
+    Example:
+        Parity, λ = −1: eight errors of 1/8 turn the run from 0 into that from 1.
+
+        >>> flip = {"1": AffineMap.of([[-1]], [1])}
+        >>> errors = errors_that_confuse(flip, "1" * 8, [0], [1])
+        >>> [str(error[0]) for error in errors[:3]], len(errors)
+        (['-1/8', '1/8', '-1/8'], 8)
+        >>> state = (Fraction(0),)
+        >>> for error in errors:
+        ...     state = (flip["1"](state)[0] + error[0],)
+        >>> map_of_word(flip, "1" * 8)([0])[0], state[0], map_of_word(flip, "1" * 8)([1])[0]
+        (Fraction(0, 1), Fraction(1, 1), Fraction(1, 1))
+    """
+    map_of_word(maps, word)  # refuses what is no word
+    here, there = (tuple(Fraction(entry) for entry in state) for state in (start, other))
+    errors = []
+    for token in word:
+        here, there = maps[token](here), maps[token](there)
+        errors.append(tuple((b - a) / len(word) for a, b in zip(here, there, strict=True)))
+    return errors
+
+
+def _exact(rows: Sequence[Vector]) -> fmpq_mat:
+    return fmpq_mat([[fmpq(entry.numerator, entry.denominator) for entry in row] for row in rows])
+
+
+def _row_basis(vectors: Sequence[Vector]) -> tuple[Vector, ...]:
+    if not vectors:
+        return ()
+    reduced, rank = _exact(vectors).rref()
+    rows = reduced.tolist()[:rank]
+    return tuple(tuple(Fraction(int(entry.p), int(entry.q)) for entry in row) for row in rows)
+
+
+def _fixed_dimension(word_map: AffineMap) -> int:
+    size = len(word_map.offset)
+    difference = [
+        tuple(entry - (row_number == column) for column, entry in enumerate(row))
+        for row_number, row in enumerate(word_map.matrix)
+    ]
+    return size - int(_exact(difference).rank())

@@ -1,0 +1,216 @@
+"""How a small error spreads along a sequence from sweep to sweep of the simultaneous mode.
+
+The sweeps z ← 𝒯(z) are linearised at the fixed point z* of the sequence. With M = (1 − τ) I + τ ∂zΦ,
+P = τ ∂sΦ, A = ∂sG, B = ∂zG at every token, an error of the latents and states in sweep k becomes
+
+    e_t^(k+1) = M_t e_t^(k) + P_t d_{t−1}^(k) ,      d_t^(k) = A_t d_{t−1}^(k) + B_t e_t^(k) .
+
+Multiplied by ω^k and summed over k, the sweeps turn into one pass over the tokens:
+
+    d̂_t(ω) = J_t(ω) d̂_{t−1}(ω) + … ,      J_t(ω) = A_t + ω B_t (I − ω M_t)^{-1} P_t .
+
+J_t(1) is the state-to-state Jacobian ds'/ds of Theorem 1, as I − M = τ (I − ∂zΦ). If the products of the
+J_t(ω) grow by at most e^Λ(r) per token on the circle |ω| = r > 1, an error at token t is at most of the order
+of r^(−k) e^{Λ(r) t} after k sweeps (Cauchy's bound): a front that moves by log r / Λ(r) tokens per sweep, or
+no front at all where Λ(r) < 0. ``docs/when_modes_agree.md`` has the proof, Theorem 5.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.func import jvp, vmap
+
+from automata.errors import InputError
+from theory.blocks import real_entries
+from theory.derivatives import jacobian, load_forward_mode
+from theory.transition import State
+from theory.transition_batch import TokenInputs, TransitionBatch
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearResponse:
+    """How a change of the state before the first token grows along sequences, at several ω.
+
+    Attributes:
+        frequencies: ω, complex ``[F]``.
+        growth: log ‖d̂_t‖ / ‖d̂_{t−1}‖, ``[F, B, T]``.
+        spectral_radii: of M_t, ``[B, T]``: d̂(ω) is the sum over sweeps for |ω| < 1 / spectral radius only.
+
+    Example:
+        >>> growth = np.log(np.full((1, 1, 4), 0.5))
+        >>> LinearResponse(np.ones(1, complex), growth, np.zeros((1, 4))).exponents(skip=2).round(3).tolist()
+        [-0.693]
+    """
+
+    frequencies: NDArray[np.complex128]
+    growth: FloatArray
+    spectral_radii: FloatArray
+
+    def exponents(self, skip: int = 0) -> FloatArray:
+        """Return the mean growth per token at every ω, without the first tokens, where directions align."""
+        mean: FloatArray = self.growth[..., skip:].mean(axis=(1, 2))
+        return mean
+
+    def circle_exponents(self, skip: int = 0) -> tuple[FloatArray, FloatArray]:
+        """Return the radii |ω|, ascending, and the largest exponent on each circle."""
+        radii = np.abs(self.frequencies).round(12)
+        exponents = self.exponents(skip)
+        distinct = np.unique(radii)
+        return distinct, np.array([exponents[radii == radius].max() for radius in distinct])
+
+
+def linear_speed(radii: Sequence[float] | FloatArray, exponents: Sequence[float] | FloatArray) -> float:
+    """Return the speed of the linear front, in tokens per sweep: the largest log r / Λ(r) over r > 1.
+
+    Args:
+        radii: r; those of at most 1 say nothing and are left out.
+        exponents: Λ(r).
+
+    Returns:
+        Infinity if Λ(r) is negative at some r > 1: small errors then vanish at all tokens together.
+
+    Raises:
+        InputError: if no radius exceeds 1.
+
+    Example:
+        >>> linear_speed([1.0, 2.0], [-0.1, math.log(2)]), linear_speed([1.1], [-0.1])
+        (1.0, inf)
+    """
+    pairs = [(math.log(r), value) for r, value in zip(radii, exponents, strict=True) if r > 1]
+    if not pairs:
+        raise InputError(f"radii is {list(radii)}; give at least one above 1")
+    return max(math.inf if value <= 0 else log / value for log, value in pairs)
+
+
+@torch.no_grad()
+def linear_response(
+    transitions: TransitionBatch,
+    states: State,
+    latents: Tensor,
+    frequencies: Sequence[complex],
+    start: State,
+) -> LinearResponse:
+    """Follow a change of the state before the first token along sequences, at several ω.
+
+    Args:
+        transitions: (Φ, G) at the B · T positions of B sequences, one sequence after the other.
+        states: s before the tokens at the fixed point, each entry ``[B, T, …]``.
+        latents: the fixed points z*, ``[B, T, latent_size]``, float64.
+        frequencies: ω.
+        start: the change, each entry as in one state, the same for all sequences.
+
+    Raises:
+        InputError: for latents that are no ``[B, T, latent_size]`` in float64, or a state of integers.
+
+    Example:
+        s' = s/2 + z with z ← z/2 + s/4: J(ω) = 1/2 + (ω/4) / (1 − ω/2).
+
+        >>> transitions = TransitionBatch(
+        ...     advance=lambda z, s, x: (z / 2 + s["h"] / 4, {"h": s["h"] / 2 + z}),
+        ...     inputs={"x": torch.zeros(3)},
+        ...     latent_size=1,
+        ...     layer_states=(("h",),),
+        ... )
+        >>> zeros = torch.zeros(1, 3, 1, dtype=torch.float64)
+        >>> found = linear_response(transitions, {"h": zeros}, zeros, [1.0], {"h": torch.ones(1).double()})
+        >>> np.exp(found.growth).round(6).tolist()
+        [[[1.0, 1.0, 1.0]]]
+    """
+    if latents.ndim != 3 or latents.shape[-1] != transitions.latent_size or latents.dtype != torch.float64:
+        raise InputError(
+            f"latents has shape {tuple(latents.shape)} and type {latents.dtype}; give float64 "
+            f"[sequences, tokens, {transitions.latent_size}]"
+        )
+    if set(real_entries(states)) != set(states):
+        raise InputError("states has entries of integers; give a model whose state holds real numbers only")
+    load_forward_mode()
+    omega = torch.tensor(list(frequencies), dtype=torch.complex128)
+    sequences, tokens, size = latents.shape
+    shape = (len(omega), sequences)
+    change = {
+        name: (entry / _norm_of_all(start)).to(torch.complex128).expand(*shape, *entry.shape)
+        for name, entry in start.items()
+    }
+    inputs = {name: entry.unflatten(0, (sequences, tokens)) for name, entry in transitions.inputs.items()}
+    identity = torch.eye(size, dtype=torch.complex128)
+    growth, radii = [], []
+    for t in range(tokens):
+        here = _Positions(transitions, latents[:, t], _at(states, t), _at(inputs, t))
+        slope = (1 - transitions.damping) * torch.eye(size).double() + transitions.damping * here.slope()
+        radii.append(torch.linalg.eigvals(slope).abs().amax(dim=-1) if size else slope.new_zeros(sequences))
+        image, direct = here.push(None, change)
+        source = omega[:, None, None] * transitions.damping * image
+        response = torch.linalg.solve(identity - omega[:, None, None, None] * slope, source[..., None])
+        through = here.push(response[..., 0], None)[1]
+        change = {name: direct[name] + through[name] for name in change}
+        norm = torch.stack([part.flatten(2).abs().square().sum(-1) for part in change.values()]).sum(0).sqrt()
+        growth.append(norm.log())
+        change = {name: part / _like(norm, part) for name, part in change.items()}
+    return LinearResponse(omega.numpy(), torch.stack(growth, -1).numpy(), torch.stack(radii, -1).numpy())
+
+
+@dataclass(frozen=True, eq=False)
+class _Positions:
+    """One token of every sequence, at its fixed point."""
+
+    transitions: TransitionBatch
+    latents: Tensor
+    states: State
+    inputs: TokenInputs
+
+    def slope(self) -> Tensor:
+        """∂zΦ, ``[B, d, d]``."""
+
+        def of_one(latent: Tensor, state: State, inputs: TokenInputs) -> Tensor:
+            return jacobian(lambda z: self.transitions.advance(z, state, inputs)[0], latent)
+
+        return vmap(of_one)(self.latents, self.states, self.inputs)
+
+    def push(self, latents: Tensor | None, states: State | None) -> tuple[Tensor, State]:
+        """Φ and G along complex changes ``[F, B, …]`` of the latents or of the states."""
+
+        def along(
+            latent: Tensor, state: State, inputs: TokenInputs, dz: Tensor, ds: State
+        ) -> tuple[Tensor, State]:
+            pushed: tuple[Tensor, State]
+            pushed = jvp(lambda z, s: self.transitions.advance(z, s, inputs), (latent, state), (dz, ds))[1]
+            return pushed
+
+        count = len(latents) if latents is not None else len(next(iter((states or {}).values())))
+        if latents is None:
+            latents = self.latents.new_zeros(count, *self.latents.shape, dtype=torch.complex128)
+        if states is None:
+            states = {
+                name: part.new_zeros(count, *part.shape, dtype=torch.complex128)
+                for name, part in self.states.items()
+            }
+        over_sequences = vmap(along)
+        over_both = vmap(over_sequences, in_dims=(None, None, None, 0, 0))
+        # a derivative along a complex direction: those along its two parts
+        parts = torch.cat([latents.real, latents.imag])
+        split = {name: torch.cat([part.real, part.imag]) for name, part in states.items()}
+        image, following = over_both(self.latents, self.states, self.inputs, parts, split)
+        return _joined(image, count), {name: _joined(part, count) for name, part in following.items()}
+
+
+def _at(entries: State, t: int) -> State:
+    return {name: entry[:, t] for name, entry in entries.items()}
+
+
+def _joined(parts: Tensor, count: int) -> Tensor:
+    return torch.complex(parts[:count], parts[count:])
+
+
+def _norm_of_all(state: State) -> Tensor:
+    return torch.stack([part.square().sum() for part in state.values()]).sum().sqrt()
+
+
+def _like(norm: Tensor, part: Tensor) -> Tensor:
+    return norm.reshape(*norm.shape, *[1] * (part.ndim - norm.ndim))

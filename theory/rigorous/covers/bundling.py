@@ -1,0 +1,239 @@
+"""Bundles of orbits for many states: one proof for all states near each other.
+
+An orbit is followed for a box of states and a token (`theory.rigorous.covers.orbits`). The boxes are found by
+division: one around all states is tried first, and where nothing can be proved of a box it is cut in two
+across the entry of the state that moves the iteration most.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.rigorous.balls import Ball, Dual
+from theory.rigorous.balls.ball import Array
+from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop, extents
+from theory.rigorous.covers.orbits import Bundles, Iteration, Regions, enclose_orbits, enclose_regions
+
+IntArray = NDArray[np.int64]
+REGIONS = (0.008, 0.0056, 0.004, 0.0028, 0.002, 0.0014, 0.001, 0.0005, 0.00025)
+"""Radii of regions that are tried, largest first, as shares of the length of the latent."""
+BUNDLES_AT_ONCE = 128
+FAILURES = 100
+"""After so many sets of which nothing can be proved the others are left too."""
+PLAIN_NORM = 0.8
+"""An iteration with a smaller Euclidean norm needs no metric."""
+POWERS = 200
+"""Of the derivative that a metric sums up."""
+SLACK = 1 + 1e-6
+"""By how much boxes and regions are larger than needed, for a check in other arithmetic."""
+ROUNDINGS = 1e-14
+"""More than the few roundings by which a box is found, relative to its entries."""
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """Sets of states, each with a token and the box that holds their fixed points.
+
+    Attributes:
+        tokens: ``[members]``.
+        centres: ``[members, n]``.
+        extents: how far the set reaches from its centre along each entry, ``[members, n]``.
+        latents: ``[members, d]``.
+        latent_radii: maximum norm, ``[members]``.
+
+    Example:
+        >>> one = np.ones((1, 1))
+        >>> len(Members(np.zeros(1, int), one, one, one, np.ones(1)).tokens)
+        1
+    """
+
+    tokens: IntArray
+    centres: Array
+    extents: Array
+    latents: Array
+    latent_radii: Array
+
+    @classmethod
+    def of_cover(cls, cover: Cover, latent_radii: Array) -> "Members":
+        """Return the steps of a cover, the tokens of a set side by side, with the radii of their boxes."""
+        sets, tokens = cover.targets.shape
+        sources = np.repeat(np.arange(sets), tokens)
+        latents = cover.latents.reshape(len(sources), -1)
+        read = np.tile(np.arange(tokens), sets)
+        return cls(read, cover.centres[sources], extents(cover, sources), latents, latent_radii)
+
+
+@dataclass(frozen=True, eq=False)
+class Attraction:
+    """Of which members it is proved that the iteration stops near the fixed points.
+
+    Attributes:
+        bundles: with a proof.
+        evaluations: N of each bundle, ``[bundles]``.
+        membership: the bundle of each member, −1 where nothing is proved, ``[members]``.
+
+    Example:
+        `attraction_of` returns one.
+    """
+
+    bundles: Bundles
+    evaluations: IntArray
+    membership: IntArray
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is proved of all members."""
+        return bool((self.membership >= 0).all())
+
+    @property
+    def iterations(self) -> int:
+        """A number of evaluations of Φ that is enough for every bundle."""
+        return int(self.evaluations.max(initial=0))
+
+    def within(self, limit: int) -> "Attraction":
+        """Return what is proved of an iteration that is stopped after so many evaluations."""
+        late = self.evaluations[self.membership] > limit
+        return Attraction(self.bundles, self.evaluations, np.where(late, -1, self.membership))
+
+
+@np.errstate(all="ignore")
+def attraction_of(loop: EnclosedLoop, members: Members, iteration: Iteration) -> Attraction:
+    """Find bundles for sets of states, and prove of each that its orbits stop near the fixed points.
+
+    Args:
+        loop: the model.
+        members: the sets, with boxes that provably hold one fixed point for each state.
+        iteration: what is asked of the iteration.
+
+    Example:
+        Φ(z; s) = z/4 + s: the fixed points are 4 s / 3.
+
+        >>> class Quarter:
+        ...     def advance(self, latent, state, tokens):
+        ...         return latent.scaled(Ball.exact(0.25)) + state, state
+        ...     def logits(self, latent):
+        ...         return latent
+        >>> states = np.linspace(1.0, 1.5, 6)[:, None]
+        >>> small = np.full((6, 1), 1e-6)
+        >>> found = attraction_of(
+        ...     Quarter(), Members(np.zeros(6, int), states, small, 4 * states / 3, 2 * small[:, 0]),
+        ...     Iteration(damping=1.0, tolerance=1e-3, latent_error=1e-2),
+        ... )
+        >>> found.holds, found.bundles.count
+        (True, 6)
+    """
+    pending = [np.nonzero(members.tokens == token)[0] for token in np.unique(members.tokens)]
+    membership = np.full(len(members.tokens), -1)
+    sizes = members.centres.shape[1], members.latents.shape[1]
+    parts, evaluations, count = [_no_bundles(*sizes)], [np.zeros(0, dtype=np.int64)], 0
+    failures = 0
+    while pending and failures < FAILURES:
+        pending, batch = pending[:-BUNDLES_AT_ONCE], pending[-BUNDLES_AT_ONCE:]
+        bundles, regions = _with_regions(loop, *_around(loop, members, batch, iteration.damping), iteration)
+        needed = enclose_orbits(loop, bundles, iteration, regions)
+        proved = needed > 0
+        for row, group in enumerate(batch):
+            if proved[row]:
+                membership[group] = count + int(proved[:row].sum())
+            elif len(group) > 1:
+                pending += _halves(members.centres[group], group, regions.spread[row], bundles.widths[row])
+            else:
+                failures += 1
+        parts.append(bundles.select(proved))
+        evaluations.append(needed[proved])
+        count += int(proved.sum())
+    names = ("tokens", "centres", "widths", "latents", "metrics", "axes", "radii")
+    joined = Bundles(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return Attraction(joined, np.concatenate(evaluations), membership)
+
+
+def _no_bundles(state: int, latent: int) -> Bundles:
+    shapes = (0, state), (0, state), (0, latent), (0, latent, latent), (0, latent, latent), (0,)
+    return Bundles(np.zeros(0, dtype=np.int64), *(np.zeros(shape) for shape in shapes))
+
+
+def _around(
+    loop: EnclosedLoop, members: Members, groups: list[IntArray], damping: float
+) -> tuple[Bundles, Array]:
+    """Bundles that hold groups of members, but for their radii; and how large these have to be."""
+    lowest = [(members.centres[group] - members.extents[group]).min(0) for group in groups]
+    highest = [(members.centres[group] + members.extents[group]).max(0) for group in groups]
+    low, high = np.array(lowest), np.array(highest)
+    centres = (low + high) / 2
+    widths = np.maximum(high - centres, centres - low) * SLACK + ROUNDINGS * (1 + np.abs(centres))
+    tokens = np.array([members.tokens[group[0]] for group in groups])
+    ends = [(members.latents[group].min(0), members.latents[group].max(0)) for group in groups]
+    latents = np.array([(least + largest) / 2 for least, largest in ends])
+    metrics = _metrics(_derivatives(loop, tokens, centres, latents, damping))
+    least = []
+    for metric, latent, group in zip(metrics, latents, groups, strict=True):
+        apart = np.linalg.norm((members.latents[group] - latent) @ metric.T, axis=1)
+        corner = np.linalg.norm(np.abs(metric).sum(1))
+        farthest = (apart + corner * members.latent_radii[group]).max()
+        least.append(farthest + ROUNDINGS * corner * (1 + np.abs(latent).max()))
+    axes = np.asarray(np.linalg.inv(metrics), dtype=np.float64)
+    return Bundles(tokens, centres, widths, latents, metrics, axes, np.zeros(len(groups))), np.array(least)
+
+
+def _derivatives(
+    loop: EnclosedLoop, tokens: IntArray, centres: Array, latents: Array, damping: float
+) -> Array:
+    """∂zT at points, in floating point."""
+    size = latents.shape[1]
+    z, s = Dual.variable(Ball.exact(latents), size), Dual.constant(Ball.exact(centres), size)
+    slopes = loop.advance(z, s, tokens)[0].tangent.midpoint
+    result: Array = (1 - damping) * np.eye(size) + damping * slopes
+    return result
+
+
+def _metrics(derivatives: Array) -> Array:
+    """L with ‖L J L⁻¹‖₂ below 1 if the spectral radius of J is: LᵀL = Σ (Jᵏ)ᵀ Jᵏ / γ²ᵏ."""
+    size = derivatives.shape[-1]
+    metrics = np.broadcast_to(np.eye(size), derivatives.shape).copy()
+    for row, derivative in enumerate(derivatives):
+        if not np.isfinite(derivative).all() or np.linalg.norm(derivative, 2) <= PLAIN_NORM:
+            continue
+        radius = np.abs(np.linalg.eigvals(derivative)).max()
+        if radius >= 1:
+            continue
+        power, total = np.eye(size), np.zeros((size, size))
+        for _ in range(POWERS):
+            total += power.T @ power
+            power = power @ derivative / ((1 + radius) / 2)
+        metrics[row] = np.linalg.cholesky(total).T
+    return metrics
+
+
+def _with_regions(
+    loop: EnclosedLoop, bundles: Bundles, least: Array, iteration: Iteration
+) -> tuple[Bundles, Regions]:
+    """The bundles with the largest of the radii with which a region is proved, and what is proved."""
+    lengths = np.linalg.norm((bundles.metrics @ bundles.latents[..., None])[..., 0], axis=1)
+    radii = np.maximum(REGIONS[0] * lengths, least)
+    contracts, rate = np.zeros(bundles.count, dtype=bool), np.full(bundles.count, np.inf)
+    spread = np.full_like(bundles.widths, np.nan)
+    for share in REGIONS:
+        rows = np.nonzero(~contracts)[0]
+        if not len(rows):
+            break
+        radii[rows] = np.maximum(share * lengths[rows], least[rows] * SLACK)
+        found = enclose_regions(loop, _resized(bundles.select(rows), radii[rows]), iteration)
+        contracts[rows], rate[rows], spread[rows] = found.contracts, found.rate, found.spread
+    return _resized(bundles, radii), Regions(contracts, rate, spread)
+
+
+def _resized(bundles: Bundles, radii: Array) -> Bundles:
+    parts = (bundles.tokens, bundles.centres, bundles.widths, bundles.latents, bundles.metrics, bundles.axes)
+    return Bundles(*parts, radii)
+
+
+def _halves(centres: Array, group: IntArray, spread: Array, widths: Array) -> list[IntArray]:
+    """A group cut in two, across the entry that moves the iteration most."""
+    weights = spread if np.isfinite(spread).all() and spread.any() else widths
+    for entry in np.argsort(-weights):
+        above = centres[:, entry] > (centres[:, entry].min() + centres[:, entry].max()) / 2
+        if above.any() and not above.all():
+            return [group[~above], group[above]]
+    middle = len(group) // 2  # the same centre many times
+    return [group[:middle], group[middle:]]

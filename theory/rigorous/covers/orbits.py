@@ -1,0 +1,259 @@
+"""The iteration that is run, over sets of states: from zero it stops near the one fixed point.
+
+Let T(z; s) = (1 − τ) z + τ Φ(z; s, x), z₀ = 0 and z_{k+1} = T(z_k; s). The sequential mode returns the first
+z_k with ‖Φ(z_k) − z_k‖₂ ≤ θ ‖z_k‖₂, and z_{N−1} if there is none among the first N. A *bundle* holds the
+orbits for all s in a box C ± w and one token x. With a matrix L let |v| = ‖L v‖₂ and ℓ = ‖L⁻¹‖₂.
+
+**The tube.** Suppose |z_k − y_k| ≤ e_k on the whole box, and let J and B enclose ∂zT and ∂sT over
+{z : |z − y_k| ≤ e_k} and the box. Both are convex, so by the mean value theorem, from e₀ = 0 and y₀ = 0 on,
+
+    |z_{k+1} − y_{k+1}| ≤ ‖L J L⁻¹‖₂ e_k + ‖ |L B| w ‖₂ + |T(y_k; C) − y_{k+1}| =: e_{k+1} .
+
+**The region.** Let D = {z : |z − z̃| ≤ R} and q = ‖L J L⁻¹‖₂ over it. If q < 1 and
+
+    q R + ‖ |L B| w ‖₂ + |T(z̃; C) − z̃| ≤ R ,
+
+T(·; s) maps D into itself and contracts there for every s of the box: by Banach's theorem Φ(·; s) has exactly
+one fixed point z*(s) in D. If |y_K − z̃| + e_K ≤ R, then z_k ∈ D and |z_k − z*| ≤ 2 R q^{k−K} for all k ≥ K:
+the iteration from zero converges to z*(s).
+
+**The stopping rule.** Let X be a tolerance with ‖y_{k+1} − y_k‖₂ − ℓ (e_k + e_{k+1}) > τ X (‖y_k‖₂ + ℓ e_k)
+for all k < K. As T(z) − z = τ (Φ(z) − z), no tolerance θ ≤ X is met before D is entered. In D
+
+    |z − z*| ≤ |T(z) − z| / (1 − q) ,    |T(z) − z| ≤ (1 + q) |z − z*| ,
+
+so where it is met, ‖z − z*‖₂ ≤ ℓ ‖L‖₂ τ X max_D ‖z‖ / (1 − q). If that is at most δ, and if after N − 1
+steps ℓ · 2 R q^{N−1−K} is at most δ and at most τ X min_D ‖z‖ / (1 + q), then the latent that is returned
+lies within δ of z*(s) for **every** tolerance θ ≤ X and **every** limit of at least N evaluations; with θ = X
+the tolerance is met within N.
+
+**Inexact steps.** Everything holds of an iteration of which every step T is off by up to η, and every
+residual by up to η / τ (Euclidean norm), once ‖L‖₂ η is added to e_{k+1} and to the left side of the region's
+condition, ‖L‖₂ η / (1 − q) to 2 R q^{k−K}, and η to every residual for the worse.
+
+Source: the tube is Lohner's method in its simplest form (Lohner 1987; Moore, Kearfott & Cloud 2009,
+Introduction to Interval Analysis, chapter 10).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.rigorous.balls.ball import Array, Ball, round_up, spectral_norm
+from theory.rigorous.balls.dual import Dual
+from theory.rigorous.covers.invariant_cover import EnclosedLoop, row_lengths
+
+IntArray = NDArray[np.int64]
+ENTERED_WITHIN = 100
+"""An orbit that is not in its region after so many steps is given up."""
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """The damped iteration from zero, and what is asked of it.
+
+    Attributes:
+        damping: τ.
+        tolerance: X, the largest relative tolerance.
+        latent_error: δ, how far from the fixed point it may stop.
+        step_error: η, by how much its steps may be off; 0 is real arithmetic.
+
+    Example:
+        >>> Iteration(damping=0.8, tolerance=1e-8, latent_error=1e-7)
+        Iteration(damping=0.8, tolerance=1e-08, latent_error=1e-07, step_error=0.0)
+    """
+
+    damping: float
+    tolerance: float
+    latent_error: float
+    step_error: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Bundles:
+    """Orbits from zero, a bundle for every box of states and token, and where they end.
+
+    Attributes:
+        tokens: x, ``[bundles]``.
+        centres: C, ``[bundles, n]``.
+        widths: w, ``[bundles, n]``.
+        latents: z̃, ``[bundles, d]``.
+        metrics: L, ``[bundles, d, d]``.
+        axes: V ≈ L⁻¹, ``[bundles, d, d]``.
+        radii: R, ``[bundles]``.
+
+    Example:
+        >>> one = np.ones((1, 1))
+        >>> Bundles(np.zeros(1, int), one, one, one, one[None], one[None], np.ones(1)).count
+        1
+    """
+
+    tokens: IntArray
+    centres: Array
+    widths: Array
+    latents: Array
+    metrics: Array
+    axes: Array
+    radii: Array
+
+    @property
+    def count(self) -> int:
+        """The number of bundles."""
+        return len(self.tokens)
+
+    def select(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> "Bundles":
+        """Return some of the bundles."""
+        parts = (self.centres, self.widths, self.latents, self.metrics, self.axes, self.radii)
+        return Bundles(self.tokens[rows], *(part[rows] for part in parts))
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """What is proved of the regions in which orbits end.
+
+    Attributes:
+        contracts: whether T maps D into itself, contracts there, and stops near enough to the fixed point.
+        rate: q.
+        spread: by how much each entry of the state moves T, ``[bundles, n]``: what to divide a box by.
+
+    Example:
+        `enclose_regions` returns them.
+    """
+
+    contracts: NDArray[np.bool_]
+    rate: Array
+    spread: Array
+
+
+@np.errstate(all="ignore")  # what overflows is infinite or NaN, and proves nothing
+def enclose_regions(loop: EnclosedLoop, bundles: Bundles, iteration: Iteration) -> Regions:
+    """Prove that the iteration contracts to one fixed point in the regions of bundles.
+
+    Args:
+        loop: the model.
+        bundles: the boxes of states and the regions.
+        iteration: what is asked of the iteration.
+
+    Example:
+        Φ(z; s) = z/4 + s for s in [0.9, 1.1], within 1/2 of z = 4/3.
+
+        >>> class Quarter:
+        ...     def advance(self, latent, state, tokens):
+        ...         return latent.scaled(Ball.exact(0.25)) + state, state
+        ...     def logits(self, latent):
+        ...         return latent
+        >>> one = np.ones((1, 1))
+        >>> narrow = Bundles(
+        ...     np.zeros(1, int), one, one / 10, 4 * one / 3, one[None], one[None], np.array([0.5])
+        ... )
+        >>> found = enclose_regions(Quarter(), narrow, Iteration(1.0, 1e-3, 1e-2))
+        >>> bool(found.contracts[0]), found.rate.round(6).tolist()
+        (True, [0.25])
+    """
+    damped = _Damped(loop, bundles, iteration.damping)
+    image, rate, moved, spread = damped.over(bundles.latents, bundles.radii)
+    away = damped.length(image - Ball.exact(bundles.latents))
+    error = iteration.step_error * damped.stretch
+    into = round_up(rate * bundles.radii + moved + away + error) <= bundles.radii
+    slack = (Ball.exact(1.0) - Ball.exact(rate)).mignitude
+    largest = round_up(row_lengths(Ball.exact(bundles.latents)) + damped.shrink * bundles.radii)
+    residual = round_up(iteration.damping * iteration.tolerance * largest + iteration.step_error)
+    stopped = round_up(damped.shrink * damped.stretch * residual / slack)
+    return Regions((rate < 1) & into & (stopped <= iteration.latent_error), rate, spread)
+
+
+@np.errstate(all="ignore")
+def enclose_orbits(
+    loop: EnclosedLoop, bundles: Bundles, iteration: Iteration, regions: Regions | None = None
+) -> IntArray:
+    """Return within how many evaluations of Φ all orbits of each bundle stop near the fixed points.
+
+    Args:
+        loop: the model.
+        bundles: the boxes of states and the regions.
+        iteration: what is asked of the iteration.
+        regions: what is proved of them, if it is known.
+
+    Returns:
+        N of each bundle; 0 where nothing is proved.
+
+    Example:
+        `theory.rigorous.covers.bundling.attraction_of` has one.
+    """
+    regions = regions or enclose_regions(loop, bundles, iteration)
+    damped = _Damped(loop, bundles, iteration.damping)
+    tau, tolerance, off = iteration.damping, iteration.tolerance, iteration.step_error
+    centre, width = np.zeros_like(bundles.latents), np.zeros(bundles.count)
+    entered = np.full(bundles.count, -1)
+    going = regions.contracts.copy()
+    for k in range(ENTERED_WITHIN):
+        apart = damped.length(Ball.exact(centre) - Ball.exact(bundles.latents))
+        inside = going & (round_up(apart + width) <= bundles.radii)
+        entered[inside] = k
+        going &= ~inside
+        if not going.any():
+            break
+        image, rate, moved, _ = damped.over(centre, width)
+        following = image.midpoint
+        rounded = damped.length(image - Ball.exact(following))
+        grown = np.where(width > 0, rate * width, 0.0)
+        after = round_up(grown + moved + rounded + off * damped.stretch)
+        step = row_lengths(Ball.exact(following) - Ball.exact(centre)) * (1 - 1e-12)  # an upper bound
+        least = step - round_up(damped.shrink * (width + after) + 2 * off)
+        met = round_up(tau * tolerance * (row_lengths(Ball.exact(centre)) + damped.shrink * width))
+        going &= (least > met) & np.isfinite(after)
+        centre, width = following, after
+    left = _evaluations_inside(bundles, iteration, regions.rate, damped)
+    return np.where((entered < 0) | (left == 0), 0, entered + left)
+
+
+def _evaluations_inside(bundles: Bundles, iteration: Iteration, rate: Array, damped: "_Damped") -> IntArray:
+    """How many evaluations are enough from where D is entered on; 0 if none are."""
+    tau, off = iteration.damping, iteration.step_error
+    least = row_lengths(Ball.exact(bundles.latents)) * (1 - 1e-12) - round_up(damped.shrink * bundles.radii)
+    allowed = np.minimum(iteration.latent_error, (tau * iteration.tolerance * least - off) / (1 + rate))
+    target = (allowed / damped.shrink - off * damped.stretch / (1 - rate)) * (1 - 1e-9)
+    # one more than the logarithms ask for: no rounding of them is as large
+    steps = np.ceil(np.log(target / (2 * bundles.radii)) / np.log(rate)) + 1
+    return np.where(np.isfinite(steps), 1 + np.maximum(steps, 0), 0).astype(np.int64)
+
+
+class _Damped:
+    """T and its derivatives over tubes of bundles, in their metrics; `stretch` is ‖L‖₂, `shrink` is ℓ."""
+
+    def __init__(self, loop: EnclosedLoop, bundles: Bundles, damping: float) -> None:
+        self.loop, self.bundles, self.damping = loop, bundles, Ball.exact(damping)
+        self.metrics, self.axes = Ball.exact(bundles.metrics), Ball.exact(bundles.axes)
+        size = bundles.latents.shape[1]
+        skew = spectral_norm(Ball.exact(np.eye(size)) - self.metrics @ self.axes)
+        # |v| ≤ e is v = V u with ‖u‖₂ ≤ e · ratio
+        self.ratio = np.where(skew < 1, round_up(1 / (Ball.exact(1.0) - Ball.exact(skew)).mignitude), np.inf)
+        self.stretch = spectral_norm(self.metrics)
+        self.shrink = round_up(spectral_norm(self.axes) * self.ratio)
+
+    def length(self, vectors: Ball) -> Array:
+        """Upper bounds of |v|."""
+        return row_lengths((self.metrics @ vectors[..., None])[..., 0])
+
+    def over(self, latents: Array, radii: Array) -> tuple[Ball, Array, Array, Array]:
+        """T at the latents and C; the norm of J, ‖|L B| w‖ and its parts, over |z − latent| ≤ radius."""
+        bundles, (count, size) = self.bundles, latents.shape
+        states = bundles.centres.shape[1]
+        still = Dual.constant(Ball.exact(latents), 0), Dual.constant(Ball.exact(bundles.centres), 0)
+        image = self.loop.advance(*still, bundles.tokens)[0].value
+        value = Ball.exact(latents) + self.damping * (image - Ball.exact(latents))
+        box = round_up(row_lengths(self.axes) * (radii * self.ratio)[:, None])
+        seed = np.broadcast_to(np.eye(states, size + states, k=size), (count, states, size + states))
+        slopes = self.loop.advance(
+            Dual.variable(Ball.around(latents, box), size + states),
+            Dual(Ball.around(bundles.centres, bundles.widths), Ball.exact(seed.copy())),
+            bundles.tokens,
+        )[0].tangent
+        kept = Ball.exact(np.eye(size)) * (Ball.exact(1.0) - self.damping)
+        inner = self.metrics @ ((kept + slopes[..., :size] * self.damping) @ self.axes)
+        rate = round_up(spectral_norm(inner) * self.ratio)
+        parts = (self.metrics @ (slopes[..., size:] * self.damping)).magnitude * bundles.widths[:, None]
+        along = round_up(parts.sum(-1), states)
+        moved = round_up(np.sqrt(round_up(np.square(along).sum(-1), size)))
+        return value, rate, moved, np.sqrt(np.square(parts).sum(1))

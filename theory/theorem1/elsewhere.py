@@ -1,0 +1,229 @@
+"""The map h ↦ h' seen from one state at another one: the defect of the secant, and the change of a slope.
+
+Both cost a few evaluations only, so that many states can be looked at. What they show is measured in full
+before it counts.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch.func import jvp, vmap
+
+from theory.blocks import BlockMap, last_place_displacements, random_signs
+from theory.derivatives import directional, load_forward_mode
+from theory.fixed_point import EPSILON, ERROR_MARGIN
+from theory.jacobian.factored import latent_jacobian
+from theory.theorem1.cross_checks import at_once, difference_step
+from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What is seen at another state h̃.
+
+    Attributes:
+        defect: ‖F(h̃) − F(h) − J(h) (h̃ − h)‖ / (‖J(h)‖_F ‖h̃ − h‖); infinite where F(h̃) is not finite, NaN
+            where nothing was looked at.
+        error: its error: that of J(h), and the last places of both images.
+        rounding: the part of the error that is rounding.
+        slope: ‖(J(h̃) − J(h)) g‖ / ‖J(h)‖_F along a Gaussian g; 0 where it was not measured.
+
+    Example:
+        >>> Sight(0.5, 1e-9, 1e-16).clearness > Sight(1e-12, 1e-9, 1e-16).clearness > Sight().clearness
+        True
+    """
+
+    defect: float = math.nan
+    error: float = math.nan
+    rounding: float = math.nan
+    slope: float = 0.0
+
+    @property
+    def clearness(self) -> tuple[bool, float]:
+        """What secants are compared by: whether the defect exceeds its error, and by how much rounding.
+
+        One whose error hides everything, between states that are nearly the same, says nothing.
+        """
+        established = self.defect > ERROR_MARGIN * self.error
+        if math.isinf(self.defect):
+            return False, math.inf
+        if math.isnan(self.defect) or (math.isfinite(self.error) and not established and self.is_blind):
+            return False, -1.0
+        return established, self.defect / (self.rounding or EPSILON)
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether not even a defect of 1 would exceed ten times the error."""
+        return not ERROR_MARGIN * self.error < 1
+
+
+UNSEEN = Sight()
+"""Nothing was looked at."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The state from which others are looked at, with what is needed for each of them.
+
+    Attributes:
+        block: the maps there.
+        measured: the state, at which C1 to C3 hold.
+        here: J with its error.
+
+    Example:
+        >>> from theory.transition import Transition
+        >>> square = Transition(lambda z, s: z, lambda z, s: {"h": s["h"] ** 2}, 0, (("h",),))
+        >>> state = {"h": torch.ones(1).double()}
+        >>> measured = MeasuredState.at(square, state)
+        >>> origin = Origin(BlockMap(square, state, ("h",)), measured, measured.jacobians()[0])
+        >>> there = MeasuredState.at(square, {"h": torch.tensor([3.0]).double()})
+        >>> look(origin, there).defect  # 9 − 1 − 2 · 2, over 2 · 2
+        1.0
+    """
+
+    block: BlockMap
+    measured: MeasuredState
+    here: MeasuredJacobian
+
+    @property
+    def has_latent(self) -> bool:
+        """Whether every other state costs a search for its fixed point."""
+        return self.measured.transition.latent_size > 0
+
+    @cached_property
+    def image(self) -> tuple[Tensor, float]:
+        """The image h' and its error."""
+        return _image(self.measured, self.block)
+
+    @cached_property
+    def direction(self) -> Tensor:
+        """The Gaussian g along which slopes are compared."""
+        return self.measured.probes.gaussian(1, self.block.vector.numel(), self.block.vector, purpose=6)[0]
+
+    @cached_property
+    def product(self) -> Tensor:
+        """J g, by the same computation as at other states, so that its rounding cancels."""
+        return _product(self.measured, self.block, self.direction)
+
+    @cached_property
+    def short(self) -> float:
+        """The length of the displacements over which the error of J was measured."""
+        return difference_step(self.block.vector, self.image[0])
+
+    def deviation(self, vector: Tensor, image: Tensor) -> Tensor:
+        """Return F(h̃) − F(h) − J (h̃ − h)."""
+        return image - self.image[0] - self.here.jacobian.matvec(vector - self.block.vector)
+
+    def sight(self, length: float, defect: float, slope: float = 0.0) -> Sight:
+        """Return what a defect and a change of J g show, without the error of the image there."""
+        here, start_error, short = self.here, self.image[1], self.short
+        # J's error was measured over short displacements. Over these it shows how rough the map is.
+        rounding = here.error * short + EPSILON * here.scale * length + start_error
+        error = here.error * max(length, short) + start_error
+        unit, slope = here.scale * length, slope / here.scale
+        if not math.isfinite(defect):
+            return Sight(math.inf, math.inf, rounding / unit, slope)
+        return Sight(defect / unit, error / unit, rounding / unit, slope)
+
+
+@torch.no_grad()
+def look(origin: Origin, there: MeasuredState, *, slope: bool = False) -> Sight:
+    """Return what is seen at a state at which C1 to C3 hold.
+
+    Args:
+        origin: where one looks from.
+        there: the other state, with the rest of the state as at the origin.
+        slope: whether slopes are compared too.
+    """
+    block = BlockMap(there.transition, there.state, origin.block.names)
+    image, error = _image(there, block)
+    change = (_product(there, block, origin.direction) - origin.product).norm().item() if slope else 0.0
+    length = (block.vector - origin.block.vector).norm().item()
+    sight = origin.sight(length, origin.deviation(block.vector, image).norm().item(), change)
+    unit = origin.here.scale * length
+    return Sight(sight.defect, sight.error + error / unit, sight.rounding + error / unit, sight.slope)
+
+
+@torch.no_grad()
+def screen(
+    origin: Origin, vectors: Tensor, solved: Callable[[Tensor], MeasuredState], *, slopes: bool = True
+) -> Iterator[tuple[Tensor, Sight]]:
+    """Look at many values of the block; without a latent at all of them at once.
+
+    Args:
+        origin: where one looks from.
+        vectors: the other values, shape ``[m, n]``.
+        solved: measures C1 to C3 at such a value.
+        slopes: whether slopes are compared too where they cost a search for a fixed point.
+
+    Yields:
+        Each value at which C1 to C3 hold with what is seen there.
+    """
+    if not len(vectors):
+        return
+    if origin.has_latent:
+        for vector in vectors:
+            there = solved(vector)
+            if there.holds:
+                yield vector, look(origin, there, slope=slopes)
+        return
+    _ = origin.short
+    # The state itself goes into the batch, so that what a batch rounds otherwise cancels.
+    images, products = _images(origin, torch.cat([origin.block.vector[None], vectors]))
+    lengths = (vectors - origin.block.vector).norm(dim=1)
+    defects = vmap(origin.deviation)(vectors, images[1:]).norm(dim=1)
+    changes = (products[1:] - products[0]).norm(dim=1)
+    numbers = zip(lengths.tolist(), defects.tolist(), changes.tolist(), strict=True)
+    for vector, found in zip(vectors, numbers, strict=True):
+        sight = origin.sight(*found)
+        explained = sight.defect <= ERROR_MARGIN * sight.rounding
+        yield vector, sight if explained else look(origin, solved(vector), slope=True)
+
+
+def _images(origin: Origin, vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """Return F and its derivative along g at many values of a block without a latent."""
+    load_forward_mode()
+    # What is drawn or measured once is so before vmap, which allows neither.
+    block, latent, direction = origin.block, origin.measured.fixed_point.latent, origin.direction
+
+    def along(vector: Tensor) -> Tensor:
+        return torch.stack(jvp(lambda v: block.state_update(latent, v), (vector,), (direction,)))
+
+    images, products = at_once(along, vectors).unbind(dim=1)
+    return images, products
+
+
+def _product(there: MeasuredState, block: BlockMap, direction: Tensor) -> Tensor:
+    """Return J g at another state, by forward mode through the fixed point."""
+    latent, vector = there.fixed_point.latent, block.vector
+    if not latent.numel():
+        return directional(lambda v: block.state_update(latent, v), vector, direction[None])[0]
+    source = directional(lambda v: block.self_map(latent, v), vector, direction[None])[0]
+    identity = torch.eye(latent.numel(), dtype=latent.dtype, device=latent.device)
+    slope = latent_jacobian(there.transition, there.state, latent)
+    tangent = torch.linalg.solve(identity - slope, source)
+    through = directional(lambda z: block.state_update(z, vector), latent, tangent[None])[0]
+    return through + directional(lambda v: block.state_update(latent, v), vector, direction[None])[0]
+
+
+@torch.no_grad()
+def _image(measured: MeasuredState, block: BlockMap) -> tuple[Tensor, float]:
+    """Return h' and its error: its change when h moves by one unit in the last place, z by its own error."""
+    latent, vector = measured.fixed_point.latent, block.vector
+    image = block.state_update(latent, vector)
+    reach = 0.0
+    if latent.numel():
+        # The residual over the smallest singular value of I − ∂zΦ bounds the distance to the fixed point.
+        reach = measured.fixed_point.threshold / measured.conditions[1].value / math.sqrt(latent.numel())
+    latents = latent + reach * random_signs(2, latent.numel(), latent)
+    vectors = last_place_displacements(vector, 2, seed=1)
+    changes = [
+        (block.state_update(nearby_latent, nearby_vector) - image).norm().item()
+        for nearby_latent, nearby_vector in zip(latents, vectors, strict=True)
+    ]
+    change = max(changes) if all(map(math.isfinite, changes)) else math.inf
+    return image, change + EPSILON * torch.nan_to_num(image, nan=math.inf).norm().item()
