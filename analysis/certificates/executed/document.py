@@ -1,13 +1,13 @@
 """The certificate of an executed compiled model as a JSON document: what it holds, and what it says."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import NonNegativeInt, PositiveInt
 
 from analysis.certificates.answers import AnswersDocument
 from analysis.certificates.parts import Number, Part
 
-EXECUTED_FORMAT = "implicit-ssm certificate of executed floats, version 1"
+EXECUTED_FORMAT: Final = "implicit-ssm certificate of executed floats, version 1"
 
 EXECUTED_STATEMENTS = {
     "meaning": (
