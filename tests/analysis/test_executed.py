@@ -133,9 +133,10 @@ def test_other_initial_states_tolerances_and_ulps_are_refused(run: Run, content:
 
 
 def test_broken_seals_are_refused(run: Run, content: Content) -> None:
+    boxes = {**content["boxes"], "margin": (0.5).hex()}
+    weaker = ExecutedCertificate.parse({**content, "boxes": boxes})
     with pytest.raises(RefusedError, match="sha256"):
-        boxes = {**content["boxes"], "margin": (0.5).hex()}
-        check_certificate(ExecutedCertificate.parse({**content, "boxes": boxes}), run)
+        check_certificate(weaker, run)
 
 
 def test_certificates_of_other_runs_are_refused(tmp_path: Path, content: Content) -> None:
