@@ -79,8 +79,8 @@ class ExecutedAnalysis:
         return (
             f"executed in {self.bounds.dtype} on a CPU, proved right on every word of every length in the "
             "sequential and the windowed mode, and where the simultaneous one reports convergence, if sums "
-            f"are IEEE sums in any order, exp, softplus, silu and roots within {self.bounds.ulps} ulp, and the "
-            f"relative tolerance at most {self.bounds.rtol:g}"
+            "are IEEE sums in any order, exp, softplus, silu and roots within "
+            f"{self.bounds.ulps} ulp, and the relative tolerance at most {self.bounds.rtol:g}"
         )
 
     def numbers(self) -> dict[str, Any]:
