@@ -208,8 +208,9 @@ def test_programs_with_other_numbers_are_refused(
 def test_runs_that_are_not_compiled_are_refused() -> None:
     with pytest.raises(InputError, match="run parity is not compiled"):
         executed.analyse(load_run("parity"))
-    with pytest.raises(RefusedError):
-        check_certificate(ExecutedCertificate.parse(_stolen(load_run("parity"))), load_run("parity"))
+    for name in ("parity", "parity-small", "s3-gated-deltanet"):
+        with pytest.raises(RefusedError):
+            check_certificate(ExecutedCertificate.parse(_stolen(load_run(name))), load_run(name))
 
 
 def _stolen(run: Run) -> Content:

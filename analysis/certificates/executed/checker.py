@@ -72,6 +72,8 @@ def check_executed(
     if certificate.ulps > 2**10:
         raise RefusedError("ulps", "is above 1024")
     sizes = config["sizes"]
+    if "latent_norm.weight" not in weights:
+        raise RefusedError("config.model", "is not that of an implicit model")
     damping = float(sizes["damping"])
     if not LEAST_DAMPING <= damping <= 1:
         raise RefusedError("config.sizes.damping", f"is not from {LEAST_DAMPING} to 1")
