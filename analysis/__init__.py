@@ -4,7 +4,7 @@
 - What a model does: `length_generalization`, `extraction` (the automaton behind it), `error_control`.
 - What its transition is: `jacobian` (Theorem 1, measured).
 - How its fixed points are found: `convergence`, `agreement`, `modes`, `front_speed`.
-- What is proved of it: `certify`, `all_words`, `all_lengths`, and `check_certificate`.
+- What is proved of it: `certify`, `all_words`, `all_lengths`, `executed`, and `check_certificate`.
 - All of it on one page: `report`; three models from nothing: `demo`.
 - The table of all questions: `QUESTIONS`. Figures like these: `styled`, `save_figure`.
 - What questions have in common, to write your own: `framework`.
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from analysis import convergence as convergence
     from analysis import demo as demo
     from analysis import error_control as error_control
+    from analysis import executed as executed
     from analysis import extraction as extraction
     from analysis import framework as framework
     from analysis import front_speed as front_speed
@@ -65,6 +66,7 @@ _MODULES = (
     "convergence",
     "demo",
     "error_control",
+    "executed",
     "extraction",
     "framework",
     "front_speed",

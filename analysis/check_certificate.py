@@ -1,7 +1,8 @@
 """Verify a certificate: ``python -m analysis.check_certificate CERTIFICATE RUN``.
 
 It may be one of visited states (``analysis.certify``), of all words up to a length (``analysis.all_words``),
-or of words of every length (``analysis.all_lengths``).
+of words of every length (``analysis.all_lengths``), or of those as floats execute them
+(``analysis.executed``).
 Exit code 0 only if every claim of the certificate is verified from the run's weights, and there is one
 (states are computed again in float64, claims about them proved again: `docs/certificates.md`); 1 with the
 first line that fails, on a line that begins with ``refused:``; 2 for bad input; 70 if the checker itself
@@ -17,9 +18,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
+from analysis.certificates.answers import Automaton
 from analysis.certificates.checking import check_identity
 from analysis.certificates.cover.checker import check_cover
 from analysis.certificates.cover.document import COVER_FORMAT, CoverCertificate
+from analysis.certificates.executed.checker import check_executed
+from analysis.certificates.executed.document import EXECUTED_FORMAT, ExecutedCertificate
 from analysis.certificates.parts import RefusedError
 from analysis.certificates.producing import automaton_of, identity_of
 from analysis.certificates.replay import Visit
@@ -34,9 +38,14 @@ from automata.errors import InputError
 from automata.tasks.interface import Task
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
+from implicit.compiled.compile import machine_of
 from implicit.runs.loading import Run, load_run
 
-KINDS: dict[str, type[AnyCertificate]] = {WORDS_FORMAT: WordsCertificate, COVER_FORMAT: CoverCertificate}
+KINDS: dict[str, type[AnyCertificate]] = {
+    WORDS_FORMAT: WordsCertificate,
+    COVER_FORMAT: CoverCertificate,
+    EXECUTED_FORMAT: ExecutedCertificate,
+}
 """What is not of one of these formats is read as a certificate of Theorem 1, or refused as one."""
 OF_ALL_WORDS = ("implicit-mamba2", "mamba2")
 """The models of which the checkers of answers have an evaluation."""
@@ -96,6 +105,11 @@ def check_certificate(
     how |= {"bits": settings.precision, "processes": settings.processes}
     if isinstance(certificate, CoverCertificate):
         check_cover(certificate, weights, automaton=automaton_of(run), **how)
+    elif isinstance(certificate, ExecutedCertificate):
+        machine, _ = machine_of(run.task)
+        automaton = Automaton(initial_state=machine.initial, table=machine.table.tolist())
+        del how["processes"]
+        check_executed(certificate, weights, automaton=automaton, answers=machine.answers.tolist(), **how)
     elif isinstance(certificate, WordsCertificate):
         check_words(certificate, weights, automaton=automaton_of(run), **how)
     else:

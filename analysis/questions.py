@@ -13,6 +13,7 @@ from analysis import (
     certify,
     convergence,
     error_control,
+    executed,
     extraction,
     front_speed,
     jacobian,
@@ -35,6 +36,7 @@ QUESTIONS: tuple[Analysis[Any, Any], ...] = (
     certify.ANALYSIS,
     all_words.ANALYSIS,
     all_lengths.ANALYSIS,
+    executed.ANALYSIS,
 )
 
 

@@ -6,11 +6,12 @@ nothing is added. What is not verified stands in the same sentence.
 
 from analysis.certificates.answers import Automaton
 from analysis.certificates.cover.document import CoverCertificate
+from analysis.certificates.executed.document import ExecutedCertificate
 from analysis.certificates.parts import at_least
 from analysis.certificates.theorem1.document import Certificate, summarise
 from analysis.certificates.words.document import WordsCertificate
 
-AnyCertificate = Certificate | WordsCertificate | CoverCertificate
+AnyCertificate = Certificate | WordsCertificate | CoverCertificate | ExecutedCertificate
 
 LONGEST_NAME = 60
 """Characters."""
@@ -48,6 +49,8 @@ def verdict(certificate: AnyCertificate, run: str) -> str:
     if isinstance(certificate, Certificate):
         return f"The certificate holds of run {run}: {_of_pairs(certificate)}."
     task = f"on a task {_shown(certificate.automaton)}"
+    if isinstance(certificate, ExecutedCertificate):
+        return f"The certificate holds of run {run}, {task}: {_of_executed(certificate)}."
     if isinstance(certificate, WordsCertificate):
         words = f"all {certificate.words} words of up to {certificate.length} tokens are right"
     else:
@@ -78,6 +81,16 @@ def _shown(automaton: Automaton) -> str:
     size = len(table) * len(table[0])
     shown = f"{table}" if size <= LARGEST_TABLE else f"of {size} entries"
     return f"whose words reach {len(reached)} of {len(table)} states (table {shown})"
+
+
+def _of_executed(certificate: ExecutedCertificate) -> str:
+    return (
+        "as float32 executes it on a CPU without gradient or padding, from the zero state and latent, with a "
+        f"relative tolerance of at most {certificate.rtol!r} and at least 2 iterations, all words of every "
+        "length are right, in the sequential and the windowed mode at every token, in the simultaneous mode "
+        f"where tokens are reported as converged; assumed, and not verified, is that sums are IEEE sums in "
+        f"any order and that exp, softplus, silu and roots are within {certificate.ulps} ulp"
+    )
 
 
 def _of_pairs(certificate: Certificate) -> str:

@@ -1,7 +1,7 @@
 """Automata as the weights of the published implicit Mamba-2 block: computed from a table, not trained.
 
 - Compile: `compile_automaton`, `compile_run`, `AnyMachine`, `Gains`.
-- What is proved of the model: `bounds_of`, `Bounds`, `Wiring`.
+- What is proved of the model: `bounds_of`, `Bounds`, `Wiring`; as floats execute it: `executed_bounds_of`.
 
 Example:
     >>> import torch
@@ -12,8 +12,19 @@ Example:
 
 from implicit.compiled.bounds import Bounds, bounds_of
 from implicit.compiled.compile import AnyMachine, compile_automaton
+from implicit.compiled.executed import ExecutedBounds, executed_bounds_of
 from implicit.compiled.gains import Gains
 from implicit.compiled.run import compile_run
 from implicit.compiled.wiring import Wiring
 
-__all__ = ["AnyMachine", "Bounds", "Gains", "Wiring", "bounds_of", "compile_automaton", "compile_run"]
+__all__ = [
+    "AnyMachine",
+    "Bounds",
+    "ExecutedBounds",
+    "Gains",
+    "Wiring",
+    "bounds_of",
+    "compile_automaton",
+    "compile_run",
+    "executed_bounds_of",
+]

@@ -151,7 +151,7 @@ def numbers_of(model: ImplicitModel, wiring: Wiring) -> BlockNumbers:
     number = {name: Ball.exact(value) for name, value in vars(constants_of(model, wiring)).items()}
     places = Places.of(wiring)
     d, N = places.d_model, places.inner
-    epsilon = _epsilon(model)
+    epsilon = one_epsilon(model)
     step, one = softplus(number["dt"]), Ball.exact(1.0)
     decay = exp(-(exp(number["a_log"]) * step))
     kappa = silu(number["c"]) * step * silu(number["b"])
@@ -177,7 +177,7 @@ def numbers_of(model: ImplicitModel, wiring: Wiring) -> BlockNumbers:
     )
 
 
-def _epsilon(model: ImplicitModel) -> float:
+def one_epsilon(model: ImplicitModel) -> float:
     """The ε of all norms of the block, which the proof takes to be one."""
     norms = [module for module in model.modules() if hasattr(module, "epsilon")]
     found = {float(norm.epsilon) for norm in norms}  # type: ignore[arg-type]

@@ -1,0 +1,296 @@
+"""Whether a certificate of executed floats is true: one step of the program, in FLINT's balls.
+
+The producer finds boxes by iterating inequalities. Here the boxes are given, and one step is followed: good
+writes are read, a latent is decided, it is written, and answered. Each time what comes out has to lie in what
+is claimed; by induction over tokens no word leaves the boxes. Roundings are counted anew, from the code of
+the ops, as powers of (1 + δ) of each term:
+
+- a write x reaches the memory as Δ x B (2 roundings; in the scan x times (decay Δ), 2), is summed (1 in a
+  step, at most 64 in a chunk, and 1 from a chunk to the next), read with C (2), added to what the chunk
+  itself says (1), and skip and sum are 2 more: at most 72, with up to three exponentials;
+- per token of age the decay is one exponential of a rounded product, times a sum: 3 roundings; a chunk of 64
+  tokens adds at most 67 and an exponential once, counted here for every token.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flint import arb
+
+from analysis.certificates.answers import Automaton
+from analysis.certificates.arb.linear import precision
+from analysis.certificates.checking import Weights, check_run, check_seal, check_weights
+from analysis.certificates.executed.document import EXECUTED_STATEMENTS, Boxes, ExecutedCertificate
+from analysis.certificates.executed.structure import Program, read_program
+from analysis.certificates.parts import RefusedError
+
+CHUNK = 64
+EPSILON = arb(1e-5)
+LEAST_DAMPING = 0.1
+UNDERFLOW = arb(2) ** -95
+
+
+def check_executed(
+    certificate: ExecutedCertificate,
+    weights: Weights,
+    *,
+    automaton: Automaton,
+    answers: list[list[int]],
+    sha256: str,
+    config: Mapping[str, Any],
+    bits: int,
+) -> None:
+    """Verify a certificate.
+
+    Args:
+        certificate: as read.
+        weights: the state dict of the run.
+        automaton: of the run's task.
+        answers: of the task, to every state and token.
+        sha256: the hash of the run's weights file.
+        config: the run's configuration, as JSON.
+        bits: the precision, above the producer's.
+
+    Raises:
+        RefusedError: naming the first line that fails.
+
+    Example:
+        `analysis.check_certificate` calls it.
+    """
+    check_run(certificate, EXECUTED_STATEMENTS, sha256=sha256, config=config, bits=bits)
+    if certificate.automaton != automaton:
+        raise RefusedError("automaton", "is not that of the run's task")
+    if certificate.answers != answers:
+        raise RefusedError("answers", "are not those of the run's task")
+    check_weights(weights)
+    other = sorted({str(array.dtype) for array in weights.values()} - {"float32"})
+    if other:
+        raise RefusedError("dtype", f"is not that of the weights, {other[0]}")
+    if not 0 <= certificate.rtol < 1:
+        raise RefusedError("rtol", "is not a number from 0 to 1")
+    if certificate.ulps > 2**10:
+        raise RefusedError("ulps", "is above 1024")
+    sizes = config["sizes"]
+    if "latent_norm.weight" not in weights:
+        raise RefusedError("config.model", "is not that of an implicit model")
+    damping = float(sizes["damping"])
+    if not LEAST_DAMPING <= damping <= 1:
+        raise RefusedError("config.sizes.damping", f"is not from {LEAST_DAMPING} to 1")
+    if not (float(sizes["rtol"]) <= certificate.rtol and int(sizes["max_iterations"]) >= 2):
+        raise RefusedError("rtol", "is below that of the run, or the run takes no step")
+    program = read_program(weights, sizes, automaton, answers)
+    with precision(bits):
+        StepChecker(program, certificate.boxes, certificate.ulps, certificate.rtol, damping).check()
+    check_seal(certificate)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What an outcome may get: least of the right one, most of the others, most of either sign that is wrong.
+
+    Example:
+        >>> Reading("at first", arb(1), arb(0), arb(0)).right == 1
+        True
+    """
+
+    words: str
+    right: arb
+    rest: arb
+    wrong: arb
+
+
+class StepChecker:
+    """One token's step between the boxes.
+
+    Args:
+        program: the numbers of the weights.
+        boxes: the claims.
+        ulps: what functions of one number may be off.
+        rtol: the largest relative tolerance.
+        damping: τ.
+
+    Example:
+        `check_executed` makes one.
+    """
+
+    def __init__(self, program: Program, boxes: Boxes, ulps: int, rtol: float, damping: float) -> None:
+        self.p, self.rtol, self.tau = program, arb(rtol), arb(damping)
+        self.box = {name: arb(value) for name, value in boxes}
+        self.u = arb(2) ** -24
+        self.f = 2 * ulps * self.u
+        self.root_d = arb(program.d_model).sqrt()
+        self.K, self.theta = arb(program.slope) * self.root_d, -arb(program.threshold)
+        #: relative error of an entry of a norm over d_model
+        self.unit = self._norm(program.d_model)
+
+    def check(self) -> None:
+        """Check all lines.
+
+        Raises:
+            RefusedError: naming the first that fails.
+        """
+        box = self.box
+        for name, value in box.items():
+            if not value >= 0:
+                raise RefusedError(f"boxes.{name}", "is negative")
+        self._demand(box["leftover"] <= arb(1) / 4, "leftover", "is above 1/4")
+        self._demand(box["leak"] < 1, "leak", "is not below 1")
+        self._demand(box["dominance"] >= 8, "dominance", "is below 8")
+        self._demand(box["leaked"] <= 1, "leaked", "is above 1")
+        for reading, least in zip(self._readings(), ("least_read", "least_first"), strict=True):
+            self._check_reading(reading, least)
+        self._check_latents()
+        self._check_writes()
+        self._check_answers()
+
+    def _readings(self) -> list[Reading]:
+        """From boxes of writes to what the gates are given, after the first token and at it."""
+        p, box, f = self.p, self.box, self.f
+        step = self._about(self._softplus(arb(p.dt)), f)
+        rate = self._about(self._about(arb(p.a_log).exp(), f), self._theta(3))
+        # 64 log decays are summed in float64, and differences taken: an absolute error of the exponent
+        summed = 2 * 66 * arb(2) ** -53 * CHUNK * (step * rate).upper()
+        once = (1 + self._theta(CHUNK + 8)) * (1 + f) ** 3 * summed.exp() - 1
+        decay = self._about((-step * rate).exp(), (1 + f) ** 2 * (1 + self._theta(70)) - 1)
+        c, b, s = (self._about(self._silu(arb(number)), f) for number in (p.c, p.b, p.constant))
+        kappa = c * step * b
+        size = kappa.upper()
+
+        def rest(skip: float) -> arb:
+            return kappa + skip + arb(0, 1) * once * (size + abs(arb(skip)))
+
+        states = arb(p.states)
+        ages = decay / (1 - decay)  # λ + λ² + …
+        written = states * box["leaked"]
+        defect = abs(rest(p.skip)).upper()
+        # Any latent at all: |silu(v)| ≤ max(v, 0) + 0.2785, and Σ|ẑ| ≤ √m.
+        any_write = (1 + f) * (arb("0.2785") * states + self.K * arb(p.outcomes).sqrt() * self._wide())
+        tiny = states * UNDERFLOW
+        start = rest(p.skip_start) * s
+        grown = start + kappa * ages * s * (1 + once)
+        last = kappa * decay * box["least_write"] * (1 - once)
+        older = kappa * ages * decay * box["most_write"] * (1 + once)
+        negative = kappa * ages * written * (1 + once)
+        return [
+            Reading(
+                "a memory",
+                last.lower(),
+                (older + grown).upper(),
+                (negative + defect * any_write + tiny).upper(),
+            ),
+            Reading(
+                "the beginning",
+                (start - UNDERFLOW).lower(),
+                arb(0),
+                (defect * (box["most_write"] + written) + tiny).upper(),
+            ),
+        ]
+
+    def _check_reading(self, reading: Reading, least: str) -> None:
+        """From what the gates are given to what the layer adds to the latent."""
+        p, box = self.p, self.box
+        embedded = self._about(1 / (1 / arb(p.d_model) + EPSILON).sqrt(), self.unit)
+        gate = self._about(
+            self._silu(self._about(arb(p.gate) * embedded, self._theta(p.d_model + 2))), self.f
+        )
+        # one gate, two factors of the norm, a weight, then a sum of products
+        own = (1 + self._theta(p.inner + 6)) * gate.upper() / gate.lower() - 1
+        gets = ((1 - own) * reading.right - (1 + own) * reading.wrong).lower()
+        self._demand(box[least] > 0 and gets >= box[least], least, f"is more than {reading.words} gives")
+        others = (1 + own) * (reading.rest + reading.wrong)
+        self._demand(others <= box["leftover"] * gets, "leftover", f"is too small beside {reading.words}")
+        self._demand(
+            (1 + own) * reading.wrong <= box["leak"] * gets, "leak", f"is too small beside {reading.words}"
+        )
+        size = (reading.right + reading.rest + reading.wrong) / gets
+        inner, gated = arb(p.inner), gate.lower() * gets
+        factor = 1 / (size * size + inner * EPSILON / (gated * gated)).sqrt()
+        length = arb(p.out) * (inner / p.d_model).sqrt() * factor * (1 - self._norm(p.inner))
+        self._demand(length >= box["dominance"], "dominance", f"is more than {reading.words} gives")
+
+    def _check_latents(self) -> None:
+        """From what the layer adds to the direction of the latent, whichever iterate it is."""
+        box, u, tau = self.box, self.u, self.tau
+        M = (1 + self.unit) * (tau + 6 * u) / (tau - 6 * u)
+        self._demand(box["length"] >= M, "length", "is too small")
+        self._demand(box["length"] <= arb("1.01"), "length", "is above 1.01")
+        M = box["length"]
+        least = (1 - EPSILON) * (1 - self.unit)
+        # |z|/|o| is the sine of an angle of at most 0.13, whose chord is at most 1.0022 times as long.
+        turned = arb("1.0022") * M / box["dominance"] + 8 * u
+        turned += 12 * u * M / (tau * tau * least)
+        turned += (arb("1.005") * self.rtol * M + arb(2) ** -50) / least
+        along = 1 / (1 + box["leftover"] ** 2).sqrt()
+        self._demand(turned <= arb("0.4"), "rtol", "is too large")
+        shortest = (along - turned) * tau * least
+        off = turned / (along - turned) + EPSILON / (2 * shortest * shortest)
+        self._demand(box["off"] >= off, "off", "is too small")
+
+    def _check_writes(self) -> None:
+        """From the direction of a latent to what it writes."""
+        p, box, u = self.p, self.box, self.u
+        rho, pi = box["leftover"], box["leak"]
+        around = arb(p.per_state).sqrt() * box["off"]
+        sums = self._sums()
+        most, rest = 1 + rho + around, rho + around
+        least = (1 - pi) / (1 + rho * rho).sqrt() - around - sums * most
+        adding = 2 * u * (self.K * most * (1 + sums) + self.theta)
+        on = (self.K * least - self.theta - adding).lower()
+        self._demand(on > 0, "least_write", "is not written")
+        self._demand(self._silu(on) * (1 - self.f) >= box["least_write"], "least_write", "is too large")
+        above = self.K * most * (1 + sums) - self.theta + adding
+        self._demand(above * (1 + self.f) <= box["most_write"], "most_write", "is too small")
+        adding = 2 * u * (self.K * rest * (1 + sums) + self.theta)
+        off = (self.theta - self.K * rest * (1 + sums) - adding).lower()
+        self._demand(off >= 2, "leaked", "is of channels that are nearly on")
+        self._demand(off * (-off).exp() * (1 + self.f) <= box["leaked"], "leaked", "is too small")
+
+    def _check_answers(self) -> None:
+        """From the direction of a latent to the logits."""
+        p, box = self.p, self.box
+        rho, pi = box["leftover"], box["leak"]
+        right = (1 - pi - rho) / (1 + rho * rho).sqrt()
+        rounding = 2 * self._theta(p.d_model + 2) * arb(p.outcomes).sqrt()
+        margin = right - arb(2 * p.per_answer).sqrt() * box["off"] - rounding
+        self._demand(box["margin"] > 0, "margin", "is not positive")
+        self._demand(margin >= box["margin"], "margin", "is too large")
+
+    def _sums(self) -> arb:
+        """The error of a sum of normalised latents, relative to the sum of their absolute values."""
+        return (1 + self.unit) * (1 + self._theta(self.p.d_model + 2)) - 1
+
+    def _wide(self) -> arb:
+        return (1 + self._sums()) * (1 + 3 * self.u)
+
+    def _theta(self, roundings: int) -> arb:
+        """The most that a product of so many factors 1 + δ, or their inverses, differs from 1."""
+        return roundings * self.u / (1 - roundings * self.u)
+
+    def _norm(self, features: int) -> arb:
+        """The error of an entry of a norm: half that of the mean square, its inverse root, two products.
+
+        The mean square is the square of a norm where the passes are written by hand, and so of a root.
+        """
+        mean = 1 / (1 - self._theta(features + 6)).sqrt() * (1 + self.f)
+        return mean * (1 + self.f) * (1 + self._theta(2)) - 1
+
+    @staticmethod
+    def _about(number: arb, relative: arb) -> arb:
+        return number * (1 + arb(0, 1) * relative)
+
+    @staticmethod
+    def _silu(x: arb) -> arb:
+        """Silu of a ball in x > 0, where it rises."""
+        low, high = x.lower(), x.upper()
+        ends = [end / (1 + (-end).exp()) for end in (low, high)]
+        return ends[0].union(ends[1])
+
+    @staticmethod
+    def _softplus(x: arb) -> arb:
+        return x.exp().log1p()
+
+    @staticmethod
+    def _demand(holds: bool, name: str, reason: str) -> None:
+        if not holds:
+            raise RefusedError(f"boxes.{name}" if name != "rtol" else "rtol", reason)

@@ -1,0 +1,183 @@
+"""Is a compiled model right when floats execute it? ``python -m analysis.executed RUN``: a proof.
+
+The theorems on compiled automata are about real arithmetic, as all proofs of the other analyses are. Here
+the program itself is bounded: every float32 operation of a token's step, in all modes, under the assumptions
+of `theory.rigorous.float_format`; docs/compiled_automata.md, section 7. What is proved is written as a
+certificate, which ``python -m analysis.check_certificate CERTIFICATE RUN`` verifies from the weights.
+"""
+
+import sys
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pydantic import ConfigDict, Field, PositiveInt
+from rich.table import Table
+
+from analysis.certificates.answers import Automaton
+from analysis.certificates.executed.document import (
+    EXECUTED_FORMAT,
+    EXECUTED_STATEMENTS,
+    Boxes,
+    ExecutedCertificate,
+)
+from analysis.certificates.producing import document_head
+from analysis.framework.analysis import RunAnalysis
+from analysis.framework.needs import FIXED_POINTS
+from analysis.framework.output import RunIdentity
+from analysis.framework.settings import settings_from
+from analysis.framework.terminal import number
+from automata.errors import InputError
+from implicit.checked_config import CheckedConfig
+from implicit.compiled.compile import machine_of
+from implicit.compiled.executed import LARGEST_RTOL, ExecutedBounds, executed_bounds_of
+from implicit.compiled.wiring import Wiring
+from implicit.models.implicit_model import ImplicitModel
+from implicit.runs.loading import Run
+
+
+class ExecutedSettings(CheckedConfig):
+    """What is allowed for.
+
+    Example:
+        >>> ExecutedSettings(ulps=8)
+        ExecutedSettings(rtol=0.001, ulps=8)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    rtol: float = Field(
+        default=LARGEST_RTOL, ge=0, lt=1, description="the largest relative tolerance that may be run with"
+    )
+    ulps: PositiveInt = Field(
+        default=4, le=2**10, description="what exp, softplus, silu, rsqrt may be off, in ulps: assumed"
+    )
+
+
+@dataclass(frozen=True)
+class ExecutedAnalysis:
+    """What `analyse` returns.
+
+    Attributes:
+        run: which run.
+        settings: what was allowed for.
+        bounds: what is proved.
+        seconds: how long it took.
+
+    Example:
+        See `analyse`.
+    """
+
+    run: RunIdentity
+    settings: ExecutedSettings
+    bounds: ExecutedBounds
+    seconds: float
+
+    @property
+    def sentence(self) -> str:
+        """The finding, with what it rests on."""
+        return (
+            f"executed in {self.bounds.dtype} on a CPU, proved right on every word of every length in the "
+            "sequential and the windowed mode, and where the simultaneous one reports convergence, if sums "
+            "are IEEE sums in any order, exp, softplus, silu and roots within "
+            f"{self.bounds.ulps} ulp, and the relative tolerance at most {self.bounds.rtol:g}"
+        )
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything for JSON."""
+        return {"sentence": self.sentence, **asdict(self.bounds)}
+
+    def certificate(self, run: Run) -> ExecutedCertificate:
+        """Return what is proved as a document that `analysis.check_certificate` verifies by other means.
+
+        Args:
+            run: the run that was analysed.
+        """
+        machine, _ = machine_of(run.task)
+        boxes = asdict(self.bounds)
+        dtype, ulps, rtol = (boxes.pop(name) for name in ("dtype", "ulps", "rtol"))
+        return ExecutedCertificate(
+            format=EXECUTED_FORMAT,
+            statements=EXECUTED_STATEMENTS,
+            **document_head(run, self.seconds),
+            automaton=Automaton(initial_state=machine.initial, table=machine.table.tolist()),
+            answers=machine.answers.tolist(),
+            dtype=dtype,
+            ulps=ulps,
+            rtol=rtol,
+            boxes=Boxes(**boxes),
+        ).sealed()
+
+
+def analyse(run: Run, settings: ExecutedSettings | None = None, **chosen: Any) -> ExecutedAnalysis:
+    """Prove that the program of a compiled run answers every word as its task does.
+
+    Args:
+        run: a run that was compiled, not trained.
+        settings: what to allow for.
+        chosen: settings by name, instead.
+
+    Raises:
+        InputError: for a run of another kind, or one of which it is not proved.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from implicit.compiled import compile_run
+        >>> with TemporaryDirectory() as folder:
+        ...     found = analyse(compile_run("parity", Path(folder) / "compiled"))
+        >>> found.bounds.margin > 0.75
+        True
+    """
+    settings = settings_from(ExecutedSettings, chosen, settings)
+    began = time.monotonic()
+    if run.config.compiled is None or not isinstance(run.model, ImplicitModel):
+        raise InputError(
+            f"run {run.path.name} is not compiled, and of trained weights nothing is proved in floats; "
+            "give the run of python -m implicit.compile"
+        )
+    bounds = executed_bounds_of(
+        run.model, Wiring.one_hot(*machine_of(run.task)), rtol=settings.rtol, ulps=settings.ulps
+    )
+    return ExecutedAnalysis(RunIdentity.of(run), settings, bounds, time.monotonic() - began)
+
+
+def tables(found: ExecutedAnalysis) -> list[Table | str]:
+    """Return the boxes and the finding, for the terminal.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from implicit.compiled import compile_run
+        >>> with TemporaryDirectory() as folder:
+        ...     list(tables(analyse(compile_run("parity", Path(folder) / "compiled")))[0].columns[0].cells)[0]
+        'leftover'
+    """
+    table = Table(title=found.run.title, title_justify="left")
+    table.add_column("box")
+    table.add_column("bound", justify="right")
+    for name in Boxes.model_fields:
+        table.add_row(name.replace("_", " "), number(getattr(found.bounds, name)))
+    return [
+        table,
+        found.sentence,
+        "certificate.json says so exactly; verify it: python -m analysis.check_certificate",
+    ]
+
+
+ANALYSIS = RunAnalysis(
+    name="executed",
+    question="Is a compiled model right when floats execute it, on every word? A proof, with a certificate.",
+    description="Prove that a compiled model is right on words of every length as float32 executes it.",
+    settings=ExecutedSettings,
+    measure=analyse,
+    draw=None,
+    tables=tables,
+    documents=lambda run, found: {"certificate.json": found.certificate(run).model_dump(mode="json")},
+    needs=FIXED_POINTS,
+    file="certificate.json",
+)
+main = ANALYSIS.main
+
+if __name__ == "__main__":
+    sys.exit(main())

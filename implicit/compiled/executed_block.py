@@ -1,0 +1,288 @@
+"""The numbers of a compiled block as they may come out of floats, and the steps of the proof.
+
+| code     | symbol | meaning                                                                              |
+|----------|--------|--------------------------------------------------------------------------------------|
+| ``once`` | Γ      | relative error of a write as the memory says it, whatever its age                    |
+| ``open`` | ν      | of what a channel says, from its gate through the gated norm to the latent           |
+| ``unit`` | ν_d    | of an entry that a norm returns, common to all entries or its own                    |
+| ``sums`` | ν₂     | of the sum of latents that a state is written by, relative to the terms              |
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from automata.errors import InputError
+from implicit.compiled.weights import Constants, Places
+from implicit.compiled.wiring import Wiring
+from implicit.ops.ssd.chunked import CHUNK_SIZE
+from theory.rigorous.balls.ball import Ball
+from theory.rigorous.balls.elementary import sqrt
+from theory.rigorous.balls.functions import exp, silu, softplus
+from theory.rigorous.float_format import FloatFormat
+
+ROUNDINGS_OF_A_WRITE = CHUNK_SIZE + 16
+"""The most roundings between a write and what the memory says of it, if no chunk lies between them."""
+UNDERFLOW = Ball.exact(2.0**-90)
+"""More than all that denormals lose in one token: fewer than 2²⁰ results of less than 2⁻¹²⁶ each."""
+_ONE = Ball.exact(1.0)
+
+
+@dataclass(frozen=True)
+class Writes:
+    """What good writes are: box at the state that is entered, and at all others.
+
+    Example:
+        >>> Writes(Ball.exact(28.0), Ball.exact(45.0), Ball.exact(1e-5)).least.contains(28.0)
+        True
+    """
+
+    least: Ball
+    most: Ball
+    leaked: Ball
+
+
+class Reading(NamedTuple):
+    """What the outcomes get from the memory.
+
+    Attributes:
+        others: what all but the right one get, as a share of what that one gets.
+        negative: the negative part of it.
+        least: what the right one gets at least.
+        dominance: R⁻, the least length of what the layer adds to the latent, in lengths √d.
+
+    Example:
+        >>> Reading._fields[0]
+        'others'
+    """
+
+    others: Ball
+    negative: Ball
+    least: Ball
+    dominance: Ball
+
+
+@dataclass(frozen=True)
+class ExecutedBlock:
+    """The numbers of a block as they may come out when they are computed, and the steps of the proof.
+
+    Attributes:
+        form: of the arithmetic.
+        n: states.
+        m: outcomes.
+        d: d_model.
+        N: the inner width.
+        per_state: b, the most outcomes of one state.
+        per_answer: c, the most outcomes with one answer.
+        damping: τ.
+        epsilon: ε.
+        K: slope of what is written, in lengths of the latent.
+        theta: θ, its threshold.
+        kappa: κ, all values that it may have.
+        decay: λ per token, all values.
+        defect: η, a bound of |κ + D| with what rounding leaves there.
+        start: what the constant channels say at the first token, all values.
+        most_start: the most that they ever say.
+        gate: of open channels, all values.
+        R: out_proj's entry times √(N/d).
+
+    Example:
+        >>> from automata.tasks.registry import make_task
+        >>> from implicit.compiled.gains import Gains
+        >>> from implicit.compiled.weights import constants_for
+        >>> wiring = Wiring.one_hot(make_task("parity").machine())
+        >>> from theory.rigorous.float_format import FLOAT32
+        >>> constants = constants_for(wiring, Gains())
+        >>> block = ExecutedBlock.of(constants, wiring, FLOAT32, damping=1.0, epsilon=1e-5)
+        >>> bool(block.defect.upper < 1e-4), block.decay.contains(1 / 16)
+        (True, True)
+    """
+
+    form: FloatFormat
+    n: int
+    m: int
+    d: int
+    N: int
+    per_state: int
+    per_answer: int
+    damping: float
+    epsilon: float
+    K: Ball
+    theta: Ball
+    kappa: Ball
+    decay: Ball
+    defect: Ball
+    start: Ball
+    most_start: Ball
+    gate: Ball
+    R: Ball
+
+    @classmethod
+    def of(
+        cls, constants: Constants, wiring: Wiring, form: FloatFormat, *, damping: float, epsilon: float
+    ) -> "ExecutedBlock":
+        """Return the numbers for constants, whose places in the weights are those of the wiring."""
+        number = {name: Ball.exact(value) for name, value in vars(constants).items()}
+        places = Places.of(wiring)
+        d, N = places.d_model, places.inner
+        function, u = _about(form.function), form.unit_roundoff
+        step = softplus(number["dt"]) * function
+        rate = exp(number["a_log"]) * function * _about(form.gamma(8))
+        # The chunked scan sums up to 64 log decays in float64 and takes differences.
+        summed = Ball.exact(2 * 70 * 2.0**-53 * CHUNK_SIZE) * (step * rate)
+        once = _once(form) + float(summed.upper)
+        decay = exp(-(step * rate)) * function * _about(2 * once)
+        kappa = silu(number["c"]) * function * step * silu(number["b"]) * function
+        at_start = silu(number["constant"]) * function
+
+        def rest(skip: Ball) -> Ball:
+            """All values of κ + D with rounding that is relative to the terms."""
+            return (kappa + skip).widened((Ball.exact(kappa.magnitude + skip.magnitude) * once).upper)
+
+        first = (at_start * rest(number["skip_start"])).widened(UNDERFLOW.midpoint)
+        older = kappa * decay / (_ONE - decay) * _about(once) * at_start
+        embedded = _ONE / sqrt(_ONE / float(d) + epsilon) * _about(_unit(form, d))
+        gate = silu(number["gate"] * embedded * _about(form.gamma(d + 4))) * function
+        assert u < 2.0**-7  # for which the counts above are made
+        return cls(
+            form=form,
+            n=wiring.memory,
+            m=wiring.latent,
+            d=d,
+            N=N,
+            per_state=int(wiring.writes.sum(1).max()),
+            per_answer=int(wiring.answers.sum(1).max()),
+            damping=damping,
+            epsilon=epsilon,
+            K=number["slope"] * sqrt(Ball.exact(d)),
+            theta=-number["threshold"],
+            kappa=kappa * _about(once),
+            decay=decay,
+            defect=Ball.exact(rest(number["skip"]).magnitude),
+            start=first,
+            most_start=_high(first + older),
+            gate=gate,
+            R=number["out"] * sqrt(Ball.exact(N) / float(d)),
+        )
+
+    @property
+    def unit(self) -> float:
+        """ν_d."""
+        return _unit(self.form, self.d)
+
+    @property
+    def sums(self) -> float:
+        """ν₂."""
+        return (self.unit + self.form.gamma(self.d + 4)) * (1 + 2.0**-4)
+
+    @property
+    def length(self) -> Ball:
+        """M: no latent is longer than so many times √d."""
+        tau, six = Ball.exact(self.damping), Ball.exact(6 * self.form.unit_roundoff)
+        return _high((_ONE + self.unit) * ((tau + six) / (tau - six)))
+
+    def writes(self, rho: Ball, pi: Ball, zeta: Ball) -> Writes:
+        """Return what is written if a latent is within ζ of the cone."""
+        around = sqrt(Ball.exact(self.per_state)) * zeta
+        near, most, rest = (
+            (_ONE - pi) / sqrt(_ONE + rho * rho) - around,
+            _ONE + rho + around,
+            rho + around,
+        )
+        adding = 3 * self.form.unit_roundoff
+        on = self.K * (near - self.sums * most) - self.theta
+        on = on - adding * (self.K * most * (1 + self.sums) + self.theta)
+        above = self.K * most * (1 + self.sums) * (1 + adding) - self.theta * (1 - adding)
+        off = self.theta * (1 - adding) - self.K * rest * (1 + self.sums) * (1 + adding)
+        require(bool(on.lower > 0), "(1) the state that is entered is written")
+        require(bool(off.lower >= 2), "(2) others are hardly written")
+        function = self.form.function
+        off = _low(off)
+        return Writes(
+            least=_low(silu(_low(on)) * (1 - function)),
+            most=_high(above * (1 + function)),
+            leaked=_high(off * exp(-off) * (1 + function)),
+        )
+
+    def readings(self, writes: Writes) -> tuple[Reading, Reading]:
+        """Return what reading gives after the first token, and at it: see `_reading`."""
+        faded = _high(self.kappa * self.decay / (_ONE - self.decay))
+        written = float(self.n) * writes.leaked
+        # Σ|x| of a latent that may be anything, and of one that is in place, or 0.
+        anything = 0.28 * float(self.n) + self.K * sqrt(Ball.exact(self.m)) * (1 + 2 * self.sums)
+        any_defect = self.defect * anything * (1 + self.form.function) + float(self.n) * UNDERFLOW
+        own_defect = self.defect * (writes.most + written) + float(self.n) * UNDERFLOW
+        last = _low(self.kappa * self.decay * writes.least)
+        older = faded * _high(self.decay) * writes.most + self.most_start
+        later = self._reading(last, _high(older), _high(faded * written + any_defect))
+        first = self._reading(_low(self.start), Ball.exact(0.0), _high(own_defect))
+        return later, first
+
+    def _reading(self, right: Ball, rest: Ball, wrong: Ball) -> Reading:
+        """What the outcomes get.
+
+        Args:
+            right: the least that is said of the right outcome.
+            rest: the most that is said of others rightly: older writes, the start.
+            wrong: the most that rounding and leaks say, of either sign.
+        """
+        spread = self.gate.upper / self.gate.lower - 1
+        open_ = Ball.exact(1.01 * (self.form.gamma(self.N + 8) + float(spread)))
+        gets = _low((_ONE - open_) * right - (_ONE + open_) * wrong)
+        others = (_ONE + open_) * (rest + wrong)
+        size = _high((right + rest + wrong) / gets)
+        gated = _low(self.gate) * gets
+        long = self.R / sqrt(size * size + Ball.exact(self.N) * self.epsilon / (gated * gated))
+        dominance = long * (1 - _unit(self.form, self.N))
+        return Reading(others / gets, (_ONE + open_) * wrong / gets, gets, dominance)
+
+    def off(self, dominance: Ball, rtol: float) -> Ball:
+        """Return ζ for R⁻: how far the direction of a latent may be from the cone."""
+        u, M = self.form.unit_roundoff, self.length
+        tau = Ball.exact(self.damping)
+        least = Ball.exact((1 - self.epsilon) * (1 - self.unit) * (1 - 2.0**-50))
+        turned = 1.01 * M / dominance + 8 * u + 12 * u * M / (tau * tau * least)
+        turned = _high(turned + (1.01 * rtol * M + 2.0**-50) / least)
+        shortest = _low((Ball.exact(0.97) - turned) * tau * least)
+        require(bool(turned.upper <= 0.4), "latents stay in place")
+        return turned / (Ball.exact(0.97) - turned) + Ball.exact(self.epsilon) / (2.0 * shortest * shortest)
+
+    def apart(self, rho: Ball, pi: Ball, zeta: Ball) -> Ball:
+        """Return the margin of the right logit."""
+        right = (_ONE - pi - rho) / sqrt(_ONE + rho * rho)
+        rounding = 2.0 * self.form.gamma(self.d + 4) * sqrt(Ball.exact(self.m))
+        return right - sqrt(Ball.exact(2 * self.per_answer)) * zeta - rounding
+
+
+def _once(form: FloatFormat) -> float:
+    """Γ: the roundings of a write, and up to three exponentials of its age."""
+    return (form.gamma(ROUNDINGS_OF_A_WRITE) + 3 * form.function) * 1.01
+
+
+def _unit(form: FloatFormat, features: int) -> float:
+    """ν of a norm: half the error of the mean square, a root and an inverse root, and three products."""
+    return (0.5 * form.gamma(features + 8) + 2 * form.function + 3 * form.unit_roundoff) * 1.01
+
+
+def _about(relative: float) -> Ball:
+    return Ball.around(1.0, relative)
+
+
+def _low(ball: Ball) -> Ball:
+    return Ball.exact(float(ball.lower))
+
+
+def _high(ball: Ball) -> Ball:
+    return Ball.exact(float(ball.upper))
+
+
+def require(holds: bool, what: str) -> None:
+    """Refuse a model of which something is not proved.
+
+    Raises:
+        InputError: naming it.
+
+    Example:
+        >>> require(1 < 2, "the right answer wins")
+    """
+    if not holds:
+        raise InputError(f"the executed model is not proved right: {what} fails; give other gains or dtype")

@@ -1,0 +1,254 @@
+"""Certificates of executed floats: true ones hold, and no line can be made to say more."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from analysis import check_certificate as command
+from analysis import executed
+from analysis.certificates.answers import Automaton
+from analysis.certificates.executed.checker import check_executed
+from analysis.certificates.executed.document import Boxes, ExecutedCertificate
+from analysis.certificates.executed.structure import read_program
+from analysis.certificates.parts import RefusedError, seal
+from analysis.check_certificate import check_certificate
+from automata.errors import InputError
+from implicit.compiled import compile_run
+from implicit.runs.files import write_json
+from implicit.runs.loading import Run, load_run
+
+Content = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return compile_run("S3", tmp_path_factory.mktemp("runs") / "compiled-S3")
+
+
+@pytest.fixture(scope="module")
+def content(run: Run) -> Content:
+    return executed.analyse(run).certificate(run).model_dump(mode="json")
+
+
+def refusal(content: Content, run: Run) -> str:
+    """The line that a resealed document is refused for."""
+    sealed = {**content, "sha256": seal(content)}
+    with pytest.raises(RefusedError) as refused:
+        check_certificate(ExecutedCertificate.parse(sealed), run)
+    return refused.value.line
+
+
+def test_true_certificates_hold(run: Run, content: Content) -> None:
+    check_certificate(ExecutedCertificate.parse(content), run)
+
+
+@pytest.mark.parametrize("damping", [0.1, 0.8])
+def test_damped_ones_hold_too(tmp_path: Path, damping: float) -> None:
+    run = compile_run("parity", tmp_path / "run", damping=damping)
+    check_certificate(executed.analyse(run).certificate(run), run)
+
+
+STRONGER = {
+    "leftover": 0.99,
+    "leak": 0.9,
+    "least_write": 1.01,
+    "most_write": 0.99,
+    "leaked": 0.97,
+    "least_read": 1.01,
+    "least_first": 1.01,
+    "dominance": 1.01,
+    "length": 0.999999,
+    "off": 0.97,
+    "margin": 1.01,
+}
+
+
+@pytest.mark.parametrize("name", Boxes.model_fields)
+def test_no_box_can_be_made_stronger(run: Run, content: Content, name: str) -> None:
+    """By a percent to ten: that is all that lies between the producer's bounds and the checker's."""
+    forged = copy.deepcopy(content)
+    forged["boxes"][name] = (float.fromhex(forged["boxes"][name]) * STRONGER[name]).hex()
+    assert refusal(forged, run).startswith("boxes.")
+
+
+@pytest.mark.parametrize("name", Boxes.model_fields)
+@pytest.mark.parametrize("value", [0.0, -1.0, 1e300])
+def test_boxes_out_of_range_are_refused(run: Run, content: Content, name: str, value: float) -> None:
+    forged = copy.deepcopy(content)
+    forged["boxes"][name] = value.hex()
+    assert refusal(forged, run).startswith("boxes.")
+
+
+def test_weaker_margins_are_accepted(run: Run, content: Content) -> None:
+    """The check is of what is claimed, not of the producer's numbers."""
+    weaker = copy.deepcopy(content)
+    weaker["boxes"]["margin"] = (0.5).hex()
+    check_certificate(ExecutedCertificate.parse({**weaker, "sha256": seal(weaker)}), run)
+
+
+def _damping(content: Content) -> None:
+    content["config"]["sizes"]["damping"] = 0.5
+
+
+def _automaton(content: Content) -> None:
+    content["automaton"]["table"][0][0] = 1
+
+
+def _initial(content: Content) -> None:
+    content["automaton"]["initial_state"] = 1
+
+
+FORGERIES: dict[str, Callable[[Content], None]] = {
+    "statements": lambda content: content["statements"].update(answers="All answers are right."),
+    "run.weights_sha256": lambda content: content["run"].update(weights_sha256="0" * 64),
+    "config.sizes": _damping,
+    "automaton": _automaton,
+    "answers": lambda content: content["answers"][0].__setitem__(0, 3),
+    "arithmetic.precision": lambda content: content["arithmetic"].update(precision=200),
+    "rtol": lambda content: content.update(rtol=(0.2).hex()),
+    "dtype": lambda content: content.update(dtype="float16"),
+    "format": lambda content: content.update(format="another"),
+}
+
+
+@pytest.mark.parametrize("line", FORGERIES)
+def test_forged_lines_are_named(run: Run, content: Content, line: str) -> None:
+    forged = copy.deepcopy(content)
+    FORGERIES[line](forged)
+    assert refusal(forged, run) in (line, "boxes.off")
+
+
+def test_other_initial_states_tolerances_and_ulps_are_refused(run: Run, content: Content) -> None:
+    forged = copy.deepcopy(content)
+    _initial(forged)
+    assert refusal(forged, run) == "automaton"
+    for change in ({"rtol": (0.003).hex()}, {"ulps": 64}, {"rtol": (-1.0).hex()}):
+        assert refusal({**copy.deepcopy(content), **change}, run).split(".")[0] in ("boxes", "rtol")
+
+
+def test_broken_seals_are_refused(run: Run, content: Content) -> None:
+    boxes = {**content["boxes"], "margin": (0.5).hex()}
+    weaker = ExecutedCertificate.parse({**content, "boxes": boxes})
+    with pytest.raises(RefusedError, match="sha256"):
+        check_certificate(weaker, run)
+
+
+def test_certificates_of_other_runs_are_refused(tmp_path: Path, content: Content) -> None:
+    other = compile_run("parity", tmp_path / "run")
+    assert refusal(content, other) == "run.weights_sha256"
+
+
+def test_every_weight_is_looked_at(run: Run, content: Content) -> None:
+    """The hash apart: a weight moved to another place, or changed by one float, is refused."""
+    certificate = ExecutedCertificate.parse(content)
+    true = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
+    table = [list(row) for row in certificate.automaton.table]
+    automaton = Automaton(initial_state=0, table=table)
+    how: Any = {"automaton": automaton, "answers": certificate.answers, "bits": 128}
+    how |= {"sha256": content["run"]["weights_sha256"], "config": content["config"]}
+    check_executed(certificate, true, **how)
+    rng = np.random.default_rng(0)
+    for name, weight in true.items():
+        for place in rng.integers(0, weight.size, 4):
+            changed = weight.copy()
+            changed.reshape(-1)[place] = np.nextafter(changed.reshape(-1)[place], np.float32(np.inf))
+            try:
+                check_executed(certificate, {**true, name: changed}, **how)
+            except RefusedError:
+                continue
+            # the only weight of its kind: a number of the proof, which holds for its neighbour too
+            assert name in ("mixers.0.D", "mixers.0.conv1d.bias")
+            arguments = content["config"]["sizes"], automaton, certificate.answers
+            assert read_program({**true, name: changed}, *arguments) != read_program(true, *arguments)
+    for name in ("mixers.0.out_proj.weight", "mixers.0.in_proj.weight", "injections.0.weight", "head.weight"):
+        moved = np.roll(true[name], 1, axis=0)
+        with pytest.raises(RefusedError, match="weights"):
+            check_executed(certificate, {**true, name: moved}, **how)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1.0])
+@pytest.mark.parametrize("name", ["mixers.0.conv1d.bias", "mixers.0.D", "mixers.0.out_proj.weight"])
+def test_channels_that_no_token_opens_are_looked_at(
+    run: Run, content: Content, name: str, value: float
+) -> None:
+    """A number that is not finite times 0 is not 0."""
+    certificate = ExecutedCertificate.parse(content)
+    weights = {key: tensor.numpy().copy() for key, tensor in run.model.state_dict().items()}
+    weights[name][..., -1 if name != "mixers.0.conv1d.bias" else -3] = value
+    how: Any = {"automaton": certificate.automaton, "answers": certificate.answers, "bits": 128}
+    how |= {"sha256": content["run"]["weights_sha256"], "config": content["config"]}
+    with pytest.raises(RefusedError, match=r"weights|boxes"):
+        check_executed(certificate, weights, **how)
+
+
+@pytest.mark.parametrize(
+    ("name", "factor"),
+    [("slope", 0.6), ("threshold", 0.5), ("skip", 1.001), ("skip_start", 1.2), ("out", 0.1), ("gate", 0.01)],
+)
+def test_programs_with_other_numbers_are_refused(
+    run: Run, content: Content, name: str, factor: float
+) -> None:
+    from analysis.certificates.arb.linear import precision
+    from analysis.certificates.executed.checker import StepChecker
+
+    certificate = ExecutedCertificate.parse(content)
+    weights = {key: tensor.numpy() for key, tensor in run.model.state_dict().items()}
+    program = read_program(weights, content["config"]["sizes"], certificate.automaton, certificate.answers)
+    changed = replace(program, **{name: getattr(program, name) * factor})
+    with precision(128), pytest.raises(RefusedError, match="boxes"):
+        StepChecker(changed, certificate.boxes, certificate.ulps, certificate.rtol, 1.0).check()
+
+
+def test_runs_that_are_not_compiled_are_refused() -> None:
+    with pytest.raises(InputError, match="run parity is not compiled"):
+        executed.analyse(load_run("parity"))
+    for name in ("parity", "parity-small", "s3-gated-deltanet"):
+        with pytest.raises(RefusedError):
+            check_certificate(ExecutedCertificate.parse(_stolen(load_run(name))), load_run(name))
+
+
+def _stolen(run: Run) -> Content:
+    """A document that says of a trained run what is true of a compiled one."""
+    from tempfile import TemporaryDirectory
+
+    from analysis.certificates.producing import document_head
+
+    with TemporaryDirectory() as folder:
+        compiled = compile_run("parity", Path(folder) / "run")
+        found = executed.analyse(compiled)
+        certificate = found.certificate(compiled)
+    head = document_head(run, 0.0)
+    return certificate.model_copy(update={**head}).sealed().model_dump(mode="json")
+
+
+def test_too_much_to_allow_for_is_not_proved(run: Run) -> None:
+    for chosen in ({"rtol": 0.1}, {"ulps": 1024}):
+        with pytest.raises(InputError, match="the executed model is not proved right"):
+            executed.analyse(run, **chosen)
+
+
+def test_half_precision_is_refused(run: Run) -> None:
+    changed = load_run(run.path)
+    changed.model.to(torch.bfloat16)
+    with pytest.raises(InputError, match="the weights are bfloat16; give a model in float32 or float64"):
+        executed.analyse(changed)
+
+
+def test_commands(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert executed.main([str(run.path), "--out", str(tmp_path)]) == 0
+    assert "every word of every length" in capsys.readouterr().out.replace("\n", " ")
+    document = tmp_path / "certificate.json"
+    assert command.main([str(document), str(run.path)]) == 0
+    content = ExecutedCertificate.parse(__import__("json").loads(document.read_bytes())).model_dump(
+        mode="json"
+    )
+    content["boxes"]["margin"] = (0.9).hex()
+    write_json(document, {**content, "sha256": seal(content)})
+    assert command.main([str(document), str(run.path)]) == 1
+    assert "refused: boxes.margin: is too large" in capsys.readouterr().err

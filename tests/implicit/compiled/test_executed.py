@@ -1,0 +1,315 @@
+"""What is proved of executed compiled models, against executions: all of it lies in the boxes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from automata.machines.mealy import MealyMachine
+from automata.tasks.registry import make_task
+from implicit.cells import Mamba2Cell
+from implicit.compiled import Wiring, compile_automaton
+from implicit.compiled.executed import ExecutedBounds, executed_bounds_of
+from implicit.fixed_point import Stopping
+from implicit.models import ImplicitMamba2
+from implicit.modes import Solve
+from theory.rigorous.float_format import FLOAT32
+
+
+@dataclass
+class Case:
+    machine: MealyMachine
+    wiring: Wiring
+    model: ImplicitMamba2
+    bounds: ExecutedBounds
+
+    @classmethod
+    def of(cls, machine: MealyMachine, *, damping: float = 1.0) -> "Case":
+        wiring = Wiring.one_hot(machine)
+        model = compile_automaton(machine, damping=damping)
+        return cls(machine, wiring, model, executed_bounds_of(model, wiring))
+
+    def words(self) -> Tensor:
+        """Random ones, the same token again and again, two in turn, and one token after many others."""
+        tokens, generator = self.wiring.tokens, torch.Generator().manual_seed(0)
+        drawn = torch.randint(tokens, (3, 70), generator=generator)
+        constant = torch.arange(tokens)[:2, None].expand(-1, 70)
+        turns = (torch.arange(70) % 2 * (tokens - 1))[None]
+        late = (torch.arange(70) // 35 * (tokens - 1))[None]
+        return torch.cat([drawn, constant, turns, late])
+
+    def outcomes(self, tokens: Tensor) -> Tensor:
+        """The right outcome of every token."""
+        found = torch.zeros_like(tokens)
+        reads = torch.from_numpy(self.wiring.reads.argmax(0))
+        table = torch.from_numpy(self.machine.table.copy())
+        state = torch.full((len(tokens),), self.machine.initial)
+        for t in range(tokens.shape[1]):
+            found[:, t] = reads[state, tokens[:, t]]
+            state = table[state, tokens[:, t]]
+        return found
+
+    def check(self, latents: Tensor, right: Tensor) -> dict[str, float]:
+        """Hold latents against the bounds, in float64; return what was found at worst."""
+        bounds, m = self.bounds, self.wiring.latent
+        z = latents.double().flatten(0, 1)
+        right = right.flatten()
+        d = z.shape[1]
+        length = z.norm(dim=1)
+        assert float(length.max()) <= bounds.length * d**0.5
+        # ẑ/|ẑ| is within ζ of a vector of the cone: others at most ρ + ζ√m in sum, and so on.
+        unit = z / length[:, None]
+        own = unit.gather(1, right[:, None])[:, 0]
+        others = unit.abs().sum(1) - own
+        assert float((others - bounds.leftover * own).max()) <= bounds.off * (m**0.5 + 1)
+        # What it writes.
+        cell = self.model.cells[0]
+        assert isinstance(cell, Mamba2Cell)
+        n, tokens = self.wiring.memory, self.wiring.tokens
+        with torch.no_grad():
+            for dtype in (torch.float32, torch.float64):
+                norm, rows = self.model.norms[0], cell.in_proj.weight
+                inputs = latents.to(dtype).flatten(0, 1)
+                scaled = inputs * torch.rsqrt(inputs.square().mean(-1, keepdim=True) + norm.epsilon)
+                projected = scaled @ rows.to(dtype)[cell.d_inner : 2 * cell.d_inner].T
+                x = torch.nn.functional.silu(projected + cell.conv_bias[: cell.d_inner].to(dtype))
+                x = x[:, : n * tokens].view(-1, n, tokens)
+                state = torch.from_numpy(self.wiring.writes.argmax(0))[right]
+                on = x.gather(1, state[:, None, None].expand(-1, 1, tokens))
+                off = x.scatter(1, state[:, None, None].expand(-1, 1, tokens), 0)
+                assert bounds.least_write <= float(on.min())
+                assert float(on.max()) <= bounds.most_write
+                assert -bounds.leaked <= float(off.min())
+                assert float(off.max()) <= 0
+        return {"own": float(own.min()), "on": float(on.min()), "on most": float(on.max())}
+
+
+def _machines() -> Iterator[tuple[str, MealyMachine]]:
+    for name in ("parity", "S3", "S5-generators"):
+        machine = make_task(name).machine()
+        assert machine is not None
+        yield name, machine
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 6, (6, 5))
+    yield "answers", MealyMachine(table, rng.integers(0, 8, table.shape), 3)
+    yield "all to one", MealyMachine(np.zeros((12, 3), int), np.zeros((12, 3), int))
+
+
+MACHINES = dict(_machines())
+
+
+@pytest.fixture(params=MACHINES, scope="module")
+def case(request: pytest.FixtureRequest) -> Case:
+    return Case.of(MACHINES[request.param])
+
+
+@pytest.mark.parametrize("mode", ["sequential", "windowed", "simultaneous"])
+@torch.no_grad()
+def test_executions_lie_in_the_boxes(case: Case, mode: str) -> None:
+    tokens = case.words()
+    solve = Solve(mode, stopping=Stopping(rtol=1e-3, max_iterations=1000))  # type: ignore[arg-type]
+    output = case.model.run(tokens, solve=solve)
+    assert output.solution is not None
+    right = case.outcomes(tokens)
+    found = case.check(output.solution.latents, right)
+    answers = torch.from_numpy(case.wiring.answers.argmax(0))[right]
+    assert torch.equal(output.logits.argmax(-1), answers)
+    scores = output.logits.double() / output.solution.latents.double().norm(dim=-1, keepdim=True)
+    scores = scores / float(case.model.head.weight.max())
+    own = scores.gather(-1, answers[..., None])[..., 0]
+    rest = scores.scatter(-1, answers[..., None], -torch.inf).amax(-1)
+    assert float((own - rest).min()) >= case.bounds.margin
+    # The bounds are not absurdly wide.
+    assert found["on"] < 1.6 * case.bounds.least_write
+    assert found["own"] < 1.3 * (case.bounds.margin + case.bounds.off)
+
+
+@torch.no_grad()
+def test_memories_and_readings_lie_in_the_boxes(case: Case) -> None:
+    """The share of right outcomes in what the layer adds to the latent, of both scans."""
+    tokens = case.words()
+    right, bounds = case.outcomes(tokens), case.bounds
+    for mode in ("sequential", "simultaneous"):
+        recurrence = case.model._recurrence(*case.model.begin(tokens, None, None))
+        latents = case.model.run(tokens, solve=Solve(mode)).solution.latents  # type: ignore[union-attr]
+        if mode == "simultaneous":
+            normed = case.model.norms[0](latents)
+            added, _ = case.model.cells[0](
+                normed, case.model.cells[0].init_state(len(tokens)), recurrence.inputs[0]
+            )
+        else:
+            states = case.model.states_at(tokens, latents)
+            added = torch.stack(
+                [
+                    case.model.cells[0].step(
+                        case.model.norms[0](latents[:, t]),
+                        {"conv": states["conv.0"][:, t], "ssm": states["ssm.0"][:, t]},
+                        recurrence.inputs[0][:, t],
+                    )[0]
+                    for t in range(tokens.shape[1])
+                ],
+                dim=1,
+            )
+        o = added.double()
+        own = o.gather(-1, right[..., None])[..., 0]
+        rest = o.scatter(-1, right[..., None], 0)
+        assert float((rest.abs().sum(-1) / own).max()) <= bounds.leftover
+        assert float((rest.clamp(max=0).abs().sum(-1) / own).max()) <= bounds.leak
+        assert float(own.min()) >= bounds.dominance * o.shape[-1] ** 0.5 * (1 - 2.0**-20)
+        if len(np.unique(case.machine.table)) > 1 and case.wiring.memory > 2:
+            assert float((rest.abs().sum(-1) / own).max()) > 0.2 * bounds.leftover
+
+
+@pytest.mark.parametrize("damping", [0.5, 0.8])
+@torch.no_grad()
+def test_every_iterate_of_a_damped_iteration_lies_in_the_boxes(damping: float) -> None:
+    case = Case.of(MACHINES["S3"], damping=damping)
+    tokens = case.words()[:, :40]
+    right = case.outcomes(tokens)
+    for limit in (2, 3, 5, 30):
+        stopping = Stopping(rtol=1e-3, max_iterations=limit)
+        output = case.model.run(tokens, solve=Solve("sequential", stopping=stopping))
+        assert output.solution is not None
+        case.check(output.solution.latents, right)
+
+
+@torch.no_grad()
+def test_latents_that_converged_are_right_whatever_the_damping() -> None:
+    """All tokens together, damped: a token that is reported as converged is right, any others need not be."""
+    case = Case.of(MACHINES["S5-generators"], damping=0.5)
+    tokens = case.words()[:, :30]
+    right, seen = case.outcomes(tokens), 0
+    for limit in (3, 60, 200):
+        stopping = Stopping(rtol=1e-3, max_iterations=limit)
+        output = case.model.run(tokens, solve=Solve("simultaneous", stopping=stopping))
+        assert output.solution is not None
+        there = output.solution.converged
+        if bool(there.any()):
+            case.check(output.solution.latents[there][:, None], right[there][:, None])
+        seen += int(there.sum())
+    assert seen > tokens.numel()
+
+
+@torch.no_grad()
+def test_sweeps_reach_a_token_in_time() -> None:
+    """After t sweeps the answer to token t is right, converged or not."""
+    case = Case.of(MACHINES["S5-generators"])
+    tokens = case.words()
+    right = case.outcomes(tokens)
+    for sweeps in (1, 2, 40):
+        stopping = Stopping(rtol=0.0, max_iterations=sweeps + 1)
+        output = case.model.run(tokens, solve=Solve("simultaneous", stopping=stopping))
+        assert output.solution is not None
+        case.check(output.solution.latents[:, :sweeps], right[:, :sweeps])
+
+
+class Misrounding(TorchDispatchMode):
+    """Executes float64 with the worst that the model allows float32: every operation errs by its whole bound.
+
+    Args:
+        sign: of all errors; None for random ones.
+        times: how many times as large as allowed the errors are.
+    """
+
+    FUNCTIONS = ("exp", "exp2", "log1p", "softplus", "sigmoid", "silu", "rsqrt", "sqrt")
+    ELEMENTARY = ("add", "sub", "mul", "div", "addcmul", "pow", "cumsum")
+    EXACT = (
+        *("view", "_unsafe_view", "reshape", "expand", "select", "slice", "split", "split_with_sizes"),
+        *(
+            "unsqueeze",
+            "squeeze",
+            "transpose",
+            "t",
+            "permute",
+            "unfold",
+            "cat",
+            "clone",
+            "copy",
+            "alias",
+            "index",
+        ),
+        *("detach", "empty", "new_empty", "new_zeros", "empty_like", "zeros", "full", "neg", "tril", "clamp"),
+        *("where", "_to_copy", "embedding", "repeat", "unbind", "constant_pad_nd", "abs", "masked_fill"),
+        *("flip", "contiguous", "empty_strided", "lift_fresh", "stack", "ones", "new_full", "index_copy"),
+        *("zeros_like", "zero", "fill", "index_put", "gather", "isfinite", "max", "amax", "amin", "arange"),
+    )
+
+    def __init__(self, sign: float | None, times: float = 1.0) -> None:
+        super().__init__()
+        self.times = times
+        self.sign, self.generator = sign, torch.Generator().manual_seed(0)
+        self.seen: set[str] = set()
+
+    def errors(self, like: Tensor, size: float | Tensor) -> Tensor:
+        sign = torch.rand(like.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
+        return (sign.sign() if self.sign is None else torch.full_like(sign, self.sign)) * size * self.times
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name.split("::")[1].rstrip("_")
+        sums = self._absolute_sums(name, args)  # before it is overwritten
+        out = func(*args, **(kwargs or {}))
+        if not isinstance(out, Tensor) or out.dtype != torch.float64:
+            return out
+        u = FLOAT32.unit_roundoff
+        if name in self.FUNCTIONS:
+            out.mul_(1 + self.errors(out, FLOAT32.function))
+        elif name in self.ELEMENTARY:
+            out.mul_(1 + self.errors(out, u if name != "cumsum" else 0.0))
+        elif name in ("mean", "sum", "linalg_vector_norm", "norm"):  # of squares, so of one sign
+            out.mul_(1 + self.errors(out, FLOAT32.gamma(max(args[0].shape) + 1)))
+        elif sums is not None:
+            out.add_(self.errors(out, sums))
+        else:
+            assert name in self.EXACT, name
+        self.seen.add(name)
+        return out
+
+    def _absolute_sums(self, name: str, args: Any) -> Tensor | None:
+        if name not in ("mm", "addmm", "bmm", "baddbmm", "convolution"):
+            return None
+        if name == "convolution":  # one tap
+            image, weight, bias = args[:3]
+            return FLOAT32.gamma(2) * (
+                image.abs() * weight.abs().view(1, -1, 1, 1) + bias.abs().view(1, -1, 1, 1)
+            )
+        left, right = args[-2:]
+        added = args[0].abs() if name in ("addmm", "baddbmm") else 0.0
+        return FLOAT32.gamma(left.shape[-1] + 1) * (left.abs() @ right.abs() + added)
+
+
+@pytest.mark.parametrize("mode", ["sequential", "windowed", "simultaneous"])
+@pytest.mark.parametrize("sign", [1.0, -1.0, None])
+@pytest.mark.parametrize("name", ["parity", "S3", "answers"])
+@torch.no_grad()
+def test_the_worst_rounding_that_is_allowed_stays_in_the_boxes(
+    name: str, sign: float | None, mode: str
+) -> None:
+    case = Case.of(MACHINES[name])
+    tokens = case.words()[:, :20]
+    right = case.outcomes(tokens)
+    case.model.double()
+    solve = Solve(mode, stopping=Stopping(rtol=1e-3))  # type: ignore[arg-type]
+    with Misrounding(sign) as attack:
+        output = case.model.run(tokens, solve=solve)
+    assert output.solution is not None
+    case.check(output.solution.latents, right)
+    assert {"mm", "silu", "mul"} <= attack.seen
+    assert torch.equal(output.logits.argmax(-1), torch.from_numpy(case.wiring.answers.argmax(0))[right])
+
+
+@torch.no_grad()
+def test_more_rounding_than_is_allowed_leaves_the_boxes() -> None:
+    """So the attack above has teeth: the boxes end within three powers of ten of what is allowed for."""
+    case = Case.of(MACHINES["S3"])
+    tokens = case.words()[:, :20]
+    case.model.double()
+    with Misrounding(None, times=1000.0):
+        output = case.model.run(tokens, solve=Solve("sequential", stopping=Stopping(max_iterations=3)))
+    assert output.solution is not None
+    with pytest.raises(AssertionError):
+        case.check(output.solution.latents, case.outcomes(tokens))
