@@ -16,7 +16,7 @@ from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop, extents
 from theory.rigorous.covers.orbits import Bundles, Iteration, Regions, enclose_orbits, enclose_regions
 
 IntArray = NDArray[np.int64]
-REGIONS = (0.008, 0.0056, 0.004, 0.0028, 0.002, 0.0014, 0.001, 0.0005, 0.00025)
+REGIONS = (8e-3, 5.6e-3, 4e-3, 2.8e-3, 2e-3, 1.4e-3, 1e-3, 5e-4, 2.5e-4, 1e-4, 5e-5, 2e-5, 1e-5)
 """Radii of regions that are tried, largest first, as shares of the length of the latent."""
 BUNDLES_AT_ONCE = 128
 FAILURES = 100
