@@ -1,4 +1,4 @@
-"""Is what a certificate says of the iteration true? Orbits are followed from zero in mpmath, some of each bundle.
+"""Is what a certificate says of the iteration true? Orbits of each bundle are followed from zero in mpmath.
 
 A program is exact, or as inexact as ``step_error`` allows: every step off by a constant vector, and every
 residual by as much as makes it stop first, or last.
@@ -17,10 +17,11 @@ from benchmarks.certificate_mutations.mutations import Content, numbers_of
 
 Array = NDArray[np.float64]
 SAMPLES = 2
+"""Points at the edge of a set, beside its centre, and pairs of a region."""
+CORNERS = 1
+"""Of a box of states, beside its centre."""
 LONGEST_ORBIT = 400
-"""Steps that are followed; what has not settled until then is not judged later either."""
-SETTLED = mpf(10) ** -33
-"""A step after which an orbit is followed no further."""
+"""Steps that are followed: what is farther is as good as the limit."""
 SIZES: dict[str, Callable[[int, int], int]] = {
     "centres": lambda state, _: state,
     "widths": lambda state, _: state,
@@ -33,32 +34,50 @@ INSIDE = 1 - mpf(10) ** -9
 """How far towards the edge of a set a sample lies: its own rounding must not carry it out."""
 
 
-@dataclass(frozen=True, eq=False)
 class Orbit:
-    """z₀, z₁, … of the damped iteration, with ‖Φ(z_k) − z_k‖₂.
+    """z₀, z₁, … of the damped iteration, with ‖Φ(z_k) − z_k‖₂, as far as somebody asked.
+
+    Args:
+        step: the image Φ(z) of a latent.
+        start: z₀.
+        damping: τ.
+        off: what every step adds.
 
     Example:
-        >>> orbit = Orbit([[mpf(0)], [mpf(1)], [mpf(1.5)]], [mpf(1), mpf(0.5), mpf(0.25)])
-        >>> orbit.first(0.5), orbit.first(0.5, -0.6), orbit.first(0.1), orbit.after(9)
-        (1, 1, None, [mpf('1.5')])
+        >>> orbit = Orbit(lambda z: [z[0] / 4 + 3], [mpf(0)], damping=1, off=0)
+        >>> orbit.after(2), orbit.first(0.5, limit=9), orbit.first(1e-9, limit=9)
+        ([mpf('3.75')], 1, None)
     """
 
-    latents: list[Vector]
-    residuals: list[Any]
+    def __init__(self, step: Callable[[Vector], Vector], start: Vector, damping: Any, off: Any) -> None:
+        self._step, self._damping, self._off = step, damping, off
+        self._latents: list[Vector] = [start]
+        self._residuals: list[Any] = []
 
-    def first(self, tolerance: float, error: float = 0.0) -> int | None:
-        """Return when a program stops whose residuals are off by an error; None if it does not."""
-        for k, (z, residual) in enumerate(zip(self.latents, self.residuals, strict=True)):
-            if residual + error <= tolerance * length(z):
+    def first(self, tolerance: float, limit: int, error: float = 0.0) -> int | None:
+        """Return when a program stops whose residuals are off by an error; None if not within a limit."""
+        for k in range(min(limit, LONGEST_ORBIT)):
+            if self._residual(k) + error <= tolerance * length(self.after(k)):
                 return k
         return None
 
     def after(self, steps: int) -> Vector:
-        """Return the latent after so many steps."""
-        return self.latents[min(steps, len(self.latents) - 1)]
+        """Return the latent after so many steps, or the last that is followed."""
+        self._residual(min(steps, LONGEST_ORBIT))
+        return self._latents[min(steps, LONGEST_ORBIT)]
+
+    def _residual(self, k: int) -> Any:
+        while len(self._residuals) <= k:
+            z = self._latents[-1]
+            residual = [a - b for a, b in zip(self._step(z), z, strict=True)]
+            self._residuals.append(length(residual))
+            self._latents.append(
+                [a + self._damping * b + self._off for a, b in zip(z, residual, strict=True)]
+            )
+        return self._residuals[k]
 
 
-class Iteration:
+class IterationJudge:
     """What a certificate says of the iteration of a model.
 
     Args:
@@ -84,34 +103,26 @@ class Iteration:
         """Return the orbit from zero whose steps are off by a vector of some length, of one direction."""
         key = token, tuple(entries_of(state)), off
         if key not in self._orbits:
-            model = self.model
-            push = mpf(off) / mp.sqrt(model.size) * INSIDE
-            z, latents, residuals = [mpf(0)] * model.size, [], []
-            for _ in range(LONGEST_ORBIT):
-                image, _ = model.advance(token, z, state)
-                latents.append(z)
-                residuals.append(length([a - b for a, b in zip(image, z, strict=True)]))
-                following = [a + model.damping * (b - a) + push for a, b in zip(z, image, strict=True)]
-                if length([a - b for a, b in zip(following, z, strict=True)]) < SETTLED:
-                    break
-                z = following
-            self._orbits[key] = Orbit(latents, residuals)
+            push = mpf(off) / mp.sqrt(self.model.size) * INSIDE
+            zero = [mpf(0)] * self.model.size
+            self._orbits[key] = Orbit(
+                lambda z: self.model.advance(token, z, state)[0], zero, self.model.damping, push
+            )
         return self._orbits[key]
 
-    def fixed_point(self, token: int, state: State) -> Vector:
-        """Return the one that the exact iteration tends to."""
-        key = token, tuple(entries_of(state))
+    def fixed_point(self, token: int, state: State, near: Vector) -> Vector:
+        """Return the one that Newton steps from a latent lead to."""
+        key = token, tuple(entries_of(state)), tuple(near)
         if key not in self._fixed_points:
-            end = self.orbit(token, state, 0.0).latents[-1]
-            self._fixed_points[key] = self.model.fixed_point(token, state, end)
+            self._fixed_points[key] = self.model.fixed_point(token, state, near)
         return self._fixed_points[key]
 
     def stopped(self, content: Content, token: int, state: State) -> Vector:
         """Return the latent of the inexact program that stops first, with rtol = tolerance."""
-        off = float.fromhex(content["step_error"])
+        off, limit = float.fromhex(content["step_error"]), content["iterations"]
         orbit = self.orbit(token, state, off)
-        stop = orbit.first(float.fromhex(content["tolerance"]), -off / float(self.model.damping))
-        return orbit.after(content["iterations"] - 1 if stop is None else stop)
+        stop = orbit.first(float.fromhex(content["tolerance"]), limit, -off / float(self.model.damping))
+        return orbit.after(limit - 1 if stop is None else stop)
 
     def faults(self, content: Content) -> Iterable[str]:
         """Return what is not true of ``tolerance``, ``iterations``, the errors and the bundles."""
@@ -131,7 +142,7 @@ class Iteration:
         if bundle.radius <= 0 or min(bundle.widths) < 0:
             yield "radii: it is not positive, or a width is negative"
         generator = np.random.default_rng(index)
-        signs = [np.zeros(self.size, int), *generator.choice((-1, 1), size=(SAMPLES, self.size))]
+        signs = [np.zeros(self.size, int), *generator.choice((-1, 1), size=(CORNERS, self.size))]
         for row in signs:
             corner = [
                 c + int(s) * w for c, s, w in zip(bundle.centre, row.tolist(), bundle.widths, strict=True)
@@ -144,18 +155,20 @@ class Iteration:
         self, content: Content, number: dict[str, float], bundle: "_Bundle", state: State
     ) -> Iterable[str]:
         """Where programs stop: at the tolerance, and for rtol = 0 at the limit."""
-        limit, token = content["iterations"], bundle.token
-        fixed = self.fixed_point(token, state)
+        limit, token, tolerance = content["iterations"], bundle.token, number["tolerance"]
+        exact = self.orbit(token, state, 0.0)
+        end = limit - 1 if (stop := exact.first(tolerance, limit)) is None else stop
+        fixed = self.fixed_point(token, state, exact.after(end))
         if not bundle.holds(fixed):
             yield "latents: the iteration does not end in the region"
-        for off in {0.0, number["step_error"]}:
+        for off in sorted({0.0, number["step_error"]}):
             orbit, slack = self.orbit(token, state, off), off / float(self.model.damping)
-            first, last = (orbit.first(number["tolerance"], error) for error in (-slack, slack))
-            if last is None or last >= limit:
+            first, last = (orbit.first(tolerance, limit, error) for error in (-slack, slack))
+            if last is None:
                 yield "iterations: are over before the tolerance is met"
             if first is not None and not bundle.holds(orbit.after(first)):
                 yield "latents: the iteration may stop before it is in the region"
-            for steps in {k for k in (first, last, limit - 1) if k is not None and k < limit}:
+            for steps in {first, last, limit - 1 if not off else None} - {None}:
                 away = [a - b for a, b in zip(orbit.after(steps), fixed, strict=True)]
                 if not length(away) <= number["latent_error"]:
                     yield "latent_error: it stops farther from the fixed point"

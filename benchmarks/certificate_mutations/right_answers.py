@@ -17,7 +17,7 @@ from benchmarks.certificate_mutations.exact_orbits import (
     INSIDE,
     SAMPLES,
     Array,
-    Iteration,
+    IterationJudge,
     length,
     upper_triangular,
 )
@@ -41,7 +41,7 @@ class AnswersJudge:
     def __init__(self, model: ExactModel, run: Run) -> None:
         assert isinstance(run.task, WordProblem)
         self.model, self.task = model, run.task
-        self.iteration = Iteration(model, int(run.config.as_json()["sizes"]["max_iterations"]))
+        self.iteration = IterationJudge(model, int(run.config.as_json()["sizes"]["max_iterations"]))
         self.size = self.iteration.size
 
     def words(self, content: Content) -> Iterable[str]:
@@ -69,10 +69,13 @@ class AnswersJudge:
                 label = int(task.table[before, token])
                 centre = _exact(level["states"].reshape(-1, self.size)[row])
                 balls[word] = centre, float(level["state_radii"][row])
-                steps = [self._step(content, token, state, bool(i)) for i, state in enumerate(states)]
+                latent = _exact(level["latents"].reshape(-1, self.model.size)[row])
+                steps = [
+                    self._step(content, token, state, latent, inexact)
+                    for state, inexact in zip(states, (False, True), strict=True)
+                ]
                 read[word] = label, [following for _, _, following in steps]
                 for fixed, z, following in steps:
-                    latent = level["latents"].reshape(-1, self.model.size)[row]
                     if not distance(fixed, latent) <= float(level["latent_radii"][row]):
                         yield f"{line}: latent_radii"
                     if not length(_minus(entries_of(following), centre)) <= balls[word][1]:
@@ -114,9 +117,10 @@ class AnswersJudge:
                     yield f"targets[{index}][{token}] is a set of another label"
                 entries = [a + b for a, b in zip(centres[index], axes * unit * INSIDE, strict=True)]
                 state = self.iteration.state_of(entries)
+                latent = _exact(latents[index, token])
                 for inexact in (False, True):
-                    fixed, z, following = self._step(content, token, state, inexact)
-                    if not distance(fixed, latents[index, token]) <= latent_radii[index, token]:
+                    fixed, z, following = self._step(content, token, state, latent, inexact)
+                    if not distance(fixed, latent) <= latent_radii[index, token]:
                         yield f"latent_radii[{index}][{token}]"
                     if not reach(target, entries_of(following)) <= radii[target]:
                         yield f"targets[{index}][{token}]: a state leads out of it"
@@ -135,11 +139,12 @@ class AnswersJudge:
         return [mp.matrix(row) for row in [[0.0] * self.size, *directions.tolist()]]
 
     def _step(
-        self, content: Content, token: int, state: State, inexact: bool
+        self, content: Content, token: int, state: State, near: Vector, inexact: bool
     ) -> tuple[Vector, Vector, State]:
         """The fixed point, the latent at which a program stops, and its next state."""
-        fixed = self.iteration.fixed_point(token, state)
-        z = self.iteration.stopped(content, token, state) if inexact else fixed
+        z = self.iteration.stopped(content, token, state) if inexact else near
+        fixed = self.iteration.fixed_point(token, state, z)
+        z = z if inexact else fixed
         _, following = self.model.advance(token, z, state)
         if inexact:
             push = mpf(float.fromhex(content["step_error"])) / mp.sqrt(self.size) * INSIDE

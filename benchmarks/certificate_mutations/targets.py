@@ -22,7 +22,7 @@ Content = dict[str, Any]
 ONE_PROCESS = CheckSettings(processes=1)
 PAIRS: dict[str, Any] = {"states": 3, "sequences": 2, "length": 4}
 COARSE: dict[str, Any] = {"distance": 1e-2, "fraction": 0.02, "rate": 0.9, "gain": 0.95}
-"""Few sets; with a larger share they are too wide for a proof that the iteration ends near the fixed points."""
+"""Few sets; with a larger share they are too wide for orbits to be followed."""
 TINY = {"d_model": 2, "head_size": 2, "d_state": 1, "d_conv": 2, "expand": 1}
 SMALL = {"d_model": 4, "head_size": 4, "d_state": 2}
 

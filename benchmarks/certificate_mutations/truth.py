@@ -8,7 +8,6 @@ adds a line to a format says here what makes it true.
 
 import itertools
 import json
-import math
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
