@@ -90,7 +90,7 @@ def check_identity(certificate: Document, identity: Mapping[str, str | int | boo
         >>> run = load_run("parity-small")
         >>> check_identity(analyse(run, length=1).certificate(run), {"task": "S5"})
         Traceback (most recent call last):
-        analysis.certificates.parts.RefusedError: run: holds model, parameters, seed, ...
+        analysis.certificates.parts.RefusedError: run: holds compiled, model, parameters, ...
     """
     if set(certificate.run) != set(identity):
         held, expected = (", ".join(map(shown, sorted(names))) for names in (certificate.run, identity))

@@ -43,8 +43,10 @@ def verdict(certificate: AnyCertificate, run: str) -> str:
         >>> from analysis.all_words import analyse
         >>> from implicit.runs.loading import load_run
         >>> run = load_run("parity-small")
-        >>> verdict(analyse(run, length=2).certificate(run), "parity-small")
-        'The certificate holds of run parity-small, on a task whose words reach 2 of 2 states (table ...'
+        >>> print(verdict(analyse(run, length=2).certificate(run), "parity-small"))
+        The certificate holds of run parity-small, on a task whose words reach 2 of 2 states (table ...
+        ... (damping 0.8, rtol <= 1e-07, a limit of at least ... iterations a token), with a margin ...
+        ...; rounding, and the run's own rtol of 0.0001, are not covered.
     """
     if isinstance(certificate, Certificate):
         return f"The certificate holds of run {run}: {_of_pairs(certificate)}."

@@ -3,7 +3,7 @@
 The names are those of `implicit.cells.mamba2`; formulas are written from the paper's, not from a checker's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -174,6 +174,19 @@ def entries_of(state: State) -> Vector:
         5
     """
     return [entry for name in ("conv.0", "ssm.0") for row in state[name] for entry in row]
+
+
+def distance(one: Iterable[Any], other: Iterable[Any]) -> Any:
+    """Return the largest difference of two entries; what is no mpf is taken for a float64.
+
+    Example:
+        >>> distance([mpf(1), mpf(2)], [1.0, 2.5])
+        mpf('0.5')
+    """
+    return max(
+        abs(mpf(a) - mpf(float(b)) if not isinstance(b, mpf) else a - b)
+        for a, b in zip(one, other, strict=True)
+    )
 
 
 def _exact(array: NDArray[Any]) -> Any:

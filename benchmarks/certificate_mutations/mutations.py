@@ -107,6 +107,22 @@ def array_of(text: Any) -> NDArray[np.float64] | None:
         return None
 
 
+def numbers_of(text: Any) -> NDArray[np.float64]:
+    """Return the float64 numbers that a text holds in base64.
+
+    Raises:
+        ValueError: if it holds none.
+
+    Example:
+        >>> numbers_of("AAAAAAAA8D8=")
+        array([1.])
+    """
+    numbers = array_of(text)
+    if numbers is None:
+        raise ValueError("is no array")
+    return numbers
+
+
 def _change_somewhere(content: Content, generator: random.Random) -> None:
     """One operator at one place; kinds of lines are drawn evenly, so that long lists do not take all."""
     by_name: dict[tuple[str, ...], list[Path]] = {}

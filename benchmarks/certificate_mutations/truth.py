@@ -8,25 +8,23 @@ adds a line to a format says here what makes it true.
 
 import itertools
 import json
-import math
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from mpmath import mp, mpf
-from numpy.typing import NDArray
 
 from analysis.check_certificate import visited_pairs
 from analysis.framework.visited_states import in_double_precision
-from automata.tasks.word_problem import WordProblem
-from benchmarks.certificate_mutations.exact_model import ExactModel, State, entries_of
-from benchmarks.certificate_mutations.mutations import Content, Path, array_of, name_of, paths_of, value_at
+from benchmarks.certificate_mutations.exact_model import ExactModel, State, distance
+from benchmarks.certificate_mutations.mutations import Content, Path, name_of, numbers_of, paths_of, value_at
+from benchmarks.certificate_mutations.right_answers import AnswersJudge
 from benchmarks.certificate_mutations.targets import Target
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
 
-Array = NDArray[np.float64]
 NEAR = 1.1e-7
 """What the format allows between a listed and a visited state, and what rounding may differ in."""
 SAMPLES = 2
@@ -40,7 +38,8 @@ UNVERIFIED = ("unchecked",)
 HEAD = ("format", "statements", "run", "config", "arithmetic", "automaton")
 """Lines that are true in one form only."""
 CLAIMS: tuple[str, ...] = ("settings", "summary", "pairs", "levels", "length", "words", "margin")
-CLAIMS += ("labels", "targets", "centres", "metrics", "radii", "latents", "latent_radii")
+CLAIMS += ("labels", "targets", "centres", "metrics", "radii", "latents", "latent_radii", "bundle_of")
+CLAIMS += ("bundles", "tolerance", "iterations", "latent_error", "step_error")
 
 
 def differences(one: Content, other: Content) -> list[Path]:
@@ -82,7 +81,11 @@ class Judge:
         weights = {name: tensor.numpy() for name, tensor in target.run.model.state_dict().items()}
         self.model = ExactModel(weights, target.run.config.as_json()["sizes"])
         self.generator = np.random.default_rng(0)
-        self.known: dict[Any, list[Any]] = {}
+
+    @cached_property
+    def answers(self) -> AnswersJudge:
+        """The judge of right answers; it remembers the orbits that it followed."""
+        return AnswersJudge(self.model, self.target.run)
 
     def fault(self, content: Content) -> str | None:
         """Return what is not true of a certificate, or not known; None if nothing is found."""
@@ -98,8 +101,8 @@ class Judge:
         rules: dict[str, Callable[[Content, list[Path]], Iterable[str]]] = {
             "explicit": self._pairs,
             "pairs": self._pairs,
-            "words": self._words,
-            "every length": self._cover,
+            "words": lambda content, _: self.answers.words(content),
+            "every length": lambda content, _: self.answers.cover(content),
         }
         try:
             return next(iter(rules[self.target.kind](content, changed)), None)
@@ -138,7 +141,7 @@ class Judge:
                 continue
             if (pair["sequence"], pair["position"], pair["token"]) != visit[:3]:
                 yield f"pairs[{number}] is not where the settings have it"
-            parts = {name: _numbers(text) for name, text in pair["state"].items()}
+            parts = {name: numbers_of(text) for name, text in pair["state"].items()}
             for name, part in self._visited(visit.word).items():
                 listed = parts[name]
                 if np.abs(listed - part).max(initial=0) > NEAR * np.abs(part).max(initial=0):
@@ -150,7 +153,7 @@ class Judge:
             if new(pair, "point"):
                 yield from self._claim(pair, pair["point"], [state], f"pairs[{number}].point")
             if new(pair, "elsewhere", companion in moved):
-                h = _numbers(pairs[companion]["state"]["ssm.0"])
+                h = numbers_of(pairs[companion]["state"]["ssm.0"])
                 beside = self.model.state_of({**parts, "ssm.0": h})
                 if pairs[companion]["state"]["ssm.0"] == pair["state"]["ssm.0"]:
                     yield f"pairs[{number}].elsewhere is beside the same h"
@@ -190,21 +193,21 @@ class Judge:
     def _claim(self, pair: Content, claim: Content, states: list[State], line: str) -> Iterable[str]:
         """What `STATEMENTS` says of a box, at its middle and at some of its corners."""
         model, token = self.model, pair["token"]
-        latent = [mpf(float(number)) for number in _numbers(claim["latent"])]
+        latent = [mpf(float(number)) for number in numbers_of(claim["latent"])]
         number = {name: mpf(float.fromhex(claim[name])) for name in ("radius", "error", "singular_value")}
         if not 0 <= number["error"] <= number["radius"]:
             yield f"{line}.error is not between 0 and the radius"
         slopes = []
         for state in states:
             z = model.fixed_point(token, state, latent)
-            if not _distance(z, latent) <= number["error"]:
+            if not distance(z, latent) <= number["error"]:
                 yield f"{line}.error is less than the distance of the fixed point"
             radius = float(number["radius"])
             for corner in self.generator.choice((-1.0, 1.0), size=(1, model.size)):
                 start = [a + mpf(radius * s) for a, s in zip(latent, corner, strict=True)]
                 slopes.append(model.slopes(token, start, state))
                 other = model.fixed_point(token, state, start)
-                if _distance(other, latent) <= number["radius"] and _distance(other, z) > mpf(10) ** -30:
+                if distance(other, latent) <= number["radius"] and distance(other, z) > mpf(10) ** -30:
                     yield f"{line}.radius holds two fixed points"
             slopes.append(model.slopes(token, z, state))
             (low, high), place = map(float.fromhex, claim["entries"][0]), pair["places"][0]
@@ -244,13 +247,13 @@ class Judge:
             yield f"{line}.iterations are too many"
             return
         for step in range(claim["orbit"]["iterations"] + MORE_STEPS):
-            if step == claim["orbit"]["iterations"] and not _distance(z, latent) <= float.fromhex(
+            if step == claim["orbit"]["iterations"] and not distance(z, latent) <= float.fromhex(
                 claim["orbit"]["distance"]
             ):
                 yield f"{line}.distance is less than that of the orbit"
             image, _ = model.advance(token, z, state)
             z = [a + model.damping * (b - a) for a, b in zip(z, image, strict=True)]
-        if not _distance(z, model.fixed_point(token, state, latent)) <= SETTLED:
+        if not distance(z, model.fixed_point(token, state, latent)) <= SETTLED:
             yield f"{line} does not end at the fixed point"
 
     def _summary(self, content: Content) -> Iterable[str]:
@@ -299,111 +302,3 @@ class Judge:
             yield "summary is not what the pairs show"
         if not any(count for name, count in counts.items() if name != "pairs"):
             yield "nothing is claimed"
-
-    def _words(self, content: Content, changed: list[Path]) -> Iterable[str]:
-        del changed
-        model, levels = (
-            self.model,
-            [{name: _numbers(text) for name, text in level.items()} for level in content["levels"]],
-        )
-        least = math.inf
-        for length, level in enumerate(levels, start=1):
-            for row, word in enumerate(itertools.product(range(2), repeat=length)):
-                state, z = model.zero_state(), []
-                for token in word:
-                    z = self._fixed_point(token, state)
-                    _, state = model.advance(token, z, state)
-                line = f"levels[{length - 1}] word {word}"
-                latents, states = (
-                    level["latents"].reshape(-1, model.size),
-                    level["states"].reshape(2**length, -1),
-                )
-                if not _distance(z, latents[row]) <= float(level["latent_radii"][row]):
-                    yield f"{line}: latent_radii"
-                away = mp.norm(
-                    mp.matrix(
-                        [a - mpf(float(b)) for a, b in zip(entries_of(state), states[row], strict=True)]
-                    )
-                )
-                if not away <= float(level["state_radii"][row]):
-                    yield f"{line}: state_radii"
-                margin = float(level["margins"][row])
-                least = min(least, margin)
-                if not 0 < margin <= self._margin(z, 0):
-                    yield f"{line}: margins"
-        if (content["length"], content["words"]) != (
-            len(levels),
-            sum(2 ** (n + 1) for n in range(len(levels))),
-        ):
-            yield "length or words are not those of the levels"
-        if float.fromhex(content["margin"]) != least:
-            yield "margin is not the least"
-
-    def _cover(self, content: Content, changed: list[Path]) -> Iterable[str]:
-        del changed
-        model, task = self.model, self.target.run.task
-        assert isinstance(task, WordProblem)
-        labels, targets, margin = content["labels"], content["targets"], float.fromhex(content["margin"])
-        count, size = len(labels), len(entries_of(model.zero_state()))
-        arrays = {
-            name: _numbers(content[name])
-            for name in ("centres", "metrics", "radii", "latents", "latent_radii")
-        }
-        centres, radii = arrays["centres"].reshape(count, size), arrays["radii"]
-        metrics = np.zeros((count, size, size))
-        metrics[:, *np.triu_indices(size)] = arrays["metrics"].reshape(count, -1)
-        latents = arrays["latents"].reshape(count, 2, model.size)
-        latent_radii = arrays["latent_radii"].reshape(count, 2)
-        exact = [mp.matrix(metric.tolist()) for metric in metrics]
-
-        def reach(index: int, entries: list[Any]) -> Any:
-            away = mp.matrix([a - mpf(float(b)) for a, b in zip(entries, centres[index], strict=True)])
-            return mp.norm(exact[index] * away)
-
-        if labels[0] != task.initial_state or reach(0, [mpf(0)] * size) > radii[0]:
-            yield "the zero state is not in the first set"
-        for index, token in itertools.product(range(count), range(2)):
-            target, label = targets[index][token], int(task.table[labels[index], token])
-            if labels[target] != label:
-                yield f"targets[{index}][{token}] is a set of another label"
-            if radii[index] <= 0 or margin <= 0:
-                yield "a radius or the margin is not positive"
-            for direction in [np.zeros(size), *self.generator.normal(size=(SAMPLES, size))]:
-                unit = mp.matrix((direction / max(1e-300, np.linalg.norm(direction))).tolist())
-                along = mp.lu_solve(exact[index], unit) * mpf(float(radii[index])) * (1 - mpf(10) ** -9)
-                entries = [mpf(float(a)) + b for a, b in zip(centres[index], along, strict=True)]
-                window = (model.inner + 2 * model.d_state) * model.window
-                state = model.state_of({"conv.0": entries[:window], "ssm.0": entries[window:]})
-                z = model.fixed_point(token, state, [mpf(float(number)) for number in latents[index, token]])
-                _, following = model.advance(token, z, state)
-                if not _distance(z, latents[index, token]) <= latent_radii[index, token]:
-                    yield f"latent_radii[{index}][{token}]"
-                if not reach(target, entries_of(following)) <= radii[target]:
-                    yield f"targets[{index}][{token}]: a state leads out of it"
-                if not margin <= self._margin(z, label):
-                    yield "margin is larger than that of a state"
-
-    def _fixed_point(self, token: int, state: State) -> list[Any]:
-        """That of the iteration from zero, of states after the same words once."""
-        key = token, tuple(entries_of(state))
-        if key not in self.known:
-            self.known[key] = self.model.fixed_point(token, state)
-        return self.known[key]
-
-    def _margin(self, z: list[Any], label: int) -> Any:
-        logits = self.model.logits(z)
-        return logits[label] - max(logit for other, logit in enumerate(logits) if other != label)
-
-
-def _numbers(text: Any) -> Array:
-    numbers = array_of(text)
-    if numbers is None:
-        raise ValueError("is no array")
-    return numbers
-
-
-def _distance(one: Iterable[Any], other: Iterable[Any]) -> Any:
-    return max(
-        abs(mpf(a) - mpf(float(b)) if not isinstance(b, mpf) else a - b)
-        for a, b in zip(one, other, strict=True)
-    )

@@ -26,12 +26,11 @@ from analysis.certify import certify, certify_pairs
 from analysis.check_certificate import CheckSettings
 from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states
 from automata.tasks.word_problem import WordProblem
-from benchmarks.certificate_mutations.targets import SMALL, TINY, untrained
+from benchmarks.certificate_mutations.targets import COARSE, SMALL, TINY, untrained
 from implicit.models.interface import FixedPointModel
 from implicit.runs.loading import Run
 
 Content = dict[str, Any]
-COARSE: dict[str, Any] = {"distance": 1e-2, "fraction": 0.2, "rate": 0.9, "gain": 0.95}
 PAIRS: dict[str, Any] = {"states": 4, "sequences": 4, "length": 6}
 
 
