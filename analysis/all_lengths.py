@@ -179,7 +179,6 @@ class AllLengthsAnalysis:
         labels = np.zeros(cover.set_count, dtype=np.int64)
         labels[cover.targets.ravel()] = cover.answers.ravel()
         labels[0] = word_problem_of(run).initial_state
-        bundles = self.iteration.attraction.membership
         certificate = CoverCertificate(
             format=COVER_FORMAT,
             statements=COVER_STATEMENTS,

@@ -1,4 +1,4 @@
-"""What a forger may write of the iteration in a certificate of right answers is refused, and never printed."""
+"""What a forger may write of the iteration in a certificate of answers is refused, and never printed."""
 
 import base64
 import copy
