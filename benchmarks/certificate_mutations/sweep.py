@@ -39,13 +39,14 @@ class Outcome:
         return self.refused.total() + self.true + self.unchanged + len(self.faults)
 
 
-def sweep(target: Target, count: int, seed: int) -> Outcome:
+def sweep(target: Target, count: int, seed: int, judge: Judge | None = None) -> Outcome:
     """Mutate a certificate, give every mutation to the checker, and judge what it accepts.
 
     Args:
         target: the certificate.
         count: how many mutations.
         seed: of their choice.
+        judge: of this target, where there is one, which remembers what it evaluated.
 
     Example:
         >>> from pathlib import Path
@@ -56,7 +57,7 @@ def sweep(target: Target, count: int, seed: int) -> Outcome:
         >>> found.mutations, found.faults
         (20, [])
     """
-    outcome, judge = Outcome(target.kind), Judge(target)
+    outcome, judge = Outcome(target.kind), judge or Judge(target)
     for text in texts(target, count, seed):
         try:
             line = target.refusal(text)

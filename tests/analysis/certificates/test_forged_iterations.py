@@ -1,0 +1,168 @@
+"""What a forger may write of the iteration in a certificate of answers is refused, and never printed."""
+
+import base64
+import copy
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analysis import check_certificate
+from analysis.all_lengths import analyse as all_lengths
+from analysis.all_words import analyse as all_words
+from analysis.certificates.parts import RefusedError, seal
+from analysis.certificates.strict_json import parse_json
+from analysis.check_certificate import CheckSettings
+from automata.tasks.word_problem import WordProblem
+from benchmarks.certificate_mutations.targets import COARSE, TINY, untrained
+from implicit.runs.loading import Run
+
+Content = dict[str, Any]
+MEMBERSHIP = "bundle_of"
+ANYWHERE = ""
+"""The line depends on which claim of the certificate is the first that no longer holds."""
+
+
+def verdict_on(content: Content, run: Run) -> str:
+    parsed = check_certificate.parse_certificate(parse_json(json.dumps(content).encode()))
+    return check_certificate.check_certificate(parsed, run, CheckSettings(processes=1))
+
+
+@pytest.fixture(scope="module")
+def constant(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    run = untrained(tmp_path_factory.mktemp("runs") / "constant", "implicit-mamba2", TINY, {"head": 0.05})
+    task = WordProblem([[0, 0], [1, 1]], 0, run.task.token_names, run.task.target_names, name="constant")
+    return replace(run, task=task)
+
+
+@pytest.fixture(scope="module", params=["words", "every length"])
+def answers(constant: Run, request: pytest.FixtureRequest) -> Content:
+    proved = all_words(constant, length=2) if request.param == "words" else all_lengths(constant, **COARSE)
+    document: Content = proved.certificate(constant).model_dump(mode="json")
+    return document
+
+
+def row_of(text: str, row: int, factor: float, rows: int) -> str:
+    numbers = np.frombuffer(base64.b64decode(text), "<f8").reshape(rows, -1).copy()
+    numbers[row] *= factor
+    return base64.b64encode(numbers.tobytes()).decode()
+
+
+def of_bundles(field: str, factor: float) -> Callable[[Content], None]:
+    def forge(content: Content) -> None:
+        bundles = content["bundles"]
+        bundles[field] = row_of(bundles[field], 0, factor, len(bundles["tokens"]))
+
+    return forge
+
+
+def number(field: str, value: Any) -> Callable[[Content], None]:
+    return lambda content: content.update({field: value})
+
+
+def size(field: str, value: Any) -> Callable[[Content], None]:
+    return lambda content: content["config"]["sizes"].update({field: value})
+
+
+def own_words(content: Content) -> None:
+    content["scope"] = "in floating-point arithmetic, by every mode"
+
+
+def own_caveat(content: Content) -> None:
+    content["caveat"] = "nothing is left out"
+
+
+def another_token(content: Content) -> None:
+    content["bundles"]["tokens"][0] ^= 1
+
+
+def no_such_token(content: Content) -> None:
+    content["bundles"]["tokens"][0] = 2
+
+
+def no_bundles(content: Content) -> None:
+    content["bundles"] |= {"tokens": []} | dict.fromkeys(
+        ("centres", "widths", "latents", "metrics", "radii"), ""
+    )
+
+
+def no_such_bundle(content: Content) -> None:
+    rows = content["levels"] if "levels" in content else [{"bundle_of": row} for row in content["bundle_of"]]
+    rows[0]["bundle_of"][0] = 99
+
+
+def bundle_before_the_first(content: Content) -> None:
+    rows = content["levels"] if "levels" in content else [{"bundle_of": row} for row in content["bundle_of"]]
+    rows[0]["bundle_of"][0] = -1
+
+
+def too_few_of_them(content: Content) -> None:
+    (content["levels"][0]["bundle_of"] if "levels" in content else content["bundle_of"][0]).pop()
+
+
+OF_THE_ITERATION: dict[str, tuple[Callable[[Content], None], str]] = {
+    "own words": (own_words, "scope"),
+    "own caveat": (own_caveat, "caveat"),
+    "rtol of the configuration": (size("rtol", 1e-9), "config.sizes"),
+    "damping of the configuration": (size("damping", 0.5), "config.sizes"),
+    "damping in words": (size("damping", "0.8, all arithmetic"), "config.sizes"),
+    "limit of the configuration": (size("max_iterations", 10**6), "config.sizes"),
+    "the run's rtol as tolerance": (number("tolerance", (1e-4).hex()), "latent_error"),
+    "tolerance in decimal": (number("tolerance", 1e-7), "tolerance"),
+    "tolerance of zero": (number("tolerance", (0.0).hex()), "tolerance"),
+    "negative tolerance": (number("tolerance", (-1e-7).hex()), "tolerance"),
+    "few iterations": (number("iterations", 5), "iterations"),
+    "no iterations": (number("iterations", 0), "iterations"),
+    "iterations as a truth": (number("iterations", True), "iterations"),
+    "iterations above the limit": (number("iterations", 1001), "iterations"),
+    "negative latent error": (number("latent_error", (-1e-6).hex()), "latent_error"),
+    "no latent error": (number("latent_error", (0.0).hex()), "latent_error"),
+    "negative step error": (number("step_error", (-1e-12).hex()), "step_error"),
+    "step error of the program": (number("step_error", (1e-3).hex()), "latent_error"),
+    "another token": (another_token, ANYWHERE),
+    "no such token": (no_such_token, "bundles.tokens"),
+    "no bundles": (no_bundles, "bundles.tokens"),
+    "no such bundle": (no_such_bundle, MEMBERSHIP),
+    "bundle before the first": (bundle_before_the_first, MEMBERSHIP),
+    "too few of them": (too_few_of_them, MEMBERSHIP),
+    "box elsewhere": (of_bundles("centres", 2.0), ANYWHERE),
+    "negative box": (of_bundles("widths", -1.0), "bundles.radii[0]"),
+    "no box": (of_bundles("widths", 0.0), MEMBERSHIP),
+    "box of all states": (of_bundles("widths", 1e9), "bundles.radii[0]"),
+    "region elsewhere": (of_bundles("latents", -1.0), "bundles.radii[0]"),
+    "no metric": (of_bundles("metrics", 0.0), "bundles.metrics[0]"),
+    "region of all latents": (of_bundles("radii", 1e6), "bundles.radii[0]"),
+    "region of none": (of_bundles("radii", 0.0), "bundles.radii[0]"),
+    "negative region": (of_bundles("radii", -1.0), "bundles.radii[0]"),
+}
+
+
+@pytest.mark.parametrize("name", OF_THE_ITERATION)
+def test_a_forged_iteration_is_refused(answers: Content, constant: Run, name: str) -> None:
+    forge, line = OF_THE_ITERATION[name]
+    forged = copy.deepcopy(answers)
+    forge(forged)
+    forged["sha256"] = seal(forged)
+    with pytest.raises(RefusedError) as refused:
+        verdict_on(forged, constant)
+    found = refused.value.line
+    assert found == line or line == ANYWHERE or (line == MEMBERSHIP and MEMBERSHIP in found)
+
+
+def test_the_verdict_says_of_which_iteration(answers: Content, constant: Run) -> None:
+    """Its numbers are read back as those that were checked, and its words are none of the document's."""
+    told = verdict_on(answers, constant)
+    found = re.search(r"\(damping (\S+), rtol <= (\S+), a limit of at least (\d+) iterations a token\)", told)
+    assert found is not None
+    damping, tolerance, limit = found.groups()
+    assert float(damping) == constant.config.as_json()["sizes"]["damping"]
+    assert float(tolerance) == float.fromhex(answers["tolerance"])
+    assert int(limit) == answers["iterations"]
+    assert told.endswith("rounding, and the run's own rtol of 0.0001, are not covered.")
+    shown = re.search(r"a margin of at least ([0-9.e-]+),", told)
+    assert shown is not None
+    assert float(shown.group(1)) <= float.fromhex(answers["margin"])
