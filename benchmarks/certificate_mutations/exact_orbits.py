@@ -174,7 +174,8 @@ class IterationJudge:
                 yield "iterations: are over before the tolerance is met"
             if first is not None and not bundle.holds(orbit.after(first)):
                 yield "latents: the iteration may stop before it is in the region"
-            for steps in {first, last, limit - 1 if not off else None} - {None}:
+            ends = {first, last, limit - 1 if not off else None}
+            for steps in (end for end in ends if end is not None):
                 away = [a - b for a, b in zip(orbit.after(steps), fixed, strict=True)]
                 if not length(away) <= number["latent_error"]:
                     yield "latent_error: it stops farther from the fixed point"
