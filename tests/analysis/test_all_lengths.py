@@ -42,7 +42,7 @@ def forgetful() -> Run:
     return replace(run, task=task)
 
 
-COARSE: dict[str, Any] = {"distance": 1e-2, "fraction": 0.1, "rate": 0.9, "gain": 0.95}
+COARSE: dict[str, Any] = {"distance": 1e-2, "fraction": 0.03, "rate": 0.9, "gain": 0.95}
 
 
 def test_a_model_that_forgets_is_proved_right_for_every_length(forgetful: Run) -> None:
