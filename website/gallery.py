@@ -53,7 +53,7 @@ def pictures() -> list[Picture]:
 
     Example:
         >>> len(FIGURES) + len(SHOWN)
-        9
+        10
     """
     return [_of_paper(name) for name in FIGURES] + [_of_analysis(name) for name in SHOWN]
 

@@ -54,7 +54,12 @@ def draw(found: FrontSpeedAnalysis, width: float = TEXT_WIDTH) -> Figure:
             axes.grid(visible=False)
             legend_below(axes, title="tokens per sweep")
         figure.colorbar(
-            shading, ax=panels[-1], label="relative error", orientation="horizontal", location="top"
+            shading,
+            ax=panels[-1],
+            label="relative error",
+            orientation="horizontal",
+            location="top",
+            format="%g",  # powers of ten would be smaller than the rest
         )
         return figure
 

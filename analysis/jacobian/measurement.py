@@ -203,8 +203,10 @@ def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -
     transitions = {token: model.transition(token) for token in sorted({state.token for state in visited})}
     alternatives = [state.state for state in visited]
     checks = []
-    for state in tqdm(visited, desc="Theorem 1", unit="state", leave=False, disable=None):
-        check = _check(transitions[state.token], state.state, alternatives, settings.max_iterations)
+    for index, state in enumerate(tqdm(visited, desc="Theorem 1", unit="state", leave=False, disable=None)):
+        # directions that follow from the seed, so that results can be had again; each state has its own
+        seed = int(np.random.SeedSequence(settings.seed, spawn_key=(index,)).generate_state(1)[0])
+        check = _check(transitions[state.token], state.state, alternatives, settings.max_iterations, seed)
         checks.append(dataclasses.replace(check, label=state.label))
     measured = sorted(
         (index for index, check in enumerate(checks) if check.layers),
@@ -226,7 +228,7 @@ def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -
 
 
 def _check(
-    transition: Transition, state: State, alternatives: Sequence[State], max_iterations: int
+    transition: Transition, state: State, alternatives: Sequence[State], max_iterations: int, seed: int
 ) -> StateCheck:
     """Check the theorem at one state, compared with nearer and nearer others until one has a fixed point.
 
@@ -237,7 +239,9 @@ def _check(
     here = flatten(state, names)
     nearest = sorted(alternatives, key=lambda other: (flatten(other, names) - here).norm().item())
     while True:
-        report = check_theorem1(transition, [state], alternatives=nearest, max_iterations=max_iterations)
+        report = check_theorem1(
+            transition, [state], alternatives=nearest, max_iterations=max_iterations, seed=seed
+        )
         check = report.checks[0]
         nearest = nearest[: len(nearest) // 2]
         if not check.layers or not math.isnan(check.nonlinearity) or len(nearest) < 2:

@@ -25,6 +25,8 @@ from analysis.extraction import drawing as extraction_drawing
 from analysis.extraction.measurement import analyse as measure_extraction
 from analysis.framework.output import RunIdentity, json_ready
 from analysis.framework.visited_states import sample_sequences
+from analysis.front_speed import drawing as front_drawing
+from analysis.front_speed.measurement import analyse as measure_fronts
 from analysis.jacobian import drawing as jacobian_drawing
 from analysis.jacobian.measurement import analyse as measure_jacobian
 from analysis.length_generalization import drawing as length_drawing
@@ -70,6 +72,9 @@ FOUND: dict[str, Callable[[], Any]] = {
     "error_control": lambda: measure_errors(
         load_run("parity-small"), sequences=16, length=48, block=8, pairs=6, follow=8
     ),
+    "front_speed": lambda: measure_fronts(
+        load_run("parity-small"), sequences=3, length=48, walls=16, window=16
+    ),
     "jacobian": lambda: measure_jacobian(load_run("parity"), sequences=3, length=16, states=6),
     "length_generalization": made_up_accuracies,
     "all_words": lambda: all_words.analyse(load_run("parity-small"), length=3),
@@ -80,6 +85,7 @@ DRAWN_BY: dict[str, Any] = {
     "extraction": extraction_drawing,
     "dense extraction": extraction_drawing,
     "error_control": error_drawing,
+    "front_speed": front_drawing,
     "jacobian": jacobian_drawing,
     "length_generalization": length_drawing,
     "all_words": all_words,
