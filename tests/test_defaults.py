@@ -25,7 +25,7 @@ implicit.gradients:FactoredImplicit rtol=0.001
 implicit.modes:Solve mode='auto', stopping=None, solver=None, gradient=None, start=None
 implicit.modes:Windowed width=16, sweeps=4, block=64, precision=10.0, agreement=20.0, patience=96
 implicit.config.run:TrainConfig hard_fraction=None, sizes={}, batch_size=64, length=32, steps=1500,
-    seed=0, checkpoint_every=100, compiled=None
+    seed=0, checkpoint_every=100, compiled=None, initial=None
 implicit.compiled:Gains decay=0.0625, sharpness=64.0, start=0.0625, dominance=128.0
 implicit.compiled:compile_automaton gains=None, damping=1.0
 implicit.compiled:compile_run gains=None, damping=1.0
@@ -42,6 +42,8 @@ implicit.config.curriculum:Phase contraction_weight=0.0, forgetting_weight=0.0, 
 implicit.training.evaluation:evaluate sequences=256, batch_size=64, seed=0, stream=<Stream.TEST: 2>,
     number=(), solve=None, warn=True
 implicit.training.streams:TokenBatch lengths=None, end=None
+implicit.config.initial:InitialWeights noise=0.0
+implicit.training.initial:begin_from noise=0.0
 implicit.training.loop:take_steps show_progress=False, tensorboard=False, baselines=None
 implicit.training.train:train progress=True, tensorboard=False, device='cpu', task=None, model=None
 implicit.training.objective:objective noise=None, state=None

@@ -20,6 +20,7 @@ from implicit.checked_config import CheckedConfig, validated
 from implicit.config.curriculum import Curriculum
 from implicit.config.evaluation import EvaluationConfig
 from implicit.config.flat import flat_places, flatten, nest
+from implicit.config.initial import InitialWeights
 from implicit.config.optimizer import OptimizerConfig
 from implicit.config.references import model_name, task_specification
 from implicit.models.registry import Sizes, complete_sizes, model_class
@@ -75,6 +76,9 @@ class TrainConfig(CheckedConfig):
     compiled: dict[str, float] | None = Field(
         default=None,
         description="the gains of a model that was compiled from its task, not trained; None if trained",
+    )
+    initial: InitialWeights | None = Field(
+        default=None, description="the run whose weights training begins with; None for those of the seed"
     )
     evaluation: EvaluationConfig = Field(
         default_factory=EvaluationConfig, description="validation during training"
@@ -219,13 +223,15 @@ class TrainConfig(CheckedConfig):
         return flatten(type(self), self.model_dump())
 
     def as_json(self) -> dict[str, Any]:
-        """Return the format version and the fields as JSON values; ``compiled`` only if there is something.
+        """Return the format version and the fields as JSON values.
+
+        ``compiled`` and ``initial`` are there only if they say something.
 
         Example:
             >>> list(TrainConfig.of(task="parity", model="lstm").as_json())[:3]
             ['format_version', 'task', 'model']
         """
-        unsaid = {"compiled"} if self.compiled is None else set()
+        unsaid = {name for name in ("compiled", "initial") if getattr(self, name) is None}
         return {"format_version": FORMAT_VERSION, **self.model_dump(mode="json", exclude=unsaid)}
 
     @classmethod
