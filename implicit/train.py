@@ -200,7 +200,7 @@ def _with_initial_weights(
     fields: Mapping[str, Any],
     sizes: Mapping[str, Any],
 ) -> TrainConfig:
-    """The configuration with the weights that the flags name; model and sizes that were given must be theirs."""
+    """The configuration with the weights that the flags name; a model or sizes given must be theirs."""
     if run is None:
         if noise is not None:
             raise InputError("initial_noise is given without initial_weights; give a run with that")

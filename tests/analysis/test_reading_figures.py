@@ -31,6 +31,8 @@ from analysis.jacobian import drawing as jacobian_drawing
 from analysis.jacobian.measurement import analyse as measure_jacobian
 from analysis.length_generalization import drawing as length_drawing
 from analysis.length_generalization.measurement import LengthAnalysis, LengthSettings, RunAccuracy
+from analysis.mechanism import drawing as mechanism_drawing
+from analysis.mechanism.measurement import compare as measure_mechanism
 from implicit.runs.loading import load_run
 from paper_figures.registry import FIGURES
 from paper_figures.stored_results import StoredResults
@@ -75,6 +77,9 @@ FOUND: dict[str, Callable[[], Any]] = {
     "front_speed": lambda: measure_fronts(
         load_run("parity-small"), sequences=3, length=48, walls=16, window=16
     ),
+    "mechanism": lambda: measure_mechanism(
+        [load_run("parity"), load_run("parity-small")], sequences=4, length=12, pairs=8, follow=4, states=2
+    ),
     "jacobian": lambda: measure_jacobian(load_run("parity"), sequences=3, length=16, states=6),
     "length_generalization": made_up_accuracies,
     "all_words": lambda: all_words.analyse(load_run("parity-small"), length=3),
@@ -86,6 +91,7 @@ DRAWN_BY: dict[str, Any] = {
     "dense extraction": extraction_drawing,
     "error_control": error_drawing,
     "front_speed": front_drawing,
+    "mechanism": mechanism_drawing,
     "jacobian": jacobian_drawing,
     "length_generalization": length_drawing,
     "all_words": all_words,
