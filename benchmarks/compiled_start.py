@@ -43,7 +43,7 @@ from implicit.training.initial import load_initial_weights
 RESULTS = Path(__file__).parent / "results" / "compiled_start.json"
 TASK = "S3"
 SEEDS = (0, 1, 2)
-NOISES: tuple[float | None, ...] = (0.0, 0.001, 0.01, 0.1, 0.3, None)
+NOISES: tuple[float | None, ...] = (0.0, 0.001, 0.01, 0.1, None)
 """None stands for random weights."""
 TRAINING: dict[str, Any] = {
     "batch_size": 16,

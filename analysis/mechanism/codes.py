@@ -57,8 +57,7 @@ class Codes:
     @property
     def dimension(self) -> float:
         """Participation ratio (tr G)²/tr G²: as many directions, were they equally long."""
-        squares = float((self.gram**2).sum())
-        return float(self.gram.trace() ** 2 / squares) if squares > 0 else float("nan")
+        return _participation(self.gram)
 
     def directions_for(self, share: float) -> int:
         """Return how many principal directions hold a share of the variance between codes."""
@@ -87,6 +86,19 @@ class Codes:
             for name, projection in projections.items()
         }
 
+    def dimensions(self, projections: Mapping[str, FloatArray]) -> dict[str, float]:
+        """Return the participation ratio within each component of the functions on classes.
+
+        A representation of d dimensions that is there once has d, and d² where all its copies are as large.
+
+        Args:
+            projections: orthogonal ones, by name.
+        """
+        return {
+            name: _participation(projection @ self.gram @ projection)
+            for name, projection in projections.items()
+        }
+
     def explained_by(self, orbits: IntArray) -> float:
         """Return the share of the variance of the squared distances that is between orbits of pairs.
 
@@ -103,6 +115,35 @@ class Codes:
         if squared.std() <= ROUNDING * squared.mean():
             return float("nan")
         return float(means[number].var() / squared.var())
+
+    def turned_by(self, following: IntArray) -> float:
+        """Return how well one orthogonal matrix moves every code onto that of another state.
+
+        Args:
+            following: the state whose code it is to be moved onto, for every state; a permutation.
+
+        Returns:
+            The share of the variance that it explains, in the principal directions that hold 95% of it (the
+            fit is that of Procrustes). Codes in as many directions as there are states can nearly always be
+            turned so; in few directions that says that a representation moves them.
+
+        Example:
+            A square is turned by a quarter; three points in a line are not moved on in a circle.
+
+            >>> square = np.array([[1.0, 0], [0, 1], [-1, 0], [0, -1]])
+            >>> Codes(square @ square.T, 1.0).turned_by(np.array([1, 2, 3, 0])).__round__(9)
+            1.0
+            >>> Codes(np.outer([-1, 0, 1], [-1, 0, 1]) / 2, 1.0).turned_by(np.array([1, 2, 0])).__round__(9)
+            0.0
+        """
+        lengths, directions = np.linalg.eigh(self.gram)
+        least = lengths[::-1][self.directions_for(0.95) - 1]
+        kept = lengths >= least * (1 - 1e-6)  # with those that are as long as the last of them
+        points = directions[:, kept] * np.sqrt(np.maximum(lengths[kept], 0))
+        size = float((points**2).sum())
+        # the best orthogonal matrix leaves 2 |X|² − 2 (sum of the singular values of Xᵀ Y)
+        overlap = float(np.linalg.svd(points.T @ points[following], compute_uv=False).sum())
+        return 2 * overlap / size - 1 if size > 0 else float("nan")
 
     def numbers(self) -> dict[str, Any]:
         """Return everything for JSON."""
@@ -192,6 +233,11 @@ def chance_alignment(one: Codes, other: Codes, seed: int, draws: int = 100) -> t
         order = rng.permutation(len(one.gram))
         found.append(alignment(Codes(one.gram[np.ix_(order, order)], 1.0), other))
     return float(np.mean(found)), float(np.quantile(found, 0.95))
+
+
+def _participation(gram: FloatArray) -> float:
+    squares = float((gram**2).sum())
+    return float(gram.trace() ** 2 / squares) if squares > 0 else float("nan")
 
 
 def _squared_distances(gram: FloatArray) -> FloatArray:

@@ -145,9 +145,9 @@ def caption(found: MechanismAnalysis) -> str:
     sentences = " ".join(f"{run.run.name}: {run.sentence}." for run in found.runs)
     return (
         "Codes: means of the part of the state that holds the automaton state, over "
-        f"{settings.sequences} words of {settings.length} tokens for each, all with the same last tokens. Top "
-        "left: their variance along the first principal directions. Top right: the share of their variance in "
-        "each irreducible representation of the group that the tokens generate, named by its dimension; bars "
+        f"{settings.sequences} words of {settings.length} tokens for each, all with the same last tokens. "
+        "Top left: their variance along the first principal directions. Top right: the share of it in each "
+        "irreducible representation of the group that the tokens generate, named by its dimension; bars "
         "are what codes at equal distances, such as one-hot ones, have. Bottom left: distances between the "
         "codes. Bottom right: a part of the state is put into that of another word "
         f"({settings.pairs} pairs of words with the same last tokens), and the share of the answers that are "

@@ -6,16 +6,19 @@ from analysis.framework.terminal import number
 from analysis.mechanism.measurement import MechanismAnalysis, RunMechanism
 
 MEANING = (
-    "held in: the part that takes 90% of the answers with it when it is exchanged with that of another word "
-    "(taken: at the first and the last token after that); codes: means of that part after words that lead "
-    "to an automaton state and end alike; dimension: their participation ratio; unevenness: spread of their "
-    "distances over the mean, 0 for one-hot codes; reliability: correlation of the distances of two halves "
-    "of the words; distances by words, by renaming: the share of the differences between them that reading "
-    "a word, or a renaming that the automaton does not notice, keeps; written: the share of the codes in the "
-    "recurrent state that the last token wrote; left: of an error of 1% of the way to another state (an "
-    "affine layer leaves 1); alignment: linear CKA of the codes, in brackets what random names give, mean "
-    "and 95% quantile. All of it is measured on some words; it shows where mechanisms differ and does not "
-    "prove that they are the same."
+    "held in: the part that takes 90% of the answers with it when it is exchanged with that of another "
+    "word (taken: at the first and the last token after that); codes: means of that part after words that "
+    "lead to an automaton state and end alike; dimension: their participation ratio; unevenness: spread "
+    "of their distances over the mean, 0 for one-hot codes; reliability: correlation of the distances of "
+    "two halves of the words; share of 4: of the variance of the codes in the irreducible representation "
+    "of 4 dimensions (in brackets that of one-hot codes), with their dimension in it, 4 if it is there "
+    "once; distances by words, by renaming: the share of the differences between them that reading a "
+    "word, or a renaming that the automaton does not notice, keeps; turned: the share of the variance "
+    "that one orthogonal matrix for each token explains, in the directions that hold 95% of it; written: "
+    "the share of the codes in the recurrent state that the last token wrote; left: of an error of 1% of "
+    "the way to another state (an affine layer leaves 1); alignment: linear CKA of the codes, in brackets "
+    "what random names give, mean and 95% quantile. All of it is measured on some words; it shows where "
+    "mechanisms differ and does not prove that they are the same."
 )
 
 
@@ -65,11 +68,14 @@ def _rows(run: RunMechanism, chance: dict[str, float]) -> dict[str, str]:
         "unevenness": number(codes.unevenness),
         "reliability": number(codes.reliability),
         **{
-            f"share of {name} (equal: {chance[name]:.1%})": f"{share:.1%}"
+            f"share of {name} (equal: {chance[name]:.1%}), dimension": (
+                f"{share:.1%}, {number(geometry.dimensions[name])}"
+            )
             for name, share in geometry.shares.items()
         },
         "distances by words": number(geometry.by_words),
         "distances by renaming": number(geometry.by_renaming),
+        "turned by tokens": number(geometry.turned),
         "written": number(dynamics.written),
         "left after one token": number(dynamics.left_after_one),
         "left at last": number(dynamics.left_after_all),

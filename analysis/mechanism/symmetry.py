@@ -29,7 +29,7 @@ class Symmetry:
         >>> [(part.name, part.size) for part in found.components]
         [('1′', 1), ('2', 4)]
         >>> len(np.unique(found.by_words)), len(np.unique(found.by_renaming))
-        (6, 6)
+        (5, 5)
     """
 
     components: tuple[IsotypicComponent, ...]

@@ -70,7 +70,25 @@ def test_shares_of_representations(codes: FloatArray, expected: dict[str, float]
     assert SYMMETRY is not None
     parts = {part.name: part.projection for part in SYMMETRY.components}
     assert exact(codes).shares(parts) == pytest.approx(expected, abs=ROUNDING)
+    every = {"1′": 1, "2": 4, "3": 9, "3′": 9}  # all copies of it, in each case
+    found = exact(codes).dimensions(parts)
+    assert {name: found[name] for name, share in expected.items() if share} == pytest.approx(
+        {name: every[name] for name, share in expected.items() if share}
+    )
     assert sum(SYMMETRY.chance().values()) == pytest.approx(1)
+
+
+def test_a_representation_that_is_there_once_has_its_own_dimension() -> None:
+    """A vector, moved by every matrix of S4: one copy of the standard representation."""
+    assert SYMMETRY is not None
+    parts = {part.name: part.projection for part in SYMMETRY.components}
+    vector = np.array([0.9, -1.0, 0.7, 0.3])
+    once = exact(MATRICES.reshape(24, 4, 4) @ (vector - vector.mean()))
+    assert once.shares(parts)["3"] == pytest.approx(1)
+    assert once.dimensions(parts)["3"] == pytest.approx(3)
+    assert once.explained_by(SYMMETRY.by_words) == pytest.approx(1), "words turn it"
+    assert SYMMETRY.by_renaming is not None
+    assert once.explained_by(SYMMETRY.by_renaming) < 0.9, "renamings do not"
 
 
 def test_symmetric_codes_keep_their_distances_and_random_ones_do_not() -> None:
@@ -86,6 +104,25 @@ def test_symmetric_codes_keep_their_distances_and_random_ones_do_not() -> None:
     kept = [exact(weighted).explained_by(orbits) for orbits in (SYMMETRY.by_words, SYMMETRY.by_renaming)]
     assert max(kept) == pytest.approx(1)
     assert min(kept) < 0.9
+
+
+def test_tokens_turn_codes_that_are_a_representation() -> None:
+    for following in S4.table.T:
+        for codes in (ONE_HOT, MATRICES, SIGN):
+            assert exact(codes).turned_by(following) == pytest.approx(1)
+    # 24 random points in three directions: three angles cannot move them all
+    few = exact(RANDOM[:, :3])
+    assert max(few.turned_by(following) for following in S4.table.T[1:]) < 0.7
+    # brute force over the angles of the plane, and its reflections
+    plane = exact(RANDOM[:, :2])
+    lengths, directions = np.linalg.eigh(plane.gram)
+    points = directions[:, -2:] * np.sqrt(lengths[-2:])
+    moved = points[S4.table[:, 1]]
+    angles = np.linspace(0, 2 * np.pi, 2000)
+    turns = np.array([[np.cos(angles), -np.sin(angles)], [np.sin(angles), np.cos(angles)]]).transpose(2, 0, 1)
+    turns = np.concatenate([turns, turns @ np.diag([1, -1])])
+    found = 1 - ((moved - points @ turns) ** 2).sum((1, 2)) / (points**2).sum()
+    assert plane.turned_by(S4.table[:, 1]) == pytest.approx(found.max(), abs=1e-4)
 
 
 def test_words_and_renamings_act_from_different_sides() -> None:
