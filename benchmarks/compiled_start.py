@@ -60,7 +60,14 @@ LIMIT = 40
 """Self-iterations per token in all measurements: what takes more is counted as not converged."""
 READ = {"sequences": 32, "length": 100}
 """Words for accuracy and margin."""
-LOOK = {"sequences": 4, "length": 12, "pairs": 8, "follow": 8, "states": 4, "max_iterations": LIMIT}
+LOOK: dict[str, Any] = {
+    "sequences": 4,
+    "length": 12,
+    "pairs": 8,
+    "follow": 8,
+    "states": 4,
+    "max_iterations": LIMIT,
+}
 """Settings of `analysis.mechanism`."""
 
 CASES: dict[str, tuple[float | None, int]] = {
@@ -215,31 +222,48 @@ def main(argv: Sequence[str] | None = None) -> None:
     Console(width=150).print(table(done))
 
 
-def table(done: dict[str, Any]) -> Table:
-    """Lay out what was found, all seeds side by side."""
-    shown = Table(
-        title="Training from compiled weights, before → after, a value for each seed", title_justify="left"
-    )
-    for column in ("case", "accuracy", "margin", "error left after a token", "‖∂zΦ‖", "distance", "zeros"):
-        shown.add_column(column, justify="left" if column == "case" else "right")
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "accuracy": ("answers", "accuracy"),
+    "margin": ("answers", "margin"),
+    "converged": ("answers", "share_converged"),
+    "error left": ("held", "left_after_one"),
+    "‖∂zΦ‖": ("held", "contraction"),
+}
+"""What is shown before and after."""
+TITLES = ("start", *COLUMNS, "distance", "at zeros")
+
+
+def rows(done: dict[str, Any]) -> list[list[str]]:
+    """Return a row for every case, all seeds side by side, before → after; ``–`` where nothing was measured.
+
+    Example:
+        >>> answers = {"accuracy": 1.0, "margin": 0.914, "share_converged": 1.0}
+        >>> when = {"answers": answers, "held": {"left_after_one": 0.067, "contraction": None}}
+        >>> moved = {"start": 0.0, "end": 0.0613, "start_zeros": 0.0, "end_zeros": 0.0446}
+        >>> rows({"noise-0": {"0": {"before": when, "after": when, "weights": moved}}})[0]
+        ['noise-0', '1 → 1', '0.91 → 0.91', '1 → 1', '0.067 → 0.067', '– → –', '0 → 0.061', '0 → 0.045']
+    """
+    found = []
     for name, seeds in done.items():
-        runs = list(seeds.values())
-        shown.add_row(
-            name,
-            _both(runs, "answers", "accuracy"),
-            _both(runs, "answers", "margin"),
-            _both(runs, "held", "left_after_one"),
-            _both(runs, "held", "contraction"),
-            _pair([run["weights"]["start"] for run in runs], [run["weights"]["end"] for run in runs]),
-            _pair(
-                [run["weights"]["start_zeros"] for run in runs], [run["weights"]["end_zeros"] for run in runs]
-            ),
-        )
+        runs = [seeds[seed] for seed in sorted(seeds)]
+        row = [name]
+        for group, field in COLUMNS.values():
+            row.append(_pair(*([run[when][group][field] for run in runs] for when in ("before", "after"))))
+        for start, end in (("start", "end"), ("start_zeros", "end_zeros")):
+            row.append(_pair(*([run["weights"][when] for run in runs] for when in (start, end))))
+        found.append(row)
+    return found
+
+
+def table(done: dict[str, Any]) -> Table:
+    """Lay out what was found."""
+    title = "Training from compiled weights, before → after, a value for each seed"
+    shown = Table(title=title, title_justify="left")
+    for column in TITLES:
+        shown.add_column(column, justify="left" if column == "start" else "right")
+    for row in rows(done):
+        shown.add_row(*row)
     return shown
-
-
-def _both(runs: list[dict[str, Any]], group: str, name: str) -> str:
-    return _pair(*([run[when][group][name] for run in runs] for when in ("before", "after")))
 
 
 def _pair(before: list[float | None], after: list[float | None]) -> str:

@@ -51,8 +51,7 @@ class Codes:
     @property
     def spectrum(self) -> FloatArray:
         """The variance along each principal direction of the codes, the largest first; noise below 0."""
-        found: FloatArray = np.linalg.eigvalsh(self.gram)[::-1]
-        return found
+        return np.linalg.eigvalsh(self.gram)[::-1].astype(np.float64)
 
     @property
     def dimension(self) -> float:

@@ -156,9 +156,9 @@ def test_sign_is_the_other_one_of_dimension_1() -> None:
 
 def test_components_of_an_action_on_points() -> None:
     """S4 on pairs of points: by Young's rule 1 + 3 + 2, each of them once."""
-    pairs = [(a, b) for a in range(4) for b in range(a + 1, 4)]
+    pairs = [[a, b] for a in range(4) for b in range(a + 1, 4)]
     moves = [[1, 2, 3, 0], [1, 0, 2, 3]]
-    on_pairs = [[pairs.index(tuple(sorted((move[a], move[b])))) for a, b in pairs] for move in moves]
+    on_pairs = [[pairs.index(sorted((move[a], move[b]))) for a, b in pairs] for move in moves]
     assert [(part.dimension, part.size) for part in isotypic_components(on_pairs)] == [(1, 1), (2, 2), (3, 3)]
 
 

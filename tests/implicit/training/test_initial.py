@@ -15,9 +15,11 @@ from implicit.command_line import BAD_INPUT, run_command
 from implicit.compiled import compile_run
 from implicit.config.recipes import recipe
 from implicit.config.run import TrainConfig
+from implicit.runs.files import write_tensors
 from implicit.runs.loading import initial_model
 from implicit.train import main, train
 from implicit.training import begin_from
+from implicit.training.checkpoint import save_checkpoint
 from implicit.training.initial import load_initial_weights
 
 SMALL: dict[str, Any] = {
@@ -91,18 +93,13 @@ def test_run_that_was_stopped_goes_on_without_its_source(
     config = begin_from(recipe("S3", "lstm", **SMALL), source, 0.1)
     expected = train(config, tmp_path / "whole", progress=False)
 
-    from implicit.training import loop
-
-    save = loop.save_checkpoint
-
     def save_and_stop(*arguments: Any) -> None:
-        save(*arguments)
+        save_checkpoint(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(loop, "save_checkpoint", save_and_stop)
-    with pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("implicit.training.loop.save_checkpoint", save_and_stop)
         train(config, tmp_path / "stopped", progress=False)
-    monkeypatch.setattr(loop, "save_checkpoint", save)
     shutil.rmtree(source)
     assert run_command(main, ["--resume", "--out", str(tmp_path / "stopped"), "--quiet"]) == 0
     found = load_run(tmp_path / "stopped").model.state_dict()
@@ -121,8 +118,6 @@ def test_other_weights_under_the_same_path_are_refused(compiled: Run, tmp_path: 
     with torch.no_grad():
         run = load_run(source)
         run.model.get_parameter("head.bias").add_(1)
-    from implicit.runs.files import write_tensors
-
     write_tensors(source / "model.safetensors", run.model.state_dict())
     with pytest.raises(InputError, match="are not those that the configuration begins with"):
         train(config, tmp_path / "run", progress=False)
