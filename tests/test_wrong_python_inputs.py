@@ -286,7 +286,7 @@ RUNS: dict[str, Row] = {
     "extraction: None": (lambda: A.extraction.analyse(None), ["run is None", "load_run"]),
     "error control: None": (lambda: A.error_control.analyse(None), ["run is None", "load_run"]),
     "mechanism: None": (lambda: A.mechanism.compare(None), ["runs is None", "load_run"]),
-    "mechanism: no runs": (lambda: A.mechanism.compare([]), ["runs", "at least one"]),
+    "mechanism: no runs": (lambda: A.mechanism.compare([]), ["runs is empty", "at least one"]),
     "mechanism: a model": (lambda: A.mechanism.compare([model()]), ["run is of type", "load_run"]),
     "length generalization: None": (
         lambda: A.length_generalization.analyse(None),

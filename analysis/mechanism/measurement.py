@@ -5,7 +5,7 @@ carries the answers when it is exchanged (`swapping`), how the codes of the auto
 other (`codes`, `symmetry`), and what one token writes, keeps and corrects (`dynamics`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -230,7 +230,7 @@ class MechanismAnalysis:
 
     Example:
         >>> from implicit.runs.loading import load_run
-        >>> found = compare([load_run("parity")], sequences=4, length=8, pairs=8, follow=4, states=2)
+        >>> found = compare(load_run("parity"), sequences=4, length=8, pairs=8, follow=4, states=2)
         >>> found.likeness, found.chance
         ({}, {'1′': 1.0})
     """
@@ -251,12 +251,12 @@ class MechanismAnalysis:
 
 
 def compare(
-    runs: Sequence[Run], settings: MechanismSettings | None = None, **chosen: Any
+    runs: Run | Iterable[Run], settings: MechanismSettings | None = None, **chosen: Any
 ) -> MechanismAnalysis:
     """Measure by which mechanism models track an automaton.
 
     Args:
-        runs: loaded runs of one word problem.
+        runs: a loaded run, or several of one word problem.
         settings: what to look at.
         chosen: settings by name, instead.
 
@@ -272,20 +272,21 @@ def compare(
         (['conv', 'conv'], 1.0)
     """
     settings = settings_from(MechanismSettings, chosen, settings)
-    check_type("runs", runs, Sequence, "give a list of loaded ones, implicit.load_run(...)")
-    if not runs:
+    check_type("runs", runs, (Run, Iterable), "give a loaded one, implicit.load_run(...)")
+    several = [runs] if isinstance(runs, Run | str) else list(runs)  # a text is refused below
+    if not several:
         raise InputError("runs is empty; give at least one loaded run, implicit.load_run(...)")
-    for run in runs:
+    for run in several:
         CONSTANT_STATE.require(run)
-    tasks = [word_problem_of(run) for run in runs]
-    for run, task in zip(runs, tasks, strict=True):
+    tasks = [word_problem_of(run) for run in several]
+    for run, task in zip(several, tasks, strict=True):
         if task.table.shape != tasks[0].table.shape or (task.table != tasks[0].table).any():
             raise InputError(
-                f"run {run.path.name} is of {task.name} and {runs[0].path.name} of {tasks[0].name}, which "
+                f"run {run.path.name} is of {task.name} and {several[0].path.name} of {tasks[0].name}, which "
                 "are not the same automaton; give runs of one"
             )
     symmetry = symmetry_of(tasks[0])
-    found = tuple(_measure(run, settings, symmetry) for run in runs)
+    found = tuple(_measure(run, settings, symmetry) for run in several)
     likeness = {
         (one, other): _likeness(found[one], found[other], settings.seed)
         for one in range(len(found))

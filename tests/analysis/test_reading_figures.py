@@ -78,7 +78,12 @@ FOUND: dict[str, Callable[[], Any]] = {
         load_run("parity-small"), sequences=3, length=48, walls=16, window=16
     ),
     "mechanism": lambda: measure_mechanism(
-        [load_run("parity"), load_run("parity-small")], sequences=4, length=12, pairs=8, follow=4, states=2
+        [load_run("s3"), load_run("s3-gated-deltanet")],
+        sequences=4,
+        length=8,
+        pairs=6,
+        follow=4,
+        states=2,
     ),
     "jacobian": lambda: measure_jacobian(load_run("parity"), sequences=3, length=16, states=6),
     "length_generalization": made_up_accuracies,
@@ -175,6 +180,23 @@ def test_error_control_draws_what_was_measured(
         expected = np.maximum([gains["between"]["values"], gains[name]["values"]], error_drawing.FLOOR).T
         np.testing.assert_array_equal(dots[label], expected)
     assert "Measured, not a bound" in error_drawing.caption(found("error_control"))
+
+
+def test_mechanism_draws_what_was_measured(found: Callable[[str], Any], drawn: Callable[..., Figure]) -> None:
+    numbers = json_ready(found("mechanism").numbers())
+    figure = drawn("mechanism")
+    shares = labelled(panel(figure, "representations"))
+    answers = labelled(panel(figure, "answers that follow"))
+    directions = labelled(panel(figure, "directions"))
+    for name, measured in numbers.items():
+        codes = measured["codes"][measured["coded_in"]]
+        np.testing.assert_array_equal(shares[name], list(codes["shares_of_components"].values()))
+        for kind, swap in measured["swaps"].items():
+            np.testing.assert_array_equal(answers[f"{name}: {kind}"], swap["giver"])
+        lengths = np.maximum(codes["spectrum"], 0)[:5]
+        np.testing.assert_allclose(directions[name], lengths.cumsum() / lengths.sum(), rtol=SUM_ORDER)
+    np.testing.assert_allclose(shares["equal distances"], [1 / 5, 4 / 5], rtol=SUM_ORDER)
+    assert "Measured, not a bound" in mechanism_drawing.caption(found("mechanism"))
 
 
 def bars(axes: Axes) -> dict[str, float]:

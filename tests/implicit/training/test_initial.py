@@ -97,9 +97,10 @@ def test_run_that_was_stopped_goes_on_without_its_source(
         save_checkpoint(*arguments)
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr("implicit.training.loop.save_checkpoint", save_and_stop)
-        train(config, tmp_path / "stopped", progress=False)
+        with pytest.raises(KeyboardInterrupt):
+            train(config, tmp_path / "stopped", progress=False)
     shutil.rmtree(source)
     assert run_command(main, ["--resume", "--out", str(tmp_path / "stopped"), "--quiet"]) == 0
     found = load_run(tmp_path / "stopped").model.state_dict()
