@@ -49,6 +49,7 @@ TRAINING: dict[str, Any] = {
     "batch_size": 16,
     "length": 16,
     "steps": 300,
+    "warmup_steps": 100,
     "start_length": None,
     "bounded_steps": 0,
     "free_mode": "simultaneous",
@@ -70,24 +71,25 @@ LOOK: dict[str, Any] = {
 }
 """Settings of `analysis.mechanism`."""
 
-CASES: dict[str, tuple[float | None, int]] = {
-    **{"random" if noise is None else f"noise-{noise:g}": (noise, 100) for noise in NOISES},
-    "noise-0-no-warm-up": (0.0, 1),
+CASES: dict[str, tuple[float | None, dict[str, Any]]] = {
+    **{"random" if noise is None else f"noise-{noise:g}": (noise, {}) for noise in NOISES},
+    "noise-0-no-warm-up": (0.0, {"warmup_steps": 1}),
+    "noise-0-no-penalty": (0.0, {"contraction_weight": 0.0}),
 }
-"""Noise and steps of warm-up."""
+"""Noise, and what is otherwise than in `TRAINING`."""
 
 
-def case_config(noise: float | None, warmup: int, seed: int, compiled: Run) -> TrainConfig:
+def case_config(noise: float | None, otherwise: dict[str, Any], seed: int, compiled: Run) -> TrainConfig:
     """Return the configuration of a training.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     compiled = compile_run("S3", Path(folder) / "run")
-        ...     config = case_config(0.1, 100, 2, compiled)
-        >>> config.optimizer.learning_rate, config.initial.noise, config.seed, config.sizes["d_conv"]
-        (0.0015, 0.1, 2, 1)
+        ...     config = case_config(0.1, {"warmup_steps": 7}, 2, compiled)
+        >>> config.optimizer.warmup_steps, config.initial.noise, config.seed, config.sizes["d_conv"]
+        (7, 0.1, 2, 1)
     """
-    config = recipe(TASK, "implicit-mamba2", **TRAINING, seed=seed, warmup_steps=warmup)
+    config = recipe(TASK, "implicit-mamba2", **{**TRAINING, **otherwise}, seed=seed)
     begun = begin_from(config, compiled, noise or 0.0)
     sizes = {**begun.sizes, "max_iterations": LIMIT}
     return begun.updated(sizes=sizes, **({"initial": None} if noise is None else {}))
@@ -164,12 +166,12 @@ def _share(difference: Tensor, norm: float) -> float:
     return float(difference.norm()) / norm
 
 
-def train_case(noise: float | None, warmup: int, seed: int) -> dict[str, Any]:
+def train_case(noise: float | None, otherwise: dict[str, Any], seed: int) -> dict[str, Any]:
     """Train one model and return what it was before and after."""
     began = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         compiled = compile_run(TASK, Path(folder) / "compiled")
-        config = case_config(noise, warmup, seed, compiled)
+        config = case_config(noise, otherwise, seed, compiled)
         task = config.build_task()
         model = initial_model(config, task).eval()
         load_initial_weights(config, model)
