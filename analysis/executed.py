@@ -81,8 +81,8 @@ class ExecutedAnalysis:
             "sequential and the windowed mode, and where the simultaneous one reports convergence, if sums "
             "and products of matrices are of IEEE operations in any order (no TF32), exp, softplus, silu and "
             f"roots within {self.bounds.ulps} ulp, and if it is run without gradient or padding from the "
-            "zero state and latent, with the run's own damping, an absolute tolerance of 0, a relative one of at "
-            f"most {self.bounds.rtol:g} and at least 2 iterations"
+            "zero state and latent, with the run's own damping, an absolute tolerance of 0, a relative one "
+            f"of at most {self.bounds.rtol:g} and at least 2 iterations"
         )
 
     def numbers(self) -> dict[str, Any]:
