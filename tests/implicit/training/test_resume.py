@@ -82,6 +82,16 @@ def listen_to_interrupts() -> None:
 
 
 def test_killed_at_every_instant(config: TrainConfig, tmp_path: Path) -> None:
+    """Of a run whose sequences grow with the accuracy, so that where its curriculum stands is needed, too."""
+    config = config.updated(
+        steps=20,
+        start_length=3,
+        length_growth=2,
+        growth_accuracy=1e-3,
+        final_steps=1,
+        bounded_steps=0,
+        bounded_length=3,
+    )
     driver = subprocess.run(
         [sys.executable, "-c", KILL_AT_EVERY_INSTANT, str(tmp_path), config.model_dump_json()],
         env=environment(),
@@ -94,7 +104,8 @@ def test_killed_at_every_instant(config: TrainConfig, tmp_path: Path) -> None:
     # Three (file, replace, folder) for each of: 3 files at the start, metrics at the start of the loop,
     # 3 evaluations, 1 checkpoint, the weights.
     assert instants == 3 * 9
-    assert [entry["step"] for entry in without_seconds(tmp_path / "uninterrupted")] == [2, 4, 6]
+    metrics = without_seconds(tmp_path / "uninterrupted")
+    assert [(entry["step"], entry["length"]) for entry in metrics] == [(2, 3), (4, 3), (6, 5)]
     for kill_at in range(1, instants + 1):
         assert_same_run(tmp_path / str(kill_at), tmp_path / "uninterrupted")
 
