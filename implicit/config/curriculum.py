@@ -146,7 +146,8 @@ class Curriculum(CheckedConfig):
     )
     carried_after: NonNegativeInt = Field(
         default=0,
-        description="training steps before the first sequences go on and before the forgetting penalty",
+        description="training steps before the first sequences go on and before the forgetting penalty; with "
+        "growth_accuracy both wait for the final phase, too",
     )
     start_length: PositiveInt | None = Field(
         default=None, description="tokens per sequence at the first step; the training length if none"
@@ -191,12 +192,13 @@ class Curriculum(CheckedConfig):
             length: the training length, which the sequences grow to.
             growth: where a curriculum with growth_accuracy stands; at its beginning if None.
         """
-        length = self._length(step, length, growth or Growth())
+        growth = growth or Growth()
+        length = self._length(step, length, growth)
         if step <= self.bounded_steps or length <= self.bounded_length:
             stopping = Stopping(rtol=self.free_rtol, max_iterations=self.bounded_iterations)
             return Phase("bounded", length, Unrolled(self.bounded_iterations), stopping)
         stopping = Stopping(rtol=self.free_rtol, max_iterations=self.free_max_iterations)
-        learnt = step > self.carried_after
+        learnt = step > self.carried_after and (self.growth_accuracy is None or growth.final_from is not None)
         gradient: GradientRule = Phantom(self.phantom_steps, self.phantom_damping)
         if self.free_gradient == "implicit":
             gradient = FactoredImplicit()

@@ -60,6 +60,15 @@ def test_bounded_up_to_its_length_at_any_step() -> None:
         assert (phase.name, phase.length, phase.contraction_weight) == (name, length, weight)
 
 
+def test_sequences_go_on_in_the_final_phase_only() -> None:
+    curriculum = GROWING.model_copy(
+        update={"carried_share": 0.5, "forgetting_weight": 0.25, "carried_after": 60}
+    )
+    for step, final_from, share in ((100, None, 0.0), (101, 101, 0.5), (60, 51, 0.0), (61, 51, 0.5)):
+        phase = curriculum.phase(step, 12, Growth(length=12, final_from=final_from))
+        assert (phase.carried_share, phase.forgetting_weight) == (share, share / 2)
+
+
 def test_the_number_of_the_step_decides_where_no_accuracy_is_asked() -> None:
     plain = Curriculum(start_length=4, length_growth=5, length_growth_every=10)
     assert plain.grown(Growth(), 10, 1.0, 12, 500) == Growth()
