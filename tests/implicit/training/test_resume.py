@@ -112,7 +112,7 @@ def test_killed_at_every_instant(config: TrainConfig, tmp_path: Path) -> None:
 
 def test_command_is_interrupted_then_killed_then_resumed(config: TrainConfig, tmp_path: Path) -> None:
     """The command as users run it: Ctrl-C gives one sentence and exit code 130, SIGKILL nothing."""
-    longer = config.updated(steps=200, evaluate_every=5, checkpoint_every=5)
+    longer = config.updated(steps=100, evaluate_every=5, checkpoint_every=5)
     folder = RunFolder(tmp_path / "run")
     folder.begin(longer)
     command = [sys.executable, "-m", "implicit.train", "--resume", "--out", str(folder.path)]
@@ -132,15 +132,15 @@ def test_command_is_interrupted_then_killed_then_resumed(config: TrainConfig, tm
         return process.returncode, errors
 
     sentence = "error: interrupted; run the same command again to go on\n"
-    assert start_and_send(signal.SIGINT, after=3) == (130, sentence)
+    assert start_and_send(signal.SIGINT, after=2) == (130, sentence)
     assert not folder.finished
-    assert start_and_send(signal.SIGKILL, after=8) == (-signal.SIGKILL, "")
+    assert start_and_send(signal.SIGKILL, after=5) == (-signal.SIGKILL, "")
     assert folder.checkpoint_file.is_file()
     assert not folder.finished
     resumed = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert resumed.returncode == 0, resumed.stderr
     assert resumed.stderr == ""
-    assert resumed.stdout.startswith(f"{folder.path} is finished: step 200, ")
+    assert resumed.stdout.startswith(f"{folder.path} is finished: step 100, ")
     train(longer, tmp_path / "uninterrupted", progress=False)
     assert_same_run(folder.path, tmp_path / "uninterrupted")
 
