@@ -27,7 +27,7 @@ from implicit.models.registry import MODELS, model_class, size_fields, size_name
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import load_run
 from implicit.training.initial import begin_from
-from implicit.training.train import ShortCurriculumWarning, train
+from implicit.training.train import ShortCurriculumWarning, run_shortfall, train
 
 __all__ = ["main", "train"]
 
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     was_finished = folder.begun and folder.finished
     with _short_curriculum_in_one_line():
         run = train(config, folder.path, arguments.progress, arguments.tensorboard, arguments.device)
-    last, shortfall = run.metrics[-1], run.config.shortfall()
+    last, shortfall = run.metrics[-1], run_shortfall(run)
     accuracies = ", ".join(
         f"{measured['accuracy']:.4f} at length {length}{_baseline(measured)}"
         for length, measured in last["validation"].items()

@@ -102,7 +102,20 @@ def train(
         if not folder.finished:
             take_steps(config, built_task, built_model, folder, progress, tensorboard, baselines)
             folder.finish(built_model)
-    return load_run(folder.path)
+    run = load_run(folder.path)
+    if config.shortfall() is None and (shortfall := run_shortfall(run)):  # else it was said before
+        warnings.warn(shortfall, ShortCurriculumWarning, stacklevel=2)
+    return run
+
+
+def run_shortfall(run: Run) -> str | None:
+    """Return what to say of a finished run that did not reach its training length; None if it did.
+
+    Example:
+        >>> run_shortfall(load_run("parity")) is None
+        True
+    """
+    return run.config.shortfall(run.metrics[-1].get("length"))
 
 
 def _device(name: str) -> torch.device:
