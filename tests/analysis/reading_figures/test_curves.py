@@ -1,4 +1,4 @@
-"""Curves are the numbers of what the legend names: convergence, error control, mechanism, accuracy by length."""
+"""Curves are the numbers of what the legend names: convergence, errors, mechanism, accuracy by length."""
 
 from collections.abc import Callable
 from typing import Any
