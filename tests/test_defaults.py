@@ -34,7 +34,8 @@ implicit.config.optimizer:OptimizerConfig learning_rate=0.001, betas=(0.9, 0.95)
 implicit.config.evaluation:EvaluationConfig every=50, lengths=(), sequences=128, rtol=None,
     max_iterations=None, target_accuracy=None, patience=3
 implicit.config.curriculum:Curriculum bounded_steps=1000, bounded_iterations=4, bounded_length=0,
-    free_max_iterations=24, free_mode='simultaneous', free_rtol=0.05, free_gradient='phantom', phantom_steps=4,
+    free_max_iterations=24, free_mode='simultaneous', free_rtol=0.05, free_gradient='phantom',
+    phantom_steps=4,
     phantom_damping=0.8, contraction_weight=0.0, forgetting_weight=0.0, carried_share=0.0, carried_after=0,
     start_length=None, length_growth=8, length_growth_every=1000, growth_accuracy=None, final_steps=300
 implicit.config.curriculum:Phase contraction_weight=0.0, forgetting_weight=0.0, carried_share=0.0,
