@@ -35,8 +35,8 @@ SHARE_BELOW = 0.9
 FITTED = 4
 """The fewest blocks to which a straight line is fitted."""
 FARTHEST = 100
-"""A failure is predicted for words of at most so many times the length that was read. The q of rounding alone,
-10⁻⁵, once grew by so much and so little that a failure after 10¹³ tokens was foretold; there was none to come."""
+"""A failure is predicted for words of at most so many times the length that was read. The q of rounding
+alone, 10⁻⁵, once grew so little that a failure after 10¹³ tokens was foretold; there was none to come."""
 ROUNDING = 1e-10
 """A direction of the span that is so much smaller than the largest is rounding."""
 
@@ -103,8 +103,8 @@ class Horizon:
             return f"q² extrapolated along a straight line reaches the limit after {self.length:.0f} tokens"
         if self.how == "too far":
             return (
-                f"it grows, but a straight line reaches the limit only beyond {FARTHEST} times the words that "
-                "were read, too far to predict a failure from them"
+                f"it grows, but a straight line reaches the limit only beyond {FARTHEST} times the words "
+                "that were read, too far to predict a failure from them"
             )
         if self.how == "too short":
             return f"less than {FITTED} blocks beyond the training length do not tell whether it grows"
