@@ -139,7 +139,7 @@ def test_an_explicit_model_has_no_mass_off_the_diagonal_of_its_heads(make_run: A
 def test_leading_eigenvalues_of_a_large_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measurement, "DENSE_SPECTRUM_LIMIT", 10)
     monkeypatch.setattr(measurement, "LEADING_EIGENVALUES", 3)
-    found = jacobian.Spectrum.of(torch.diag(torch.arange(1.0, 21.0, dtype=torch.float64)))
+    found = measurement.Spectrum.of(torch.diag(torch.arange(1.0, 21.0, dtype=torch.float64)))
     assert not found.complete
     # Arnoldi iteration runs to machine precision by default
     np.testing.assert_allclose(np.sort(found.values.real), [18, 19, 20], rtol=1e-10)

@@ -14,7 +14,7 @@ pytest.importorskip("mutmut", reason="the extra 'mutation' is not installed")
 from benchmarks.mutation.__main__ import main
 from benchmarks.mutation.mutants import Mutant, sample
 from benchmarks.mutation.sweep import sweep
-from benchmarks.mutation.trial import in_child
+from benchmarks.mutation.trial import Trials, copy_of_repository, in_child
 
 ROOT = Path(__file__).parents[3]
 SOURCE = """
@@ -75,6 +75,22 @@ def test_a_test_that_fails_without_a_fault_is_left_out(
     assert told in capsys.readouterr().err
     outcomes = {entry["outcome"] for entry in results.read()["areas"]["demo"].values()}
     assert outcomes <= {"survived", "not reached"}
+
+
+def test_what_a_test_patches_is_seen_by_the_package(repository: Path) -> None:
+    """pytest loads the module a second time if its examples are collected before the tests."""
+    package = repository / "automata_pack"
+    package.mkdir()
+    (package / "__init__.py").write_text("from automata_pack.limits import cap")
+    (package / "limits.py").write_text("LIMIT = 10\n\n\ndef cap(x):\n    return min(x, LIMIT)\n")
+    (repository / "tests" / "test_demo.py").write_text(
+        "import automata_pack\nfrom automata_pack import limits\n\n\ndef test_limit(monkeypatch):\n"
+        "    monkeypatch.setattr(limits, 'LIMIT', 3)\n    assert automata_pack.cap(5) == 3\n"
+    )
+    with copy_of_repository(repository) as copy:
+        reach = Trials(copy, Area(("automata_pack/limits.py",), ("tests",))).reach()
+    assert reach.failed == []
+    assert "tests/test_demo.py::test_limit" in reach.lines["automata_pack/limits.py"][5]
 
 
 def test_what_is_left_out_has_no_mutants() -> None:
