@@ -23,6 +23,7 @@ def test_bounded_then_free() -> None:
     for step in (1, 10):
         phase = curriculum.phase(step, length=8)
         assert (phase.name, phase.length, phase.gradient) == ("bounded", 8, Unrolled(3))
+        assert phase.stopping == Stopping(rtol=0.1, max_iterations=3)
     for step in (11, 1000):
         phase = curriculum.phase(step, length=8)
         assert (phase.name, phase.length, phase.gradient) == ("free", 8, Phantom(2, 0.5))
@@ -66,6 +67,7 @@ def test_windows_solve_in_the_free_phase_only_and_only_if_asked_for() -> None:
     windowed = Curriculum(bounded_steps=10, free_mode="windowed")
     assert windowed.phase(10, length=32).mode == "simultaneous"
     assert windowed.phase(11, length=32).mode == Windowed(width=8, sweeps=6, block=None, precision=1)
+    assert Curriculum(bounded_steps=10).phase(11, length=32).mode == "simultaneous"
     assert Curriculum(bounded_steps=10).phase(11, length=32).mode == "simultaneous"
 
 
