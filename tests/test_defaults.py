@@ -130,6 +130,8 @@ def test_settings_are_fixed_once_made_know_their_fields_and_take_finite_numbers_
     assert found.model_config.get("frozen") is True
     assert found.model_config.get("extra") == "forbid"
     for field, info in found.model_fields.items():
+        if place.endswith("Settings"):
+            assert info.description, f"{field} is an option of a command, whose help says nothing of it"
         if info.annotation is float:
             for value in (math.nan, math.inf):
                 errors = faults(found, {field: value})
