@@ -152,7 +152,25 @@ def test_a_child_answers_or_says_why_not(work: Callable[[], object], answer: obj
 
 
 def test_the_score_leaves_equivalent_mutants_out() -> None:
-    assert Score(mutants=20, killed=8, timed_out=1, survived=1, equivalent=10).share == 0.9
+    score = Score(mutants=20, killed=8, timed_out=1, survived=1, equivalent=10, at_once=7)
+    assert (score.share, score.share_at_once) == (0.9, 0.7)
+
+
+def test_what_became_of_a_mutant_at_first_stays_when_it_is_tried_again(tmp_path: Path) -> None:
+    """Tests are written for those that survived: the first figure is the honest one of the draw."""
+    results = Results(tmp_path / "mutation.json")
+    for name, outcomes in {
+        "a": ["killed"],
+        "b": ["survived", "survived", "killed"],
+        "c": ["survived"],
+    }.items():
+        for outcome in outcomes:
+            results.add("gradients", name, {"outcome": outcome})
+    results.explain("c", "the number is only a hint")
+    results.add("gradients", "c", {"outcome": "survived"})
+    score = results.scores()["gradients"]
+    assert score == Score(mutants=3, killed=2, timed_out=0, survived=0, equivalent=1, at_once=1)
+    assert "| 50% | 100% |" in results.table()
 
 
 def test_areas_name_files_that_are_there() -> None:
@@ -173,7 +191,7 @@ def test_the_command(tmp_path: Path, refuses: Callable[..., str], capsys: pytest
     main(["--survivors", "--out", out])
     assert capsys.readouterr().out == "\n"
     main(["--table", "--out", out])
-    assert capsys.readouterr().out.splitlines()[-1] == "| gradients | 1 | 0 | 0 | 0 | 1 | 100% |"
+    assert capsys.readouterr().out.splitlines()[-1] == "| gradients | 1 | 0 | 0 | 0 | 1 | 100% | 100% |"
 
 
 def test_stored_results_reach_their_aim() -> None:
