@@ -8,6 +8,7 @@ import inspect
 import math
 from collections.abc import Mapping
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -93,6 +94,9 @@ analysis.demo:DemoSettings seed=0, states=64, states_length=64, lengths=(32, 64,
 automata.tasks:make_task hard_fraction=None
 automata.tasks.word_problem:WordProblem hard_fraction=1.0, easy_tokens=None, avoid=(), name='word
     problem', description=''
+automata.tasks.partially_observed:PartiallyObserved target='reveals', reveal_probability=0.25,
+    name='probabilistic automaton', description=None
+automata.tasks.partially_observed:PartiallyObserved.ceiling last=None, sequences=1024, rng=None
 """
 ROWS = DEFAULTS.replace("\n    ", " ").strip().splitlines()
 OF_THE_MACHINE = {"processes"}
@@ -113,7 +117,7 @@ def defaults_of(found: Any) -> Mapping[str, Any]:
 
 def row_of(place: str) -> str:
     module, _, name = place.partition(":")
-    values = defaults_of(getattr(import_module(module), name))
+    values = defaults_of(attrgetter(name)(import_module(module)))
     return f"{place} " + ", ".join(f"{name}={value!r}" for name, value in values.items())
 
 
@@ -132,6 +136,8 @@ def test_settings_are_fixed_once_made_know_their_fields_and_take_finite_numbers_
     assert found.model_config.get("frozen") is True
     assert found.model_config.get("extra") == "forbid"
     for field, info in found.model_fields.items():
+        if place.endswith("Settings"):
+            assert info.description, f"{field} is an option of a command, whose help says nothing of it"
         if info.annotation is float:
             for value in (math.nan, math.inf):
                 errors = faults(found, {field: value})
