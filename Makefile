@@ -27,7 +27,7 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## Train three models on parity, verify Theorem 1 on their weights, write out/demo/report.md
 	$(BIN)/python -m analysis.demo
 
-test: $(READY) ## Run the whole test suite, doctests and the notebook included
+test: $(READY) ## Run the whole test suite, doctests and the notebooks included
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 test-fast: $(READY) ## Run the tests that take less than a tenth of a second each: under 90 s on two cores
