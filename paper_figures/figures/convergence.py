@@ -1,6 +1,6 @@
 """The search for the fixed points on parity: residuals, and iterations against position and length."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ def collect(outcomes: Sequence[Outcome], settings: ConvergenceSettings = SETTING
     return {"settings": settings.model_dump(mode="json"), "groups": grouped(outcomes, "convergence")}
 
 
-def _runs(found: Results) -> dict[str, dict[str, Any]]:
+def _runs(found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """What was measured, by seed; the grid has one group."""
     return {seed: run for group in found["groups"] for seed, run in group["seeds"].items()}
 
@@ -141,7 +141,7 @@ def caption(found: Results) -> str:
     )
 
 
-def judge(found: Results) -> Verdict:
+def judge(found: Mapping[str, Any]) -> Verdict:
     """Judge that both modes find the fixed point of every token.
 
     Reproduced if every token of every run converged in both modes, not reproduced if none did in one of

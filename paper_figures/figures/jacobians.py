@@ -93,7 +93,7 @@ def collect(outcomes: Sequence[Outcome], settings: JacobianSettings = SETTINGS) 
     }
 
 
-def _measured(found: Results) -> list[tuple[Group, dict[str, Any]]]:
+def _measured(found: Mapping[str, Any]) -> list[tuple[Group, dict[str, Any]]]:
     """The groups of which a run ended well, each with its first run."""
     return [(group, next(iter(group["seeds"].values()))) for group in found["groups"] if group["seeds"]]
 
@@ -291,7 +291,7 @@ def _finding(theorem1: Mapping[str, Any]) -> str:
     return f"{', '.join(parts)}, median off-diagonal mass {mass}"
 
 
-def judge(found: Results) -> Verdict:
+def judge(found: Mapping[str, Any]) -> Verdict:
     """Judge Theorem 1: implicit transitions are non-linear and non-diagonal, explicit ones are not.
 
     Reproduced if its conclusions hold at every visited state of the implicit run and at none of the explicit

@@ -1,6 +1,6 @@
 """Accuracy against length on parity: several seeds of implicit Mamba-2, explicit Mamba-2 and LSTM."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -140,7 +140,7 @@ def caption(found: Results) -> str:
     )
 
 
-def judge(found: Results) -> Verdict:
+def judge(found: Mapping[str, Any]) -> Verdict:
     """Judge that a fixed point lets Mamba-2 keep parity beyond its training length.
 
     Reproduced if all implicit runs solve it and no explicit Mamba-2 run does, not reproduced if no implicit

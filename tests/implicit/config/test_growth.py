@@ -86,7 +86,7 @@ def test_without_a_start_length_only_the_final_phase_waits_for_the_accuracy() ->
 
 @pytest.mark.parametrize(("name", "rule"), [("phantom", Phantom(3, 0.5)), ("implicit", FactoredImplicit())])
 def test_gradient_of_the_free_phase(name: str, rule: object) -> None:
-    curriculum = Curriculum(bounded_steps=0, free_gradient=name, phantom_steps=3, phantom_damping=0.5)  # type: ignore[arg-type]
+    curriculum = Curriculum(bounded_steps=0, free_gradient=name, phantom_steps=3, phantom_damping=0.5)
     assert curriculum.phase(1, 12).gradient == rule
 
 
