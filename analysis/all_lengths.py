@@ -38,7 +38,7 @@ from analysis.certificates.cover.document import (
     CoverCertificate,
 )
 from analysis.certificates.cover.reachable_states import ReachableStates, Tolerance, reachable_states
-from analysis.certificates.orbits.document import upper_triangle
+from analysis.certificates.orbits.document import DType, upper_triangle
 from analysis.certificates.orbits.producer import ProvedIteration, asked_of, errors_of, prove_iteration
 from analysis.certificates.parts import at_least
 from analysis.certificates.producing import automaton_of, document_head
@@ -88,6 +88,9 @@ class AllLengthsSettings(CheckedConfig):
     sets: PositiveInt = Field(default=30_000, description="the most sets")
     tolerance: PositiveFloat = Field(
         default=1e-6, lt=1, description="the largest relative tolerance of the iteration that is proved right"
+    )
+    dtype: DType = Field(
+        default="float64", description="whose rounding is to be covered: float64, or real, for none"
     )
     rtol: PositiveFloat = Field(default=1e-13, description="tolerance of the approximate fixed points")
     max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations per token")
@@ -224,7 +227,7 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     loop = enclosed_loop(model)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
-    asked = asked_of(loop, settings.tolerance)
+    asked = asked_of(model, settings.tolerance, settings.dtype)
 
     def follow(tolerance: Tolerance) -> ReachableStates | None:
         return reachable_states(
