@@ -50,8 +50,10 @@ class ExecutedClosedLoop:
         stack, self.form = enclosable(model), form
         (cell,), (norm,), (injection,) = stack.cells, stack.norms, stack.injections
         embedding_norm, latent_norm = stack.embedding_norm, stack.latent_norm
-        assert isinstance(cell, Mamba2Cell) and isinstance(injection, nn.Linear)
-        assert embedding_norm is not None and latent_norm is not None
+        assert isinstance(cell, Mamba2Cell)
+        assert isinstance(injection, nn.Linear)
+        assert embedding_norm is not None
+        assert latent_norm is not None
         self._cell, self._residual = cell, stack.residual
         self._in_proj, self._out_proj = exact(cell.in_proj.weight), exact(cell.out_proj.weight)
         self._taps, self._conv_bias = self._given(cell.conv1d.weight[:, 0].flatten()), cell.conv_bias

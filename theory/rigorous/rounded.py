@@ -113,7 +113,8 @@ class Rounded:
     def softplus(self) -> Rounded:
         """Return log(1 + e^x), for which PyTorch takes x above 20: at most e^−20 less."""
         found = self._function(functions.softplus(self.exact), 1.0)
-        return found._with(found.exact, self._up(found.error + np.where(self._around.upper < 20, 0.0, LINEAR)))
+        less = np.where(self._around.upper < 20, 0.0, LINEAR)
+        return found._with(found.exact, self._up(found.error + less))
 
     def rsqrt(self) -> Rounded:
         """Return 1/√x, whose slope is x^{−3/2} / 2."""

@@ -86,7 +86,8 @@ class ArbRounding:
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> weights = {name: value.numpy() for name, value in ImplicitMamba2(config).state_dict().items()}
         >>> model = ArbModel(weights, config.model_dump())
-        >>> off = ArbRounding(weights, model, 4).bound(1, [arb(0)] * 4, model.state([arb(0)] * (12 * 3 + 8 * 2)))
+        >>> state = model.state([arb(0)] * (12 * 3 + 8 * 2))
+        >>> off = ArbRounding(weights, model, 4).bound(1, [arb(0)] * 4, state)
         >>> bool(off.step < 1e-11), bool(off.state < 1e-12)
         (True, True)
     """
@@ -213,7 +214,8 @@ class ArbRounding:
             slack = self._times(step, off, self.rates.exact[head], self.rates.error[head])
             decay, stretched = power.exp(), slack.exp()
             decay_off = abs(decay).upper() * (stretched - 1 + stretched * self.function) + TINY
-            drive, drive_off = step * x.exact[channel], self._times(step, off, x.exact[channel], x.error[channel])
+            own, own_off = x.exact[channel], x.error[channel]
+            drive, drive_off = step * own, self._times(step, off, own, own_off)
             total, error, size = arb(0), arb(0), arb(0)
             for n, entry in enumerate(row):
                 b, db, c, dc = B.exact[first + n], B.error[first + n], C.exact[first + n], C.error[first + n]
@@ -225,9 +227,9 @@ class ArbRounding:
                 total += new * c
                 error += self._times(new, wrong, c, dc)
                 size += _top(new, wrong) * _top(c, dc)
-            skip, own = layer.skip[head], x.exact[channel]
-            past = self._times(skip, arb(0), own, x.error[channel])
-            size += abs(skip) * _top(own, x.error[channel])
+            skip = layer.skip[head]
+            past = self._times(skip, arb(0), own, own_off)
+            size += abs(skip) * _top(own, own_off)
             y.exact.append(total + skip * own)
             y.error.append((error + past + self._gamma(len(row) + 2) * size + TINY).upper())
         return after, y

@@ -19,7 +19,6 @@ from analysis.certificates.arb.rounding import ArbRounding
 from analysis.certificates.orbits.document import IterationDocument
 from analysis.certificates.parts import RefusedError
 
-
 MOST_ULPS = 2**10
 
 

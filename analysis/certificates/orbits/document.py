@@ -1,4 +1,4 @@
-"""What a certificate of right answers says of the iteration that is run: its orbits, its end, its rounding."""
+"""What a certificate of right answers says of the iteration that is run: orbits, ends, and rounding."""
 
 from typing import Literal
 

@@ -27,12 +27,14 @@ def model_of(kind: str) -> ImplicitMamba2:
         assert isinstance(model, ImplicitMamba2)
         return model
     torch.manual_seed(0)
-    sizes = {"d_model": 6, "head_size": 3, "groups": 2, "d_state": 3, "d_conv": 4, "residual": kind != "plain"}
-    return ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=2, output_size=3, **sizes))
+    sizes = {"d_model": 6, "head_size": 3, "groups": 2, "d_state": 3, "d_conv": 4}
+    residual = kind != "plain"
+    config = ImplicitMamba2Config(vocabulary_size=2, output_size=3, residual=residual, **sizes)
+    return ImplicitMamba2(config)
 
 
 def parts(model: ImplicitMamba2, latent: Tensor, state: Tensor, tokens: Tensor) -> tuple[Tensor, ...]:
-    """The next iterate, the residual's norm, the next state and the logits, as the sequential mode has them."""
+    """The next iterate, the residual's norm, the next state and the logits, as the sequential mode does."""
     recurrence = model._recurrence(tokens[:, None], model.init_state(len(tokens)))
     inputs = [part[:, 0] for part in recurrence.inputs]
     image, after = recurrence.advance(latent, inputs, unflatten_state(model, state))
@@ -68,7 +70,7 @@ def within(seen: StepRounding, bound: StepRounding) -> float:
 @pytest.mark.parametrize("size", [0.2, 1.0])
 @torch.no_grad()
 def test_the_worst_rounding_that_is_allowed_is_within_the_bound(kind: str, size: float) -> None:
-    """Float64 with errors as large as the model allows float32, all of one sign or random, against float64."""
+    """Float64 with errors as large as float32 may have, all of one sign or random, against float64."""
     model = copy.deepcopy(model_of(kind)).double()
     latent, state, tokens = positions(model, size)
     bound = ExecutedClosedLoop(model, FLOAT32).rounding(

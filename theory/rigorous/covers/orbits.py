@@ -29,9 +29,9 @@ the tolerance is met within N.
 
 **Inexact steps.** Everything holds of an iteration of which every step T is off by up to η, and every
 residual by up to η / τ (Euclidean norm), once ‖L‖₂ η is added to e_{k+1} and to the left side of the region's
-condition, ‖L‖₂ η / (1 − q) to 2 R q^{k−K}, and η to every residual for the worse. A program that rounds is such
-an iteration if its rounding is at most η wherever it comes: in the tubes and in the region, for all s of the
-box (`theory.rigorous.covers.programs`).
+condition, ‖L‖₂ η / (1 − q) to 2 R q^{k−K}, and η to every residual for the worse. A program that rounds is
+such an iteration if its rounding is at most η wherever it comes: in the tubes and in the region, for all s of
+the box (`theory.rigorous.covers.programs`).
 
 Source: the tube is Lohner's method in its simplest form (Lohner 1987; Moore, Kearfott & Cloud 2009,
 Introduction to Interval Analysis, chapter 10).

@@ -5,7 +5,7 @@ import pytest
 import torch
 from flint import arb
 
-from analysis.certificates.arb.linear import precision
+from analysis.certificates.arb.linear import norm_bound, precision
 from analysis.certificates.arb.mamba2 import exact_vector
 from analysis.certificates.arb.model import ArbModel, entries_of
 from analysis.certificates.arb.rounding import ArbRounding
@@ -26,8 +26,10 @@ def model_of(kind: str) -> ImplicitMamba2:
         assert isinstance(model, ImplicitMamba2)
         return model
     torch.manual_seed(0)
-    sizes = {"d_model": 6, "head_size": 3, "groups": 2, "d_state": 3, "d_conv": 4, "residual": kind != "plain"}
-    return ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=2, output_size=3, **sizes))
+    sizes = {"d_model": 6, "head_size": 3, "groups": 2, "d_state": 3, "d_conv": 4}
+    residual = kind != "plain"
+    config = ImplicitMamba2Config(vocabulary_size=2, output_size=3, residual=residual, **sizes)
+    return ImplicitMamba2(config)
 
 
 @pytest.fixture(params=["stored", "random", "plain"])
@@ -49,7 +51,7 @@ def positions(model: ImplicitMamba2) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("ulps", [1, 4])
 @pytest.mark.parametrize("near", [0.0, 1e-4])
 def test_the_two_bounds_are_about_the_same(model: ImplicitMamba2, ulps: int, near: float) -> None:
-    """They share no code. A rounding that one of them forgot would be a share of it as large as those below."""
+    """They share no code; a rounding that one of them forgot would show."""
     latents, states = positions(model)
     form = FloatFormat("float64", FLOAT64.unit_roundoff, ulps)
     boxes = Ball.around(latents, near), Ball.around(states, near)
@@ -57,9 +59,7 @@ def test_the_two_bounds_are_about_the_same(model: ImplicitMamba2, ulps: int, nea
     with precision(BITS):
         ours = checker_of(model, ulps)
         for row in range(POSITIONS):
-            z, s = (
-                [entry + arb(0, near) for entry in exact_vector(part[row])] for part in (latents, states)
-            )
+            z, s = ([entry + arb(0, near) for entry in exact_vector(part[row])] for part in (latents, states))
             off = ours.bound(row % 2, z, ours.model.state(s))
             for name, found in (("step", off.step), ("state", off.state), ("logits", off.logit)):
                 assert 0.85 <= float(found) / float(getattr(theirs, name)[row]) <= 1.35, name
@@ -82,11 +82,11 @@ def test_float64_is_within_the_bound(model: ImplicitMamba2) -> None:
             phi, _, found = exact.evaluate(row % 2, exact_vector(latents[row]), s, None)
             off = checker.bound(row % 2, exact_vector(latents[row]), s)
             seen = [
-                sum((abs(arb(a) - b).upper() ** 2 for a, b in zip(ours.tolist(), theirs, strict=True)), arb(0))
+                norm_bound([arb(a) - b for a, b in zip(ours.tolist(), theirs, strict=True)])
                 for ours, theirs in ((image, phi), (following, entries_of(exact.following(found, s))))
             ]
-            assert exact.damping * seen[0].sqrt() <= off.step
-            assert seen[1].sqrt() <= off.state
+            assert exact.damping * seen[0] <= off.step
+            assert seen[1] <= off.state
 
 
 def test_nothing_is_bounded_where_a_norm_may_have_no_root() -> None:
