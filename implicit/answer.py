@@ -18,7 +18,7 @@ from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Solve
 from implicit.runs.loading import Run, load_run
 
-RTOL = 1e-8
+RTOL = 1e-10
 """Far above what float64 leaves of a residual, far below what training stops at."""
 
 

@@ -29,9 +29,9 @@ OF_STORED_RUNS: dict[str, dict[str, Any]] = {
     "s3-small": {
         "distance": 3e-3,
         "rate": 0.7,
-        "fraction": 0.12,
+        "fraction": 0.14,
         "sets": 40_000,
-        "tolerance": 1e-8,
+        "tolerance": 1e-9,
         "small_radius": 3e-5,
     }
 }

@@ -19,7 +19,7 @@ STEP_ERROR = 1e-11
 """By how much steps may be off: more than they are in float64, and little beside any tolerance."""
 STATED_ULPS = 4
 """What a certificate says that functions of one number may be off …"""
-PROVED_ULPS = 8
+PROVED_ULPS = 6
 """… where it is proved for so many: other arithmetic has other bounds."""
 
 

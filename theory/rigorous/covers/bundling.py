@@ -16,8 +16,11 @@ from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop, extents
 from theory.rigorous.covers.orbits import Bundles, Iteration, Regions, enclose_orbits, enclose_regions
 
 IntArray = NDArray[np.int64]
-REGIONS = (8e-3, 5.6e-3, 4e-3, 2.8e-3, 2e-3, 1.4e-3, 1e-3, 5e-4, 2.5e-4, 1e-4, 5e-5, 2e-5, 1e-5)
+REGIONS = tuple(8e-3 * 0.7**k for k in range(20))
 """Radii of regions that are tried, largest first, as shares of the length of the latent."""
+WIDER = 0.7**-0.5, 0.7**-0.25
+"""By which a region that contracts is widened, if the wider one does too: in one that is much smaller than
+the largest, orbits arrive with steps below the width of their tube, which may meet a tolerance."""
 BUNDLES_AT_ONCE = 128
 FAILURES = 100
 """After so many sets of which nothing can be proved the others are left too."""
@@ -220,6 +223,11 @@ def _with_regions(
         radii[rows] = np.maximum(share * lengths[rows], least[rows] * SLACK)
         found = enclose_regions(loop, _resized(bundles.select(rows), radii[rows]), iteration)
         contracts[rows], rate[rows], spread[rows] = found.contracts, found.rate, found.spread
+    for factor in WIDER:
+        found = enclose_regions(loop, _resized(bundles, factor * radii), iteration)
+        wider = contracts & found.contracts
+        radii[wider] *= factor
+        rate[wider], spread[wider] = found.rate[wider], found.spread[wider]
     return _resized(bundles, radii), Regions(contracts, rate, spread)
 
 
