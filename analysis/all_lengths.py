@@ -15,9 +15,10 @@ other (`theory.rigorous.covers.orbits`). How the ellipsoids are found:
 5. the states are bundled until of every bundle it is proved that its orbits from zero stop near the fixed
    points (`theory.rigorous.covers.bundling`).
 
-Only the last two steps are the proof. It is about the model in real arithmetic, its weights as the exact
-numbers that their floats are, and about every relative tolerance up to the one that is asked for; the run's
-own may be larger. What rounding adds is not part of it.
+Only the last two steps are the proof. It is about the model with its weights as the exact numbers that their
+floats are, in real arithmetic and as float64 computes it (``python -m implicit.answer``), whose rounding is
+bounded along with it under the assumptions of `theory.rigorous.float_format`; and about every relative
+tolerance up to the one that is asked for. The run's own may be larger, and its float32 is not part of it.
 """
 
 import sys
