@@ -1,4 +1,4 @@
-"""An attack on bounds of rounding: float64 in which every operation errs as much as a coarser format may."""
+"""Attacks on bounds of rounding: models, and float64 that errs as much as a coarser format may."""
 
 from typing import Any
 
@@ -6,7 +6,22 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.runs.loading import load_run
 from theory.rigorous.float_format import FLOAT32
+
+
+def rounding_model(kind: str) -> ImplicitMamba2:
+    """A stored model, or one with several groups and a longer window, with a residual or without."""
+    if kind == "stored":
+        model = load_run("parity-small").model
+        assert isinstance(model, ImplicitMamba2)
+        return model
+    torch.manual_seed(0)
+    sizes = {"d_model": 6, "head_size": 3, "groups": 2, "d_state": 3, "d_conv": 4}
+    residual = kind != "plain"
+    config = ImplicitMamba2Config(vocabulary_size=2, output_size=3, residual=residual, **sizes)
+    return ImplicitMamba2(config)
 
 
 class Misrounding(TorchDispatchMode):

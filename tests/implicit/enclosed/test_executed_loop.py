@@ -12,25 +12,12 @@ from implicit.enclosed.closed_loop import flatten_state, unflatten_state
 from implicit.enclosed.executed_loop import ExecutedClosedLoop
 from implicit.fixed_point import DampedPicard
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-from implicit.runs.loading import load_run
-from tests.misrounding import Misrounding
+from tests.misrounding import Misrounding, rounding_model
 from theory.rigorous.balls import Ball
 from theory.rigorous.covers.programs import StepRounding
 from theory.rigorous.float_format import FLOAT32, FLOAT64
 
 POSITIONS = 12
-
-
-def model_of(kind: str) -> ImplicitMamba2:
-    if kind == "stored":
-        model = load_run("parity-small").model
-        assert isinstance(model, ImplicitMamba2)
-        return model
-    torch.manual_seed(0)
-    sizes = {"d_model": 6, "head_size": 3, "groups": 2, "d_state": 3, "d_conv": 4}
-    residual = kind != "plain"
-    config = ImplicitMamba2Config(vocabulary_size=2, output_size=3, residual=residual, **sizes)
-    return ImplicitMamba2(config)
 
 
 def parts(model: ImplicitMamba2, latent: Tensor, state: Tensor, tokens: Tensor) -> tuple[Tensor, ...]:
@@ -71,7 +58,7 @@ def within(seen: StepRounding, bound: StepRounding) -> float:
 @torch.no_grad()
 def test_the_worst_rounding_that_is_allowed_is_within_the_bound(kind: str, size: float) -> None:
     """Float64 with errors as large as float32 may have, all of one sign or random, against float64."""
-    model = copy.deepcopy(model_of(kind)).double()
+    model = copy.deepcopy(rounding_model(kind)).double()
     latent, state, tokens = positions(model, size)
     bound = ExecutedClosedLoop(model, FLOAT32).rounding(
         Ball.exact(latent.numpy()), Ball.exact(state.numpy()), tokens.numpy()
@@ -91,7 +78,7 @@ def test_the_worst_rounding_that_is_allowed_is_within_the_bound(kind: str, size:
 @pytest.mark.parametrize("kind", ["stored", "random", "plain"])
 @torch.no_grad()
 def test_float32_is_within_its_bound(kind: str) -> None:
-    model = model_of(kind)
+    model = rounding_model(kind)
     latent, state, tokens = positions(model, 1.0)
     latent, state = latent.float().double(), state.float().double()
     bound = ExecutedClosedLoop(model, FLOAT32).rounding(
@@ -105,7 +92,7 @@ def test_float32_is_within_its_bound(kind: str) -> None:
 
 def test_the_bound_of_a_box_holds_for_the_points_in_it() -> None:
     """Most of it: what rounding adds is largest where numbers are."""
-    model = model_of("stored")
+    model = rounding_model("stored")
     program = ExecutedClosedLoop(model, FLOAT64)
     latent, state, tokens = (part.numpy() for part in positions(model, 1.0))
     near = 1e-3
@@ -117,7 +104,7 @@ def test_the_bound_of_a_box_holds_for_the_points_in_it() -> None:
 
 
 def test_coarser_functions_and_formats_have_larger_bounds() -> None:
-    model = model_of("stored")
+    model = rounding_model("stored")
     latent, state, tokens = (part.numpy() for part in positions(model, 1.0))
     boxes = Ball.exact(latent), Ball.exact(state), tokens
     fine, coarse = (ExecutedClosedLoop(model, form).rounding(*boxes) for form in (FLOAT64, FLOAT32))
@@ -127,7 +114,7 @@ def test_coarser_functions_and_formats_have_larger_bounds() -> None:
 
 def test_a_softplus_that_is_cut_off_is_allowed_for() -> None:
     """PyTorch returns x above 20: in float64 that is further off than any rounding."""
-    model = copy.deepcopy(model_of("stored")).double()
+    model = copy.deepcopy(rounding_model("stored")).double()
     latent, state, tokens = (part.numpy() for part in positions(model, 1.0))
     with torch.no_grad():
         model.get_parameter("mixers.0.dt_bias").add_(40.0)

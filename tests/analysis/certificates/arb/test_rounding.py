@@ -11,8 +11,8 @@ from analysis.certificates.arb.model import ArbModel, entries_of
 from analysis.certificates.arb.rounding import ArbRounding
 from implicit.enclosed.closed_loop import flatten_state, unflatten_state
 from implicit.enclosed.executed_loop import ExecutedClosedLoop
-from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-from implicit.runs.loading import load_run
+from implicit.models.mamba2 import ImplicitMamba2
+from tests.misrounding import rounding_model
 from theory.rigorous.balls import Ball
 from theory.rigorous.float_format import FLOAT64, FloatFormat
 
@@ -20,21 +20,9 @@ BITS = 160
 POSITIONS = 8
 
 
-def model_of(kind: str) -> ImplicitMamba2:
-    if kind == "stored":
-        model = load_run("parity-small").model
-        assert isinstance(model, ImplicitMamba2)
-        return model
-    torch.manual_seed(0)
-    sizes = {"d_model": 6, "head_size": 3, "groups": 2, "d_state": 3, "d_conv": 4}
-    residual = kind != "plain"
-    config = ImplicitMamba2Config(vocabulary_size=2, output_size=3, residual=residual, **sizes)
-    return ImplicitMamba2(config)
-
-
 @pytest.fixture(params=["stored", "random", "plain"])
 def model(request: pytest.FixtureRequest) -> ImplicitMamba2:
-    return model_of(request.param)
+    return rounding_model(request.param)
 
 
 def checker_of(model: ImplicitMamba2, ulps: int = 4) -> ArbRounding:
@@ -91,7 +79,7 @@ def test_float64_is_within_the_bound(model: ImplicitMamba2) -> None:
 
 def test_nothing_is_bounded_where_a_norm_may_have_no_root() -> None:
     """NaN fails every comparison, so that a checker refuses."""
-    model = model_of("stored")
+    model = rounding_model("stored")
     latents, states = positions(model)
     with precision(BITS):
         checker = checker_of(model)
@@ -101,7 +89,7 @@ def test_nothing_is_bounded_where_a_norm_may_have_no_root() -> None:
 
 
 def test_a_softplus_that_is_cut_off_is_allowed_for() -> None:
-    model = model_of("stored")
+    model = rounding_model("stored")
     latents, states = positions(model)
     with torch.no_grad():
         model.get_parameter("mixers.0.dt_bias").add_(40.0)
