@@ -4,10 +4,10 @@ All words up to a length are followed in rigorous arithmetic (`theory.rigorous.c
 weights taken as the exact numbers that their floats are. Every word leads to a small ball that provably holds
 the state after it; every token maps it into the next one, by the iteration that is run: from the latent zero,
 damped, until the relative tolerance is met (`theory.rigorous.covers.orbits`). There it decodes the right
-answer with a margin that is bounded from below. What is proved is about the model in real arithmetic, and as
-float64 computes it under the assumptions of `theory.rigorous.float_format`, and about every relative tolerance
-up to the one that is asked for; the run's own may be larger. What is proved is written as a certificate too,
-which ``python -m analysis.check_certificate CERTIFICATE RUN`` verifies.
+answer with a margin that is bounded from below. What is proved is about the model in real arithmetic and, as
+`theory.rigorous.float_format` assumes that it rounds, in float64, with every relative tolerance up to the one
+that is asked for, which the run's own may exceed. It is written as a certificate too, which
+``python -m analysis.check_certificate CERTIFICATE RUN`` verifies.
 """
 
 import sys

@@ -27,7 +27,8 @@ STORED = [
 
 OF_H = [name for name in STORED if name != "s3-small"]
 """Runs whose transition is non-linear in h at every visited state. `s3-small` keeps its state in the window
-of the convolution: after a cycle ∂h'/∂h is a thousandth of other entries, not to be told from a linear one."""
+of the convolution: after a cycle ∂h'/∂h is a thousandth of other entries, not to be told from a linear
+one."""
 
 
 @pytest.fixture(scope="module", params=OF_H)
