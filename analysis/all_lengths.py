@@ -272,7 +272,8 @@ def _documents(run: Run, found: AllLengthsAnalysis) -> dict[str, Any]:
 ANALYSIS = RunAnalysis(
     name="all_lengths",
     question="Is a small model right on words of every length? A proof, with a certificate.",
-    description="Prove in rigorous arithmetic that a small implicit model is right on words of every length.",
+    description="Prove in rigorous arithmetic that a small implicit model is right on words of every length. "
+    "The stored run s3-small has defaults of its own.",
     settings=AllLengthsSettings,
     measure=analyse,
     draw=draw,
