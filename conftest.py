@@ -1,8 +1,11 @@
 """What has to be settled before the first test module is imported."""
 
+import gc
 import os
+from collections.abc import Generator
 from importlib.util import find_spec
 
+import pytest
 import torch
 
 # Without a GPU, Triton kernels run in its interpreter, which is chosen when Triton is first imported.
@@ -22,3 +25,14 @@ collect_ignore_glob = [
     *([] if find_spec("triton") else NEED_TRITON),
     *([] if find_spec("mkdocs") else NEED_MKDOCS),
 ]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage among what collecting imports, neither meanwhile nor later: it all stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()

@@ -1,7 +1,8 @@
 """Questions about trained models, each a command: ``python -m analysis.<question> RUN``.
 
 - Ask one from Python: `ask`, with its answer returned and its numbers and figures written.
-- What a model does: `length_generalization`, `extraction` (the automaton behind it), `error_control`.
+- What a model does: `length_generalization`, `extraction` (the automaton behind it), `error_control`,
+  `mechanism` (how several models hold the same automaton).
 - What its transition is: `jacobian` (Theorem 1, measured).
 - How its fixed points are found: `convergence`, `agreement`, `modes`, `front_speed`.
 - What is proved of it: `certify`, `all_words`, `all_lengths`, `executed`, and `check_certificate`.
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from analysis import front_speed as front_speed
     from analysis import jacobian as jacobian
     from analysis import length_generalization as length_generalization
+    from analysis import mechanism as mechanism
     from analysis import modes as modes
     from analysis import report as report
     from analysis.asking import ask
@@ -72,6 +74,7 @@ _MODULES = (
     "front_speed",
     "jacobian",
     "length_generalization",
+    "mechanism",
     "modes",
     "report",
 )

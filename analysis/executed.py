@@ -79,8 +79,10 @@ class ExecutedAnalysis:
         return (
             f"executed in {self.bounds.dtype} on a CPU, proved right on every word of every length in the "
             "sequential and the windowed mode, and where the simultaneous one reports convergence, if sums "
-            "are IEEE sums in any order, exp, softplus, silu and roots within "
-            f"{self.bounds.ulps} ulp, and the relative tolerance at most {self.bounds.rtol:g}"
+            "and products of matrices are of IEEE operations in any order (no TF32), exp, softplus, silu and "
+            f"roots within {self.bounds.ulps} ulp, and if it is run without gradient or padding from the "
+            "zero state and latent, with the run's own damping, an absolute tolerance of 0, a relative one "
+            f"of at most {self.bounds.rtol:g} and at least 2 iterations"
         )
 
     def numbers(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from analysis import (
     front_speed,
     jacobian,
     length_generalization,
+    mechanism,
     modes,
 )
 from analysis.framework.analysis import Analysis
@@ -33,6 +34,7 @@ QUESTIONS: tuple[Analysis[Any, Any], ...] = (
     front_speed.ANALYSIS,
     extraction.ANALYSIS,
     error_control.ANALYSIS,
+    mechanism.ANALYSIS,
     certify.ANALYSIS,
     all_words.ANALYSIS,
     all_lengths.ANALYSIS,

@@ -25,12 +25,15 @@ from implicit.config.recipes import recipe
 from implicit.config.run import TrainConfig
 from implicit.models.registry import MODELS, model_class, size_fields, size_names
 from implicit.runs.folder import RunFolder
-from implicit.training.train import ShortCurriculumWarning, train
+from implicit.runs.loading import load_run
+from implicit.training.initial import begin_from
+from implicit.training.train import ShortCurriculumWarning, run_shortfall, train
 
 __all__ = ["main", "train"]
 
 _TASK_HELP = "name of the task, or module:name of one of your own; --list shows the names"
 
+_NO_FLAGS = ("task", "sizes", "compiled", "initial")
 _FIELDS = {group: flat_fields(TrainConfig, group) for group in (None, *groups(TrainConfig))}
 
 
@@ -54,11 +57,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         fields.update(given_fields(arguments, group))
     fields.update(_given_task(arguments.regex, arguments.task_file))
     sizes = given_fields(arguments, {**size_fields(), **_sizes_of_named_model(argv)})
+    if arguments.initial_weights is not None and not arguments.resume:
+        fields.setdefault("model", load_run(arguments.initial_weights).config.model)
     config = _resumed_config(folder, fields, sizes) if arguments.resume else _new_config(fields, sizes)
+    config = _with_initial_weights(config, arguments.initial_weights, arguments.initial_noise, fields, sizes)
     was_finished = folder.begun and folder.finished
     with _short_curriculum_in_one_line():
         run = train(config, folder.path, arguments.progress, arguments.tensorboard, arguments.device)
-    last, shortfall = run.metrics[-1], run.config.shortfall()
+    last, shortfall = run.metrics[-1], run_shortfall(run)
     accuracies = ", ".join(
         f"{measured['accuracy']:.4f} at length {length}{_baseline(measured)}"
         for length, measured in last["validation"].items()
@@ -140,7 +146,18 @@ def _parser(own_sizes: Mapping[str, FieldInfo]) -> CommandParser:
         "--task-file", metavar="FILE", help="JSON with an automaton, a monoid, ...: see automata/tasks"
     )
     for group, fields in _FIELDS.items():
-        add_config_flags(parser, fields, title=group or "run", exclude=["task", "sizes", "compiled"])
+        add_config_flags(parser, fields, title=group or "run", exclude=_NO_FLAGS)
+    beginning = parser.add_argument_group("weights to begin with")
+    beginning.add_argument(
+        "--initial-weights",
+        metavar="RUN",
+        help="begin with the weights of this run, and take its model and sizes; else with those of the seed",
+    )
+    beginning.add_argument(
+        "--initial-noise",
+        metavar="X",
+        help="add Gaussian noise to them, of this share of the norm of each tensor (default: 0)",
+    )
     add_config_flags(parser, {**size_fields(), **own_sizes}, title="sizes of the model")
     return parser
 
@@ -174,6 +191,30 @@ def _resumed_config(folder: RunFolder, fields: Mapping[str, Any], sizes: Mapping
     if fields.get("model", stored.model) == stored.model:
         sizes = {**stored.sizes, **sizes}
     return stored.updated(**fields, sizes=sizes)
+
+
+def _with_initial_weights(
+    config: TrainConfig,
+    run: str | None,
+    noise: str | None,
+    fields: Mapping[str, Any],
+    sizes: Mapping[str, Any],
+) -> TrainConfig:
+    """The configuration with the weights that the flags name; a model or sizes given must be theirs."""
+    if run is None:
+        if noise is not None:
+            raise InputError("initial_noise is given without initial_weights; give a run with that")
+        return config
+    beginning = begin_from(config, run, 0 if noise is None else noise)  # type: ignore[arg-type]
+    given = {
+        "model": fields.get("model"),
+        **{name: config.sizes[name] for name in sizes if name in config.sizes},
+    }
+    taken = {"model": beginning.model, **beginning.sizes}
+    for name, value in given.items():
+        if value is not None and value != taken.get(name):
+            raise InputError(f"{name} is {value}, but that of {run} is {taken.get(name)}; leave it out")
+    return beginning
 
 
 def _print_names() -> None:

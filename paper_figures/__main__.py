@@ -37,14 +37,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     Example:
         >>> main(["--list"])
-        jacobians              State-to-state Jacobians, explicit and implicit
-        convergence            The search for the fixed points
-        length_generalization  Accuracy against length on parity
+        figure ...
+        jacobians ...
     """
     arguments = _parser().parse_args(argv)
     if arguments.list:
-        longest = max(map(len, FIGURES))
-        print("\n".join(f"{figure.name:<{longest}}  {figure.title}" for figure in FIGURES.values()))
+        Console().print(claims_table(list(FIGURES.values())), "")
         return
     figures = [figure_named(name) for name in dict.fromkeys(arguments.names or FIGURES)]
     store, executor = Store(Path(arguments.experiments)), _executor(arguments)
@@ -99,6 +97,48 @@ def _rerun(figures: list[PaperFigure], store: Store, executor: Executor, retry_f
     return said
 
 
+def claims_table(figures: Sequence[PaperFigure]) -> Table:
+    """Return a table of the claims: how they fare in the stored results, and what a rerun costs.
+
+    Example:
+        >>> table = claims_table([figure_named("convergence")])
+        >>> [column.header for column in table.columns]
+        ['figure', 'claim', 'verdict', 'cost of a rerun']
+    """
+    table = Table(box=None, padding=(0, 2, 1, 0))
+    table.add_column("figure", min_width=max(len(figure.name) for figure in figures))
+    for column in ("claim", "verdict", "cost of a rerun"):
+        table.add_column(column)
+    for figure in figures:
+        stored = StoredResults.read(figure.name, RESULTS)
+        table.add_row(
+            figure.name,
+            f"{figure.claim.statement} ({figure.claim.source})",
+            str(figure.claim.judge(stored.results)),
+            cost_of_rerun(stored),
+        )
+    return table
+
+
+def cost_of_rerun(stored: StoredResults) -> str:
+    """Return how long training and measuring took when the results were stored.
+
+    Example:
+        >>> cost_of_rerun(StoredResults.read("convergence"))
+        '5 runs, training time not stored, 2 min to measure'
+    """
+    training = (
+        "training time not stored"
+        if stored.training_seconds is None
+        else f"{_duration(stored.training_seconds)} to train"
+    )
+    return f"{len(stored.runs)} runs, {training}, {_duration(stored.seconds)} to measure"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{seconds / 60:.0f} min"
+
+
 def status_table(figure: PaperFigure, outcomes: Sequence[Outcome]) -> Table:
     """Return a table with a line for every run of a figure's experiment.
 
@@ -127,7 +167,9 @@ def status_table(figure: PaperFigure, outcomes: Sequence[Outcome]) -> Table:
 def _parser() -> CommandParser:
     parser = CommandParser("python -m paper_figures", "Draw the figures of the paper from stored results.")
     parser.add_argument("names", metavar="NAME", nargs="*", help="figures to draw (default: all)")
-    parser.add_argument("--list", action="store_true", help="show the figures, then stop")
+    parser.add_argument(
+        "--list", action="store_true", help="show each figure's claim, how it fares and its cost, then stop"
+    )
     parser.add_argument("--out", metavar="DIR", default="out/paper_figures", help="default: %(default)s")
     add_width_flag(parser)
     group = parser.add_argument_group("experiments")

@@ -25,6 +25,8 @@ class StoredResults:
         date: of the computation, ISO 8601.
         environment: versions, platform, threads and commit.
         seconds: how long the computation took, training left out.
+        training_seconds: how long the training took, all runs together, on machines with other work beside
+            it unless said; None where it was not stored.
         seeds: of the training runs, ascending.
         runs: for every run its identity, the hash of its weights and the command that trains it.
         results: the numbers, as the figure's ``compute`` returned them.
@@ -37,6 +39,7 @@ class StoredResults:
         ...     date="2026-11-20",
         ...     environment={"python": "3.11.7"},
         ...     seconds=0.5,
+        ...     training_seconds=60.0,
         ...     seeds=[0],
         ...     runs=[{"name": "parity-lstm-seed-0"}],
         ...     results={"primes": [2, 3, 5]},
@@ -55,6 +58,7 @@ class StoredResults:
     date: str
     environment: Environment
     seconds: float
+    training_seconds: float | None
     seeds: list[int]
     runs: list[Mapping[str, Any]]
     results: Mapping[str, Any]

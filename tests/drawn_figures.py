@@ -22,6 +22,14 @@ SMALLEST = 7.0
 """Points that every text has at least."""
 ROUNDING = 1.0
 """Pixels by which a box may be off: the renderer places letters on whole pixels."""
+SUM_ORDER = 1e-12
+"""Means are sums of the same numbers in another order."""
+
+
+def panel(figure: Figure, title: str) -> Axes:
+    """The one panel whose title begins like that."""
+    (axes,) = [axes for axes in figure.axes if axes.get_title().startswith(title)]
+    return axes
 
 
 def faults(figure: Figure, width: float) -> list[str]:

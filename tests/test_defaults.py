@@ -8,6 +8,7 @@ import inspect
 import math
 from collections.abc import Mapping
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ implicit.gradients:FactoredImplicit rtol=0.001
 implicit.modes:Solve mode='auto', stopping=None, solver=None, gradient=None, start=None
 implicit.modes:Windowed width=16, sweeps=4, block=64, precision=10.0, agreement=20.0, patience=96
 implicit.config.run:TrainConfig hard_fraction=None, sizes={}, batch_size=64, length=32, steps=1500,
-    seed=0, checkpoint_every=100, compiled=None
+    seed=0, checkpoint_every=100, compiled=None, initial=None
 implicit.compiled:Gains decay=0.0625, sharpness=64.0, start=0.0625, dominance=128.0
 implicit.compiled:compile_automaton gains=None, damping=1.0
 implicit.compiled:compile_run gains=None, damping=1.0
@@ -33,19 +34,23 @@ implicit.config.optimizer:OptimizerConfig learning_rate=0.001, betas=(0.9, 0.95)
     gradient_clip=0.25, warmup_steps=100, final_learning_rate_fraction=0.1
 implicit.config.evaluation:EvaluationConfig every=50, lengths=(), sequences=128, rtol=None,
     max_iterations=None, target_accuracy=None, patience=3
-implicit.config.curriculum:Curriculum bounded_steps=1000, bounded_iterations=4, free_max_iterations=24,
-    free_mode='simultaneous', free_rtol=0.05, phantom_steps=4, phantom_damping=0.8,
-    contraction_weight=0.0, forgetting_weight=0.0, carried_share=0.0, carried_after=0, start_length=None,
-    length_growth=8, length_growth_every=1000
+implicit.config.curriculum:Curriculum bounded_steps=1000, bounded_iterations=4, bounded_length=0,
+    free_max_iterations=24, free_mode='simultaneous', free_rtol=0.05, free_gradient='phantom',
+    phantom_steps=4,
+    phantom_damping=0.8, contraction_weight=0.0, forgetting_weight=0.0, carried_share=0.0, carried_after=0,
+    start_length=None, length_growth=8, length_growth_every=1000, growth_accuracy=None, final_steps=300
 implicit.config.curriculum:Phase contraction_weight=0.0, forgetting_weight=0.0, carried_share=0.0,
     mode='simultaneous'
 implicit.training.evaluation:evaluate sequences=256, batch_size=64, seed=0, stream=<Stream.TEST: 2>,
     number=(), solve=None, warn=True
 implicit.training.streams:TokenBatch lengths=None, end=None
+implicit.config.initial:InitialWeights noise=0.0
+implicit.training.initial:begin_from noise=0.0
 implicit.training.loop:take_steps show_progress=False, tensorboard=False, baselines=None
 implicit.training.train:train progress=True, tensorboard=False, device='cpu', task=None, model=None
 implicit.training.objective:objective noise=None, state=None
-implicit.training.checkpoint:Progress step=0, seconds=0.0, target_met=0
+implicit.training.checkpoint:Progress step=0, seconds=0.0, target_met=0,
+    growth=Growth(length=None, accuracy=0.0, final_from=None)
 implicit.training.penalties.contraction:contraction_penalty scale=0.1, generator=None, mask=None
 implicit.training.penalties.forgetting:forgetting_penalty scale=0.2, generator=None, lengths=None
 implicit.models.mamba2:ImplicitMamba2Config expand=2, d_state=16, head_size=16, d_conv=4, groups=1,
@@ -71,6 +76,8 @@ analysis.extraction.measurement:ExtractionSettings sequences=128, length=None, v
     rtol=0.001, max_iterations=200, seed=0
 analysis.error_control.measurement:ErrorControlSettings sequences=64, length=256, seed=0, block=16,
     every=4, pairs=32, follow=32, errors=(0.001, 0.01, 0.1, 0.4), max_iterations=1000
+analysis.mechanism.measurement:MechanismSettings sequences=8, length=24, seed=0, pairs=64, follow=16,
+    states=8, max_iterations=1000
 analysis.length_generalization.measurement:LengthSettings lengths=(32, 64, 128, 256), sequences=256,
     batch_size=64, mode='auto', rtol=0.001, max_iterations=200, confidence=0.95, seed=0
 analysis.modes:ModesSettings lengths=(64, 1024, 4096), sequences=4, seed=0
@@ -88,6 +95,9 @@ analysis.demo:DemoSettings seed=0, states=64, states_length=64, lengths=(32, 64,
 automata.tasks:make_task hard_fraction=None
 automata.tasks.word_problem:WordProblem hard_fraction=1.0, easy_tokens=None, avoid=(), name='word
     problem', description=''
+automata.tasks.partially_observed:PartiallyObserved target='reveals', reveal_probability=0.25,
+    name='probabilistic automaton', description=None
+automata.tasks.partially_observed:PartiallyObserved.ceiling last=None, sequences=1024, rng=None
 """
 ROWS = DEFAULTS.replace("\n    ", " ").strip().splitlines()
 OF_THE_MACHINE = {"processes"}
@@ -108,7 +118,7 @@ def defaults_of(found: Any) -> Mapping[str, Any]:
 
 def row_of(place: str) -> str:
     module, _, name = place.partition(":")
-    values = defaults_of(getattr(import_module(module), name))
+    values = defaults_of(attrgetter(name)(import_module(module)))
     return f"{place} " + ", ".join(f"{name}={value!r}" for name, value in values.items())
 
 
@@ -127,6 +137,8 @@ def test_settings_are_fixed_once_made_know_their_fields_and_take_finite_numbers_
     assert found.model_config.get("frozen") is True
     assert found.model_config.get("extra") == "forbid"
     for field, info in found.model_fields.items():
+        if place.endswith("Settings"):
+            assert info.description, f"{field} is an option of a command, whose help says nothing of it"
         if info.annotation is float:
             for value in (math.nan, math.inf):
                 errors = faults(found, {field: value})

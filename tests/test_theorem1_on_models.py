@@ -46,18 +46,21 @@ def _visited(model: SequenceModel, count: int) -> list[State]:
 
 
 def test_random_initialisations_hold_wherever_a_fixed_point_is_reached() -> None:
+    """One state of each of 100 models; its Jacobian is compared with that at another state."""
     verdicts: Counter[tuple[bool, Verdict]] = Counter()
     for seed in range(100):
         model = _implicit(seed)
-        report = check_theorem1(model.transition(seed % TOKENS), _visited(model, 2), max_iterations=500)
+        visited = _visited(model, 2)
+        transition = model.transition(seed % TOKENS)
+        report = check_theorem1(transition, visited[1:], alternatives=visited, max_iterations=500)
         for check in report.checks:
             reached = check.status is Status.CONVERGED
             verdicts[reached, check.verdict] += 1
             assert check.verdict is (Verdict.HOLDS if reached else Verdict.INCONCLUSIVE), check.reason
             assert reached or "C1" in check.reason
-    assert sum(verdicts.values()) == 200
+    assert sum(verdicts.values()) == 100
     # The initialisation is not well posed everywhere: at some tokens the iteration finds no fixed point.
-    assert verdicts[True, Verdict.HOLDS] >= 150
+    assert verdicts[True, Verdict.HOLDS] >= 75
 
 
 def test_two_layers_hold_at_random_initialisation() -> None:

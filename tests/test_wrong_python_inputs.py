@@ -18,6 +18,7 @@ import analysis.error_control
 import analysis.extraction
 import analysis.jacobian
 import analysis.length_generalization
+import analysis.mechanism
 from analysis.framework.visited_states import in_double_precision, visited_states
 from automata import (
     DFA,
@@ -284,6 +285,9 @@ RUNS: dict[str, Row] = {
     "agreement: typo": (lambda: A.agreement.analyse(run(), seuqences=2), ["'seuqences'", "'sequences'"]),
     "extraction: None": (lambda: A.extraction.analyse(None), ["run is None", "load_run"]),
     "error control: None": (lambda: A.error_control.analyse(None), ["run is None", "load_run"]),
+    "mechanism: None": (lambda: A.mechanism.compare(None), ["runs is None", "load_run"]),
+    "mechanism: no runs": (lambda: A.mechanism.compare([]), ["runs is empty", "at least one"]),
+    "mechanism: a model": (lambda: A.mechanism.compare([model()]), ["run is of type", "load_run"]),
     "length generalization: None": (
         lambda: A.length_generalization.analyse(None),
         ["run is None", "load_run"],

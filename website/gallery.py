@@ -22,6 +22,7 @@ SHOWN: dict[str, tuple[str, dict[str, Any]]] = {
     "convergence": ("parity", {"sequences": 4, "length": 32}),
     "front_speed": ("parity-small", {"sequences": 2, "length": 32, "walls": 8, "window": 16}),
     "extraction": ("parity-small", {"sequences": 16, "length": 16, "fresh_words": 16}),
+    "mechanism": ("s3", {"sequences": 4, "length": 16, "pairs": 16, "follow": 8, "states": 4}),
     "error_control": ("parity-small", {"sequences": 16, "length": 64, "pairs": 8, "follow": 8}),
 }
 """For each analysis whose figure takes seconds, a stored run and the settings."""
@@ -53,7 +54,7 @@ def pictures() -> list[Picture]:
 
     Example:
         >>> len(FIGURES) + len(SHOWN)
-        10
+        11
     """
     return [_of_paper(name) for name in FIGURES] + [_of_analysis(name) for name in SHOWN]
 

@@ -34,6 +34,9 @@ SHARE_BELOW = 0.9
 """The share of the visits that has to be below the limit, and of the answers that has to be right."""
 FITTED = 4
 """The fewest blocks to which a straight line is fitted."""
+FARTHEST = 100
+"""A failure is predicted for words of at most so many times the length that was read. The q of rounding
+alone, 10⁻⁵, once grew so little that a failure after 10¹³ tokens was foretold; there was none to come."""
 ROUNDING = 1e-10
 """A direction of the span that is so much smaller than the largest is rounding."""
 
@@ -80,8 +83,8 @@ class Horizon:
 
     Attributes:
         length: in tokens; None if nothing says that it does.
-        how: whether q was seen at its limit or its growth was extrapolated; whether it did not grow, or there
-            was too little to tell.
+        how: whether q was seen at its limit or its growth was extrapolated; whether it did not grow, grew too
+            slowly to say anything of words that long, or there was too little to tell.
 
     Example:
         >>> Horizon(None, "none").sentence
@@ -89,7 +92,7 @@ class Horizon:
     """
 
     length: float | None
-    how: Literal["reached", "extrapolated", "none", "too short"]
+    how: Literal["reached", "extrapolated", "too far", "none", "too short"]
 
     @property
     def sentence(self) -> str:
@@ -98,6 +101,11 @@ class Horizon:
             return f"it reached the limit after {self.length:.0f} tokens"
         if self.how == "extrapolated":
             return f"q² extrapolated along a straight line reaches the limit after {self.length:.0f} tokens"
+        if self.how == "too far":
+            return (
+                f"it grows, but a straight line reaches the limit only beyond {FARTHEST} times the words "
+                "that were read, too far to predict a failure from them"
+            )
         if self.how == "too short":
             return f"less than {FITTED} blocks beyond the training length do not tell whether it grows"
         return "beyond the training length it does not grow measurably, so that no failure is predicted"
@@ -171,7 +179,10 @@ class Spread:
             return Horizon(None, "none")
         if reached.size:
             return Horizon(float(self.tokens[reached[0]]), "reached")
-        return Horizon(float((self.limit**2 - line.intercept) / line.slope), "extrapolated")
+        length = float((self.limit**2 - line.intercept) / line.slope)
+        if length > FARTHEST * self.tokens[-1]:
+            return Horizon(None, "too far")
+        return Horizon(length, "extrapolated")
 
     def numbers(self) -> dict[str, Any]:
         """Return everything for JSON."""

@@ -1,6 +1,12 @@
 """Monoids and groups as exact multiplication tables."""
 
 from automata.monoids.cayley import IntArray
+from automata.monoids.characters import (
+    IsotypicComponent,
+    conjugacy_classes,
+    irreducible_characters,
+    isotypic_components,
+)
 from automata.monoids.groups import (
     alternating_group,
     cyclic_group,
@@ -15,12 +21,16 @@ from automata.monoids.transformations import permutation_group, transformation_c
 
 __all__ = [
     "IntArray",
+    "IsotypicComponent",
     "Monoid",
     "alternating_group",
+    "conjugacy_classes",
     "cyclic_group",
     "dihedral_group",
     "direct_product",
     "find_isomorphism",
+    "irreducible_characters",
+    "isotypic_components",
     "permutation_group",
     "quaternion_group",
     "reset_monoid",

@@ -26,10 +26,12 @@ class Score:
         timed_out: those that made the tests take too long, which is noticed as well.
         survived: those that no test noticed, and that are not equivalent.
         equivalent: those that behave as the original does wherever it matters; each has its reason.
+        at_once: those that were noticed when they were first tried, before tests were written for others.
 
     Example:
-        >>> Score(mutants=10, killed=7, timed_out=1, survived=0, equivalent=2).share
-        1.0
+        >>> score = Score(mutants=10, killed=7, timed_out=1, survived=0, equivalent=2, at_once=6)
+        >>> score.share, score.share_at_once
+        (1.0, 0.75)
     """
 
     mutants: int
@@ -37,12 +39,21 @@ class Score:
     timed_out: int
     survived: int
     equivalent: int
+    at_once: int
 
     @property
     def share(self) -> float:
-        """The share of those that are not equivalent that was noticed; 1 if there are none."""
+        """The share of those that are not equivalent that is noticed; 1 if there are none."""
+        return self._share(self.killed + self.timed_out)
+
+    @property
+    def share_at_once(self) -> float:
+        """The share of them that was noticed when they were first tried."""
+        return self._share(self.at_once)
+
+    def _share(self, noticed: int) -> float:
         counted = self.mutants - self.equivalent
-        return (self.killed + self.timed_out) / counted if counted else 1.0
+        return noticed / counted if counted else 1.0
 
 
 class Results:
@@ -59,7 +70,7 @@ class Results:
         ...     results.add("gradients", "a.py:1", {"outcome": "killed"})
         ...     results.explain("a.py:0", "the number is only a hint")
         ...     results.scores()["gradients"]
-        Score(mutants=2, killed=1, timed_out=0, survived=0, equivalent=1)
+        Score(mutants=2, killed=1, timed_out=0, survived=0, equivalent=1, at_once=1)
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,11 +88,14 @@ class Results:
             write_bytes(self.path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
     def add(self, area: str, name: str, entry: Mapping[str, Any]) -> None:
-        """Store what became of a mutant; a reason that was given before stays."""
+        """Store what became of a mutant; what became of it at first and a reason that was given stay."""
         with self._changed() as content:
             mutants = content["areas"].setdefault(area, {})
-            reason = mutants.get(name, {}).get("equivalent")
-            mutants[name] = {**entry, **({"equivalent": reason} if reason else {})}
+            before = mutants.get(name, {})
+            stays = {"at_first": _at_first(before)} if before else {}
+            if "equivalent" in before:
+                stays["equivalent"] = before["equivalent"]
+            mutants[name] = {**entry, **stays}
 
     def keep(self, area: str, names: set[str]) -> None:
         """Forget the mutants of an area that are not among these."""
@@ -109,15 +123,23 @@ class Results:
     def table(self) -> str:
         """Return the scores as Markdown."""
         lines = [
-            "| area | mutants | killed | timed out | survived | equivalent | noticed |",
-            "|---|---:|---:|---:|---:|---:|---:|",
+            "| area | mutants | killed | timed out | survived | equivalent | at first sight | noticed |",
+            "|---|---:|---:|---:|---:|---:|---:|---:|",
         ]
         for area, score in sorted(self.scores().items()):
             lines.append(
                 f"| {area} | {score.mutants} | {score.killed} | {score.timed_out} | {score.survived} | "
-                f"{score.equivalent} | {score.share:.0%} |"
+                f"{score.equivalent} | {score.share_at_once:.0%} | {score.share:.0%} |"
             )
         return "\n".join(lines)
+
+
+NOTICED = ("killed", "timed out")
+
+
+def _at_first(entry: Mapping[str, Any]) -> str:
+    """What became of a mutant when it was first tried."""
+    return str(entry.get("at_first", entry["outcome"]))
 
 
 def _score(mutants: Mapping[str, Mapping[str, Any]]) -> Score:
@@ -132,4 +154,5 @@ def _score(mutants: Mapping[str, Mapping[str, Any]]) -> Score:
         for entry in mutants.values()
     )
     counts = {name: found[name] for name in ("killed", "timed_out", "survived", "equivalent")}
-    return Score(mutants=len(mutants), **counts)
+    at_once = sum(_at_first(entry) in NOTICED for entry in mutants.values())
+    return Score(mutants=len(mutants), at_once=at_once, **counts)

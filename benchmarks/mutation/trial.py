@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -91,7 +91,7 @@ class Trials:
         """Run all tests without a fault, and see which lines they reach."""
         files = self.area.files(self.copy)
         tests = python_files(self.copy, (*self.area.tests, DEFAULTS))
-        places = [*files, *sorted(test for test in tests if Path(test).name.startswith("test_"))]
+        places = _tests_first([*files, *(test for test in tests if Path(test).name.startswith("test_"))])
 
         def measure() -> dict[str, Any]:
             plugin = ReachPlugin(files)
@@ -115,7 +115,7 @@ class Trials:
             return "not reached"
         path = self.copy / mutant.file
         original = path.read_bytes()
-        places = sorted({test.partition("::")[0] for test in tests})
+        places = _tests_first({test.partition("::")[0] for test in tests})
         try:
             path.write_text(mutant.source)
             seconds = self.patience + 3 * expected
@@ -129,6 +129,15 @@ class Trials:
         if code == "timed out":
             return "timed out"
         return "survived" if code == pytest.ExitCode.OK else "killed"
+
+
+def _tests_first(places: Iterable[str]) -> list[str]:
+    """As in the whole suite.
+
+    Where the examples of a module come first, pytest loads it itself, beside the one that its package has
+    imported: what a test then patches in the one is not seen in the other.
+    """
+    return sorted(places, key=lambda place: (not place.startswith("tests/"), place))
 
 
 def in_child(copy: Path, work: Callable[[], Any], seconds: float) -> Any:

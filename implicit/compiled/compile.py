@@ -25,7 +25,7 @@ def compile_automaton(
 
     In exact arithmetic that is proved for the model that is returned: `bounds_of` encloses the inequalities
     of docs/compiled_automata.md for its very weights, and the model is refused if one of them fails. What
-    floats make of it is measured.
+    floats make of it is proved by `executed_bounds_of`, under assumptions on the arithmetic.
 
     Args:
         automaton: a `DFA` (the answer is whether the word read so far is accepted), a `MealyMachine` (its

@@ -1,4 +1,4 @@
-"""The weights of a compiled automaton: twelve numbers, each at the places that the wiring says.
+"""The weights of a compiled automaton: twelve numbers (three of them 1), at the places that the wiring says.
 
 | symbol | what                                                                                        |
 |--------|---------------------------------------------------------------------------------------------|

@@ -1,9 +1,15 @@
 """The (s+k) curriculum: how the fixed point is solved and differentiated at each training step.
 
-| phase   | steps           | solve                                     | gradient                     |
-|---------|-----------------|-------------------------------------------|------------------------------|
-| bounded | 1 … bounded_steps | bounded_iterations, no more and no less | through all of them          |
-| free    | afterwards      | to free_rtol, at most free_max_iterations | phantom, phantom_steps (k)   |
+| phase   | steps             | solve                                     | gradient                     |
+|---------|-------------------|-------------------------------------------|------------------------------|
+| bounded | 1 … bounded_steps | bounded_iterations, no more and no less   | through all of them          |
+| free    | afterwards        | to free_rtol, at most free_max_iterations | phantom_steps (k) or implicit |
+
+Sequences of at most bounded_length tokens are in the bounded phase whatever the step.
+
+Sequences grow from start_length to the training length: every length_growth_every steps, or, with
+growth_accuracy, as soon as the model is right at the length it has. Then the run ends final_steps after it is
+right at the training length, and the learning rate falls in these steps only.
 
 In the free phase the loss may hold a contraction penalty (`implicit.training.penalties.contraction`), which
 makes the fixed point unique and quick to reach, and a forgetting penalty
@@ -12,7 +18,7 @@ makes the fixed point unique and quick to reach, and a forgetting penalty
 Source: Schöne et al. 2025, arXiv 2502.07827; phantom gradients of Geng et al. 2021, arXiv 2111.05177.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import (
@@ -25,8 +31,9 @@ from pydantic import (
 )
 
 from implicit.checked_config import CheckedConfig
+from implicit.config.growth import Growth
 from implicit.fixed_point import Stopping
-from implicit.gradients import GradientRule, Phantom, Unrolled
+from implicit.gradients import FactoredImplicit, GradientRule, Phantom, Unrolled
 from implicit.modes import Windowed
 
 PhaseName = Literal["bounded", "free"]
@@ -66,7 +73,7 @@ class Phase:
 
 
 class Curriculum(CheckedConfig):
-    """The curriculum of a training run: a pure function of the step, so that nothing about it is stored.
+    """The curriculum of a training run: what follows from the step and, with growth_accuracy, its `Growth`.
 
     Example:
         Lengths 4, 12, 20 and then the training length, 24; the fixed point is free from step 3001 on.
@@ -79,6 +86,18 @@ class Curriculum(CheckedConfig):
         [4, 4, 12, 20, 24, 24]
         >>> curriculum.phase(3000, length=24).gradient, curriculum.phase(3001, length=24).gradient
         (Unrolled(iterations=8), Phantom(steps=4, damping=0.8))
+
+        Growing with the accuracy, bounded up to length 8:
+
+        >>> curriculum = Curriculum(
+        ...     bounded_steps=0, bounded_length=8, start_length=4, length_growth=4, growth_accuracy=0.9,
+        ... )
+        >>> growth = Growth(length=8, accuracy=0.899)
+        >>> curriculum.phase(70, length=24, growth=growth).name
+        'bounded'
+        >>> growth = curriculum.grown(growth, 70, accuracy=1.0, length=24, steps=2000)
+        >>> growth.length, curriculum.phase(71, length=24, growth=growth).name
+        (12, 'free')
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -90,6 +109,10 @@ class Curriculum(CheckedConfig):
     bounded_iterations: PositiveInt = Field(
         default=4, description="self-iterations in the bounded phase, all of them differentiated"
     )
+    bounded_length: NonNegativeInt = Field(
+        default=0,
+        description="sequences up to this length are in the bounded phase at any step (implicit models)",
+    )
     free_max_iterations: PositiveInt = Field(
         default=24, description="the most self-iterations in the free phase"
     )
@@ -100,8 +123,13 @@ class Curriculum(CheckedConfig):
     free_rtol: PositiveFloat = Field(
         default=0.05, description="relative tolerance of the fixed point in the free phase"
     )
+    free_gradient: Literal["phantom", "implicit"] = Field(
+        default="phantom",
+        description="gradient in the free phase: phantom steps, or that of the implicit function theorem",
+    )
     phantom_steps: PositiveInt = Field(
-        default=4, description="differentiated steps after the solve in the free phase"
+        default=4,
+        description="differentiated steps after the solve in the free phase (with the phantom gradient)",
     )
     phantom_damping: PositiveFloat = Field(default=0.8, le=1, description="damping of those steps")
     contraction_weight: NonNegativeFloat = Field(
@@ -118,7 +146,8 @@ class Curriculum(CheckedConfig):
     )
     carried_after: NonNegativeInt = Field(
         default=0,
-        description="training steps before the first sequences go on and before the forgetting penalty",
+        description="training steps before the first sequences go on and before the forgetting penalty; with "
+        "growth_accuracy both wait for the final phase, too",
     )
     start_length: PositiveInt | None = Field(
         default=None, description="tokens per sequence at the first step; the training length if none"
@@ -127,7 +156,20 @@ class Curriculum(CheckedConfig):
         default=8, description="tokens added each time, up to the training length (with start_length)"
     )
     length_growth_every: PositiveInt = Field(
-        default=1000, description="training steps between two such additions (with start_length)"
+        default=1000,
+        description="training steps between two such additions (with start_length, without growth_accuracy)",
+    )
+    growth_accuracy: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="accuracy, in the last third of the tokens, at which sequences grow; by step number "
+        "if none",
+    )
+    final_steps: PositiveInt = Field(
+        default=300,
+        description="training steps after that accuracy at the training length, with a falling learning rate "
+        "(with growth_accuracy)",
     )
 
     def first_step_at(self, length: int) -> int:
@@ -142,22 +184,24 @@ class Curriculum(CheckedConfig):
         growths = -((self.start_length - length) // self.length_growth)  # rounded up
         return max(0, growths) * self.length_growth_every + 1
 
-    def phase(self, step: int, length: int) -> Phase:
+    def phase(self, step: int, length: int, growth: Growth | None = None) -> Phase:
         """Return what holds at a step.
 
         Args:
             step: number of the training step, from 1.
             length: the training length, which the sequences grow to.
+            growth: where a curriculum with growth_accuracy stands; at its beginning if None.
         """
-        if self.start_length is not None:
-            grown = self.start_length + self.length_growth * ((step - 1) // self.length_growth_every)
-            length = min(length, grown)
-        if step <= self.bounded_steps:
+        growth = growth or Growth()
+        length = self._length(step, length, growth)
+        if step <= self.bounded_steps or length <= self.bounded_length:
             stopping = Stopping(rtol=self.free_rtol, max_iterations=self.bounded_iterations)
             return Phase("bounded", length, Unrolled(self.bounded_iterations), stopping)
         stopping = Stopping(rtol=self.free_rtol, max_iterations=self.free_max_iterations)
-        learnt = step > self.carried_after
-        gradient = Phantom(self.phantom_steps, self.phantom_damping)
+        learnt = step > self.carried_after and (self.growth_accuracy is None or growth.final_from is not None)
+        gradient: GradientRule = Phantom(self.phantom_steps, self.phantom_damping)
+        if self.free_gradient == "implicit":
+            gradient = FactoredImplicit()
         mode = TRAINING_WINDOWS if self.free_mode == "windowed" else self.free_mode
         return Phase(
             "free",
@@ -169,3 +213,43 @@ class Curriculum(CheckedConfig):
             self.carried_share if learnt else 0.0,
             mode,
         )
+
+    def grown(self, growth: Growth, step: int, accuracy: float, length: int, steps: int) -> Growth:
+        """Return where the curriculum stands after a step; unchanged where it follows the step number.
+
+        The final phase begins once the running mean of the accuracy has passed at the training length, and in
+        any case `final_steps` before the last step.
+
+        Args:
+            growth: where it stood before.
+            step: number of the step.
+            accuracy: its late accuracy.
+            length: the training length.
+            steps: the most training steps of the run.
+
+        Example:
+            >>> curriculum = Curriculum(growth_accuracy=0.9, final_steps=100)
+            >>> curriculum.grown(Growth(length=24, accuracy=0.95), 400, accuracy=1.0, length=24, steps=900)
+            Growth(length=24, accuracy=0.955, final_from=401)
+        """
+        if self.growth_accuracy is None:
+            return growth
+        now = self._length(step, length, growth)
+        growth = replace(growth, length=now).seen(accuracy)
+        if growth.accuracy >= self.growth_accuracy:
+            if now < length:
+                return Growth(min(length, now + self.length_growth), final_from=growth.final_from)
+            if growth.final_from is None:
+                return replace(growth, final_from=step + 1)
+        if growth.final_from is None and step >= steps - self.final_steps:
+            return replace(growth, final_from=step + 1)
+        return growth
+
+    def _length(self, step: int, length: int, growth: Growth) -> int:
+        """Tokens per sequence at a step."""
+        if growth.length is not None:
+            return growth.length
+        if self.start_length is None:
+            return length
+        growths = 0 if self.growth_accuracy is not None else (step - 1) // self.length_growth_every
+        return min(length, self.start_length + self.length_growth * growths)

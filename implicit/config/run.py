@@ -20,6 +20,8 @@ from implicit.checked_config import CheckedConfig, validated
 from implicit.config.curriculum import Curriculum
 from implicit.config.evaluation import EvaluationConfig
 from implicit.config.flat import flat_places, flatten, nest
+from implicit.config.growth import Growth
+from implicit.config.initial import InitialWeights
 from implicit.config.optimizer import OptimizerConfig
 from implicit.config.references import model_name, task_specification
 from implicit.models.registry import Sizes, complete_sizes, model_class
@@ -75,6 +77,9 @@ class TrainConfig(CheckedConfig):
     compiled: dict[str, float] | None = Field(
         default=None,
         description="the gains of a model that was compiled from its task, not trained; None if trained",
+    )
+    initial: InitialWeights | None = Field(
+        default=None, description="the run whose weights training begins with; None for those of the seed"
     )
     evaluation: EvaluationConfig = Field(
         default_factory=EvaluationConfig, description="validation during training"
@@ -145,6 +150,9 @@ class TrainConfig(CheckedConfig):
             raise InputError(f"start_length is {start}; give at most the training length, {self.length}")
         if warmup > self.steps:
             raise InputError(f"warmup_steps is {warmup}; give at most steps, {self.steps}")
+        final = self.curriculum.final_steps
+        if self.curriculum.growth_accuracy is not None and final >= self.steps:
+            raise InputError(f"final_steps is {final}; give less than steps, {self.steps}")
         return self
 
     def build_task(self) -> Task:
@@ -160,15 +168,40 @@ class TrainConfig(CheckedConfig):
         """
         return task_from(self.task, self.hard_fraction)
 
-    def learning_rate_at(self, step: int) -> float:
+    def learning_rate_at(self, step: int, growth: Growth | None = None) -> float:
         """Return the learning rate of a step.
+
+        Args:
+            step: number of the training step, from 1.
+            growth: where a curriculum with growth_accuracy stands; at its beginning if None.
 
         Example:
             >>> config = TrainConfig.of(task="parity", model="lstm", steps=300, learning_rate=1.0)
             >>> [round(config.learning_rate_at(step), 3) for step in (1, 50, 100, 200, 300)]
             [0.01, 0.5, 1.0, 0.55, 0.1]
+            >>> config = config.updated(growth_accuracy=0.9, final_steps=100)
+            >>> config.learning_rate_at(150), config.learning_rate_at(150, Growth(final_from=101))
+            (1.0, 0.55)
         """
-        return self.optimizer.learning_rate_at(step, self.steps)
+        if self.curriculum.growth_accuracy is None:
+            return self.optimizer.learning_rate_at(step, self.steps)
+        final_from = None if growth is None else growth.final_from
+        falls_after = step if final_from is None else final_from - 1
+        return self.optimizer.learning_rate_at(step, self.last_step(growth), falls_after)
+
+    def last_step(self, growth: Growth | None = None) -> int:
+        """Return the last training step: that of the final phase once known, else the most there can be.
+
+        Example:
+            >>> config = TrainConfig.of(
+            ...     task="parity", model="lstm", steps=900, growth_accuracy=0.9, final_steps=100
+            ... )
+            >>> config.last_step(), config.last_step(Growth(final_from=401))
+            (900, 500)
+        """
+        if self.curriculum.growth_accuracy is None or growth is None or growth.final_from is None:
+            return self.steps
+        return growth.final_from - 1 + self.curriculum.final_steps
 
     def validation_lengths(self) -> tuple[int, ...]:
         """Return the lengths to validate at.
@@ -182,14 +215,22 @@ class TrainConfig(CheckedConfig):
     def final_length(self) -> int:
         """Return the length of the sequences in the last training step.
 
+        The training length if sequences grow with the accuracy, which is not known before.
+
         Example:
             >>> TrainConfig.of(task="S3", model="lstm", steps=300, start_length=4).final_length()
             4
         """
+        if self.curriculum.growth_accuracy is not None:
+            return self.length
         return self.curriculum.phase(self.steps, self.length).length
 
-    def shortfall(self) -> str | None:
+    def shortfall(self, reached: int | None = None) -> str | None:
         """Return what to say of a curriculum that does not reach the training length; None if it does.
+
+        Args:
+            reached: length of the sequences in the last step of a finished run; what the configuration
+                foretells if None, which is the training length if sequences grow with the accuracy.
 
         Example:
             >>> config = TrainConfig.of(
@@ -200,12 +241,20 @@ class TrainConfig(CheckedConfig):
             'the curriculum ends at length 12 of 32; raise steps to at least 876, or start_length or ...'
             >>> config.updated(steps=876).shortfall() is None
             True
+            >>> config.updated(growth_accuracy=0.9, final_steps=100).shortfall(reached=12)
+            'the curriculum ends at length 12 of 32, for its accuracy stayed below 0.9; raise steps, or ...'
         """
-        if self.final_length() == self.length:
+        reached = self.final_length() if reached is None else reached
+        if reached == self.length:
             return None
+        ends = f"the curriculum ends at length {reached} of {self.length}"
+        if self.curriculum.growth_accuracy is not None:
+            return (
+                f"{ends}, for its accuracy stayed below {self.curriculum.growth_accuracy:g}; raise steps, "
+                "or lower growth_accuracy or length_growth"
+            )
         return (
-            f"the curriculum ends at length {self.final_length()} of {self.length}; "
-            f"raise steps to at least {self.curriculum.first_step_at(self.length)}, "
+            f"{ends}; raise steps to at least {self.curriculum.first_step_at(self.length)}, "
             "or start_length or length_growth, or lower length_growth_every"
         )
 
@@ -219,13 +268,15 @@ class TrainConfig(CheckedConfig):
         return flatten(type(self), self.model_dump())
 
     def as_json(self) -> dict[str, Any]:
-        """Return the format version and the fields as JSON values; ``compiled`` only if there is something.
+        """Return the format version and the fields as JSON values.
+
+        ``compiled`` and ``initial`` are there only if they say something.
 
         Example:
             >>> list(TrainConfig.of(task="parity", model="lstm").as_json())[:3]
             ['format_version', 'task', 'model']
         """
-        unsaid = {"compiled"} if self.compiled is None else set()
+        unsaid = {name for name in ("compiled", "initial") if getattr(self, name) is None}
         return {"format_version": FORMAT_VERSION, **self.model_dump(mode="json", exclude=unsaid)}
 
     @classmethod

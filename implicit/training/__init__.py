@@ -2,10 +2,12 @@
 
 - Evaluation: `evaluate`, `Evaluation`, `Convergence`.
 - Data: `draw_batch`, `TokenBatch`, `Stream`.
+- Weights of a run to begin with: `begin_from`.
 - Warning: `ShortCurriculumWarning`.
 """
 
 from implicit.training.evaluation import Convergence, Evaluation, evaluate
+from implicit.training.initial import begin_from
 from implicit.training.streams import Stream, TokenBatch, draw_batch
 from implicit.training.train import ShortCurriculumWarning
 
@@ -15,6 +17,7 @@ __all__ = [
     "ShortCurriculumWarning",
     "Stream",
     "TokenBatch",
+    "begin_from",
     "draw_batch",
     "evaluate",
 ]

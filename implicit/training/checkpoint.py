@@ -14,15 +14,21 @@ import torch
 from torch.optim import Optimizer
 
 from automata.errors import InputError
+from implicit.config.growth import Growth
 from implicit.models.interface import SequenceModel
 from implicit.runs.files import check_tensors, read_tensors, write_tensors
 from implicit.training.optimizer_state import PREFIX, describe_optimizer, restore_optimizer
 from implicit.training.state_passing import Carried
 
-FORMAT_VERSION = 2
-"""Of a checkpoint. The first held the moments of AdamW only, and named no version."""
+FORMAT_VERSION = 3
+"""Of a checkpoint. The first held the moments of AdamW only, and named no version; the second no growth."""
+
+_READABLE = (2, 3)
 
 _REMEDY = "delete the run folder and train again"
+
+
+_AT_THE_BEGINNING = Growth()
 
 
 @dataclass(frozen=True)
@@ -33,15 +39,33 @@ class Progress:
         step: training steps taken.
         seconds: time spent on them, over all resumptions.
         target_met: evaluations in a row that met the target accuracy, up to now.
+        growth: where a curriculum stands that grows with the accuracy.
 
     Example:
-        >>> Progress()
-        Progress(step=0, seconds=0.0, target_met=0)
+        >>> Progress().step
+        0
     """
 
     step: int = 0
     seconds: float = 0.0
     target_met: int = 0
+    growth: Growth = _AT_THE_BEGINNING
+
+    @classmethod
+    def of(
+        cls, step: int, seconds: float, target_met: int, growth: dict[str, Any] | None = None
+    ) -> "Progress":
+        """Return the progress that a checkpoint tells as JSON.
+
+        Raises:
+            TypeError: if it tells something else.
+
+        Example:
+            >>> progress = Progress(step=3, growth=Growth(length=8))
+            >>> Progress.of(**asdict(progress)) == progress
+            True
+        """
+        return cls(step, seconds, target_met, Growth(**(growth or {})))
 
 
 def save_checkpoint(
@@ -66,8 +90,9 @@ def save_checkpoint(
         >>> optimizer.step()
         >>> with TemporaryDirectory() as folder:
         ...     save_checkpoint(Path(folder) / "state", model, optimizer, Progress(step=1))
-        ...     load_checkpoint(Path(folder) / "state", model, optimizer)
-        (Progress(step=1, seconds=0.0, target_met=0), None)
+        ...     progress, carried = load_checkpoint(Path(folder) / "state", model, optimizer)
+        >>> progress == Progress(step=1), carried
+        (True, None)
     """
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     of_optimizer, description = describe_optimizer(model, optimizer)
@@ -101,7 +126,7 @@ def load_checkpoint(
     """
     tensors, metadata = read_tensors(path)
     version = _read(path, metadata, "format_version", 1)
-    if version != FORMAT_VERSION:
+    if version not in _READABLE:
         raise InputError(
             f"{path} was written by another version of implicit-ssm (format {version}, this version reads "
             f"{FORMAT_VERSION}); finish the run with that version, or {_REMEDY}"
@@ -117,7 +142,7 @@ def load_checkpoint(
     )
     check_tensors(path, parts[PREFIX], parts[PREFIX])  # no NaN, no infinity
     try:
-        progress = Progress(**_read(path, metadata, "progress"))
+        progress = Progress.of(**_read(path, metadata, "progress"))
     except TypeError:
         raise InputError(f"{path} does not tell the step; {_REMEDY}") from None
     # Copied into storage that torch aligned, for the bits of a matrix product may depend on the alignment.

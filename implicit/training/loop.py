@@ -84,20 +84,25 @@ def take_steps(
         tqdm(total=config.steps, initial=done.step, disable=hidden, leave=False, unit="step") as bar,
     ):
         for step in range(done.step + 1, config.steps + 1):
-            phase = config.curriculum.phase(step, config.length)
-            result, carried = _step(config, task, model, optimizer, phase, step, carried)
+            phase = config.curriculum.phase(step, config.length, done.growth)
+            rate = config.learning_rate_at(step, done.growth)
+            result, carried = _step(config, task, model, optimizer, phase, rate, step, carried)
             bar.update()
-            done = replace(done, step=step, seconds=time.monotonic() - began)
-            if step % config.evaluation.every == 0 or step == config.steps:
+            growth = config.curriculum.grown(
+                done.growth, step, result.late_accuracy, config.length, config.steps
+            )
+            done = replace(done, step=step, seconds=time.monotonic() - began, growth=growth)
+            last = config.last_step(growth)
+            if step % config.evaluation.every == 0 or step == last:
                 evaluations = _validate(config, task, model, phase, step)
-                metrics.append(_entry(config, model, phase, result, evaluations, baselines, done))
+                metrics.append(_entry(config, model, phase, rate, result, evaluations, baselines, done))
                 folder.write_metrics(metrics)
                 board.write(metrics[-1])
                 bar.set_postfix(loss=metrics[-1]["loss"], accuracy=metrics[-1]["accuracy"])
                 done = replace(done, target_met=_target_met(config, model, phase, evaluations, done))
-            if done.target_met == config.evaluation.patience:
+            if done.target_met == config.evaluation.patience or step == last:
                 break
-            if step % config.checkpoint_every == 0 and step < config.steps:
+            if step % config.checkpoint_every == 0:
                 save_checkpoint(folder.checkpoint_file, model, optimizer, done, carried)
 
 
@@ -131,6 +136,7 @@ def _step(
     model: SequenceModel,
     optimizer: AdamW,
     phase: Phase,
+    rate: float,
     step: int,
     carried: Carried | None,
 ) -> tuple[Objective, Carried | None]:
@@ -155,7 +161,7 @@ def _step(
             "lower learning_rate or gradient_clip, or raise warmup_steps"
         )
     for group in optimizer.param_groups:
-        group["lr"] = config.learning_rate_at(step)
+        group["lr"] = rate
     optimizer.step()
     if phase.carried_share == 0 or batch.end is None:
         return result, None
@@ -212,6 +218,7 @@ def _entry(
     config: TrainConfig,
     model: SequenceModel,
     phase: Phase,
+    rate: float,
     result: Objective,
     evaluations: dict[int, Evaluation],
     baselines: dict[int, float],
@@ -222,7 +229,7 @@ def _entry(
         "step": done.step,
         "length": phase.length,
         "training_length": config.length,
-        "learning_rate": config.learning_rate_at(done.step),
+        "learning_rate": rate,
         "loss": result.loss.item(),
         "accuracy": result.accuracy,
         "validation": {},

@@ -25,6 +25,7 @@ class Objective:
         penalty: weighted contraction penalty, a scalar with gradient; None where the phase asks for none.
         forgetting: weighted forgetting penalty, likewise.
         accuracy: share of the counted targets that are the most probable class.
+        late_accuracy: the same in the last third of each sequence; of all where nothing is asked there.
         state: the model's, after the last token.
         solution: the fixed points of an implicit model; None for an explicit one.
 
@@ -44,6 +45,7 @@ class Objective:
     penalty: Tensor | None
     forgetting: Tensor | None
     accuracy: float
+    late_accuracy: float
     state: State
     solution: SequenceSolution | None
 
@@ -104,9 +106,19 @@ def objective(
             forgetting = phase.forgetting_weight * left
     loss = weighted_cross_entropy(output.logits, batch.targets, batch.weights)
     with torch.no_grad():
-        right = (output.logits.argmax(dim=-1) == batch.targets)[batch.counted]
-        accuracy = float(right.double().mean())
-    return Objective(loss, penalty, forgetting, accuracy, output.state, solution)
+        right = output.logits.argmax(dim=-1) == batch.targets
+        late = batch.counted & _last_third(batch)
+        accuracy = float(right[batch.counted].double().mean())
+        late_accuracy = float(right[late].double().mean()) if bool(late.any()) else accuracy
+    return Objective(loss, penalty, forgetting, accuracy, late_accuracy, output.state, solution)
+
+
+def _last_third(batch: TokenBatch) -> Tensor:
+    """Whether a token is in the last third of its sequence, ``[batch, length]``, bool."""
+    size, length = batch.tokens.shape
+    position = torch.arange(1, length + 1, device=batch.tokens.device)
+    lengths = position.new_full((size,), length) if batch.lengths is None else batch.lengths
+    return (3 * position > 2 * lengths[:, None]) & (position <= lengths[:, None])
 
 
 def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:

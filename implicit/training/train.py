@@ -13,6 +13,7 @@ from implicit.config.references import AnyModel
 from implicit.config.run import TrainConfig
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
+from implicit.training.initial import load_initial_weights
 from implicit.training.loop import majority_baselines, take_steps
 from implicit.training.state_passing import check_state_passing
 
@@ -54,8 +55,9 @@ def train(
 
     Raises:
         InputError: for a device that is not there, sizes that do not divide, state passing that task or model
-            cannot do, a folder that holds something else or a run of another configuration, one that another
-            process trains in, or a loss that is no longer finite.
+            cannot do, weights to begin with that are no longer there, a folder that holds something else or
+            a run of another configuration, one that another process trains in, or a loss that is no longer
+            finite.
         OSError: if the folder cannot be written; what was there stays whole.
 
     Warns:
@@ -88,6 +90,8 @@ def train(
     baselines = majority_baselines(config, built_task)
     if not folder.begun:
         folder.check_free()
+    if not folder.checkpoint_file.is_file():
+        load_initial_weights(config, built_model)
     if shortfall := config.shortfall():
         warnings.warn(shortfall, ShortCurriculumWarning, stacklevel=2)
     with folder.held():
@@ -98,7 +102,20 @@ def train(
         if not folder.finished:
             take_steps(config, built_task, built_model, folder, progress, tensorboard, baselines)
             folder.finish(built_model)
-    return load_run(folder.path)
+    run = load_run(folder.path)
+    if config.shortfall() is None and (shortfall := run_shortfall(run)):  # else it was said before
+        warnings.warn(shortfall, ShortCurriculumWarning, stacklevel=2)
+    return run
+
+
+def run_shortfall(run: Run) -> str | None:
+    """Return what to say of a finished run that did not reach its training length; None if it did.
+
+    Example:
+        >>> run_shortfall(load_run("parity")) is None
+        True
+    """
+    return run.config.shortfall(run.metrics[-1].get("length"))
 
 
 def _device(name: str) -> torch.device:

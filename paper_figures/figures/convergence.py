@@ -14,6 +14,7 @@ from analysis.framework.run_lines import RUN_LINES, draw_runs
 from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import draw_legend, grouped
 
@@ -140,8 +141,32 @@ def caption(found: Results) -> str:
     )
 
 
+def judge(found: Results) -> Verdict:
+    """Judge that both modes find the fixed point of every token.
+
+    Reproduced if every token of every run converged in both modes, not reproduced if none did in one of
+    them; partly otherwise.
+
+    Example:
+        >>> judge({"settings": {"rtol": 1e-6}, "groups": []}).word
+        'not reproduced'
+    """
+    runs = _runs(found).values()
+    worst = {mode: min((run[mode]["share_converged"] for run in runs), default=0.0) for mode in MODES}
+    because = (
+        f"smallest share of tokens that converged to {found['settings']['rtol']:g} in a run: "
+        + ", ".join(f"{share:.2%} {mode}" for mode, share in worst.items())
+    )
+    if min(worst.values()) == 0:
+        return Verdict("not reproduced", because)
+    return Verdict("reproduced" if min(worst.values()) == 1 else "partly", because)
+
+
 FIGURE = PaperFigure(
     title="The search for the fixed points",
+    claim=Claim(
+        "the simultaneous and the sequential mode both find the fixed points", IMPLICIT_ARE_RNNS, judge
+    ),
     experiment=EXPERIMENT,
     collect=collect,
     draw=draw,

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from analysis.framework.figures import TEXT_WIDTH, styled
 from paper_figures.experiments.grid import TRAINING, Experiment
 from paper_figures.experiments.outcomes import Outcome, common_environment
+from paper_figures.figures.claim import Claim
 from paper_figures.stored_results import StoredResults
 
 Results = dict[str, Any]
@@ -26,10 +27,13 @@ class PaperFigure:
         collect: takes what came of the points, failed ones included, and returns what is drawn.
         draw: draws that, so many inches wide; called within the style of `analysis.framework.figures`.
         caption: tells what was drawn; the runs, their seeds and what failed are added to it.
+        claim: of a paper, that the results judge.
 
     Example:
+        >>> from paper_figures.figures.claim import Verdict
         >>> figure = PaperFigure(
         ...     title="Counts",
+        ...     claim=Claim("there are many", "folklore", lambda found: Verdict("partly", "some")),
         ...     experiment=Experiment("counts", (), ()),
         ...     collect=lambda outcomes: {"runs": len(outcomes)},
         ...     draw=lambda found, width: Figure((width, 2)),
@@ -41,6 +45,7 @@ class PaperFigure:
     """
 
     title: str
+    claim: Claim
     experiment: Experiment
     collect: Callable[[Sequence[Outcome]], Results]
     draw: Callable[[Results, float], Figure]
@@ -61,6 +66,9 @@ class PaperFigure:
             date=max((record.date for record in records), default=datetime.now(UTC).date().isoformat()),
             environment=common_environment(measured),
             seconds=round(sum(record.seconds for record in measured), 1),
+            training_seconds=round(
+                sum(record.seconds for record in records if record.measurement == TRAINING), 1
+            ),
             seeds=sorted({outcome.point.seed for outcome in outcomes}),
             runs=[outcome.run for outcome in outcomes],
             results=self.collect(outcomes),

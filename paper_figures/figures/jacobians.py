@@ -17,11 +17,12 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from numpy.typing import NDArray
 
 from analysis.framework.figures import log_axis, new_figure, power_of_ten
-from analysis.framework.palette import GREY
+from analysis.framework.palette import GREY, model_label
 from analysis.jacobian.measurement import JacobianSettings, analyse
 from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, shares
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import Group, draw_legend, group_label, group_looks, grouped
 from theory.fixed_point import ERROR_MARGIN
@@ -290,7 +291,37 @@ def _finding(theorem1: Mapping[str, Any]) -> str:
     return f"{', '.join(parts)}, median off-diagonal mass {mass}"
 
 
+def judge(found: Results) -> Verdict:
+    """Judge Theorem 1: implicit transitions are non-linear and non-diagonal, explicit ones are not.
+
+    Reproduced if its conclusions hold at every visited state of the implicit run and at none of the explicit
+    one, not reproduced if they hold at no state of the implicit one; partly otherwise.
+
+    Example:
+        >>> judge({"groups": []}).word
+        'not reproduced'
+    """
+    counts = {
+        model_label(group["settings"]["model"]): (
+            run["theorem1"]["counts"]["holds"],
+            run["theorem1"]["states"],
+        )
+        for group, run in _measured(found)
+    }
+    because = f"states at which its conclusions hold: {shares(counts) or 'no runs'}"
+    holds, states = counts.get(model_label("implicit-mamba2"), (0, 0))
+    if holds == 0:
+        return Verdict("not reproduced", because)
+    complete = holds == states and counts.get(model_label("mamba2"), (0, 0))[0] == 0
+    return Verdict("reproduced" if complete else "partly", because)
+
+
 FIGURE = PaperFigure(
+    claim=Claim(
+        "Theorem 1: the state-to-state transition of an implicit SSM is non-linear and non-diagonal",
+        IMPLICIT_ARE_RNNS,
+        judge,
+    ),
     title="State-to-state Jacobians, explicit and implicit",
     experiment=EXPERIMENT,
     collect=collect,

@@ -6,13 +6,14 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from analysis.framework.figures import new_figure, powers_of_two
-from analysis.framework.palette import GREY
+from analysis.framework.palette import GREY, model_label
 from analysis.framework.run_lines import RUN_LINES, breadths, draw_runs
 from analysis.length_generalization import LengthSettings, analyse
 from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, shares
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import draw_legend, group_label, group_looks, grouped
 
@@ -139,8 +140,35 @@ def caption(found: Results) -> str:
     )
 
 
+def judge(found: Results) -> Verdict:
+    """Judge that a fixed point lets Mamba-2 keep parity beyond its training length.
+
+    Reproduced if all implicit runs solve it and no explicit Mamba-2 run does, not reproduced if no implicit
+    run does; partly otherwise. What a run has to reach to solve it is `SOLVED_ACCURACY` at `SOLVED_LENGTH`.
+
+    Example:
+        >>> judge({"groups": []}).word
+        'not reproduced'
+    """
+    counts: dict[str, tuple[int, int]] = {}
+    for group in found["groups"]:
+        runs, of = counts.get(label := model_label(group["settings"]["model"]), (0, 0))
+        counts[label] = (runs + group["solved"]["runs"], of + group["solved"]["of"])
+    lifted, all_lifted = counts.get(model_label("implicit-mamba2"), (0, 0))
+    because = f"at least {SOLVED_ACCURACY} at {SOLVED_LENGTH} tokens: {shares(counts) or 'no runs'}"
+    if lifted == 0:
+        return Verdict("not reproduced", because)
+    complete = lifted == all_lifted and counts.get(model_label("mamba2"), (0, 0))[0] == 0
+    return Verdict("reproduced" if complete else "partly", because)
+
+
 FIGURE = PaperFigure(
     title="Accuracy against length on parity",
+    claim=Claim(
+        "one implicit Mamba-2 layer tracks a state, parity, beyond its training length; explicit ones do not",
+        IMPLICIT_ARE_RNNS,
+        judge,
+    ),
     experiment=EXPERIMENT,
     collect=collect,
     draw=draw,

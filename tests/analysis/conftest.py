@@ -1,4 +1,4 @@
-"""Run folders of small models, and a model made by hand whose tokens have two fixed points."""
+"""Run folders of small models, certificates, and a model made by hand whose tokens have two fixed points."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from analysis.certify import certify
 from automata.tasks.registry import make_task, registered_task
+from benchmarks.certificate_mutations import targets
 from implicit.config.recipes import recipe
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.stack import Injections
@@ -46,6 +48,37 @@ def make_run(tmp_path: Path) -> MakeRun:
         return load_run(folder.path)
 
     return make
+
+
+PAIRS: dict[str, Any] = {"states": 4, "sequences": 4, "length": 6}
+"""Of the certificates below."""
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """An untrained implicit model, small, of which every pair of a state and a token can be proved."""
+    folder = tmp_path_factory.mktemp("runs") / "implicit"
+    return targets.untrained(folder, "implicit-mamba2", targets.SMALL, {"out_proj": 16.0})
+
+
+@pytest.fixture(scope="session")
+def explicit(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Its explicit control."""
+    return targets.untrained(tmp_path_factory.mktemp("runs") / "explicit", "mamba2", targets.SMALL)
+
+
+@pytest.fixture(scope="session")
+def content(run: Run) -> dict[str, Any]:
+    """What is proved of it; to be copied before it is changed."""
+    certificate = certify(run, **PAIRS)
+    assert certificate.summary == dict.fromkeys(certificate.summary, 4)
+    return certificate.model_dump(mode="json")
+
+
+@pytest.fixture(scope="session")
+def control(explicit: Run) -> dict[str, Any]:
+    """What is proved of the control; to be copied before it is changed."""
+    return certify(explicit, **PAIRS).model_dump(mode="json")
 
 
 class Bistable(ImplicitMamba2):

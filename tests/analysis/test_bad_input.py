@@ -18,6 +18,7 @@ from analysis import (
     extraction,
     jacobian,
     length_generalization,
+    mechanism,
     modes,
     report,
 )
@@ -129,6 +130,10 @@ OTHER_CASES: list[tuple[Main, list[str], str]] = [
     (error_control.main, ["RUN", "RUN", "--out", "OUT"], "is given twice"),
     (error_control.main, ["GROWING"], "is transformer, whose state grows with every token; give the run of"),
     (error_control.main, ["REPL"], "was trained on repl-3-reveals, which is no word problem; give"),
+    (mechanism.main, ["RUN", "--sequences", "3"], "sequences is 3; it should be greater than or equal to 4"),
+    (mechanism.main, ["RUN", "s3", "--out", "OUT"], "are not the same automaton; give runs of one"),
+    (mechanism.main, ["GROWING"], "is transformer, whose state grows with every token; give the run of"),
+    (mechanism.main, ["REPL"], "was trained on repl-3-reveals, which is no word problem; give"),
     (all_words.main, ["RUN", "--length", "0"], "length is 0"),
     (all_lengths.main, ["parity-small", "--rate", "1"], "rate is 1"),
     (all_lengths.main, ["EXPLICIT"], "is mamba2, which has no fixed points"),

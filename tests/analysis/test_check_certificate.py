@@ -25,36 +25,11 @@ from analysis.certificates.parts import RefusedError, seal
 from analysis.certificates.theorem1 import checker
 from analysis.certificates.theorem1.document import Certificate
 from analysis.certificates.words import checker as words_checker
-from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
-from benchmarks.certificate_mutations.targets import SMALL, untrained
 from implicit.runs.files import read_tensors, write_tensors
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run
 from tests.analysis.false_certificates import FALSE, Content, point
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    folder = tmp_path_factory.mktemp("runs") / "implicit"
-    return untrained(folder, "implicit-mamba2", SMALL, {"out_proj": 16.0})
-
-
-@pytest.fixture(scope="module")
-def explicit(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return untrained(tmp_path_factory.mktemp("runs") / "explicit", "mamba2", SMALL)
-
-
-@pytest.fixture(scope="module")
-def content(run: Run) -> Content:
-    certificate = certify(run, states=4, sequences=4, length=8)
-    assert certificate.summary == dict.fromkeys(certificate.summary, 4)
-    return certificate.model_dump(mode="json")
-
-
-@pytest.fixture(scope="module")
-def control(explicit: Run) -> Content:
-    return certify(explicit, states=4, sequences=4, length=8).model_dump(mode="json")
 
 
 def _refusal(content: Content, run: Run) -> str:

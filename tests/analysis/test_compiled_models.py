@@ -34,6 +34,21 @@ def test_extraction_finds_the_automaton(run: Run, tmp_path: Path) -> None:
     assert found.verdict.startswith("equivalent"), found.verdict
 
 
+def test_errors_are_corrected_while_the_distance_of_states_stays(run: Run, tmp_path: Path) -> None:
+    found = ask("error_control", run, out=tmp_path, sequences=16, length=32, block=16, pairs=6, follow=8)
+    assert found.verdict == "corrected"
+    assert found.left < 1e-6
+    left = found.followed.shares[0.01][:, 1] / 0.01
+    assert np.median(left) == pytest.approx(1 / 16, rel=0.1), "λ of it, and next to nothing through the write"
+    assert left.max() < 0.5, "what it does to the write is more where the memory holds two states"
+    assert found.spread.failure is None
+    assert found.spread.upper.max() < 1e-4
+    gains = found.followed.gains
+    assert gains is not None
+    np.testing.assert_allclose(gains.between, 1, atol=0.2)  # in both, older states weigh 1/15 of the last
+    assert np.nanmax(gains.within) < 1e-3
+
+
 def test_convergence_takes_two_iterations_and_three_sweeps_more_than_tokens(run: Run, tmp_path: Path) -> None:
     found = ask("convergence", run, out=tmp_path, sequences=4, length=16, rtol=1e-6).numbers()
     for mode in ("simultaneous", "sequential"):

@@ -116,6 +116,13 @@ def test_two_runs_of_the_same_name_are_refused(make_run: Any) -> None:
         length_generalization.analyse([run, run], lengths=(4,), sequences=2)
 
 
+def test_what_is_no_run_is_named() -> None:
+    with pytest.raises(InputError, match=r"^run is 3; give a loaded one"):
+        length_generalization.analyse(3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^runs is empty; "):
+        length_generalization.analyse([])
+
+
 def test_the_share_of_unconverged_tokens_is_told(make_run: Any) -> None:
     run = make_run("implicit-mamba2")
     found = length_generalization.analyse(run, lengths=(4, 8), sequences=4, max_iterations=1)

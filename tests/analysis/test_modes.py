@@ -1,5 +1,6 @@
 """What model(tokens) answers against the sequential mode, on models of which both are known."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from analysis import modes
+from automata.tasks.repl_language import ReplLanguage
 from implicit.modes import Solve
 from implicit.runs.loading import Run, load_run
 from implicit.training.streams import Stream, draw_batch
@@ -58,9 +60,12 @@ def other_mode(run: Any) -> Any:
 
 def test_only_real_tokens_are_compared(make_run: Any) -> None:
     run = make_run("implicit-mamba2", contracting=True, task="repl-3-reveals")
-    batch = draw_batch(run.task, 2, 130, 0, Stream.TEST, 130, 0)
-    found = modes.analyse(run, lengths=(130,), sequences=2).lengths[0]
-    assert found.tokens == (batch.tokens.numel() if batch.lengths is None else batch.lengths.sum())
+    short = ReplLanguage(variables=3, reveal_every=1, swaps=1, predict="reveals")  # ends before the row does
+    run = dataclasses.replace(run, task=short)
+    batch = draw_batch(run.task, 2, 40, 0, Stream.TEST, 40, 0)
+    assert batch.lengths is not None
+    found = modes.analyse(run, lengths=(40,), sequences=2).lengths[0]
+    assert found.tokens == batch.lengths.sum() < batch.tokens.numel()
     assert found.equal == 1
 
 

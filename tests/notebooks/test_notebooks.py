@@ -1,4 +1,7 @@
-"""Every notebook runs from top to bottom in this interpreter, and says what its stored outputs say."""
+"""Every notebook runs from top to bottom in this interpreter, and says what its stored outputs say.
+
+What runs notebooks is imported where it is used: it takes seconds, and every process collects all tests.
+"""
 
 import base64
 import io
@@ -7,12 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import numpy as np
 import pytest
-from ipykernel.kernelspec import write_kernel_spec
 from matplotlib.image import imread, imsave
-from nbclient import NotebookClient
 
 from tests.notebooks.outputs import code, differences
 
@@ -23,6 +23,12 @@ SECONDS = 300
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
+def read(path: Path) -> Any:
+    import nbformat
+
+    return nbformat.read(path, as_version=4)
+
+
 def test_there_is_a_notebook() -> None:
     assert NOTEBOOKS
 
@@ -30,6 +36,8 @@ def test_there_is_a_notebook() -> None:
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A kernel of this interpreter, whatever kernels the machine has."""
+    from ipykernel.kernelspec import write_kernel_spec
+
     write_kernel_spec(tmp_path / "kernels" / "this-interpreter")
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
@@ -38,7 +46,9 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @every_notebook
 def test_stored_outputs_are_those_of_executing_it(path: Path, kernel: str) -> None:
-    stored, notebook = nbformat.read(path, as_version=4), nbformat.read(path, as_version=4)
+    from nbclient import NotebookClient
+
+    stored, notebook = read(path), read(path)
     resources = {"metadata": {"path": str(path.parent)}}
     # Raises CellExecutionError, with the cell and its traceback, for the first exception.
     NotebookClient(notebook, timeout=SECONDS, kernel_name=kernel, resources=resources).execute()
@@ -99,7 +109,7 @@ FALSIFIED = {
 
 @pytest.mark.parametrize("falsify", FALSIFIED.values(), ids=FALSIFIED)
 def test_a_falsified_output_is_noticed(falsify: Callable[[Any], None]) -> None:
-    notebook, falsified = (nbformat.read(NOTEBOOKS[0], as_version=4) for _ in range(2))
+    notebook, falsified = (read(NOTEBOOKS[0]) for _ in range(2))
     assert differences(notebook, notebook) == []
     falsify(falsified)
     assert len(differences(falsified, notebook)) == 1
@@ -107,7 +117,9 @@ def test_a_falsified_output_is_noticed(falsify: Callable[[Any], None]) -> None:
 
 @every_notebook
 def test_stored_outputs_are_complete_and_name_no_machine(path: Path) -> None:
-    notebook = nbformat.read(path, as_version=4)
+    import nbformat
+
+    notebook = read(path)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))

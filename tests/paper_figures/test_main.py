@@ -13,6 +13,7 @@ from paper_figures import __main__ as command
 from paper_figures.experiments import work
 from paper_figures.experiments.executors import Executor
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
+from paper_figures.figures.claim import Claim, Verdict
 from paper_figures.figures.figure import PaperFigure
 from paper_figures.registry import FIGURES
 from paper_figures.stored_results import RESULTS, StoredResults
@@ -31,6 +32,7 @@ def even(run: Run, settings: None) -> int:
 def figure(name: str, *seeds: int) -> PaperFigure:
     return PaperFigure(
         "Seeds",
+        Claim("seeds are even", "nobody", lambda found: Verdict("partly", f"{found['seeds']}")),
         Experiment(name, (Grid({"seed": seeds}, BASE),), (Measurement("even", even),)),
         lambda outcomes: {"seeds": [outcome.values.get("even") for outcome in outcomes]},
         lambda found, width: Figure((width, 2)),
@@ -79,10 +81,32 @@ def test_draws_the_same_bytes_twice(tmp_path: Path) -> None:
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_lists_names_and_titles(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_claims_verdicts_and_costs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")  # a line for each figure
     command.main(["--list"])
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(maxsplit=1) for line in lines] == [[f.name, f.title] for f in FIGURES.values()]
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert lines[0].split("  ")[0] == "figure"
+    for line, (name, listed) in zip(lines[1:], FIGURES.items(), strict=True):
+        stored = StoredResults.read(name)
+        assert line.split()[0] == name
+        assert f"{listed.claim.statement} ({listed.claim.source})" in line
+        assert str(listed.claim.judge(stored.results)) in line
+        assert f"{len(stored.runs)} runs, " in line
+
+
+@pytest.mark.parametrize(
+    ("seconds", "training_seconds", "cost"),
+    [
+        (89.0, None, "1 runs, training time not stored, 1 min to measure"),
+        (91.0, 5399.0, "1 runs, 90 min to train, 2 min to measure"),
+        (7200.0, 5400.0, "1 runs, 1.5 h to train, 2.0 h to measure"),
+    ],
+)
+def test_cost_of_a_rerun(seconds: float, training_seconds: float | None, cost: str) -> None:
+    stored = StoredResults("f", "c", "2026-11-20", {}, seconds, training_seconds, [0], [{}], {})
+    assert command.cost_of_rerun(stored) == cost
 
 
 def test_every_figure_has_its_own_module_and_results() -> None:

@@ -18,6 +18,7 @@ STORED = StoredResults(
     date="2026-11-20",
     environment={"python": "3.11.7", "commit": None},
     seconds=1.5,
+    training_seconds=None,
     seeds=[0, 3],
     runs=[{"name": "parity-lstm-seed-0", "seed": 0}],
     results={"primes": [[2, 3], [5, 7]], "text": "a, [b], c", "none": None},

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from automata.errors import InputError
 from theory import State, Status, Transition, solve_fixed_point
-from theory.fixed_point import EPSILON, refine, rounding_level
+from theory.fixed_point import EPSILON, ERROR_MARGIN, refine, rounding_level
 
 STATE: State = {"h": torch.zeros(1, dtype=torch.float64)}
 
@@ -117,3 +117,20 @@ def test_wrong_start_is_refused() -> None:
 def test_every_status_has_a_sentence() -> None:
     assert len({status.sentence for status in Status}) == 3
     assert math.isnan(solve_fixed_point(self_map_only(lambda z, s: z**2 + 2), STATE).rounding_level)
+
+
+@pytest.mark.parametrize("contraction", [1.0, 1 / 16, 1 / 256])
+def test_rounding_level_covers_rounding_inside_a_contracting_map(contraction: float) -> None:
+    """z ← c z + 8 − 8 in floats: its residual at points near the exact fixed point, 0.3 (1 − c) added."""
+
+    def self_map(z: Tensor, s: State) -> Tensor:
+        return (contraction * z + 0.3 * (1 - contraction) + 8) - 8
+
+    transition = self_map_only(self_map)
+    points = 0.3 + torch.linspace(-4, 4, 33, dtype=torch.float64)[:, None] * EPSILON
+    exact = contraction * points + 0.3 * (1 - contraction)
+    rounding = max((self_map(z, STATE) - value).abs().item() for z, value in zip(points, exact, strict=True))
+    assert rounding > EPSILON
+    level = rounding_level(transition, STATE, points[0])
+    assert rounding <= ERROR_MARGIN * level
+    assert level <= 16 * EPSILON  # two roundings to multiples of 8 ε, not a decade more

@@ -97,6 +97,16 @@ def test_theorem1_tells_value_and_threshold_of_the_worst_state(
         assert_theorem1(control, make_states(6, 2), label="token 1")
 
 
+def test_a_state_that_contradicts_is_worse_than_one_that_decides_nothing() -> None:
+    """At the first state Φ has no fixed point; at the others the transition is linear."""
+    control = Transition(
+        lambda z, s: torch.where(s["h"][:1] > 1, z + 1, z / 2), lambda z, s: {"h": s["h"] / 2}, 1, (("h",),)
+    )
+    states = [{"h": torch.tensor([first, 0.5], dtype=torch.float64)} for first in (2.0, 0.0, 0.5)]
+    with pytest.raises(AssertionError, match=r"at 3 of 3 states; the worst is \[1\]: fails: "):
+        assert_theorem1(control, states)
+
+
 def test_states_are_required(make_ssm: MakeSSM) -> None:
     for assertion in (assert_fixed_point, assert_contractive, assert_theorem1):
         with pytest.raises(InputError, match="states is empty"):

@@ -6,7 +6,8 @@ roundoff, 2⁻²⁴ for float32:
 - **Elementary operations.** + − × ÷ return the exact result times 1 + δ with |δ| ≤ u, or 0 or less than
   2⁻¹²⁶ off where it is smaller than that (denormal numbers may be flushed). What is exactly 0 is 0.
 - **Sums and products of matrices.** A sum of n products lies within γ_n Σ|terms| of the exact one, with
-  γ_n = n u / (1 − n u): true of every order, of blocks, and with fused multiply-add. Terms that are exactly 0
+  γ_n = n u / (1 − n u), and n 2⁻¹²⁶ for what is too small: true of every order, of blocks, and with fused
+  multiply-add. Terms that are exactly 0
   add no error.
 - **Functions of one number** (exp, exp2, log1p, softplus, sigmoid, silu, √, 1/√) are within so many units in
   the last place of the exact result, each at most 2u of it. This is an *assumption* about vendors' vector

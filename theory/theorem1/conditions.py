@@ -2,7 +2,7 @@
 
 Every threshold comes from a measured error. A quantity counts as positive when it exceeds ten times its
 error, one decade, because the error is itself an estimate from a few random probes: an error of more than ten
-times its estimate goes unseen with a probability of at most 5.2e-7 (:mod:`theory.theorem1.probes`). It counts
+times its estimate goes unseen with a probability of at most 5.3e-7 (:mod:`theory.theorem1.probes`). It counts
 as zero only where rounding alone explains it, and as undecided in between.
 """
 

@@ -209,7 +209,7 @@ def jacobian_error(
 
     The root mean square of ‖(J − J') r‖ over the directions r of :class:`~theory.theorem1.probes.Probes`: all
     columns of a small block, where it is the norm itself; else random directions, among which an error of
-    more than ten times the estimate hides with a probability of at most 5.2e-7. The discrepancy of a diagonal
+    more than ten times the estimate hides with a probability of at most 5.3e-7. The discrepancy of a diagonal
     first term is added. NaN, where a fixed point was not found again, means that nothing is known.
 
     Args:

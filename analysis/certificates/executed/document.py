@@ -12,16 +12,17 @@ EXECUTED_FORMAT: Final = "implicit-ssm certificate of executed floats, version 1
 EXECUTED_STATEMENTS = {
     "meaning": (
         "The program is run in float32 on a CPU, with float32 products of the highest precision, without "
-        "gradient or padding, from the zero state and the zero latent, with damped Picard iteration, an "
-        "absolute tolerance of 0, a relative one of at most rtol and at least 2 iterations; in the "
-        "sequential mode, the windowed mode, or the simultaneous mode with chunks of at most 64 tokens."
+        "gradient or padding, from the zero state and the zero latent, with damped Picard iteration and the "
+        "damping of the run's configuration, an absolute tolerance of 0, a relative one of at most rtol and "
+        "at least 2 iterations; in the sequential mode, the windowed mode, or the simultaneous mode with "
+        "chunks of at most 64 tokens."
     ),
     "arithmetic": (
         "Assumed: + - * / are within a factor 1 + d, |d| <= 2^-24, of the exact result, or within 2^-126 "
         "where it is smaller; sums of n products, in any order, within n 2^-24 / (1 - n 2^-24) times the sum "
-        "of their absolute values; exp, exp2, log1p, softplus, sigmoid, silu, sqrt and rsqrt within ulps "
-        "units in the last place, or between the result and 0 where it is below 2^-100. TF32, bfloat16 "
-        "accumulation and GPU kernels are not covered."
+        "of their absolute values, and n 2^-126; exp, exp2, log1p, softplus, sigmoid, silu, sqrt and rsqrt "
+        "within ulps units in the last place, or between the result and 0 where it is below 2^-100. TF32, "
+        "bfloat16 accumulation and GPU kernels are not covered."
     ),
     "writes": (
         "By every token whose answer is claimed below, each channel of the state that the automaton enters "

@@ -1,4 +1,5 @@
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,13 @@ def test_different_fixed_points_are_found_where_a_plain_loop_finds_them(bistable
     assert numbers["sequences"] == found.agrees.all(axis=1).mean()
     assert numbers["decoded_tokens"] == found.same_answer.mean()
     assert numbers["decoded_sequences"] == found.same_answer.all(axis=1).mean()
+    assert (numbers["demanded"], numbers["is_demanded"]) == (0.999, False)
+    assert (numbers["sentence"], numbers["amplification"]) == (found.sentence, found.amplification)
+    assert [search["reason"] for search in numbers["fixed_points"]] == [s.reason for s in found.searches]
     assert any("bold red" in str(line) for line in agreement.tables(found))
+    # half of the examples, as far as there are sequences where the modes differ; all tokens converged
+    reasons = Counter(search.reason for search in found.searches)
+    assert reasons == {"modes differ": 3, "sample": 3}
     differing = [search for search in found.searches if search.reason == "modes differ"]
     assert differing
     for search in differing:
@@ -109,9 +116,13 @@ def test_a_contracting_model_agrees_everywhere(make_run: Any) -> None:
 
 def test_unconverged_tokens_are_told_apart_and_count_against_agreement(make_run: Any) -> None:
     run = make_run("implicit-mamba2", contracting=True)
-    found = agreement.analyse(run, sequences=2, length=6, max_iterations=2, examples=2)
+    found = agreement.analyse(run, sequences=2, length=6, max_iterations=2, examples=8)
     assert found.shares == {"agree": 0.0, "differ": 0.0, "unconverged": 1.0}
     assert not found.is_demanded
+    # a quarter of the examples are the first tokens that did not converge, one a sequence
+    firsts = [(search.sequence, search.position, search.reason) for search in found.searches[:2]]
+    assert firsts == [(0, 0, "not converged"), (1, 0, "not converged")]
+    assert {search.reason for search in found.searches[2:]} == {"sample"}
     assert found.searches[0].unconverged == 19  # both modes' latents, zero, and 16 random starts
     assert agreement.draw(found).axes
 

@@ -144,3 +144,15 @@ def test_too_few_words_are_refused() -> None:
     tokens = torch.tensor([[0, 0, 0, 0]])
     with pytest.raises(InputError, match="sequences is 1, too few for two visits"):
         measure_spread(run_of(Drift(), 4), tokens, torch.zeros(1, 4, dtype=torch.int64), block=4, every=1)
+
+
+@pytest.mark.parametrize(("length", "how"), [(700.0, "extrapolated"), (810.0, "too far")])
+def test_no_failure_is_foretold_far_beyond_what_was_read(length: float, how: str) -> None:
+    """q² = t / (4 · length) reaches 1/4 there; eight tokens were read, and 100 times as many are the most."""
+    spread = made([float(np.sqrt(t / (4 * length))) for t in range(1, 9)], [1.0] * 8)
+    assert spread.horizon.how == how
+    if how == "extrapolated":
+        assert spread.horizon.length == pytest.approx(length)
+    else:
+        assert spread.horizon.length is None
+        assert "beyond 100 times the words that were read" in spread.horizon.sentence

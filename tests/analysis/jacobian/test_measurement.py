@@ -1,3 +1,5 @@
+import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,8 @@ from analysis.jacobian import measurement
 from analysis.jacobian.block_structure import Block, BlockStructure, StateJacobian
 from analysis.jacobian.reporting import content, paragraphs
 from automata.errors import InputError
-from theory import solve_fixed_point
+from theory import Transition, solve_fixed_point
+from theory.theorem1.conditions import STATEMENTS
 
 
 def test_the_verdicts_of_the_three_models(make_run: Any) -> None:
@@ -52,6 +55,63 @@ def test_the_kind_of_the_transition_is_in_what_is_shown(make_run: Any, name: str
     entry = content(run, found.numbers())
     assert sentence in paragraphs(name, json_ready(entry))
     assert jacobian.draw(found).axes
+
+
+def test_what_is_stored_is_what_was_found_at_every_state(make_run: Any) -> None:
+    found = jacobian.analyse(make_run("lstm"), states=8, length=12)
+    numbers = found.numbers()
+    assert found.blocks is not None
+    assert numbers == {
+        "theorem1": found.theorem1(),
+        "statement": found.report.statement,
+        "conditions": STATEMENTS,
+        "blocks": numbers["blocks"],
+        "spectra": numbers["spectra"],
+        "states": [
+            {
+                "label": check.label,
+                "verdict": check.verdict.value,
+                "reason": check.reason,
+                "conditions": [condition.as_dict() for condition in check.conditions],
+                "layers": [dataclasses.asdict(layer) for layer in check.layers],
+            }
+            for check in found.report.checks
+        ],
+    }
+    assert json_ready(numbers["blocks"]) == json_ready(found.blocks.numbers())
+    assert set(numbers["spectra"]) == set(found.spectra)
+    assert numbers["theorem1"]["verdict_over_all_states"] == found.report.verdict.value
+    assert numbers["theorem1"]["sentence"] == found.sentence
+    for label, spectrum in found.spectra.items():
+        stored = numbers["spectra"][label]
+        assert stored["complete"] is spectrum.complete
+        np.testing.assert_array_equal(stored["real"] + 1j * stored["imaginary"], spectrum.values)
+    # the matrix that is shown is that of median mass
+    masses = {check.label: check.off_diagonal_mass for check in found.report.checks}
+    ordered = sorted(masses, key=lambda label: masses[label])
+    assert ordered != list(masses)
+    # the quantiles 0.5, 0.05, 0.25, 0.75 and 0.95 of eight states; halves are rounded to even
+    assert list(found.spectra) == [ordered[place] for place in (4, 0, 2, 5, 7)]
+    assert found.shown is not None
+    block = found.shown.state_block
+    mass = (block - block.diag().diag()).norm() / block.norm()
+    assert mass.item() == pytest.approx(masses[ordered[4]], rel=1e-12)
+
+
+STATES = [{"h": torch.tensor([value], dtype=torch.float64)} for value in (0.0, 0.25, 2.0, 3.0, 4.0)]
+
+
+@pytest.mark.parametrize("limit", [1.0, 5.0])
+def test_a_state_is_compared_with_nearer_ones_only_where_the_farther_have_no_fixed_point(
+    limit: float,
+) -> None:
+    """h' = sin z with z = h below the limit, and no z above it: J differs by 1 − cos h̃ from that at 0."""
+    transition = Transition(
+        lambda z, s: torch.where(s["h"] < limit, s["h"], z + 1), lambda z, s: {"h": z.sin()}, 1, (("h",),)
+    )
+    check = measurement._check(transition, STATES[0], STATES, 100, seed=0)
+    farthest = 4.0 if limit == 5 else 0.25  # the three farthest are tried, then the nearer half
+    assert check.nonlinearity == pytest.approx(1 - math.cos(farthest), rel=1e-9)
 
 
 def test_a_model_whose_state_grows_is_refused(make_run: Any) -> None:
@@ -139,7 +199,7 @@ def test_an_explicit_model_has_no_mass_off_the_diagonal_of_its_heads(make_run: A
 def test_leading_eigenvalues_of_a_large_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measurement, "DENSE_SPECTRUM_LIMIT", 10)
     monkeypatch.setattr(measurement, "LEADING_EIGENVALUES", 3)
-    found = jacobian.Spectrum.of(torch.diag(torch.arange(1.0, 21.0, dtype=torch.float64)))
+    found = measurement.Spectrum.of(torch.diag(torch.arange(1.0, 21.0, dtype=torch.float64)))
     assert not found.complete
     # Arnoldi iteration runs to machine precision by default
     np.testing.assert_allclose(np.sort(found.values.real), [18, 19, 20], rtol=1e-10)

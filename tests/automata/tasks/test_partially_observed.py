@@ -172,6 +172,7 @@ def test_the_ceiling_of_noisy_parity_is_its_closed_form() -> None:
         ),
         (lambda: PartiallyObserved(noisy_parity(0.1)).probabilities([0, 1]), r"tokens has shape \[2\]"),
         (lambda: PartiallyObserved(noisy_parity(0.1)).probabilities([[9]]), "token 9 is unknown"),
+        (lambda: PartiallyObserved(noisy_parity(0.1)).probabilities([[0, -1, 9]]), "token -1 is unknown"),
         (lambda: PartiallyObserved(noisy_parity(0.1)).probabilities([[3]]), "without a reveal"),
         (lambda: PartiallyObserved(noisy_parity(0.1)).probabilities([[2, 0]]), "without a value"),
         (lambda: noisy_parity(0.1).sample([[0]], np.random.default_rng(0), start=[5]), "start has shape"),
@@ -202,3 +203,13 @@ def test_an_automaton_without_reveals_gives_its_actions() -> None:
     batch = task.batch(4, 30, np.random.default_rng(0))
     assert set(np.unique(batch.tokens)) == {0, 1}
     assert (batch.targets == batch.tokens.cumsum(axis=1) % 2).all()
+
+
+@pytest.mark.parametrize(
+    ("target", "asked"),
+    [("reveals", "the value of every reveal"), ("states", "the hidden state after every token")],
+)
+def test_what_is_asked_is_told(target: Target, asked: str) -> None:
+    automaton = noisy_parity(0.1)
+    assert PartiallyObserved(automaton, target).description == f"{asked} of {automaton!r}"
+    assert PartiallyObserved(automaton, target, description="by hand").description == "by hand"

@@ -240,6 +240,9 @@ def test_bad_sources_are_refused() -> None:
     trapped = WordProblem([[1, 1], [1, 1]], 0, ["0", "1"], ["p", "q"], avoid=[1])
     with pytest.raises(InputError, match="avoid leaves no token in state 'p'"):
         trapped.sample(1, 1, np.random.default_rng(0))
+    for length in (1, 5):  # what is known of it exactly is refused in the same words
+        with pytest.raises(InputError, match="avoid leaves no token in state 'p'"):
+            trapped.state_probabilities(length)
 
 
 @pytest.mark.parametrize("length", [1, 2, 7])

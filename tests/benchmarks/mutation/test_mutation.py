@@ -14,7 +14,7 @@ pytest.importorskip("mutmut", reason="the extra 'mutation' is not installed")
 from benchmarks.mutation.__main__ import main
 from benchmarks.mutation.mutants import Mutant, sample
 from benchmarks.mutation.sweep import sweep
-from benchmarks.mutation.trial import in_child
+from benchmarks.mutation.trial import Trials, copy_of_repository, in_child
 
 ROOT = Path(__file__).parents[3]
 SOURCE = """
@@ -77,6 +77,22 @@ def test_a_test_that_fails_without_a_fault_is_left_out(
     assert outcomes <= {"survived", "not reached"}
 
 
+def test_what_a_test_patches_is_seen_by_the_package(repository: Path) -> None:
+    """pytest loads the module a second time if its examples are collected before the tests."""
+    package = repository / "automata_pack"
+    package.mkdir()
+    (package / "__init__.py").write_text("from automata_pack.limits import cap")
+    (package / "limits.py").write_text("LIMIT = 10\n\n\ndef cap(x):\n    return min(x, LIMIT)\n")
+    (repository / "tests" / "test_demo.py").write_text(
+        "import automata_pack\nfrom automata_pack import limits\n\n\ndef test_limit(monkeypatch):\n"
+        "    monkeypatch.setattr(limits, 'LIMIT', 3)\n    assert automata_pack.cap(5) == 3\n"
+    )
+    with copy_of_repository(repository) as copy:
+        reach = Trials(copy, Area(("automata_pack/limits.py",), ("tests",))).reach()
+    assert reach.failed == []
+    assert "tests/test_demo.py::test_limit" in reach.lines["automata_pack/limits.py"][5]
+
+
 def test_what_is_left_out_has_no_mutants() -> None:
     source = '''
 from os import path
@@ -136,7 +152,25 @@ def test_a_child_answers_or_says_why_not(work: Callable[[], object], answer: obj
 
 
 def test_the_score_leaves_equivalent_mutants_out() -> None:
-    assert Score(mutants=20, killed=8, timed_out=1, survived=1, equivalent=10).share == 0.9
+    score = Score(mutants=20, killed=8, timed_out=1, survived=1, equivalent=10, at_once=7)
+    assert (score.share, score.share_at_once) == (0.9, 0.7)
+
+
+def test_what_became_of_a_mutant_at_first_stays_when_it_is_tried_again(tmp_path: Path) -> None:
+    """Tests are written for those that survived: the first figure is the honest one of the draw."""
+    results = Results(tmp_path / "mutation.json")
+    for name, outcomes in {
+        "a": ["killed"],
+        "b": ["survived", "survived", "killed"],
+        "c": ["survived"],
+    }.items():
+        for outcome in outcomes:
+            results.add("gradients", name, {"outcome": outcome})
+    results.explain("c", "the number is only a hint")
+    results.add("gradients", "c", {"outcome": "survived"})
+    score = results.scores()["gradients"]
+    assert score == Score(mutants=3, killed=2, timed_out=0, survived=0, equivalent=1, at_once=1)
+    assert "| 50% | 100% |" in results.table()
 
 
 def test_areas_name_files_that_are_there() -> None:
@@ -157,7 +191,7 @@ def test_the_command(tmp_path: Path, refuses: Callable[..., str], capsys: pytest
     main(["--survivors", "--out", out])
     assert capsys.readouterr().out == "\n"
     main(["--table", "--out", out])
-    assert capsys.readouterr().out.splitlines()[-1] == "| gradients | 1 | 0 | 0 | 0 | 1 | 100% |"
+    assert capsys.readouterr().out.splitlines()[-1] == "| gradients | 1 | 0 | 0 | 0 | 1 | 100% | 100% |"
 
 
 def test_stored_results_reach_their_aim() -> None:

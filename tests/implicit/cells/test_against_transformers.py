@@ -1,11 +1,13 @@
-"""The cells against the layers of `transformers`, with their weights, in float32."""
+"""The cells against the layers of `transformers`, with their weights, in float32.
+
+`transformers` is imported where it is used: it takes seconds, and every process collects all tests.
+"""
+
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import DynamicCache, LlamaConfig, PreTrainedConfig, Qwen3NextConfig
-from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
-from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
 
 from benchmarks.cells import olmo_hybrid_layer
 from implicit.cells import AttentionCell, GatedDeltaNetCell, RMSNorm, SwiGLU
@@ -43,7 +45,7 @@ def cell_of_qwen(layer: nn.Module) -> GatedDeltaNetCell:
     return cell
 
 
-def olmo(negative: bool) -> tuple[GatedDeltaNetCell, nn.Module, PreTrainedConfig]:
+def olmo(negative: bool) -> tuple[GatedDeltaNetCell, nn.Module, Any]:
     cell = GatedDeltaNetCell(
         D_MODEL, HEADS, KEY_SIZE, VALUE_SIZE, d_conv=D_CONV, negative_eigenvalues=negative
     )
@@ -51,7 +53,10 @@ def olmo(negative: bool) -> tuple[GatedDeltaNetCell, nn.Module, PreTrainedConfig
     return cell, *olmo_hybrid_layer(cell)
 
 
-def qwen() -> tuple[GatedDeltaNetCell, nn.Module, PreTrainedConfig]:
+def qwen() -> tuple[GatedDeltaNetCell, nn.Module, Any]:
+    from transformers import Qwen3NextConfig
+    from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
+
     config = Qwen3NextConfig(
         hidden_size=D_MODEL,
         linear_num_key_heads=HEADS,
@@ -99,6 +104,8 @@ def test_gated_deltanet_equals_the_layer_in_outputs_and_gradients(name: str) -> 
 @pytest.mark.parametrize("name", GATED)
 @torch.no_grad()
 def test_gated_deltanet_steps_as_the_layer_with_its_cache(name: str) -> None:
+    from transformers import DynamicCache
+
     cell, layer, config = GATED[name]()
     cache = DynamicCache(config=config)
     inputs = random_tensor(2, LENGTH + 5, D_MODEL, dtype=torch.float32)
@@ -121,7 +128,7 @@ def test_the_option_of_olmo_hybrid_changes_what_is_computed() -> None:
 class Block(nn.Module):
     """A Llama block of our parts: norm, attention, residual; norm, SwiGLU, residual."""
 
-    def __init__(self, layer: LlamaDecoderLayer, config: LlamaConfig) -> None:
+    def __init__(self, layer: nn.Module, config: Any) -> None:
         super().__init__()
         self.cell = AttentionCell(
             config.hidden_size,
@@ -158,6 +165,9 @@ class Block(nn.Module):
 @pytest.mark.parametrize("key_value_heads", [1, 2, 4])
 @torch.no_grad()
 def test_attention_and_swiglu_equal_the_block_of_llama(key_value_heads: int, implementation: str) -> None:
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
+
     config = LlamaConfig(
         hidden_size=D_MODEL,
         intermediate_size=20,

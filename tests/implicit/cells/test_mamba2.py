@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from transformers import DynamicCache, Mamba2Config
-from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
+from torch import Tensor, nn
 
 from automata.errors import InputError
 from implicit.cells import GatedRMSNorm, Mamba2Cell, RMSNorm
@@ -40,7 +38,11 @@ def random_inputs(cell: Mamba2Cell, length: int = LENGTH, batch: int = 2) -> Ten
     return torch.randn(batch, length, size, generator=generator, dtype=torch.float64).to(cell.D.dtype)
 
 
-def transformers_mixer(sizes: dict[str, Any]) -> tuple[Mamba2Mixer, Mamba2Config]:
+def transformers_mixer(sizes: dict[str, Any]) -> tuple[nn.Module, Any]:
+    # imported where it is used: it takes seconds, and every process collects all tests
+    from transformers import Mamba2Config
+    from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
+
     config = Mamba2Config(
         hidden_size=sizes["d_model"],
         state_size=sizes["d_state"],
@@ -70,6 +72,8 @@ def test_equals_the_mixer_of_transformers(sizes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["one-group", "two-groups", "a-group-a-head"])
 @torch.no_grad()
 def test_step_equals_the_cached_mixer_of_transformers(name: str) -> None:
+    from transformers import DynamicCache
+
     cell = random_cell(CONFIGURATIONS[name], torch.float32)
     mixer, config = transformers_mixer(CONFIGURATIONS[name])
     mixer.load_state_dict(cell.state_dict())

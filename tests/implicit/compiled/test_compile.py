@@ -111,6 +111,21 @@ def test_neither_tolerance_nor_limit_nor_damping_matters(damping: float, rtol: f
 
 
 @pytest.mark.parametrize(
+    ("mode", "stopping"),
+    [("sequential", Stopping(atol=10.0)), ("simultaneous", Stopping(rtol=2.0))],
+    ids=["no step is taken", "tokens are kept too early"],
+)
+@torch.no_grad()
+def test_tolerances_that_the_theorems_leave_out_are_wrong(mode: str, stopping: Stopping) -> None:
+    machine = MACHINES["S3"]
+    words = _words(machine)
+    output = compile_automaton(machine).run(torch.from_numpy(words), solve=Solve(mode, stopping=stopping))  # type: ignore[arg-type]
+    assert output.solution is not None
+    assert output.solution.share_converged == 1
+    assert (output.logits.argmax(-1).numpy() == machine.read(words)).mean() < 0.5
+
+
+@pytest.mark.parametrize(
     "gains",
     [
         Gains(decay=2**-12),

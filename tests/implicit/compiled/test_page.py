@@ -1,18 +1,22 @@
 """docs/compiled_automata.md says what the code does: its example, its names and its numbers."""
 
 import json
+import math
 import re
 from pathlib import Path
 
 import pytest
 
 from automata import task_from
+from automata.machines.mealy import MealyMachine
 from benchmarks.compiled_automata import MACHINES
+from benchmarks.compiled_start import rows
 from implicit.compiled import Gains, Wiring, bounds_of, compile_automaton
-from implicit.compiled.weights import constants_for, weights_of
+from implicit.compiled.weights import Places, constants_for, weights_of
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "compiled_automata.md").read_text(encoding="utf-8")
+STARTS = json.loads((ROOT / "benchmarks" / "results" / "compiled_start.json").read_bytes())
 RESULTS = json.loads((ROOT / "benchmarks" / "results" / "compiled_automata.json").read_bytes())
 
 
@@ -25,6 +29,11 @@ def test_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_files_that_it_names_are_there() -> None:
     for name in re.findall(r"`((?:tests|benchmarks)/[\w/]+\.\w+)`", PAGE):
         assert (ROOT / name).is_file() or name in PAGE
+
+
+def test_table_of_trainings_is_that_of_the_stored_results() -> None:
+    for row in rows(STARTS["cases"]):
+        assert f"| {' | '.join(row)} |" in PAGE
 
 
 def test_size_of_s5() -> None:
@@ -48,7 +57,26 @@ def test_number_of_weights_that_are_neither_0_nor_1(name: str) -> None:
     weights = weights_of(wiring, constants_for(wiring, Gains()))
     count = sum(int(((weight != 0) & (weight != 1)).sum()) for weight in weights.values())
     n, m, tokens = wiring.memory, wiring.latent, wiring.tokens
-    assert 0 <= count - ((3 * n + m + 2) * tokens) <= 4 * n + 2 * m + 10  # the constants' biases are 1
+    heads = len(weights["mixers.0.D"])
+    assert count == (3 * n + m + 2) * tokens + m + 3 * heads  # the constants' biases are 1
+    assert "(3n + m + 2)|Σ| + m weights, and three for each" in PAGE
+
+
+@pytest.mark.parametrize("name", ["parity", "S3", "random-0", "random-3"])
+def test_sizes(name: str) -> None:
+    wiring = Wiring.one_hot(MACHINES[name]())
+    places, w = Places.of(wiring), math.isqrt(wiring.memory)
+    k = w * (math.ceil(wiring.memory / w) + 1)
+    assert k <= wiring.memory + 2 * math.sqrt(wiring.memory)
+    least = max(k, wiring.latent, wiring.tokens)
+    assert least <= places.d_model < least + w
+    assert places.inner == places.d_model * wiring.tokens
+
+
+def test_sizes_with_more_tokens_than_coordinates() -> None:
+    flips = MealyMachine([[0, 1] * 12, [1, 0] * 12], [[0, 1] * 12, [1, 0] * 12])
+    places = Places.of(Wiring.one_hot(flips))
+    assert (places.d_model, places.inner) == (24, 3 * 24)
 
 
 def test_stored_words_are_all_right_and_of_the_automata_named() -> None:

@@ -23,6 +23,7 @@ def test_bounded_then_free() -> None:
     for step in (1, 10):
         phase = curriculum.phase(step, length=8)
         assert (phase.name, phase.length, phase.gradient) == ("bounded", 8, Unrolled(3))
+        assert phase.stopping == Stopping(rtol=0.1, max_iterations=3)
     for step in (11, 1000):
         phase = curriculum.phase(step, length=8)
         assert (phase.name, phase.length, phase.gradient) == ("free", 8, Phantom(2, 0.5))
@@ -56,6 +57,14 @@ def test_length_never_shrinks_and_never_passes_the_training_length(
     assert start <= now <= following <= min(length, now + growth)
 
 
+@pytest.mark.parametrize("start", [None, 4, 17, 24, 30])
+def test_the_first_step_at_the_training_length_is_the_first_of_such_a_phase(start: int | None) -> None:
+    curriculum = Curriculum(start_length=start, length_growth=5, length_growth_every=7)
+    first = curriculum.first_step_at(24)
+    lengths = [curriculum.phase(step, length=24).length for step in range(1, first + 1)]
+    assert [length == 24 for length in lengths] == [False] * (first - 1) + [True]
+
+
 def test_sequences_are_carried_in_the_free_phase_only_and_after_their_step() -> None:
     curriculum = Curriculum(bounded_steps=10, carried_share=0.9, carried_after=20)
     shares = {step: curriculum.phase(step, length=8).carried_share for step in (1, 10, 11, 20, 21, 99)}
@@ -66,6 +75,7 @@ def test_windows_solve_in_the_free_phase_only_and_only_if_asked_for() -> None:
     windowed = Curriculum(bounded_steps=10, free_mode="windowed")
     assert windowed.phase(10, length=32).mode == "simultaneous"
     assert windowed.phase(11, length=32).mode == Windowed(width=8, sweeps=6, block=None, precision=1)
+    assert Curriculum(bounded_steps=10).phase(11, length=32).mode == "simultaneous"
     assert Curriculum(bounded_steps=10).phase(11, length=32).mode == "simultaneous"
 
 

@@ -1,8 +1,6 @@
-"""Gradient rules against each other, NumPy, finite differences, and the theory of the Neumann series."""
+"""Gradients of the rules against each other, NumPy, finite differences, and the Neumann series."""
 
 import warnings
-import weakref
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,71 +15,21 @@ from implicit.fixed_point import (
     FixedPointProblem,
     NotConvergedWarning,
     Solver,
-    Status,
     Stopping,
-    solve,
 )
-from implicit.gradients import (
-    FactoredImplicit,
-    GradientRule,
-    Implicit,
-    Phantom,
-    Unrolled,
-    solve_with_gradient,
+from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled, solve_with_gradient
+from tests.implicit.gradients.causal_problems import (
+    PICARD,
+    TIGHT,
+    TOKENS,
+    Build,
+    causal_problem,
+    distance,
+    every_problem,
+    gradients,
+    parameters,
+    solved,
 )
-
-TOKENS, FEATURES = 5, 3
-TIGHT = Stopping(rtol=1e-13, max_iterations=3000)
-PICARD = DampedPicard(0.9)
-
-
-def parameters(seed: int = 0, requires_grad: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw a causal mixing of tokens, a matrix of features of norm 0.7, and a shift for two sequences."""
-    generator = torch.Generator().manual_seed(seed)
-    mixing = torch.eye(TOKENS, dtype=torch.float64)
-    mixing += 0.3 * torch.randn(TOKENS, TOKENS, generator=generator, dtype=torch.float64).tril(-1)
-    weight = torch.randn(FEATURES, FEATURES, generator=generator, dtype=torch.float64)
-    weight = 0.7 * weight / torch.linalg.matrix_norm(weight, 2)
-    shift = torch.randn(2, TOKENS, FEATURES, generator=generator, dtype=torch.float64)
-    mixing, weight, shift = (leaf.requires_grad_(requires_grad) for leaf in (mixing, weight, shift))
-    return mixing, weight, shift
-
-
-def causal_problem(mixing: Tensor, weight: Tensor, shift: Tensor) -> FixedPointProblem:
-    """Build z_t ↦ tanh(W Σ_{s ≤ t} M_ts z_s + b_t): contracting in each token's own latent."""
-    return FixedPointProblem(lambda z: torch.tanh(mixing.tril() @ z @ weight.T + shift), Dependence.CAUSAL)
-
-
-def own_problem(mixing: Tensor, weight: Tensor, shift: Tensor) -> FixedPointProblem:
-    """Build the same without the tokens before: each token is a problem of its own."""
-    return FixedPointProblem(lambda z: torch.tanh(mixing.diagonal()[:, None] * (z @ weight.T) + shift))
-
-
-PROBLEMS = {"causal": causal_problem, "own": own_problem}
-Build = Callable[[Tensor, Tensor, Tensor], FixedPointProblem]
-every_problem = pytest.mark.parametrize("build", PROBLEMS.values(), ids=PROBLEMS)
-
-
-def solved(
-    rule: GradientRule,
-    build: Build,
-    leaves: tuple[Tensor, ...],
-    solver: Solver = PICARD,
-    stopping: Stopping = TIGHT,
-) -> Tensor:
-    return solve_with_gradient(build(*leaves), solver, stopping, torch.zeros_like(leaves[2]), rule).value
-
-
-def gradients(rule: GradientRule, build: Build, **options: Solver | Stopping) -> list[Tensor]:
-    """Differentiate a sum with irregular weights, in which the tokens of a sequence count differently."""
-    leaves = parameters()
-    value = solved(rule, build, leaves, **options)  # type: ignore[arg-type]
-    weights = torch.linspace(-1, 2, value.numel(), dtype=torch.float64).view_as(value)
-    return list(torch.autograd.grad((value * weights).sum(), leaves))
-
-
-def distance(one: list[Tensor], other: list[Tensor]) -> float:
-    return max(float((a - b).abs().max()) for a, b in zip(one, other, strict=True))
 
 
 @every_problem
@@ -284,58 +232,6 @@ def test_second_derivatives_of_implicit_are_refused_and_of_unrolled_are_right() 
     assert second.item() == pytest.approx(2 / 0.5**3, rel=1e-12)  # d²/da² of 1/(1 − a); 0.5^80 is left
 
 
-@pytest.mark.parametrize("rule", [Phantom(4), Implicit()], ids=lambda rule: type(rule).__name__)
-def test_without_grad_the_value_is_that_of_the_solve(rule: GradientRule) -> None:
-    leaves = parameters()
-    start = torch.zeros_like(leaves[2])
-    with torch.no_grad():
-        solution = solve_with_gradient(causal_problem(*leaves), PICARD, TIGHT, start, rule)
-        plain = solve(causal_problem(*leaves), PICARD, TIGHT, start)
-    assert not solution.value.requires_grad
-    assert torch.equal(solution.value, plain.value)
-
-
-@pytest.mark.parametrize("rule", [Phantom(4), Implicit()], ids=lambda rule: type(rule).__name__)
-def test_the_account_of_convergence_is_that_of_the_solve(rule: GradientRule) -> None:
-    leaves = parameters()
-    start = torch.zeros_like(leaves[2])
-    for stopping in (TIGHT, Stopping(rtol=1e-13, max_iterations=5)):
-        solution = solve_with_gradient(causal_problem(*leaves), PICARD, stopping, start, rule)
-        with torch.no_grad():
-            plain = solve(causal_problem(*leaves), PICARD, stopping, start)
-        for part in ("iterations", "residual", "status"):
-            assert torch.equal(getattr(solution, part), getattr(plain, part)), part
-    assert not solution.converged.all()
-
-
-@pytest.mark.parametrize(
-    ("dependence", "converged"),
-    [
-        (Dependence.OWN, [True, False, True]),
-        (Dependence.CAUSAL, [True, False, False]),
-        (Dependence.ANTICAUSAL, [False, False, True]),
-    ],
-)
-def test_the_status_of_unrolled_respects_what_a_token_depends_on(
-    dependence: Dependence, converged: list[bool]
-) -> None:
-    rates = torch.tensor([0.1, -1.0, 0.1], dtype=torch.float64)[None, :, None]
-    problem = FixedPointProblem(lambda z: rates * z + 1, dependence)
-    start = torch.zeros(1, 3, 1, dtype=torch.float64)
-    solution = solve_with_gradient(problem, DampedPicard(1.0), Stopping(rtol=1e-4), start, Unrolled(8))
-    assert solution.converged[0].tolist() == converged
-    assert (solution.iterations == 8).all()
-
-
-def test_the_status_of_unrolled_names_non_finite_tokens() -> None:
-    shift = torch.tensor([[[1.0], [torch.nan], [1.0]]])
-    problem = FixedPointProblem(lambda z: 0.1 * z + shift)
-    solution = solve_with_gradient(
-        problem, DampedPicard(1.0), Stopping(rtol=1e-3), torch.zeros(1, 3, 1), Unrolled(8)
-    )
-    assert solution.status[0].tolist() == [Status.CONVERGED, Status.NON_FINITE, Status.CONVERGED]
-
-
 def test_unrolled_anderson_survives_exact_convergence() -> None:
     """Residuals of zero leave its least-squares problem without content."""
     a = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
@@ -347,67 +243,3 @@ def test_unrolled_anderson_survives_exact_convergence() -> None:
         (gradient,) = torch.autograd.grad(value.sum(), a)
         # Past convergence the weights are not determined; the gradient is that of the last determined step.
         assert gradient.item() == pytest.approx(4, rel=0.01)
-
-
-def saved_for_backward(rule: GradientRule, iterations: int) -> int:
-    """Count the numbers that autograd keeps between the forward and the backward pass."""
-    count = 0
-
-    def pack(tensor: Tensor) -> Tensor:
-        nonlocal count
-        count += tensor.numel()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        solved(rule, causal_problem, parameters(), stopping=Stopping(0.0, 0.0, iterations))
-    return count
-
-
-def test_memory_does_not_grow_with_the_iterations_but_unrolled() -> None:
-    rules: list[GradientRule] = [Phantom(4), Implicit()]
-    for rule in rules:
-        assert saved_for_backward(rule, 10) == saved_for_backward(rule, 200) > 0
-    pairs: list[tuple[GradientRule, GradientRule]] = [(Phantom(4), Phantom(8)), (Unrolled(10), Unrolled(20))]
-    for few, many in pairs:
-        assert 1.9 < saved_for_backward(many, 10) / saved_for_backward(few, 10) < 2.2
-
-
-def test_the_graph_of_implicit_is_freed_with_its_value() -> None:
-    images: list[weakref.ref[Tensor]] = []
-
-    def function(z: Tensor) -> Tensor:
-        image = torch.tanh(z @ weight)
-        images.append(weakref.ref(image))
-        return image
-
-    _, weight, shift = parameters()
-    value = solve_with_gradient(
-        FixedPointProblem(function), PICARD, TIGHT, torch.ones_like(shift), Implicit()
-    ).value
-    value.sum().backward()
-    del value
-    assert all(image() is None for image in images)  # by reference counts alone: no cycle keeps it
-
-
-@pytest.mark.parametrize(
-    ("build", "sentence"),
-    [
-        (lambda: Unrolled(0), "iterations is 0; give at least 1"),
-        (lambda: Phantom(steps=0), "steps is 0; give at least 1"),
-        (lambda: Phantom(damping=0.0), "damping is 0.0; give a number above 0 and at most 1"),
-        (lambda: Phantom(damping=1.01), "damping is 1.01; give a number above 0 and at most 1"),
-        (lambda: Unrolled(2.5), "iterations is 2.5; give a whole number"),  # type: ignore[arg-type]
-        (lambda: Phantom(steps=2.5), "steps is 2.5; give a whole number"),  # type: ignore[arg-type]
-        (lambda: Phantom(damping=None), "damping is None; give a number"),  # type: ignore[arg-type]
-    ],
-)
-def test_bad_options_are_refused(build: Callable[[], object], sentence: str) -> None:
-    with pytest.raises(InputError) as caught:
-        build()
-    assert str(caught.value) == sentence
-
-
-def test_the_least_and_the_largest_that_options_allow_are_taken() -> None:
-    assert Unrolled(1).iterations == Phantom(1).steps == 1
-    assert Phantom(damping=1.0).damping == 1.0
-    assert FactoredImplicit(rtol=1e-300).rtol > 0

@@ -44,5 +44,5 @@ def build_case(case: str) -> SequenceModel:
                 if name.startswith("mixers") and name.endswith("in_proj.weight"):
                     parameter.mul_(0.02)
                 elif name.startswith("mixers") and name.endswith("out_proj.weight"):
-                    parameter.mul_(20)
+                    parameter.mul_(100)
     return built

@@ -3,7 +3,8 @@
 A randomly initialised implicit model may have several fixed points or none that the iteration reaches. The
 contract compares two ways to a fixed point, which must be unique for that. So the path of the latent into the
 cells is made weak beside the injection (in_proj times 0.02) and their output strong beside the residual
-(out_proj times 20): on every seed tried, all modes then converge to the same point within the tolerance.
+(out_proj times 100): on every seed tried, all modes then converge to the same point within the tolerance, in
+20 to 32 iterations; damping alone takes 19.
 """
 
 from collections.abc import Callable, Iterator
@@ -57,8 +58,8 @@ def tokens() -> Tensor:
     return torch.randint(VOCABULARY, (BATCH, LENGTH), generator=torch.Generator().manual_seed(2))
 
 
-def assert_agree(one: Any, other: Any) -> None:
-    torch.testing.assert_close(one, other, rtol=AGREE, atol=AGREE)
+def assert_agree(one: Any, other: Any, what: str = "they") -> None:
+    torch.testing.assert_close(one, other, rtol=AGREE, atol=AGREE, msg=lambda message: f"{what}: {message}")
 
 
 @torch.no_grad()
@@ -103,28 +104,29 @@ def test_a_sequence_cut_anywhere_gives_what_it_gives_in_one(
     assert state.keys() == whole.state.keys()
 
 
-@pytest.mark.parametrize("as_mask", [False, True], ids=["lengths", "mask"])
 @torch.no_grad()
-def test_padded_sequences_give_what_each_gives_alone(
-    model: SequenceModel, tokens: Tensor, as_mask: bool
-) -> None:
+def test_padded_sequences_give_what_each_gives_alone(model: SequenceModel, tokens: Tensor) -> None:
+    """Whether what is real is told by lengths or by a mask."""
     lengths = torch.tensor([2, LENGTH, 4])
     padded = tokens.clone()
     real = torch.arange(LENGTH) < lengths[:, None]
     padded[~real] = -100  # never read
-    output = model.run(padded, lengths=real if as_mask else lengths)
     following = torch.randint(VOCABULARY, (BATCH, 3), generator=torch.Generator().manual_seed(5))
-    gone_on = model.run(following, output.state)
-    for k, length in enumerate(lengths.tolist()):
-        alone = model.run(tokens[k : k + 1, :length])
-        assert_agree(output.logits[k, :length], alone.logits[0])
-        assert (output.logits[k, length:] == 0).all()
-        if not model.state_grows:
-            assert_agree({name: part[k] for name, part in output.state.items()}, _first(alone.state))
-        assert_agree(gone_on.logits[k], model.run(following[k : k + 1], alone.state).logits[0])
-    if output.solution is not None:
-        assert output.solution.converged.all()
-        assert output.solution.share_converged == 1.0
+    alone = [model.run(tokens[k : k + 1, :length]) for k, length in enumerate(lengths.tolist())]
+    on_alone = [model.run(following[k : k + 1], one.state).logits[0] for k, one in enumerate(alone)]
+    for what, told in (("lengths", lengths), ("mask", real)):
+        output = model.run(padded, lengths=told)
+        gone_on = model.run(following, output.state)
+        for k, length in enumerate(lengths.tolist()):
+            assert_agree(output.logits[k, :length], alone[k].logits[0], what)
+            assert (output.logits[k, length:] == 0).all()
+            if not model.state_grows:
+                own = {name: part[k] for name, part in output.state.items()}
+                assert_agree(own, _first(alone[k].state), what)
+            assert_agree(gone_on.logits[k], on_alone[k], what)
+        if output.solution is not None:
+            assert output.solution.converged.all()
+            assert output.solution.share_converged == 1.0
 
 
 @torch.no_grad()
@@ -153,19 +155,20 @@ def test_gradients_of_padded_sequences_are_those_of_each_alone(model: SequenceMo
         torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.parametrize("mode", ["auto", "simultaneous", "sequential", "windowed"])
 @torch.no_grad()
 def test_all_modes_give_the_same_and_explicit_models_ignore_them(
-    model: SequenceModel, tokens: Tensor, mode: Any
+    model: SequenceModel, tokens: Tensor
 ) -> None:
     state, lengths = model.run(tokens[:, :2]).state, torch.tensor([4, 1, 3])
     expected = model.run(tokens[:, 2:], state, lengths=lengths)
-    found = model.run(tokens[:, 2:], state, Solve(mode), lengths=lengths)
-    assert_agree(found.logits, expected.logits)
-    assert_agree(found.state, expected.state)
-    assert (found.solution is None) == (model.implicit is None)
+    modes: list[Any] = ["auto", "simultaneous", "sequential", "windowed"]
+    for mode in modes:
+        found = model.run(tokens[:, 2:], state, Solve(mode), lengths=lengths)
+        assert_agree(found.logits, expected.logits, mode)
+        assert_agree(found.state, expected.state, mode)
+        assert (found.solution is None) == (model.implicit is None), mode
     unverified = model.run(tokens[:, 2:], state, Solve(Windowed(width=2, block=None)), lengths=lengths)
-    assert_agree(unverified.logits, expected.logits)
+    assert_agree(unverified.logits, expected.logits, "unverified")
 
 
 def _first(state: State) -> State:
@@ -203,18 +206,18 @@ def test_saved_and_loaded_weights_give_identical_outputs(
     assert torch.equal(other(tokens), model(tokens))
 
 
-@pytest.mark.parametrize("position", [0, 3, LENGTH - 1])
 @torch.no_grad()
-def test_a_token_changes_no_earlier_logits_and_its_own(
-    model: SequenceModel, tokens: Tensor, position: int
-) -> None:
-    changed = tokens.clone()
-    changed[0, position] = (changed[0, position] + 1) % VOCABULARY
-    before, after = model(tokens), model(changed)
-    # The windows of one sequence decide the shapes of products with the others: rounding.
-    assert_agree(before[0, :position], after[0, :position])
-    assert_agree(before[1:], after[1:])
-    assert (before[0, position:] - after[0, position:]).abs().amax(-1).min() > 1e-6  # carried to the end
+def test_a_token_changes_no_earlier_logits_and_its_own(model: SequenceModel, tokens: Tensor) -> None:
+    before = model(tokens)
+    for position in (0, 3, LENGTH - 1):
+        changed = tokens.clone()
+        changed[0, position] = (changed[0, position] + 1) % VOCABULARY
+        after = model(changed)
+        # The windows of one sequence decide the shapes of products with the others: rounding.
+        assert_agree(before[0, :position], after[0, :position], f"before token {position}")
+        assert_agree(before[1:], after[1:], f"beside token {position}")
+        change = (before[0, position:] - after[0, position:]).abs().amax(-1)
+        assert change.min() > 1e-6, position  # carried to the end
 
 
 @torch.no_grad()

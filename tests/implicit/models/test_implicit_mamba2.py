@@ -6,8 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
-from transformers import Mamba2Config as TransformersConfig
-from transformers import Mamba2ForCausalLM
 
 from automata.errors import InputError
 from implicit.cells import Mamba2Cell
@@ -240,6 +238,10 @@ def test_bad_arguments_of_solve_are_refused() -> None:
 @torch.no_grad()
 def test_the_explicit_model_equals_that_of_transformers() -> None:
     """Embedding, residual blocks, final norm and head, with copied weights."""
+    # imported where it is used: it takes seconds, and every process collects all tests
+    from transformers import Mamba2Config as TransformersConfig
+    from transformers import Mamba2ForCausalLM
+
     torch.manual_seed(0)
     model = Mamba2(Mamba2Config(**SIZES, layers=2, groups=2))
     for name, weight in model.named_parameters():

@@ -14,7 +14,7 @@ from implicit import ImplicitMamba2, ImplicitMamba2Config, load_run
 from implicit.fixed_point import Anderson, DampedPicard, Status, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
-from implicit.modes import Mode, ModeResult, Recurrence, Windowed, solve_sequentially, solve_windowed
+from implicit.modes import Mode, ModeResult, Recurrence, Solve, Windowed, solve_sequentially, solve_windowed
 from implicit.modes.recurrence import Inputs
 from implicit.modes.solve import solve_by
 from implicit.modes.verification import Candidates, verify
@@ -299,6 +299,14 @@ def test_what_windows_cannot_use_is_refused(parity: ImplicitModel) -> None:
     for name in ("width", "sweeps", "block", "patience", "precision", "agreement"):
         with pytest.raises(InputError, match=f"{name} is 0; give"):
             Windowed(**{name: 0})
+    least = Windowed(width=1, sweeps=1, block=1, precision=1, agreement=1, patience=1)
+    assert (least.width, least.block, least.precision) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("name", ["stopping", "solver", "gradient", "start"])
+def test_options_of_a_solve_that_are_of_another_kind_are_named(name: str) -> None:
+    with pytest.raises(InputError, match=f"^{name} is 3; give "):
+        Solve(**{name: 3})  # type: ignore[arg-type]
 
 
 def test_auto_is_chosen_before_it_is_solved_by() -> None:

@@ -27,6 +27,12 @@ def begun(tmp_path: Path) -> RunFolder:
     return run
 
 
+def test_a_run_may_lie_in_folders_that_are_not_there_yet(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "study" / "parity" / "seed-0")
+    run.begin(CONFIG)
+    assert run.read_config() == CONFIG
+
+
 def test_the_checkpoint_is_there_until_the_weights_are(
     begun: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

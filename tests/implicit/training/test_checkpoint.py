@@ -16,6 +16,7 @@ from torch.optim import AdamW, Optimizer
 
 from automata.errors import InputError
 from automata.tasks.registry import make_task
+from implicit.config.growth import Growth
 from implicit.models.interface import SequenceModel
 from implicit.models.registry import build_model
 from implicit.runs.files import read_tensors, write_tensors
@@ -211,7 +212,7 @@ FAULTS: dict[str, tuple[Callable[[dict[str, torch.Tensor], dict[str, str]], obje
     ),
     "older version": (
         lambda _, metadata: metadata.pop("format_version"),
-        r"was written by another version of implicit-ssm \(format 1, this version reads 2\); finish the run",
+        r"was written by another version of implicit-ssm \(format 1, this version reads 3\); finish the run",
     ),
     "no progress": (lambda _, metadata: metadata.pop("progress"), "does not tell the step; delete the run"),
     "progress is not JSON": (
@@ -240,6 +241,24 @@ def test_faulty_checkpoint_is_refused(
     path = edited(change, tmp_path)
     with pytest.raises(InputError, match=sentence):
         load_checkpoint(path, *pair(0))
+
+
+def test_checkpoint_of_the_version_before_is_read_and_knows_no_growth(tmp_path: Path) -> None:
+    def as_before(_: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
+        progress = json.loads(metadata["progress"])
+        del progress["growth"]
+        metadata.update(format_version="2", progress=json.dumps(progress))
+
+    progress, _ = load_checkpoint(edited(as_before, tmp_path), *pair(0))
+    assert progress.step > 0
+    assert progress.growth == Growth()
+
+
+def test_growth_is_kept(tmp_path: Path) -> None:
+    model, optimizer = pair(0)
+    progress = Progress(step=7, seconds=1.5, target_met=1, growth=Growth(8, 0.25, final_from=3))
+    save_checkpoint(tmp_path / "state", model, optimizer, progress)
+    assert load_checkpoint(tmp_path / "state", model, optimizer)[0] == progress
 
 
 def test_checkpoint_of_another_optimiser_is_refused(tmp_path: Path) -> None:

@@ -2,16 +2,22 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch.nn import functional
+from tqdm import tqdm
 
+from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.config.run import TrainConfig
 from implicit.models.registry import MODELS, build_model
+from implicit.runs.folder import RunFolder
 from implicit.train import train
+from implicit.training import loop
 from implicit.training.streams import Stream, draw_batch
+from implicit.training.train import _device
 
 
 def test_steps_are_those_of_a_loop_written_by_hand(tmp_path: Path) -> None:
@@ -161,7 +167,7 @@ def test_training_and_validation_data_differ_and_test_data_are_not_drawn(
     assert len(drawn) == 6
 
 
-@pytest.mark.parametrize(("target", "last_step"), [(1e-9, 8), (None, 20)])
+@pytest.mark.parametrize(("target", "last_step"), [(1e-9, 8), (None, 20), (1.0, 20)])
 def test_early_stop_waits_for_patience_after_the_bounded_phase(
     target: float | None, last_step: int, tmp_path: Path
 ) -> None:
@@ -183,3 +189,36 @@ def test_early_stop_waits_for_patience_after_the_bounded_phase(
         patience=2,
     )
     assert train(config, tmp_path / "run", progress=False).metrics[-1]["step"] == last_step
+
+
+@pytest.mark.parametrize(("progress", "disable"), [(True, None), (False, True)])
+def test_a_bar_is_shown_where_it_is_asked_for_and_there_is_a_terminal(
+    progress: bool, disable: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tqdm reads None as "where there is no terminal"."""
+    bars: list[dict[str, Any]] = []
+
+    def recorded(**options: Any) -> Any:
+        bars.append(options)
+        return tqdm(**{**options, "disable": True})
+
+    monkeypatch.setattr(loop, "tqdm", recorded)
+    config = TrainConfig.of(task="parity", model="lstm", sizes={"d_model": 2}, steps=2, warmup_steps=1)
+    train(config, tmp_path / "run", progress=progress)
+    assert [(bar["disable"], bar["total"], bar["initial"]) for bar in bars] == [(disable, 2, 0)]
+
+
+def test_a_device_is_that_of_its_name_or_is_refused_with_those_that_are_there() -> None:
+    assert _device("cpu") == torch.device("cpu")
+    for name in ("gpu", "meta"):
+        with pytest.raises(InputError, match=rf"^device is '{name}', which .*; choose from cpu"):
+            _device(name)
+
+
+def test_a_run_that_was_begun_goes_on_and_a_file_is_no_place_for_one(tmp_path: Path) -> None:
+    config = TrainConfig.of(task="parity", model="lstm", sizes={"d_model": 2}, steps=2, warmup_steps=1)
+    RunFolder(tmp_path / "begun").begin(config)
+    assert train(config, tmp_path / "begun", progress=False).metrics[-1]["step"] == 2
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"^out is .*file, which is a file; give a folder$"):
+        train(config, tmp_path / "file", progress=False)

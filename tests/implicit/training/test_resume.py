@@ -82,6 +82,16 @@ def listen_to_interrupts() -> None:
 
 
 def test_killed_at_every_instant(config: TrainConfig, tmp_path: Path) -> None:
+    """Of a run whose sequences grow with the accuracy, so that where its curriculum stands is needed, too."""
+    config = config.updated(
+        steps=20,
+        start_length=3,
+        length_growth=2,
+        growth_accuracy=1e-3,
+        final_steps=1,
+        bounded_steps=0,
+        bounded_length=3,
+    )
     driver = subprocess.run(
         [sys.executable, "-c", KILL_AT_EVERY_INSTANT, str(tmp_path), config.model_dump_json()],
         env=environment(),
@@ -94,14 +104,15 @@ def test_killed_at_every_instant(config: TrainConfig, tmp_path: Path) -> None:
     # Three (file, replace, folder) for each of: 3 files at the start, metrics at the start of the loop,
     # 3 evaluations, 1 checkpoint, the weights.
     assert instants == 3 * 9
-    assert [entry["step"] for entry in without_seconds(tmp_path / "uninterrupted")] == [2, 4, 6]
+    metrics = without_seconds(tmp_path / "uninterrupted")
+    assert [(entry["step"], entry["length"]) for entry in metrics] == [(2, 3), (4, 3), (6, 5)]
     for kill_at in range(1, instants + 1):
         assert_same_run(tmp_path / str(kill_at), tmp_path / "uninterrupted")
 
 
 def test_command_is_interrupted_then_killed_then_resumed(config: TrainConfig, tmp_path: Path) -> None:
     """The command as users run it: Ctrl-C gives one sentence and exit code 130, SIGKILL nothing."""
-    longer = config.updated(steps=200, evaluate_every=5, checkpoint_every=5)
+    longer = config.updated(steps=100, evaluate_every=5, checkpoint_every=5)
     folder = RunFolder(tmp_path / "run")
     folder.begin(longer)
     command = [sys.executable, "-m", "implicit.train", "--resume", "--out", str(folder.path)]
@@ -121,15 +132,15 @@ def test_command_is_interrupted_then_killed_then_resumed(config: TrainConfig, tm
         return process.returncode, errors
 
     sentence = "error: interrupted; run the same command again to go on\n"
-    assert start_and_send(signal.SIGINT, after=3) == (130, sentence)
+    assert start_and_send(signal.SIGINT, after=2) == (130, sentence)
     assert not folder.finished
-    assert start_and_send(signal.SIGKILL, after=8) == (-signal.SIGKILL, "")
+    assert start_and_send(signal.SIGKILL, after=5) == (-signal.SIGKILL, "")
     assert folder.checkpoint_file.is_file()
     assert not folder.finished
     resumed = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert resumed.returncode == 0, resumed.stderr
     assert resumed.stderr == ""
-    assert resumed.stdout.startswith(f"{folder.path} is finished: step 200, ")
+    assert resumed.stdout.startswith(f"{folder.path} is finished: step 100, ")
     train(longer, tmp_path / "uninterrupted", progress=False)
     assert_same_run(folder.path, tmp_path / "uninterrupted")
 

@@ -91,6 +91,14 @@ def test_a_seed_below_zero_is_named() -> None:
         draw_batch(make_task("parity"), 1, 1, -1, Stream.TRAIN, 0)
 
 
+@pytest.mark.parametrize("field", ["batch_size", "length"])
+def test_sizes_are_numbers_of_at_least_one(field: str) -> None:
+    for value in (0, "many"):
+        sizes: dict[str, Any] = {"batch_size": 2, "length": 3, field: value}
+        with pytest.raises(InputError, match=rf"^{field} is '?{value}'?; "):
+            draw_batch(make_task("parity"), sizes["batch_size"], sizes["length"], 0, Stream.TRAIN, 0)
+
+
 def test_noise_differs_between_seeds_and_steps_and_is_that_of_no_batch() -> None:
     draws = {
         tuple(torch.randn(4, generator=noise_generator(seed, step)).tolist())

@@ -1,5 +1,6 @@
 """What the loop asks of an evaluation, what it stores of it, and when it stops; and what steps hand on."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,7 +22,7 @@ from implicit.training import loop
 from implicit.training.checkpoint import Progress
 from implicit.training.evaluation import evaluate
 from implicit.training.loop import majority_baselines
-from implicit.training.objective import Objective, objective
+from implicit.training.objective import objective
 from implicit.training.streams import Stream
 
 PLAIN: dict[str, Any] = {
@@ -240,7 +241,7 @@ def test_a_gradient_that_is_not_finite_is_refused_before_the_step(
 
     def explode(model: SequenceModel, *arguments: Any) -> Any:
         result = original(model, *arguments)
-        return Objective(result.loss * torch.inf, None, None, result.accuracy, result.state, result.solution)
+        return replace(result, loss=result.loss * torch.inf)
 
     config = TrainConfig.of(model="lstm", sizes={"d_model": 4}, **PLAIN)
     with monkeypatch.context() as patch:

@@ -11,6 +11,7 @@ from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.records import Store
 from paper_figures.experiments.runner import carry_out
+from paper_figures.figures.claim import Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.stored_results import StoredResults
 
@@ -33,6 +34,7 @@ EXPERIMENT = Experiment(
 )
 FIGURE = PaperFigure(
     "Losses",
+    Claim("losses fall", "nobody", lambda found: Verdict("partly", f"{len(found)} losses")),
     EXPERIMENT,
     collect,
     lambda found, width: Figure(figsize=(width, 3)),
@@ -55,6 +57,8 @@ def test_stores_what_it_collects_with_every_run(outcomes: list[Outcome], tmp_pat
     assert stored.environment["threads"] == 1
     measuring = [outcome.records["loss"].seconds for outcome in outcomes]
     assert stored.seconds == round(sum(measuring), 1)
+    training = [outcome.records["training"].seconds for outcome in outcomes]
+    assert stored.training_seconds == round(sum(training), 1)
     for about, outcome in zip(stored.runs, outcomes, strict=True):
         assert about["command"] == outcome.point.command
         assert about["settings"] == dict(outcome.point.settings)

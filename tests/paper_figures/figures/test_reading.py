@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 
 from paper_figures.registry import FIGURES
 from paper_figures.stored_results import RESULTS, StoredResults
-from tests.drawn_figures import WIDTHS, faults, labelled
+from tests.drawn_figures import SUM_ORDER, WIDTHS, faults, labelled, panel
 
 NAMES = {"implicit-mamba2": "implicit Mamba-2", "mamba2": "explicit Mamba-2", "lstm": "LSTM"}
 COLORS = {
@@ -29,8 +29,6 @@ COLORS = {
     "sequential": "#228833",
 }
 """Of models and modes, in every figure of the paper."""
-SUM_ORDER = 1e-12
-"""Means are sums of the same numbers in another order."""
 
 both_widths = pytest.mark.parametrize("width", WIDTHS)
 
@@ -47,11 +45,6 @@ def drawn(name: str, width: float) -> Figure:
 
 def caption(name: str) -> str:
     return FIGURES[name].full_caption(StoredResults.read(name))
-
-
-def panel(figure: Figure, title: str) -> Axes:
-    (axes,) = [axes for axes in figure.axes if axes.get_title().startswith(title)]
-    return axes
 
 
 def thin_lines(axes: Axes, color: Any, dashes: Any) -> list[list[float]]:

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from theory import FactoredJacobian, FixedPoint, Status, Verdict
+from theory.fixed_point import EPSILON
 from theory.theorem1.conditions import (
     combine,
     convergence_condition,
@@ -87,6 +88,14 @@ def test_convergence_knows_how_far_a_defective_eigenvalue_moves() -> None:
     normal = 0.9 * torch.eye(8, dtype=torch.float64)
     assert convergence_condition(normal, 1.0, 1e-9).verdict is Verdict.HOLDS
     assert convergence_condition(slope, 1.0, 1e-9).verdict is not Verdict.HOLDS
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e3])
+def test_rounding_of_the_derivative_is_an_error_of_its_radius(size: float) -> None:
+    """ε ‖A‖, even where none was measured; of four perturbations of a number the largest moves it most."""
+    condition = convergence_condition(torch.full((1, 1), size, dtype=torch.float64), 1.0, 0.0)
+    found = float(condition.reason.rpartition(" ")[2])
+    assert 0.99 < found / (EPSILON * size) < 6  # printed with two digits; six standard deviations
 
 
 def test_spectral_radius_of_a_rotation() -> None:

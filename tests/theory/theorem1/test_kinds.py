@@ -349,3 +349,16 @@ def test_kinds_of_states_given_as_alternatives() -> None:
     states: Sequence[State] = random_states(4, count=5)
     report = check_theorem1(tanh_rnn(W), states[:1], alternatives=states)
     assert report.kind is NON_DIAGONAL_NON_LINEAR
+
+
+def test_a_change_of_a_small_row_is_not_the_rounding_of_a_large_one() -> None:
+    """J = diag(1e8, 1 + 2e-7 h₂): its change is 1e-15 of its norm, and 1e-7 of the row where it is."""
+
+    def update(state: State) -> State:
+        h = state["h"]
+        return {"h": torch.stack([1e8 * h[0], h[1] + 1e-7 * h[1] ** 2])}
+
+    for layer in (check.layers[0] for check in check_theorem1(explicit(update), random_states(2)).checks):
+        assert 0 < layer.nonlinearity < 1e-14
+        assert layer.change_rounding == 0
+        assert layer.non_linear is not Verdict.FAILS

@@ -87,6 +87,10 @@ def test_precision_grows_until_the_orbit_is_known() -> None:
     (found,) = damped_orbit(image_at, 1, 40, BITS)
     assert used == [320, 640, 1280]
     assert abs(found - arb("1.5") * (1 - arb(3) ** -40)) < NARROW
+    used.clear()  # eight bits a step leave a radius of about 1 at first: too wide by far to say anything
+    (found,) = damped_orbit(partial(image_at, growth=8), 1, 40, BITS)
+    assert used == [320, 640]
+    assert found.rad() < 2.0**-40
     used.clear()
     (found,) = damped_orbit(partial(image_at, growth=60), 1, 40, BITS)  # more than three attempts give
     assert len(used) == 3

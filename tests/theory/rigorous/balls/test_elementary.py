@@ -195,6 +195,15 @@ SLOPES: dict[str, Callable[[Ball], Ball]] = {
 }
 
 
+def test_powers_hold_what_every_rounding_takes_away() -> None:
+    """(1 + d)ⁿ with d² just below a half of 2⁻⁵² / 64: each product rounds 1 + k d + k d² down to 1 + k d."""
+    x = 1 + round(2.0**26 * (0.49 / 64) ** 0.5) * 2.0**-52
+    found = elementary.power(Ball.exact([x]), 63)
+    assert found.contains([Fraction(x) ** 63])
+    lost = Fraction(x) ** 63 - Fraction(float(found.midpoint[0]))
+    assert lost > 12 * Fraction(2) ** -52  # far more than what the rounding of the ball itself allows for
+
+
 def test_powers_are_taken_as_far_as_their_error_was_counted() -> None:
     assert elementary.power(Ball.exact([1.5]), 64).contains([Fraction(3, 2) ** 64])
     with pytest.raises(AssertionError):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 
 from implicit.fixed_point import DampedPicard, FixedPointProblem, Stopping, solve
 from theory.rigorous.balls import Ball, Dual
+from theory.rigorous.covers import bundling
 from theory.rigorous.covers.bundling import Members, attraction_of
+from theory.rigorous.covers.invariant_cover import EnclosedLoop
 from theory.rigorous.covers.orbits import Bundles, Iteration, enclose_orbits, enclose_regions
 
 Array = NDArray[np.float64]
@@ -36,7 +39,7 @@ class Line:
         return latent
 
 
-def bundle(metric: float = 1.0, **changed: float) -> Bundles:
+def bundle(metric: float = 1.0, short: float = 1.0, **changed: float) -> Bundles:
     chosen = {"centre": CENTRE, "width": WIDTH, "latent": Z, "radius": RADIUS, **changed}
     one = np.ones((1, 1))
     return Bundles(
@@ -45,7 +48,7 @@ def bundle(metric: float = 1.0, **changed: float) -> Bundles:
         chosen["width"] * one,
         chosen["latent"] * one,
         np.full((1, 1, 1), metric),
-        np.full((1, 1, 1), 1 / metric),
+        np.full((1, 1, 1), short / metric),
         np.array([metric * chosen["radius"]]),
     )
 
@@ -53,15 +56,19 @@ def bundle(metric: float = 1.0, **changed: float) -> Bundles:
 ITERATION = Iteration(TAU, tolerance=0.001, latent_error=0.004, step_error=0.0)
 
 
+@pytest.mark.parametrize("short", [1.0, 0.75])
 @pytest.mark.parametrize("metric", [1.0, 4.0])
 @pytest.mark.parametrize("off", [0.0, 0.0078125])
-def test_a_region_is_accepted_down_to_the_least_one(metric: float, off: float) -> None:
-    """q R + τ b w + |T(z̃) − z̃| + η ≤ R decides, for a metric that only scales too."""
+def test_a_region_is_accepted_down_to_the_least_one(metric: float, off: float, short: float) -> None:
+    """q R + τ b w + |T(z̃) − z̃| + η ≤ R decides, for a metric that only scales too.
+
+    What axes that are a quarter too short for the metric leave out of the region is made up for.
+    """
     away = abs(TAU * ((A - 1) * Z + B * CENTRE))
     least = (TAU * B * WIDTH + away + off) / (1 - Q)
     iteration = replace(ITERATION, latent_error=10.0, step_error=off)
     for factor, holds in ((1 + JUST, True), (1 - JUST, False)):
-        found = enclose_regions(Line(), bundle(metric, radius=least * factor), iteration)
+        found = enclose_regions(Line(), bundle(metric, short, radius=least * factor), iteration)
         assert bool(found.contracts[0]) is holds
         np.testing.assert_allclose(found.rate, Q, rtol=1e-12)
 
@@ -95,6 +102,21 @@ def test_a_tolerance_that_may_be_met_outside_of_the_region_proves_nothing() -> N
     for factor, holds in ((1 - JUST, True), (1 + JUST, False)):
         iteration = replace(ITERATION, tolerance=edge * factor, latent_error=1e3)
         assert bool(enclose_orbits(Line(), narrow, iteration)[0] > 0) is holds
+
+
+def test_what_is_proved_of_a_bundle_does_not_depend_on_those_beside_it() -> None:
+    """Regions that are entered early and late, and some that do not map into themselves."""
+    loop, fixed = Line(0.6), B * CENTRE / 0.4
+    sizes = ((0.75, 0.125), (0.02, 2**-6), (0.5, 0.125), (0.1, 0.125), (0.3, 0.125), (0.1, 2**-6))
+    single = [bundle(latent=fixed, radius=share * fixed, width=width) for share, width in sizes]
+    iteration = replace(ITERATION, latent_error=1.0)
+    alone = [int(enclose_orbits(loop, one, iteration)[0]) for one in single]
+    parts = ("tokens", "centres", "widths", "latents", "metrics", "axes", "radii")
+    for order in (range(6), range(5, -1, -1)):
+        together = Bundles(*(np.concatenate([getattr(single[i], part) for i in order]) for part in parts))
+        assert enclose_orbits(loop, together, iteration).tolist() == [alone[i] for i in order]
+    assert alone[1] == alone[3] == 0
+    assert alone[0] > alone[2] > alone[4] > alone[5] > 0
 
 
 def returned(a: float, state: float, tau: float, tolerance: float, limit: int) -> tuple[float, int, bool]:
@@ -192,3 +214,49 @@ def test_of_sets_whose_fixed_points_repel_nothing_is_proved() -> None:
     found = attraction_of(Line(-1.7), members, Iteration(TAU, 1e-6, 1e-5))
     assert found.membership.tolist() == [-1, -1]
     assert found.bundles.count == 0
+
+
+def test_so_many_sets_without_a_proof_are_enough_to_leave_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 sets of which nothing can be proved, cut in two down to single ones: three of those, and it ends."""
+    tried: list[int] = []
+
+    def recorded(loop: EnclosedLoop, bundles: Bundles, *others: Any) -> NDArray[np.int64]:
+        tried.append(bundles.count)
+        return enclose_orbits(loop, bundles, *others)
+
+    monkeypatch.setattr(bundling, "enclose_orbits", recorded)
+    monkeypatch.setattr(bundling, "BUNDLES_AT_ONCE", 1)
+    monkeypatch.setattr(bundling, "FAILURES", 3)
+    states = np.linspace(1.0, 2.0, 64)[:, None]
+    members = Members(np.zeros(64, dtype=np.int64), states, 0 * states, B * states / (1 + 1.7), np.zeros(64))
+    found = bundling.attraction_of(Line(-1.7), members, Iteration(TAU, 1e-6, 1e-5))
+    assert not (found.membership >= 0).any()
+    assert len(tried) == 7 + 1 + 2  # 64 to 1, the one beside it, and of the two beside those the first
+
+
+def test_boxes_are_cut_across_the_entry_that_moves_the_iteration_most() -> None:
+    """Or across the widest one where that is not known; where all are alike there, across the next."""
+    centres = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    group, widths = np.arange(4), np.array([1.0, 2.0])
+    for spread, entry in (([2.0, 1.0], 0), ([1.0, 2.0], 1), ([0.0, 0.0], 1), ([1.0, np.nan], 1)):
+        low, high = bundling._halves(centres, group, np.array(spread), widths)
+        assert low.tolist() == np.flatnonzero(centres[:, entry] == 0).tolist()
+        assert high.tolist() == np.flatnonzero(centres[:, entry] == 1).tolist()
+    flat = centres * [1.0, 0.0]
+    low, high = bundling._halves(flat, group, np.array([1.0, 2.0]), widths)
+    assert (low.tolist(), high.tolist()) == ([0, 1], [2, 3])
+
+
+def test_metrics_are_found_for_those_that_need_one_and_are_plain_for_others() -> None:
+    """Short and repelling ones, and one that is no number, before one of norm 30 and spectral radius 1/2."""
+    sheared, turned = np.array([[0.5, 30.0], [0.0, 0.5]]), np.array([[0.0, -0.9], [0.9, 0.0]])
+    plain = [0.5 * np.eye(2), 1.5 * np.eye(2), np.full((2, 2), np.nan)]
+    metrics = bundling._metrics(np.stack([*plain, sheared, turned]))
+    for metric in metrics[:3]:
+        np.testing.assert_array_equal(metric, np.eye(2))
+    for metric, derivative in ((metrics[3], sheared), (metrics[4], turned)):
+        contracted = metric @ derivative @ np.linalg.inv(metric)
+        # Σ (JᵀᵏJᵏ) / γ²ᵏ: a step leaves it below γ², γ = (1 + spectral radius) / 2
+        assert np.linalg.norm(contracted, 2) < (1 + np.abs(np.linalg.eigvals(derivative)).max()) / 2 + 1e-6
+    assert list(bundling.REGIONS) == sorted(bundling.REGIONS, reverse=True)
+    assert bundling.REGIONS[0] < 0.01

@@ -1,0 +1,7 @@
+"""Run the command ``python -m analysis.mechanism``."""
+
+import sys
+
+from analysis.mechanism import main
+
+sys.exit(main())

@@ -1,0 +1,248 @@
+"""The codes of a model: the mean state of every automaton state, and what of them no change of basis alters.
+
+Everything here is computed from the Gram matrix of the codes, centred. Rotating the states of a model, or
+adding coordinates, leaves it as it is. It is the product of two independent halves of the visits, so that
+noise in the one is not in the other and adds nothing in the mean.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+ROUNDING = 1e-12
+"""Codes that differ by less than this share of the state's size do not differ."""
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """What is left of the codes when the basis is forgotten.
+
+    Attributes:
+        gram: inner products of the centred codes, ``[classes, classes]``, over the mean squared distance of
+            a visit from the mean of all.
+        reliability: correlation of the distances between codes of one half of the visits with those of the
+            other; a correlation with another model's can hardly be larger.
+
+    Example:
+        Three codes at equal distances, and the same three in one line:
+
+        >>> simplex = Codes(np.eye(3) - 1 / 3, 1.0)
+        >>> simplex.dimension, simplex.unevenness, simplex.spectrum.round(9).tolist()
+        (2.0..., 0.0, [1.0, 1.0, 0.0])
+        >>> line = Codes(np.outer([-1, 0, 1], [-1, 0, 1]) / 2, 1.0)
+        >>> round(line.dimension, 9), round(line.unevenness, 3)
+        (1.0, 0.354)
+    """
+
+    gram: FloatArray
+    reliability: float
+
+    @property
+    def between(self) -> float:
+        """The share of the variance of the visits that is between classes; 0 if the codes are the same."""
+        return float(self.gram.trace() / len(self.gram))
+
+    @property
+    def spectrum(self) -> FloatArray:
+        """The variance along each principal direction of the codes, the largest first; noise below 0."""
+        return np.linalg.eigvalsh(self.gram)[::-1].astype(np.float64)
+
+    @property
+    def dimension(self) -> float:
+        """Participation ratio (tr G)²/tr G²: as many directions, were they equally long."""
+        return _participation(self.gram)
+
+    def directions_for(self, share: float) -> int:
+        """Return how many principal directions hold a share of the variance between codes."""
+        lengths = np.maximum(self.spectrum, 0)
+        return int(np.searchsorted(lengths.cumsum(), share * lengths.sum() * (1 - ROUNDING)) + 1)
+
+    @property
+    def distances(self) -> FloatArray:
+        """The distances of all pairs of codes, ``[pairs]``."""
+        return _distances(self.gram)
+
+    @property
+    def unevenness(self) -> float:
+        """Standard deviation over mean of the distances; 0 where all are equal, as for one-hot codes."""
+        distances = self.distances
+        return float(distances.std() / distances.mean()) if distances.mean() > 0 else float("nan")
+
+    def shares(self, projections: Mapping[str, FloatArray]) -> dict[str, float]:
+        """Return the share of the variance between codes in each component of the functions on classes.
+
+        Args:
+            projections: orthogonal ones, by name.
+        """
+        return {
+            name: float((projection * self.gram).sum() / self.gram.trace())
+            for name, projection in projections.items()
+        }
+
+    def dimensions(self, projections: Mapping[str, FloatArray]) -> dict[str, float]:
+        """Return the participation ratio within each component of the functions on classes.
+
+        A representation of d dimensions that is there once has d, and d² where all its copies are as large.
+
+        Args:
+            projections: orthogonal ones, by name.
+        """
+        return {
+            name: _participation(projection @ self.gram @ projection)
+            for name, projection in projections.items()
+        }
+
+    def explained_by(self, orbits: IntArray) -> float:
+        """Return the share of the variance of the squared distances that is between orbits of pairs.
+
+        1 if the group that has these orbits moves the codes without changing a distance; for codes that know
+        nothing of it about one over the number of pairs in an orbit. NaN if the distances are all equal.
+
+        Args:
+            orbits: the number of its orbit for every pair, ``[classes, classes]``.
+        """
+        upper = np.triu_indices(len(self.gram), 1)
+        squared = _squared_distances(self.gram)[upper]
+        _, number = np.unique(orbits[upper], return_inverse=True)
+        means = np.bincount(number, squared) / np.bincount(number)
+        if squared.std() <= ROUNDING * squared.mean():
+            return float("nan")
+        return float(means[number].var() / squared.var())
+
+    def turned_by(self, following: IntArray) -> float:
+        """Return how well one orthogonal matrix moves every code onto that of another state.
+
+        Args:
+            following: the state whose code it is to be moved onto, for every state; a permutation.
+
+        Returns:
+            The share of the variance that it explains, in the principal directions that hold 95% of it (the
+            fit is that of Procrustes). Codes in as many directions as there are states can nearly always be
+            turned so; in few directions that says that a representation moves them.
+
+        Example:
+            A square is turned by a quarter; three points in a line are not moved on in a circle.
+
+            >>> square = np.array([[1.0, 0], [0, 1], [-1, 0], [0, -1]])
+            >>> Codes(square @ square.T, 1.0).turned_by(np.array([1, 2, 3, 0])).__round__(9)
+            1.0
+            >>> Codes(np.outer([-1, 0, 1], [-1, 0, 1]) / 2, 1.0).turned_by(np.array([1, 2, 0])).__round__(9)
+            0.0
+        """
+        lengths, directions = np.linalg.eigh(self.gram)
+        least = lengths[::-1][self.directions_for(0.95) - 1]
+        kept = lengths >= least * (1 - 1e-6)  # with those that are as long as the last of them
+        points = directions[:, kept] * np.sqrt(np.maximum(lengths[kept], 0))
+        size = float((points**2).sum())
+        # the best orthogonal matrix leaves 2 |X|² − 2 (sum of the singular values of Xᵀ Y)
+        overlap = float(np.linalg.svd(points.T @ points[following], compute_uv=False).sum())
+        return 2 * overlap / size - 1 if size > 0 else float("nan")
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything for JSON."""
+        return {
+            "share_of_variance_between_classes": self.between,
+            "dimension": self.dimension,
+            "directions_for_90_percent": self.directions_for(0.9),
+            "unevenness_of_distances": self.unevenness,
+            "reliability_of_distances": self.reliability,
+            "spectrum": self.spectrum,
+            "distances": self.distances,
+        }
+
+
+def codes_of(states: FloatArray, label: IntArray, half: IntArray) -> Codes:
+    """Return the codes of visits.
+
+    Args:
+        states: ``[visits, entries]``.
+        label: the class of every visit, from 0 on, ``[visits]``.
+        half: 0 or 1; every class has visits in both, ``[visits]``.
+
+    Example:
+        Two classes at −1 and 1, with errors of 0.1 that differ between the halves:
+
+        >>> states = np.array([[-1.1], [-0.9], [1.1], [0.9]])
+        >>> round(codes_of(states, np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])).between, 6)
+        0.980198
+    """
+    count = int(label.max()) + 1
+    means = []
+    for side in (0, 1):
+        own = np.stack([states[(label == number) & (half == side)].mean(axis=0) for number in range(count)])
+        means.append(own - own.mean(axis=0))
+    total = float(((states - states.mean(axis=0)) ** 2).sum() / len(states))
+    size = float((states**2).sum() / len(states))
+    if total <= ROUNDING**2 * size:
+        return Codes(np.zeros((count, count)), float("nan"))
+    product = means[0] @ means[1].T
+    own_distances = [_distances(own @ own.T) for own in means]
+    return Codes((product + product.T) / 2 / total, correlation(*own_distances))
+
+
+def correlation(one: FloatArray, other: FloatArray) -> float:
+    """Return the correlation of two lists of numbers; NaN where one of them does not vary.
+
+    Example:
+        >>> correlation(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0])).__round__(9)
+        1.0
+        >>> correlation(np.ones(3), np.arange(3.0))
+        nan
+    """
+    if min(one.std(), other.std()) <= ROUNDING * max(np.abs(one).max(), np.abs(other).max()):
+        return float("nan")
+    return float(np.corrcoef(one, other)[0, 1])
+
+
+def alignment(one: Codes, other: Codes) -> float:
+    """Return the cosine of two centred Gram matrices, which is called linear CKA: 1 if they are proportional.
+
+    Source:
+        Kornblith et al. 2019, arXiv 1905.00414.
+
+    Example:
+        >>> simplex = Codes(np.eye(3) - 1 / 3, 1.0)
+        >>> line = Codes(np.outer([-1, 0, 1], [-1, 0, 1]) / 2, 1.0)
+        >>> alignment(line, line), alignment(line, simplex).__round__(6)
+        (1.0, 0.707107)
+    """
+    sizes = np.linalg.norm(one.gram) * np.linalg.norm(other.gram)
+    return float((one.gram * other.gram).sum() / sizes) if sizes > 0 else float("nan")
+
+
+def chance_alignment(one: Codes, other: Codes, seed: int, draws: int = 100) -> tuple[float, float]:
+    """Return mean and 95% quantile of the alignment when the classes of one are renamed at random.
+
+    Example:
+        The codes of a simplex look the same whatever they are called.
+
+        >>> simplex = Codes(np.eye(3) - 1 / 3, 1.0)
+        >>> [value.__round__(9) for value in chance_alignment(simplex, simplex, seed=0)]
+        [1.0, 1.0]
+    """
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(draws):
+        order = rng.permutation(len(one.gram))
+        found.append(alignment(Codes(one.gram[np.ix_(order, order)], 1.0), other))
+    return float(np.mean(found)), float(np.quantile(found, 0.95))
+
+
+def _participation(gram: FloatArray) -> float:
+    squares = float((gram**2).sum())
+    return float(gram.trace() ** 2 / squares) if squares > 0 else float("nan")
+
+
+def _squared_distances(gram: FloatArray) -> FloatArray:
+    sizes = gram.diagonal()
+    return np.asarray(np.maximum(sizes[:, None] + sizes - 2 * gram, 0))
+
+
+def _distances(gram: FloatArray) -> FloatArray:
+    return np.asarray(np.sqrt(_squared_distances(gram)[np.triu_indices(len(gram), 1)]))

@@ -1,0 +1,100 @@
+"""Training that begins with the weights of a run, with or without noise, in place of random ones."""
+
+import hashlib
+import math
+from os import PathLike, fspath
+
+import torch
+
+from automata.checks import check_type
+from automata.errors import InputError
+from implicit.config.initial import InitialWeights
+from implicit.config.run import TrainConfig
+from implicit.models.interface import SequenceModel
+from implicit.runs.files import check_tensors, tensor_bytes
+from implicit.runs.loading import Run, load_run
+from implicit.training.streams import noise_generator
+
+
+def begin_from(config: TrainConfig, run: Run | str | PathLike[str], noise: float = 0.0) -> TrainConfig:
+    """Return the configuration of a training that begins with the weights of a run.
+
+    Model and sizes become those of the run; a hash of the weights stands in the configuration, so that it
+    still determines the training.
+
+    Args:
+        config: of the training.
+        run: a loaded run, its folder, or the name of a stored one.
+        noise: size of the Gaussian noise that is added to every tensor, as a share of its norm.
+
+    Raises:
+        InputError: for a run that cannot be loaded, of another vocabulary or number of answers than the task
+            of the configuration, or for noise that is negative.
+
+    Example:
+        >>> from implicit.config.recipes import recipe
+        >>> config = begin_from(recipe("parity", "lstm", steps=10, warmup_steps=1), "parity-small", noise=0.1)
+        >>> config.model, config.sizes["d_model"], config.initial.run, config.initial.noise
+        ('implicit-mamba2', 8, 'parity-small', 0.1)
+    """
+    check_type("config", config, TrainConfig, "give a TrainConfig, such as recipe('parity', 'lstm')")
+    source = run if isinstance(run, Run) else load_run(run)
+    task = config.build_task()
+    for field in ("vocabulary_size", "output_size"):
+        found, asked = getattr(source.task, field), getattr(task, field)
+        if found != asked:
+            raise InputError(
+                f"the {field} of {task.name} is {asked}, but that of run {source.path.name}, whose weights "
+                f"are to begin with, is {found}; give a run of a task with {asked}"
+            )
+    named = fspath(source.path) if isinstance(run, Run) else fspath(run)
+    initial = InitialWeights(run=named, sha256=_sha256(source.model), noise=noise)
+    return config.updated(model=source.config.model, sizes=source.config.sizes, initial=initial)
+
+
+@torch.no_grad()
+def load_initial_weights(config: TrainConfig, model: SequenceModel) -> None:
+    """Give a model the weights that its configuration begins with; nothing if those are the seed's.
+
+    The noise of a tensor has in the mean the share ``noise`` of its norm, spread over all its entries alike,
+    zeros among them; a tensor that is 0 stays 0. It depends on the seed of the configuration.
+
+    Args:
+        config: of the training.
+        model: of its sizes, on any device.
+
+    Raises:
+        InputError: if the run is not to be had, is of other sizes, or has other weights than when the
+            configuration was made.
+
+    Example:
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import initial_model
+        >>> config = begin_from(recipe("parity", "implicit-mamba2"), "parity-small", noise=0.5)
+        >>> model = initial_model(config, config.build_task())
+        >>> load_initial_weights(config, model)
+        >>> before = load_run("parity-small").model.state_dict()["head.weight"]
+        >>> 0.3 < float((model.state_dict()["head.weight"] - before).norm() / before.norm()) < 0.7
+        True
+    """
+    initial = config.initial
+    if initial is None:
+        return
+    source = load_run(initial.run)
+    if _sha256(source.model) != initial.sha256:
+        raise InputError(
+            f"the weights of {initial.run} are not those that the configuration begins with; "
+            "give them back, or begin another run"
+        )
+    weights = source.model.state_dict()
+    check_tensors(source.path, weights, {name: own.cpu() for name, own in model.state_dict().items()})
+    generator = noise_generator(config.seed, 0)  # the steps begin with 1
+    for name, weight in weights.items():
+        scale = initial.noise * weight.norm() / math.sqrt(max(1, weight.numel()))
+        weights[name] = weight + scale * torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
+    model.load_state_dict(weights)
+
+
+def _sha256(model: SequenceModel) -> str:
+    """Of the weights as a run folder stores them."""
+    return hashlib.sha256(tensor_bytes(model.state_dict())).hexdigest()

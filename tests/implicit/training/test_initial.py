@@ -1,0 +1,180 @@
+"""Training from the weights of a run: they are what it begins with, and the configuration determines them."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from automata.errors import InputError
+from implicit import Run, load_run
+from implicit.command_line import BAD_INPUT, run_command
+from implicit.compiled import compile_run
+from implicit.config.recipes import recipe
+from implicit.config.run import TrainConfig
+from implicit.runs.files import write_tensors
+from implicit.runs.loading import initial_model
+from implicit.train import main, train
+from implicit.training import begin_from
+from implicit.training.checkpoint import save_checkpoint
+from implicit.training.initial import load_initial_weights
+
+SMALL: dict[str, Any] = {
+    "batch_size": 2,
+    "length": 4,
+    "steps": 4,
+    "warmup_steps": 1,
+    "start_length": None,
+    "bounded_steps": 1,
+    "evaluation_sequences": 2,
+    "checkpoint_every": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return compile_run("S3", tmp_path_factory.mktemp("runs") / "compiled-s3")
+
+
+def config_of(run: Run, noise: float = 0.0, **more: Any) -> TrainConfig:
+    return begin_from(recipe("S3", "lstm", **{**SMALL, **more}), run, noise)
+
+
+def weights_of(config: TrainConfig) -> dict[str, torch.Tensor]:
+    model = initial_model(config, config.build_task())
+    load_initial_weights(config, model)
+    return model.state_dict()
+
+
+def test_without_noise_they_are_those_of_the_run(compiled: Run) -> None:
+    config = config_of(compiled)
+    assert (config.model, config.sizes) == ("implicit-mamba2", compiled.config.sizes)
+    assert config.compiled is None
+    expected = compiled.model.state_dict()
+    assert all(torch.equal(weight, expected[name]) for name, weight in weights_of(config).items())
+
+
+def test_noise_has_its_share_of_the_norm_of_every_tensor(compiled: Run) -> None:
+    noisy, again, other = (weights_of(config_of(compiled, 0.1, seed=seed)) for seed in (0, 0, 1))
+    for name, weight in compiled.model.state_dict().items():
+        noise = noisy[name] - weight
+        assert torch.equal(noisy[name], again[name])
+        if not weight.any():
+            assert not noise.any()
+            continue
+        assert not torch.equal(noisy[name], other[name])
+        # of n normal numbers, the norm is √n to within a share of about 1/√(2n); six times that
+        share = float(noise.norm() / weight.norm())
+        assert share == pytest.approx(0.1, rel=6 / math.sqrt(2 * weight.numel()))
+        if weight.numel() > 100:
+            assert bool((noise != 0).all()), "zeros get noise, too"
+
+
+def test_training_begins_with_them(compiled: Run, tmp_path: Path) -> None:
+    """With steps of next to no size nothing but the beginning is left."""
+    config = config_of(compiled, 0.1, learning_rate=1e-30)
+    run = train(config, tmp_path / "run", progress=False)
+    begun = weights_of(config)
+    for name, weight in run.model.state_dict().items():
+        assert float((weight - begun[name]).abs().max()) < 1e-20  # a bias that is 0 moves by 1e-30
+    assert run.config == config
+    assert load_run(run.path).config.initial == config.initial
+    assert run.config.compiled is None
+
+
+def test_run_that_was_stopped_goes_on_without_its_source(
+    compiled: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(compiled.path, source)
+    config = begin_from(recipe("S3", "lstm", **SMALL), source, 0.1)
+    expected = train(config, tmp_path / "whole", progress=False)
+
+    def save_and_stop(*arguments: Any) -> None:
+        save_checkpoint(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("implicit.training.loop.save_checkpoint", save_and_stop)
+        with pytest.raises(KeyboardInterrupt):
+            train(config, tmp_path / "stopped", progress=False)
+    shutil.rmtree(source)
+    assert run_command(main, ["--resume", "--out", str(tmp_path / "stopped"), "--quiet"]) == 0
+    found = load_run(tmp_path / "stopped").model.state_dict()
+    assert all(torch.equal(weight, found[name]) for name, weight in expected.model.state_dict().items())
+    with pytest.raises(InputError, match="source does not exist"):
+        train(config, tmp_path / "new", progress=False)
+    assert not (tmp_path / "new").exists()
+
+
+def test_other_weights_under_the_same_path_are_refused(compiled: Run, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(compiled.path, source)
+    config = begin_from(recipe("S3", "lstm", **SMALL), source)
+    shutil.rmtree(source)
+    compile_run("S3", source, damping=0.5)
+    with torch.no_grad():
+        run = load_run(source)
+        run.model.get_parameter("head.bias").add_(1)
+    write_tensors(source / "model.safetensors", run.model.state_dict())
+    with pytest.raises(InputError, match="are not those that the configuration begins with"):
+        train(config, tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_task_of_other_tokens_or_answers_is_refused(compiled: Run) -> None:
+    with pytest.raises(InputError, match="the vocabulary_size of parity is 2, but that of run compiled-s3"):
+        begin_from(recipe("parity", "lstm"), compiled)
+    with pytest.raises(InputError, match=r"noise is -1.0; it should be greater than or equal to 0"):
+        begin_from(recipe("S3", "lstm"), compiled, -1.0)
+
+
+def test_configuration_of_a_run_from_random_weights_says_nothing_of_it(compiled: Run) -> None:
+    assert "initial" not in recipe("parity", "lstm").as_json()
+    config = config_of(compiled, 0.25)
+    assert TrainConfig.from_json(json.loads(json.dumps(config.as_json()))) == config
+
+
+FLAGS = "--task S3 --batch-size 2 --length 4 --steps 2 --warmup-steps 1 --start-length none --bounded-steps 1"
+
+
+def test_command(compiled: Run, tmp_path: Path) -> None:
+    beginning = ["--initial-weights", str(compiled.path), "--initial-noise", "0.1"]
+    argv = [
+        *FLAGS.split(),
+        "--evaluation-sequences",
+        "2",
+        *beginning,
+        "--out",
+        str(tmp_path / "run"),
+        "--quiet",
+    ]
+    assert run_command(main, argv) == 0
+    run = load_run(tmp_path / "run")
+    assert run.config.initial is not None
+    assert (run.config.initial.run, run.config.initial.noise) == (str(compiled.path), 0.1)
+    assert run.config.sizes == compiled.config.sizes
+    assert run_command(main, argv) == 0, "a finished run is left as it is"
+    assert run_command(main, [*argv, "--initial-noise", "0.2"]) == BAD_INPUT
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ("--model implicit-mamba2 --initial-noise 0.1", "initial_noise is given without initial_weights"),
+        ("--initial-weights {run} --initial-noise much", "noise is much; it should be a valid number"),
+        ("--initial-weights {run} --d-model 9", "d_model is 9, but that of {run} is 8; leave it out"),
+        ("--initial-weights {run} --model lstm", "model is lstm, but that of {run} is implicit-mamba2"),
+        ("--initial-weights nowhere/at/all", "run nowhere/at/all does not exist"),
+    ],
+)
+def test_faults_of_the_caller_exit_with_2_and_write_nothing(
+    flags: str, sentence: str, compiled: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags, sentence = (text.format(run=compiled.path) for text in (flags, sentence))
+    assert run_command(main, [*FLAGS.split(), *flags.split(), "--out", str(tmp_path / "run")]) == BAD_INPUT
+    assert sentence in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
