@@ -31,7 +31,7 @@ demo: $(READY) ## Train three models on parity, verify Theorem 1 on their weight
 # Bytecode is stored: the tests start many processes, each of which would compile the packages anew.
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal
 
-test: $(READY) ## Run the whole test suite, doctests and the notebook included
+test: $(READY) ## Run the whole test suite, doctests and the notebooks included
 	$(PYTEST)
 
 test-fast: $(READY) ## Run the tests that take less than a tenth of a second each: under 90 s on two cores

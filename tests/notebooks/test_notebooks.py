@@ -64,6 +64,7 @@ def replaced(cell: int, old: str, new: str) -> Callable[[Any], None]:
         changed = False
         for output in code(notebook)[cell - 1].outputs:
             place, name = (output, "text") if "text" in output else (output.get("data", {}), "text/plain")
+            name = "text/markdown" if "text/markdown" in place else name
             if old in place.get(name, ""):
                 place[name] = place[name].replace(old, new, 1)
                 changed = True
@@ -107,9 +108,27 @@ FALSIFIED = {
 }
 
 
-@pytest.mark.parametrize("falsify", FALSIFIED.values(), ids=FALSIFIED)
-def test_a_falsified_output_is_noticed(falsify: Callable[[Any], None]) -> None:
-    notebook, falsified = (read(NOTEBOOKS[0]) for _ in range(2))
+FALSIFIED_ELSEWHERE = {
+    "a period": ("02_why_diagonal_models_cannot", replaced(4, "longest period 1", "longest period 3")),
+    "a caption": ("02_why_diagonal_models_cannot", replaced(10, "512 fresh sequences", "51 fresh sequences")),
+    "right answers": ("02_why_diagonal_models_cannot", replaced(17, "10,000 of 10,000", "9,998 of 10,000")),
+    "unconverged tokens": ("03_fixed_points", replaced(5, "178 of 256", "78 of 256")),
+    "a gradient": ("03_fixed_points", replaced(10, "k = 4: 0.0011", "k = 4: 0.0021")),
+    "what a verdict counts": ("06_proofs", replaced(4, "invertible at 4", "invertible at 3")),
+    "that it was refused": ("06_proofs", replaced(5, "refused: statements", "accepted: statements")),
+    "a proved margin": ("06_proofs", replaced(10, "a margin of at least 6.3", "a margin of at least 6.8")),
+}
+"""What a reader would be told wrongly by another notebook than the first."""
+
+
+@pytest.mark.parametrize(
+    ("stem", "falsify"),
+    [("01_tour", change) for change in FALSIFIED.values()] + [*FALSIFIED_ELSEWHERE.values()],
+    ids=[*FALSIFIED, *FALSIFIED_ELSEWHERE],
+)
+def test_a_falsified_output_is_noticed(stem: str, falsify: Callable[[Any], None]) -> None:
+    path = next(path for path in NOTEBOOKS if path.stem == stem)
+    notebook, falsified = (read(path) for _ in range(2))
     assert differences(notebook, notebook) == []
     falsify(falsified)
     assert len(differences(falsified, notebook)) == 1

@@ -102,9 +102,12 @@ def close_cover(
     radii = np.full(sets, LEAST_RADIUS)
     first = bound_all(loop, with_radii(cover, radii), errors=errors)
     fixed = np.where(first.exists, first.image - first.gain * radii[sources], first.offset)
+    # a step of which nothing is known asks for nothing: NaN would spread to all sets behind it
+    known = np.isfinite(fixed) & np.isfinite(first.gain)
+    fixed, gain = (np.where(known, values, 0.0) for values in (fixed, first.gain))
     for _ in range(1000):
         needed = radii.copy()
-        np.maximum.at(needed, targets, fixed + MARGIN * first.gain * radii[sources])
+        np.maximum.at(needed, targets, fixed + MARGIN * gain * radii[sources])
         if not (needed > radii * (1 + 1e-6)).any():
             break
         radii = needed

@@ -97,3 +97,19 @@ def test_radii_that_curvature_makes_too_small_are_grown_until_images_leave_the_s
     assert first.bounds.image[0] > 0.99 * first.cover.radii[0]
     assert found.closed.all()
     assert (found.bounds.image <= 0.99 * found.cover.radii[0]).all()
+
+
+class Lost(Shrinking):
+    """`Shrinking` that knows nothing of what token 1 does."""
+
+    def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
+        unknown = np.where(np.asarray(tokens)[:, None] == 1, np.nan, 0.0)
+        fixed, following = super().advance(latent, state, tokens)
+        return fixed.shifted(Ball.exact(unknown)), following.shifted(Ball.exact(unknown))
+
+
+def test_a_step_of_which_nothing_is_known_does_not_spoil_others() -> None:
+    """Token 1 leads from both sets into the second, whose own steps with token 0 close all the same."""
+    found = close_cover(Lost(0.5), chain([[0, 1], [0, 1]], [0.05, 0.15]))
+    assert np.isfinite(found.cover.radii).all()
+    assert found.closed.reshape(2, 2).tolist() == [[True, False], [True, False]]
