@@ -15,9 +15,10 @@ other (`theory.rigorous.covers.orbits`). How the ellipsoids are found:
 5. the states are bundled until of every bundle it is proved that its orbits from zero stop near the fixed
    points (`theory.rigorous.covers.bundling`).
 
-Only the last two steps are the proof. It is about the model in real arithmetic, its weights as the exact
-numbers that their floats are, and about every relative tolerance up to the one that is asked for; the run's
-own may be larger. What rounding adds is not part of it.
+Only the last two steps are the proof. It is about the model with its weights as the exact numbers that their
+floats are, in real arithmetic and as float64 computes it (``python -m implicit.answer``), whose rounding is
+bounded along with it under the assumptions of `theory.rigorous.float_format`; and about every relative
+tolerance up to the one that is asked for. The run's own may be larger, and its float32 is not part of it.
 """
 
 import sys
@@ -27,22 +28,19 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
 from rich.table import Table
-from scipy.spatial import cKDTree
 
 from analysis.certificates.cover.document import (
     COVER_FORMAT,
     COVER_STATEMENTS,
     CoverCertificate,
 )
-from analysis.certificates.cover.reachable_states import ReachableStates, Tolerance, reachable_states
+from analysis.certificates.cover.search import AllLengthsSettings, find_cover, for_run
 from analysis.certificates.orbits.document import upper_triangle
 from analysis.certificates.orbits.producer import ProvedIteration, asked_of, errors_of, prove_iteration
 from analysis.certificates.parts import at_least
 from analysis.certificates.producing import automaton_of, document_head
-from analysis.certificates.words.producer import enclosed_loop, solve_steps
+from analysis.certificates.words.producer import enclosed_loop
 from analysis.framework.analysis import RunAnalysis
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
 from analysis.framework.needs import FIXED_POINTS, as_implicit, word_problem_of
@@ -52,45 +50,12 @@ from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
-from implicit.checked_config import CheckedConfig
-from implicit.enclosed.closed_loop import EnclosedClosedLoop
-from implicit.fixed_point import Stopping
 from implicit.runs.loading import Run
-from theory.rigorous.balls.ball import Array
 from theory.rigorous.covers.bundling import Members
-from theory.rigorous.covers.contracting_metrics import contracting_metrics, step_jacobians
-from theory.rigorous.covers.invariant_cover import Cover, with_radii
-from theory.rigorous.covers.radii import LEAST_RADIUS, ClosedCover, bound_all, close_cover
+from theory.rigorous.covers.radii import ClosedCover
 
-IntArray = NDArray[np.int64]
 STATED_SHARE = 0.95
 """Of the margin that is proved, how much a certificate states: other arithmetic has other roundings."""
-SMALL_RADIUS = 2e-6
-"""At it the growth of gains with the radius is measured."""
-
-
-class AllLengthsSettings(CheckedConfig):
-    """How the cover is searched for; what is proved does not depend on it.
-
-    Example:
-        >>> AllLengthsSettings().rate
-        0.86
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    distance: PositiveFloat = Field(default=1e-4, description="of states that are first taken for one")
-    rate: PositiveFloat = Field(default=0.86, lt=1, description="contraction per token, to find metrics for")
-    gain: PositiveFloat = Field(default=0.93, lt=1, description="a set is as large as keeps gains below this")
-    fraction: PositiveFloat = Field(
-        default=0.03, lt=1, description="share of that size within which states are taken for one"
-    )
-    sets: PositiveInt = Field(default=30_000, description="the most sets")
-    tolerance: PositiveFloat = Field(
-        default=1e-6, lt=1, description="the largest relative tolerance of the iteration that is proved right"
-    )
-    rtol: PositiveFloat = Field(default=1e-13, description="tolerance of the approximate fixed points")
-    max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations per token")
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,93 +184,19 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
         >>> analyse(load_run("parity-small"), sets=100).sentence
         'nothing is proved: more than 100 states lie farther than 0.0001 from each other'
     """
-    settings = settings_from(AllLengthsSettings, chosen, settings)
+    settings = for_run(settings_from(AllLengthsSettings, chosen, settings), run)
     began = time.monotonic()
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     loop = enclosed_loop(model)
-    stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
-    asked = asked_of(loop, settings.tolerance)
-
-    def follow(tolerance: Tolerance) -> ReachableStates | None:
-        return reachable_states(
-            lambda states, tokens: solve_steps(model, states, tokens, stopping),
-            np.zeros(loop.state_size),
-            task.initial_state,
-            task.table,
-            tolerance,
-            settings.sets,
-        )
-
-    def outcome(found: ClosedCover | None, fault: str = "") -> AllLengthsAnalysis:
-        iteration = None
-        if found is not None and found.closed.all():
-            members = Members.of_cover(found.cover, found.bounds.latent_radius)
-            iteration = prove_iteration(loop, members, asked, model.stopping)
-        seconds = time.monotonic() - began
-        return AllLengthsAnalysis(RunIdentity.of(run), settings, found, iteration, fault, seconds)
-
-    def coarse_tolerance(states: Array, _labels: IntArray) -> tuple[Array, Array]:
-        shape = (len(states), loop.state_size, loop.state_size)
-        return np.broadcast_to(np.eye(loop.state_size), shape), np.full(len(states), settings.distance)
-
-    many = f"more than {settings.sets} states lie farther than"
-    unsettled = f"no metrics were found in which every step contracts by {settings.rate}"
-    coarse = follow(coarse_tolerance)
-    if coarse is None:
-        return outcome(None, f"{many} {settings.distance} from each other")
-    cover = _with_metrics(loop, coarse, task.table, settings.rate)
-    if cover is None:
-        return outcome(None, unsettled)
-    room = _room(loop, cover, settings.gain)
-
-    def fine_tolerance(states: Array, labels: IntArray) -> tuple[Array, Array]:
-        nearest = np.zeros(len(states), dtype=np.int64)
-        for label in np.unique(labels):
-            there, here = np.nonzero(coarse.labels == label)[0], np.nonzero(labels == label)[0]
-            nearest[here] = there[cKDTree(coarse.states[there]).query(states[here])[1]]
-        return cover.metrics[nearest], settings.fraction * room[nearest]
-
-    fine = follow(fine_tolerance)
-    if fine is None:
-        return outcome(None, f"{many} their sets may be wide from each other")
-    whole = _with_metrics(loop, fine, task.table, settings.rate)
-    if whole is None:
-        return outcome(None, unsettled)
-    return outcome(close_cover(loop, whole, errors=errors_of(asked)))
-
-
-def _with_metrics(
-    loop: EnclosedClosedLoop, found: ReachableStates, table: IntArray, rate: float
-) -> Cover | None:
-    """A cover around these states; its radii are still to be found."""
-    count = len(found.states)
-    identity = np.broadcast_to(np.eye(loop.state_size), (count, loop.state_size, loop.state_size))
-    answers = table[found.labels]
-    plain = Cover(found.states, identity, identity, np.zeros(count), found.targets, answers, found.latents)
-    metrics = contracting_metrics(step_jacobians(loop, plain), found.targets, rate)
-    if metrics is None:
-        return None
-    return Cover(found.states, *metrics, np.zeros(count), found.targets, answers, found.latents)
-
-
-def _room(loop: EnclosedClosedLoop, cover: Cover, share: float) -> Array:
-    """How large each set may be, so that its gains and those of all sets that follow stay below a share.
-
-    The gain grows about linearly with the radius; a set of radius r leads into one of radius gain · r.
-    """
-    shape = cover.targets.shape
-    gains, larger = (
-        bound_all(loop, with_radii(cover, np.full(cover.set_count, radius))).gain.reshape(shape)
-        for radius in (LEAST_RADIUS, SMALL_RADIUS)
+    asked = asked_of(model, settings.tolerance, settings.dtype)
+    found, fault = find_cover(model, loop, task, settings, errors_of(asked))
+    iteration = None
+    if found is not None and found.closed.all():
+        members = Members.of_cover(found.cover, found.bounds.latent_radius)
+        iteration = prove_iteration(loop, members, asked, model.stopping)
+    return AllLengthsAnalysis(
+        RunIdentity.of(run), settings, found, iteration, fault, time.monotonic() - began
     )
-    slopes = np.nan_to_num((larger - gains) / SMALL_RADIUS, nan=np.inf).clip(1)
-    room: Array = ((share - gains).clip(0.02) / slopes).min(axis=1)
-    for _ in range(1000):
-        followed = np.minimum(room, (share * room[cover.targets] / gains).min(axis=1))
-        if np.allclose(followed, room, rtol=1e-6, atol=0):
-            break
-        room = followed
-    return room
 
 
 def draw(analysis: AllLengthsAnalysis, width: float = TEXT_WIDTH) -> Figure:
@@ -381,7 +272,8 @@ def _documents(run: Run, found: AllLengthsAnalysis) -> dict[str, Any]:
 ANALYSIS = RunAnalysis(
     name="all_lengths",
     question="Is a small model right on words of every length? A proof, with a certificate.",
-    description="Prove in rigorous arithmetic that a small implicit model is right on words of every length.",
+    description="Prove in rigorous arithmetic that a small implicit model is right on words of every length. "
+    "The stored run s3-small has defaults of its own.",
     settings=AllLengthsSettings,
     measure=analyse,
     draw=draw,

@@ -4,9 +4,9 @@ All words up to a length are followed in rigorous arithmetic (`theory.rigorous.c
 weights taken as the exact numbers that their floats are. Every word leads to a small ball that provably holds
 the state after it; every token maps it into the next one, by the iteration that is run: from the latent zero,
 damped, until the relative tolerance is met (`theory.rigorous.covers.orbits`). There it decodes the right
-answer with a margin that is bounded from below. What is proved is about the model in real arithmetic and
-about every relative tolerance up to the one that is asked for; the run's own may be larger, and what rounding
-adds is not part of it. What is proved is written as a certificate too, which
+answer with a margin that is bounded from below. What is proved is about the model in real arithmetic and, as
+`theory.rigorous.float_format` assumes that it rounds, in float64, with every relative tolerance up to the one
+that is asked for, which the run's own may exceed. It is written as a certificate too, which
 ``python -m analysis.check_certificate CERTIFICATE RUN`` verifies.
 """
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
 from rich.table import Table
 
+from analysis.certificates.orbits.document import DType
 from analysis.certificates.orbits.producer import ProvedIteration, asked_of, errors_of
 from analysis.certificates.parts import at_least
 from analysis.certificates.producing import automaton_of, document_head
@@ -53,7 +54,7 @@ class AllWordsSettings(CheckedConfig):
 
     Example:
         >>> AllWordsSettings(length=4)
-        AllWordsSettings(length=4, tolerance=1e-07, rtol=1e-13, max_iterations=2000)
+        AllWordsSettings(length=4, tolerance=1e-07, dtype='float64', rtol=1e-13, max_iterations=2000)
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -61,6 +62,9 @@ class AllWordsSettings(CheckedConfig):
     length: PositiveInt = Field(default=12, description="tokens of the longest words; all words are followed")
     tolerance: PositiveFloat = Field(
         default=1e-7, lt=1, description="the largest relative tolerance of the iteration that is proved right"
+    )
+    dtype: DType = Field(
+        default="float64", description="whose rounding is to be covered: float64, or real, for none"
     )
     rtol: PositiveFloat = Field(
         default=1e-13, description="relative tolerance of the approximate fixed points"
@@ -189,8 +193,8 @@ def analyse(run: Run, settings: AllWordsSettings | None = None, **chosen: Any) -
     began = time.monotonic()
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
-    loop = enclosed_loop(model)
-    asked = asked_of(loop, settings.tolerance)
+    loop = enclosed_loop(model)  # refuses what has no form on balls
+    asked = asked_of(model, settings.tolerance, settings.dtype)
     followed = list(prove_levels(model, task, settings.length, stopping, errors_of(asked)))
     iteration, bundles = prove_attraction(loop, followed, asked, model.stopping)
     rows: list[tuple[int, int, float, float, float]] = []

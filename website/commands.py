@@ -24,6 +24,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "automata.audit": "What accuracy on this task is no evidence of tracking?",
     },
     "Ask a trained model": {
+        "implicit.answer": "What does a model answer to a word?",
         "analysis": "Which questions are there?",
         **{f"analysis.{question.name}": question.question for question in QUESTIONS},
         **{f"analysis.{name}": sentence for name, (_, sentence) in OTHERS.items()},

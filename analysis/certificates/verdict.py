@@ -29,6 +29,7 @@ VERIFIED = {
 }
 """What a count of the summary counts, as the verdict has it."""
 OF_REAL_NUMBERS = "of the model on real numbers, with its weights the exact numbers that they are"
+OF_THESE_WEIGHTS = "of the model with its weights the exact numbers that they are"
 OF_THE_PROGRAM = "of what the model's own rounding, tolerance and limit of iterations do"
 
 
@@ -46,7 +47,8 @@ def verdict(certificate: AnyCertificate, run: str) -> str:
         >>> print(verdict(analyse(run, length=2).certificate(run), "parity-small"))
         The certificate holds of run parity-small, on a task whose words reach 2 of 2 states (table ...
         ... (damping 0.8, rtol <= 1e-07, a limit of at least ... iterations a token), with a margin ...
-        ...; rounding, and the run's own rtol of 0.0001, are not covered.
+        ...; of float64 it is assumed that sums are IEEE sums in any order and that exp, softplus, silu
+        and roots are within 4 ulp; float32, and the run's own rtol of 0.0001, are not covered.
     """
     if isinstance(certificate, Certificate):
         return f"The certificate holds of run {run}: {_of_pairs(certificate)}."
@@ -59,7 +61,7 @@ def verdict(certificate: AnyCertificate, run: str) -> str:
         words = f"all words of every length are right, by {len(certificate.labels)} sets of states"
     return (
         f"The certificate holds of run {run}, {task}: the answers to {words}, {certificate.scope}, with a "
-        f"margin of at least {at_least(certificate.margin)}, {OF_REAL_NUMBERS}; {certificate.caveat}."
+        f"margin of at least {at_least(certificate.margin)}, {OF_THESE_WEIGHTS}; {certificate.caveat}."
     )
 
 

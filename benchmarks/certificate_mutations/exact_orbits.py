@@ -30,6 +30,7 @@ SIZES: dict[str, Callable[[int, int], int]] = {
     "radii": lambda *_: 1,
 }
 """How many numbers of a line a bundle has, with the size of a state and of a latent."""
+MOST_ULPS = 2**10
 INSIDE = 1 - mpf(10) ** -9
 """How far towards the edge of a set a sample lies: its own rounding must not carry it out."""
 
@@ -141,6 +142,17 @@ class IterationJudge:
                 self._known[key] = list(self._bundle(content, number, index, bundle))
             for fault in self._known[key]:
                 yield f"bundles {fault} [{index}]"
+            yield from self._rounding(content, bundle, index)
+
+    def _rounding(self, content: Content, bundle: "_Bundle", index: int) -> Iterable[str]:
+        """A program that is exact but for the last root of a step, off by as many ulps as are allowed."""
+        if content["dtype"] not in ("float64", "real") or not 1 <= content["ulps"] <= MOST_ULPS:
+            yield "dtype or ulps is not of the format"
+        elif content["dtype"] == "float64":
+            image, _ = self.model.advance(bundle.token, bundle.latent, self.state_of(bundle.centre))
+            off = self.model.damping * length(image) * content["ulps"] * 2.0**-52
+            if not off <= float.fromhex(content["step_error"]):
+                yield f"step_error is less than the rounding in bundle [{index}]"
 
     def _bundle(
         self, content: Content, number: dict[str, float], index: int, bundle: "_Bundle"

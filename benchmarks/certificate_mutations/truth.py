@@ -39,7 +39,7 @@ HEAD = ("format", "statements", "run", "config", "arithmetic", "automaton")
 """Lines that are true in one form only."""
 CLAIMS: tuple[str, ...] = ("settings", "summary", "pairs", "levels", "length", "words", "margin")
 CLAIMS += ("labels", "targets", "centres", "metrics", "radii", "latents", "latent_radii", "bundle_of")
-CLAIMS += ("bundles", "tolerance", "iterations", "latent_error", "step_error")
+CLAIMS += ("bundles", "tolerance", "iterations", "latent_error", "step_error", "dtype", "ulps")
 
 
 def differences(one: Content, other: Content) -> list[Path]:

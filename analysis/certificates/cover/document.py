@@ -7,7 +7,7 @@ from pydantic import NonNegativeInt
 from analysis.certificates.orbits.document import ITERATION_STATEMENTS, IterationDocument
 from analysis.certificates.parts import Number, Numbers
 
-COVER_FORMAT: Final = "implicit-ssm certificate of every length, version 2"
+COVER_FORMAT: Final = "implicit-ssm certificate of every length, version 3"
 
 COVER_STATEMENTS = {
     **ITERATION_STATEMENTS,
@@ -37,10 +37,10 @@ class CoverCertificate(IterationDocument):
 
     Example:
         >>> CoverCertificate.model_fields["format"].annotation
-        typing.Literal['implicit-ssm certificate of every length, version 2']
+        typing.Literal['implicit-ssm certificate of every length, version 3']
     """
 
-    format: Literal["implicit-ssm certificate of every length, version 2"]
+    format: Literal["implicit-ssm certificate of every length, version 3"]
     labels: list[NonNegativeInt]
     targets: list[list[NonNegativeInt]]
     centres: Numbers

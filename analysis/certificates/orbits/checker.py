@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 from analysis.certificates.arb.linear import identity, norm_bound, precision, spectral_bound
 from analysis.certificates.arb.mamba2 import Vector, apply, exact_matrix, exact_vector
 from analysis.certificates.arb.model import ArbModel, State
+from analysis.certificates.arb.rounding import ArbRounding
 from analysis.certificates.orbits.document import IterationDocument
 from analysis.certificates.parts import RefusedError
+
+MOST_ULPS = 2**10
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +45,16 @@ class OrbitChecker:
         claims: the certificate; the sizes of its arrays are those of `check_iteration`.
         model: from the weights of the run.
         bits: the precision.
+        program: bounds the rounding that is claimed to be covered; None if none is.
 
     Example:
         The checkers of words and of covers make one.
     """
 
-    def __init__(self, claims: IterationDocument, model: ArbModel, bits: int) -> None:
-        self.claims, self.model, self.bits = claims, model, bits
+    def __init__(
+        self, claims: IterationDocument, model: ArbModel, bits: int, program: ArbRounding | None = None
+    ) -> None:
+        self.claims, self.model, self.bits, self.program = claims, model, bits, program
         count, bundles = len(claims.bundles.tokens), claims.bundles
         names = ("centres", "widths", "latents", "metrics")
         self._rows = {name: getattr(bundles, name).reshape(count, -1) for name in names}
@@ -73,6 +79,7 @@ class OrbitChecker:
                     f"bundles.radii[{index}]",
                     "the iteration is not proved to contract to one fixed point in it",
                 )
+            self._check_rounding(index, bundle, bundle.latent, bundle.radius)
             length = norm_bound(bundle.latent)
             residual = tau * tolerance * (length + bundle.shrink * bundle.radius) + off
             if not bundle.shrink * bundle.stretch * residual / (1 - rate) <= error:
@@ -126,6 +133,7 @@ class OrbitChecker:
             if self._apart(bundle, centre, bundle.latent) + width <= bundle.radius:
                 return k
             rate, moved = self._over(bundle, centre, width)
+            self._check_rounding(index, bundle, centre, width)
             image = self._image(bundle, centre)
             following = [entry.mid() for entry in image]
             rounded = self._apart(bundle, image, following)
@@ -164,11 +172,24 @@ class OrbitChecker:
             spectral_bound(inverse),
         )
 
+    def _check_rounding(self, index: int, bundle: _Bundle, latent: Vector, radius: arb) -> None:
+        """Check that the program's steps are off by no more than is claimed, wherever they are made."""
+        if self.program is None:
+            return
+        off = self.program.bound(bundle.token, self._near(bundle, latent, radius), bundle.box).step
+        if not off <= arb(self.claims.step_error):
+            raise RefusedError("step_error", f"is less than the rounding of the program in bundle {index}")
+
+    @staticmethod
+    def _near(bundle: _Bundle, latent: Vector, radius: arb) -> Vector:
+        """The latents within a radius."""
+        reach = [(radius * norm_bound(row)).upper() for row in bundle.inverse.tolist()]
+        return [entry + arb(0, far) for entry, far in zip(latent, reach, strict=True)]
+
     def _over(self, bundle: _Bundle, latent: Vector, radius: arb) -> tuple[arb, arb]:
         """‖L J L⁻¹‖₂ over the latents within a radius and the box of states, and ‖|L B| w‖₂."""
         size, tau = self.model.size, self.model.damping
-        reach = [(radius * norm_bound(row)).upper() for row in bundle.inverse.tolist()]
-        near = [entry + arb(0, far) for entry, far in zip(latent, reach, strict=True)]
+        near = self._near(bundle, latent, radius)
         _, rates, _ = self.model.evaluate_along(bundle.token, near, bundle.box, bundle.widths)
         inner = identity(size) * (1 - tau) + arb_mat([row[:size] for row in rates]) * tau
         along = bundle.metric * arb_mat([row[size:] for row in rates]) * tau
@@ -221,6 +242,8 @@ def check_iteration(
     for name in ("latent_error", "step_error"):
         if not getattr(certificate, name) >= 0:
             raise RefusedError(name, "is negative")
+    if certificate.ulps > MOST_ULPS:
+        raise RefusedError("ulps", f"is above {MOST_ULPS}")
     limit = int(sizes["max_iterations"])
     if not certificate.iterations <= limit:
         raise RefusedError("iterations", f"are more than the limit of the run, {limit}")

@@ -3,17 +3,24 @@
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.certificates.orbits.document import OrbitBundles, caveat_of, scope_of, upper_triangle
+from analysis.certificates.orbits.document import DType, OrbitBundles, caveat_of, scope_of, upper_triangle
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
+from implicit.enclosed.executed_loop import ExecutedClosedLoop
 from implicit.fixed_point import Stopping
+from implicit.models.interface import FixedPointModel
 from theory.rigorous.covers.bundling import Attraction, Members, attraction_of
 from theory.rigorous.covers.invariant_cover import StepErrors
 from theory.rigorous.covers.orbits import Iteration
+from theory.rigorous.float_format import FLOAT64, FloatFormat
 
 DISTANCE = 16.0
 """A latent with a residual of the tolerance may lie so many times that from its fixed point."""
-STEP_ERROR = 1e-12
-"""By how much steps may be off: room for whoever bounds the rounding of a program."""
+STEP_ERROR = 1e-11
+"""By how much steps may be off: more than they are in float64, and little beside any tolerance."""
+STATED_ULPS = 4
+"""What a certificate says that functions of one number may be off …"""
+PROVED_ULPS = 6
+"""… where it is proved for so many: other arithmetic has other bounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +43,18 @@ class ProvedIteration:
     @property
     def scope(self) -> str:
         """Of what right answers are proved, in words."""
-        return scope_of(self.iteration.damping, self.iteration.tolerance, self.attraction.iterations)
+        asked = self.iteration
+        return scope_of(asked.damping, asked.tolerance, self.attraction.iterations, self.dtype)
 
     @property
     def caveat(self) -> str:
         """Of what they are not."""
-        return caveat_of(self.stopping.rtol, self.iteration.tolerance)
+        return caveat_of(self.stopping.rtol, self.iteration.tolerance, self.dtype, STATED_ULPS)
+
+    @property
+    def dtype(self) -> DType:
+        """The format whose rounding is covered."""
+        return "real" if self.iteration.program is None else "float64"
 
     @property
     def fault(self) -> str:
@@ -70,22 +83,28 @@ class ProvedIteration:
             "iterations": self.attraction.iterations,
             "latent_error": self.iteration.latent_error,
             "step_error": self.iteration.step_error,
+            "dtype": self.dtype,
+            "ulps": STATED_ULPS,
         }
 
 
-def asked_of(loop: EnclosedClosedLoop, tolerance: float) -> Iteration:
+def asked_of(model: FixedPointModel, tolerance: float, dtype: DType) -> Iteration:
     """Return what is asked of the iteration of a model.
 
     Args:
-        loop: the model.
+        model: with one layer.
         tolerance: the largest relative tolerance.
+        dtype: the format whose rounding is to be covered.
 
     Example:
         >>> from implicit.runs.loading import load_run
-        >>> asked_of(EnclosedClosedLoop(load_run("parity-small").model), 1e-7).damping
+        >>> asked_of(load_run("parity-small").model, 1e-7, "real").damping
         0.8
     """
-    return Iteration(loop.damping, tolerance, DISTANCE * tolerance, STEP_ERROR)
+    damping, program = EnclosedClosedLoop(model).damping, None
+    if dtype == "float64":
+        program = ExecutedClosedLoop(model, FloatFormat(dtype, FLOAT64.unit_roundoff, PROVED_ULPS))
+    return Iteration(damping, tolerance, DISTANCE * tolerance, STEP_ERROR, program)
 
 
 def errors_of(iteration: Iteration) -> StepErrors:
@@ -93,9 +112,9 @@ def errors_of(iteration: Iteration) -> StepErrors:
 
     Example:
         >>> errors_of(Iteration(0.8, 1e-7, 1e-6, 1e-12))
-        StepErrors(latent=1e-06, state=1e-12)
+        StepErrors(latent=1e-06, state=1e-12, program=None)
     """
-    return StepErrors(iteration.latent_error, iteration.step_error)
+    return StepErrors(iteration.latent_error, iteration.step_error, iteration.program)
 
 
 def prove_iteration(
@@ -121,7 +140,7 @@ def prove_iteration(
         >>> tokens = np.array([0, 1])
         >>> latents = solve_steps(model, zero, tokens, Stopping(rtol=1e-13))[1]
         >>> members = Members(tokens, zero, zero, latents, np.full(2, 1e-9))
-        >>> found = prove_iteration(loop, members, asked_of(loop, 1e-7), model.stopping)
+        >>> found = prove_iteration(loop, members, asked_of(model, 1e-7, "float64"), model.stopping)
         >>> found.attraction.holds, found.attraction.iterations < 120
         (True, True)
     """

@@ -15,9 +15,10 @@ from flint import arb, arb_mat
 from numpy.typing import NDArray
 
 from analysis.certificates.arb.linear import max_upper, norm_bound, spectral_bound
-from analysis.certificates.arb.mamba2 import apply, exact_vector
+from analysis.certificates.arb.mamba2 import Vector, apply, exact_vector
 from analysis.certificates.arb.model import ArbModel, entries_of
 from analysis.certificates.arb.newton import contracting_newton_map
+from analysis.certificates.arb.rounding import ArbRounding
 from analysis.certificates.checking import Weights
 from analysis.certificates.orbits.checker import OrbitChecker
 from analysis.certificates.orbits.document import IterationDocument
@@ -78,7 +79,9 @@ class StepChecker:
         self, claims: IterationDocument, weights: Weights, sizes: Mapping[str, Any], bits: int
     ) -> None:
         self.claims, self.model = claims, ArbModel(weights, sizes)
-        self.orbits = OrbitChecker(claims, self.model, bits)
+        executed = claims.dtype != "real"
+        self.program = ArbRounding(weights, self.model, claims.ulps) if executed else None
+        self.orbits = OrbitChecker(claims, self.model, bits, self.program)
 
     def check(self, claim: StepClaim) -> tuple[arb, list[arb]]:
         """Return how far the image reaches from c' in the metric, and the least gaps to the other logits.
@@ -130,6 +133,7 @@ class StepChecker:
         reach = norm_bound(away) + along_set + spectral_bound(by_latent) * strayed + stretch * off
         logits = model.logits(near)
         slopes, heads = (model.head * response).tolist(), model.head.tolist()
+        wrong = self._decoding(claim, box, region)
         gaps = []
         for other in range(len(logits)):
             if other != claim.answer:
@@ -137,8 +141,19 @@ class StepChecker:
                     norm_bound([a - b for a, b in zip(rows[claim.answer], rows[other], strict=True)])
                     for rows in (slopes, heads)
                 )
-                gaps.append(logits[claim.answer] - logits[other] - along - own * strayed)
+                gaps.append(logits[claim.answer] - logits[other] - along - own * strayed - 2 * wrong)
         return reach, gaps
+
+    def _decoding(self, claim: StepClaim, box: Vector, region: Vector) -> arb:
+        """How far off the program's logits are; that of its next state is checked."""
+        if self.program is None:
+            return arb(0)
+        off = self.program.bound(claim.token, box, self.model.state(region))
+        if not off.state <= arb(self.claims.step_error):
+            raise RefusedError(
+                "step_error", f"is less than the rounding of a next state: {claim.line('targets')}"
+            )
+        return off.logit
 
 
 def _around(matrix: arb_mat, share: arb) -> arb_mat:

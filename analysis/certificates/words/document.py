@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from analysis.certificates.orbits.document import ITERATION_STATEMENTS, IterationDocument
 from analysis.certificates.parts import Number, Numbers, Part
 
-WORDS_FORMAT: Final = "implicit-ssm certificate of all words, version 2"
+WORDS_FORMAT: Final = "implicit-ssm certificate of all words, version 3"
 
 WORDS_STATEMENTS = {
     **ITERATION_STATEMENTS,
@@ -57,10 +57,10 @@ class WordsCertificate(IterationDocument):
 
     Example:
         >>> WordsCertificate.model_fields["format"].annotation
-        typing.Literal['implicit-ssm certificate of all words, version 2']
+        typing.Literal['implicit-ssm certificate of all words, version 3']
     """
 
-    format: Literal["implicit-ssm certificate of all words, version 2"]
+    format: Literal["implicit-ssm certificate of all words, version 3"]
     levels: list[WordLevel]
     length: PositiveInt
     words: PositiveInt

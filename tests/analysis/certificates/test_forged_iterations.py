@@ -123,6 +123,13 @@ OF_THE_ITERATION: dict[str, tuple[Callable[[Content], None], str]] = {
     "no latent error": (number("latent_error", (0.0).hex()), "latent_error"),
     "negative step error": (number("step_error", (-1e-12).hex()), "step_error"),
     "step error of the program": (number("step_error", (1e-3).hex()), "latent_error"),
+    "less rounding than there is": (number("step_error", (1e-15).hex()), "step_error"),
+    "no rounding": (number("step_error", (0.0).hex()), "step_error"),
+    "another format": (number("dtype", "float32"), "dtype"),
+    "a format in words": (number("dtype", "float64 and float32"), "dtype"),
+    "exact functions": (number("ulps", 0), "ulps"),
+    "functions far off": (number("ulps", 1000), "step_error"),
+    "functions of nothing": (number("ulps", 10**6), "ulps"),
     "another token": (another_token, ANYWHERE),
     "no such token": (no_such_token, "bundles.tokens"),
     "no bundles": (no_bundles, "bundles.tokens"),
@@ -162,7 +169,19 @@ def test_the_verdict_says_of_which_iteration(answers: Content, constant: Run) ->
     assert float(damping) == constant.config.as_json()["sizes"]["damping"]
     assert float(tolerance) == float.fromhex(answers["tolerance"])
     assert int(limit) == answers["iterations"]
-    assert told.endswith("rounding, and the run's own rtol of 0.0001, are not covered.")
+    assert "exact arithmetic and as float64 computes it on a CPU (python -m implicit.answer), by" in told
+    assert "it is assumed that sums are IEEE sums in any order and that exp, softplus, silu and roots" in told
+    assert told.endswith("within 4 ulp; float32, and the run's own rtol of 0.0001, are not covered.")
     shown = re.search(r"a margin of at least ([0-9.e-]+),", told)
     assert shown is not None
     assert float(shown.group(1)) <= float.fromhex(answers["margin"])
+
+
+def test_of_real_numbers_no_rounding_is_claimed(constant: Run) -> None:
+    """Without it steps may be claimed not to be off at all, and the verdict says what is left out."""
+    document = all_words(constant, length=2, dtype="real").certificate(constant).model_dump(mode="json")
+    document |= {"step_error": (0.0).hex()}
+    document["sha256"] = seal(document)
+    told = verdict_on(document, constant)
+    assert "float64" not in told
+    assert told.endswith("rounding, and the run's own rtol of 0.0001, are not covered.")

@@ -105,8 +105,8 @@ def test_a_map_that_may_not_contract_is_refused() -> None:
 
 STATEMENTS = {
     "Theorem 1, version 2": (theorem1_document.STATEMENTS, "8401df10523c6478"),
-    "all words, version 2": (words_document.WORDS_STATEMENTS, "728727753f8180fb"),
-    "every length, version 2": (cover_document.COVER_STATEMENTS, "156561e2a8e63de5"),
+    "all words, version 3": (words_document.WORDS_STATEMENTS, "d9993555d79b387c"),
+    "every length, version 3": (cover_document.COVER_STATEMENTS, "c9ba75e5ca5a61ac"),
 }
 
 

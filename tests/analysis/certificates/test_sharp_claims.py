@@ -184,6 +184,7 @@ def steps_of(family: Family) -> StepChecker:
     steps.claims = SimpleNamespace(latent_error=STRAYED, step_error=OFF)  # type: ignore[assignment]
     steps.model = family  # type: ignore[assignment]
     steps.orbits = SimpleNamespace(check_member=lambda *_: None)  # type: ignore[assignment]
+    steps.program = None
     return steps
 
 

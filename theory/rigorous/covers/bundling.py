@@ -18,6 +18,10 @@ from theory.rigorous.covers.orbits import Bundles, Iteration, Regions, enclose_o
 IntArray = NDArray[np.int64]
 REGIONS = (8e-3, 5.6e-3, 4e-3, 2.8e-3, 2e-3, 1.4e-3, 1e-3, 5e-4, 2.5e-4, 1e-4, 5e-5, 2e-5, 1e-5)
 """Radii of regions that are tried, largest first, as shares of the length of the latent."""
+WIDER = (1.2, 1.4, 1.7, 2.0, 2.3)
+"""By how much the region of a set that is alone is widened if its orbits are not proved to end there: in one
+that is much smaller than the largest that contracts they arrive with steps below the width of their tube, and
+these may be steps that meet a tolerance."""
 BUNDLES_AT_ONCE = 128
 FAILURES = 100
 """After so many sets of which nothing can be proved the others are left too."""
@@ -132,6 +136,8 @@ def attraction_of(loop: EnclosedLoop, members: Members, iteration: Iteration) ->
         pending, batch = pending[:-BUNDLES_AT_ONCE], pending[-BUNDLES_AT_ONCE:]
         bundles, regions = _with_regions(loop, *_around(loop, members, batch, iteration.damping), iteration)
         needed = enclose_orbits(loop, bundles, iteration, regions)
+        alone = np.nonzero(np.array([len(group) == 1 for group in batch]) & regions.contracts)[0]
+        bundles, needed = _widened(loop, bundles, needed, alone, iteration)
         proved = needed > 0
         for row, group in enumerate(batch):
             if proved[row]:
@@ -221,6 +227,21 @@ def _with_regions(
         found = enclose_regions(loop, _resized(bundles.select(rows), radii[rows]), iteration)
         contracts[rows], rate[rows], spread[rows] = found.contracts, found.rate, found.spread
     return _resized(bundles, radii), Regions(contracts, rate, spread)
+
+
+def _widened(
+    loop: EnclosedLoop, bundles: Bundles, needed: IntArray, alone: IntArray, iteration: Iteration
+) -> tuple[Bundles, IntArray]:
+    """The bundles and their evaluations, of those alone that fail with wider regions if these suffice."""
+    radii, needed = bundles.radii.copy(), needed.copy()
+    for factor in WIDER:
+        rows = alone[needed[alone] == 0]
+        if not len(rows):
+            break
+        found = enclose_orbits(loop, _resized(bundles.select(rows), factor * bundles.radii[rows]), iteration)
+        proved = rows[found > 0]
+        radii[proved], needed[proved] = factor * bundles.radii[proved], found[found > 0]
+    return _resized(bundles, radii), needed
 
 
 def _resized(bundles: Bundles, radii: Array) -> Bundles:

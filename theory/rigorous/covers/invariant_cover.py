@@ -28,7 +28,8 @@ and the step maps S_i into S_j if this is at most ρ_j. The difference of two lo
 **A step that is not quite exact.** An iteration stops near a fixed point. Let ẑ lie within δ of z*(s) and
 s' within η of G(ẑ; s), in the Euclidean norm. If e + δ ≤ r the segment from z*(s) to ẑ lies in Z, and
 ‖W_j (s' − c_j)‖₂ grows by at most ‖W_j ∂zG‖₂ δ + ‖W_j‖₂ η. So a cover that leaves room for that holds of
-every iteration that ends within δ: `theory.rigorous.covers.orbits` proves of one that it does.
+every iteration that ends within δ: `theory.rigorous.covers.orbits` proves of one that it does. Of a program
+η is to bound the rounding of G over Z × S_i, and twice that of a logit is taken off the margin.
 
 Source: Rump 2010, Acta Numerica 19, section 13 (existence); the sets of ellipsoids and their targets are a
 path-complete Lyapunov function: Ahmadi, Jungers, Parrilo & Roozbehani 2014, SIAM J. Control Optim. 52.
@@ -43,6 +44,7 @@ from numpy.typing import NDArray
 
 from theory.rigorous.balls.ball import Array, Ball, round_up, row_sum_norm, spectral_norm
 from theory.rigorous.balls.dual import Dual
+from theory.rigorous.covers.programs import Program
 
 IntArray = NDArray[np.int64]
 
@@ -141,14 +143,16 @@ class StepErrors:
     Attributes:
         latent: δ, the distance of its latent from the fixed point.
         state: η, the distance of its next state from G at that latent.
+        program: whose rounding has to be proved to be at most that; None if that of none has.
 
     Example:
         >>> StepErrors()
-        StepErrors(latent=0.0, state=0.0)
+        StepErrors(latent=0.0, state=0.0, program=None)
     """
 
     latent: float = 0.0
     state: float = 0.0
+    program: Program | None = None
 
 
 EXACT = StepErrors()
@@ -216,6 +220,11 @@ def enclose_steps(
     strayed = spectral_norm(by_latent) * errors.latent + spectral_norm(metric) * errors.state
     image = round_up(offset + gain * reach + strayed)
     margin = _margin(loop, near, cover.answers[i, x], found.response, reach, errors.latent)
+    if errors.program is not None:
+        boxes = Ball.around(latent, radius[:, None]), Ball.around(centre, box)
+        rounding = errors.program.rounding(*boxes, x)
+        exists &= rounding.state <= errors.state
+        margin = margin - 2 * round_up(rounding.logits + 1e-15 * np.abs(margin))
     return StepBounds(exists, radius, offset, gain, np.where(exists, image, np.inf), margin)
 
 

@@ -29,7 +29,9 @@ the tolerance is met within N.
 
 **Inexact steps.** Everything holds of an iteration of which every step T is off by up to η, and every
 residual by up to η / τ (Euclidean norm), once ‖L‖₂ η is added to e_{k+1} and to the left side of the region's
-condition, ‖L‖₂ η / (1 − q) to 2 R q^{k−K}, and η to every residual for the worse.
+condition, ‖L‖₂ η / (1 − q) to 2 R q^{k−K}, and η to every residual for the worse. A program that rounds is
+such an iteration if its rounding is at most η wherever it comes: in the tubes and in the region, for all s of
+the box (`theory.rigorous.covers.programs`).
 
 Source: the tube is Lohner's method in its simplest form (Lohner 1987; Moore, Kearfott & Cloud 2009,
 Introduction to Interval Analysis, chapter 10).
@@ -43,6 +45,7 @@ from numpy.typing import NDArray
 from theory.rigorous.balls.ball import Array, Ball, round_up, spectral_norm
 from theory.rigorous.balls.dual import Dual
 from theory.rigorous.covers.invariant_cover import EnclosedLoop, row_lengths
+from theory.rigorous.covers.programs import Program
 
 IntArray = NDArray[np.int64]
 ENTERED_WITHIN = 100
@@ -58,16 +61,18 @@ class Iteration:
         tolerance: X, the largest relative tolerance.
         latent_error: δ, how far from the fixed point it may stop.
         step_error: η, by how much its steps may be off; 0 is real arithmetic.
+        program: whose rounding has to be proved to be at most η; None if that of none has.
 
     Example:
         >>> Iteration(damping=0.8, tolerance=1e-8, latent_error=1e-7)
-        Iteration(damping=0.8, tolerance=1e-08, latent_error=1e-07, step_error=0.0)
+        Iteration(damping=0.8, tolerance=1e-08, latent_error=1e-07, step_error=0.0, program=None)
     """
 
     damping: float
     tolerance: float
     latent_error: float
     step_error: float = 0.0
+    program: Program | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +165,7 @@ def enclose_regions(loop: EnclosedLoop, bundles: Bundles, iteration: Iteration) 
     largest = round_up(row_lengths(Ball.exact(bundles.latents)) + damped.shrink * bundles.radii)
     residual = round_up(iteration.damping * iteration.tolerance * largest + iteration.step_error)
     stopped = round_up(damped.shrink * damped.stretch * residual / slack)
+    into &= damped.rounding(iteration.program, bundles.latents, bundles.radii) <= iteration.step_error
     return Regions((rate < 1) & into & (stopped <= iteration.latent_error), rate, spread)
 
 
@@ -203,6 +209,7 @@ def enclose_orbits(
         least = step - round_up(damped.shrink * (width + after) + 2 * off)
         met = round_up(tau * tolerance * (row_lengths(Ball.exact(centre)) + damped.shrink * width))
         going &= (least > met) & np.isfinite(after)
+        going &= damped.rounding(iteration.program, centre, width) <= off
         centre, width = following, after
     left = _evaluations_inside(bundles, iteration, regions.rate, damped)
     return np.where((entered < 0) | (left == 0), 0, entered + left)
@@ -243,7 +250,7 @@ class _Damped:
         still = Dual.constant(Ball.exact(latents), 0), Dual.constant(Ball.exact(bundles.centres), 0)
         image = self.loop.advance(*still, bundles.tokens)[0].value
         value = Ball.exact(latents) + self.damping * (image - Ball.exact(latents))
-        box = round_up(row_lengths(self.axes) * (radii * self.ratio)[:, None])
+        box = self._box(radii)
         seed = np.broadcast_to(np.eye(states, size + states, k=size), (count, states, size + states))
         slopes = self.loop.advance(
             Dual.variable(Ball.around(latents, box), size + states),
@@ -257,3 +264,15 @@ class _Damped:
         along = round_up(parts.sum(-1), states)
         moved = round_up(np.sqrt(round_up(np.square(along).sum(-1), size)))
         return value, rate, moved, np.sqrt(np.square(parts).sum(1))
+
+    def rounding(self, program: Program | None, latents: Array, radii: Array) -> Array:
+        """By how much steps of a program are off where |z − latent| ≤ radius; 0 for real arithmetic."""
+        if program is None:
+            return np.zeros(self.bundles.count)
+        states = Ball.around(self.bundles.centres, self.bundles.widths)
+        near = Ball.around(latents, self._box(radii))
+        return program.rounding(near, states, self.bundles.tokens).step
+
+    def _box(self, radii: Array) -> Array:
+        """How far |z − latent| ≤ radius reaches along each entry."""
+        return round_up(row_lengths(self.axes) * (radii * self.ratio)[:, None])

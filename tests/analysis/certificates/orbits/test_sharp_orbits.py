@@ -191,6 +191,8 @@ SIZES = {"damping": 0.8, "rtol": 1e-4, "max_iterations": 100, "d_model": 1}
         ({"tolerance": 0.0}, {}, "tolerance"),
         ({"latent_error": -1.0}, {}, "latent_error"),
         ({"step_error": -1.0}, {}, "step_error"),
+        ({"ulps": 1024}, {}, ""),
+        ({"ulps": 1025}, {}, "ulps"),
         ({"bundles": bundles(widths=[1.0, 1.0])}, {}, "bundles.widths"),
         ({"bundles": bundles(radii=[1.0, 1.0])}, {}, "bundles.radii"),
         ({"bundles": bundles().model_copy(update={"tokens": [2]})}, {}, "bundles.tokens"),
@@ -199,7 +201,7 @@ SIZES = {"damping": 0.8, "rtol": 1e-4, "max_iterations": 100, "d_model": 1}
     ],
 )
 def test_numbers_and_sizes_are_those_of_the_run(changed: Any, sizes: Any, line: str) -> None:
-    fields = {"bundles": bundles(), "tolerance": 1e-3, "latent_error": 0.0, "step_error": 0.0}
+    fields = {"bundles": bundles(), "tolerance": 1e-3, "latent_error": 0.0, "step_error": 0.0, "ulps": 4}
     claims: Any = SimpleNamespace(**{**fields, "iterations": 10, **changed})
     assert refused_at(lambda: check_iteration(claims, {**SIZES, **sizes}, state=1, tokens=2)) == line
 

@@ -347,8 +347,9 @@ def test_the_command_writes_what_the_checker_accepts(
     assert all_words.main(["parity-small", "--length", "2", "--out", str(out)]) == 0
     assert "analysis.check_certificate" in capsys.readouterr().out
     assert check_certificate.main([str(out / "certificate.json"), "parity-small", "--processes", "1"]) == 0
-    assert "all 6 words of up to 2 tokens are right, in exact arithmetic, by the" in capsys.readouterr().out
-    for text in ("[]", "{", '{"format": "implicit-ssm certificate of all words, version 2"}'):
+    told = capsys.readouterr().out
+    assert "all 6 words of up to 2 tokens are right, in exact arithmetic and as float64" in told
+    for text in ("[]", "{", '{"format": "implicit-ssm certificate of all words, version 3"}'):
         (out / "certificate.json").write_text(text)
         assert check_certificate.main([str(out / "certificate.json"), "parity-small"]) == 1
     assert check_certificate.main([str(tmp_path / "none.json"), "parity-small"]) == 2

@@ -1,0 +1,179 @@
+"""The search for a cover: sets of states with radii, around the states that a model reaches.
+
+Nothing of it is assumed of what it finds; `theory.rigorous.covers.radii.close_cover` proves that.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
+from scipy.spatial import cKDTree
+
+from analysis.certificates.cover.reachable_states import ReachableStates, Tolerance, reachable_states
+from analysis.certificates.orbits.document import DType
+from analysis.certificates.words.producer import solve_steps
+from automata.tasks.word_problem import WordProblem
+from implicit.checked_config import CheckedConfig
+from implicit.enclosed.closed_loop import EnclosedClosedLoop
+from implicit.fixed_point import Stopping
+from implicit.models.interface import FixedPointModel
+from implicit.runs.loading import STORED_RUNS, Run
+from theory.rigorous.balls.ball import Array
+from theory.rigorous.covers.contracting_metrics import contracting_metrics, step_jacobians
+from theory.rigorous.covers.invariant_cover import Cover, StepErrors, with_radii
+from theory.rigorous.covers.radii import LEAST_RADIUS, ClosedCover, bound_all, close_cover
+
+IntArray = NDArray[np.int64]
+OF_STORED_RUNS: dict[str, dict[str, Any]] = {
+    "s3-small": {
+        "distance": 3e-3,
+        "rate": 0.7,
+        "fraction": 0.14,
+        "sets": 40_000,
+        "tolerance": 1e-9,
+        "small_radius": 3e-5,
+    }
+}
+"""Settings with which a proof was found, where they are others than the defaults."""
+
+
+class AllLengthsSettings(CheckedConfig):
+    """How the cover is searched for; what is proved does not depend on it.
+
+    Example:
+        >>> AllLengthsSettings().rate
+        0.86
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    distance: PositiveFloat = Field(default=1e-4, description="of states that are first taken for one")
+    rate: PositiveFloat = Field(default=0.86, lt=1, description="contraction per token, to find metrics for")
+    gain: PositiveFloat = Field(default=0.93, lt=1, description="a set is as large as keeps gains below this")
+    fraction: PositiveFloat = Field(
+        default=0.03, lt=1, description="share of that size within which states are taken for one"
+    )
+    sets: PositiveInt = Field(default=30_000, description="the most sets")
+    tolerance: PositiveFloat = Field(
+        default=1e-6, lt=1, description="the largest relative tolerance of the iteration that is proved right"
+    )
+    dtype: DType = Field(
+        default="float64", description="whose rounding is to be covered: float64, or real, for none"
+    )
+    small_radius: PositiveFloat = Field(
+        default=2e-6, description="of sets at which it is measured how gains grow with the radius"
+    )
+    rtol: PositiveFloat = Field(default=1e-13, description="tolerance of the approximate fixed points")
+    max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations per token")
+
+
+def for_run(settings: AllLengthsSettings, run: Run) -> AllLengthsSettings:
+    """Return settings in which those that were not chosen are the ones of a stored run, if it has its own.
+
+    Args:
+        settings: as they were given.
+        run: a run.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> for_run(AllLengthsSettings(rate=0.5), load_run("parity-small")).rate
+        0.5
+    """
+    own = OF_STORED_RUNS.get(run.path.name, {}) if run.path.parent == STORED_RUNS else {}
+    return settings.model_copy(update={n: own[n] for n in own if n not in settings.model_fields_set})
+
+
+def find_cover(
+    model: FixedPointModel,
+    loop: EnclosedClosedLoop,
+    task: WordProblem,
+    settings: AllLengthsSettings,
+    errors: StepErrors,
+) -> tuple[ClosedCover | None, str]:
+    """Return a cover with what is proved of it, or why there is none.
+
+    Args:
+        model: in double precision, with one layer and a small state.
+        loop: the same on balls.
+        task: gives the right answers.
+        settings: how it is searched for.
+        errors: by how much the steps may be inexact.
+
+    Example:
+        `analysis.all_lengths.analyse` calls it.
+    """
+    stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
+
+    def follow(tolerance: Tolerance) -> ReachableStates | None:
+        return reachable_states(
+            lambda states, tokens: solve_steps(model, states, tokens, stopping),
+            np.zeros(loop.state_size),
+            task.initial_state,
+            task.table,
+            tolerance,
+            settings.sets,
+        )
+
+    def coarse_tolerance(states: Array, _labels: IntArray) -> tuple[Array, Array]:
+        shape = (len(states), loop.state_size, loop.state_size)
+        return np.broadcast_to(np.eye(loop.state_size), shape), np.full(len(states), settings.distance)
+
+    many = f"more than {settings.sets} states lie farther than"
+    unsettled = f"no metrics were found in which every step contracts by {settings.rate}"
+    coarse = follow(coarse_tolerance)
+    if coarse is None:
+        return None, f"{many} {settings.distance} from each other"
+    cover = _with_metrics(loop, coarse, task.table, settings.rate)
+    if cover is None:
+        return None, unsettled
+    room = _room(loop, cover, settings.gain, settings.small_radius)
+
+    def fine_tolerance(states: Array, labels: IntArray) -> tuple[Array, Array]:
+        nearest = np.zeros(len(states), dtype=np.int64)
+        for label in np.unique(labels):
+            there, here = np.nonzero(coarse.labels == label)[0], np.nonzero(labels == label)[0]
+            nearest[here] = there[cKDTree(coarse.states[there]).query(states[here])[1]]
+        return cover.metrics[nearest], settings.fraction * room[nearest]
+
+    fine = follow(fine_tolerance)
+    if fine is None:
+        return None, f"{many} their sets may be wide from each other"
+    whole = _with_metrics(loop, fine, task.table, settings.rate)
+    if whole is None:
+        return None, unsettled
+    return close_cover(loop, whole, errors=errors), ""
+
+
+def _with_metrics(
+    loop: EnclosedClosedLoop, found: ReachableStates, table: IntArray, rate: float
+) -> Cover | None:
+    """A cover around these states; its radii are still to be found."""
+    count = len(found.states)
+    identity = np.broadcast_to(np.eye(loop.state_size), (count, loop.state_size, loop.state_size))
+    answers = table[found.labels]
+    plain = Cover(found.states, identity, identity, np.zeros(count), found.targets, answers, found.latents)
+    metrics = contracting_metrics(step_jacobians(loop, plain), found.targets, rate)
+    if metrics is None:
+        return None
+    return Cover(found.states, *metrics, np.zeros(count), found.targets, answers, found.latents)
+
+
+def _room(loop: EnclosedClosedLoop, cover: Cover, share: float, small_radius: float) -> Array:
+    """How large each set may be, so that its gains and those of all sets that follow stay below a share.
+
+    The gain grows about linearly with the radius; a set of radius r leads into one of radius gain · r.
+    """
+    shape = cover.targets.shape
+    gains, larger = (
+        bound_all(loop, with_radii(cover, np.full(cover.set_count, radius))).gain.reshape(shape)
+        for radius in (LEAST_RADIUS, small_radius)
+    )
+    slopes = np.nan_to_num((larger - gains) / small_radius, nan=np.inf).clip(1)
+    room: Array = ((share - gains).clip(0.02) / slopes).min(axis=1)
+    for _ in range(1000):
+        followed = np.minimum(room, (share * room[cover.targets] / gains).min(axis=1))
+        if np.allclose(followed, room, rtol=1e-6, atol=0):
+            break
+        room = followed
+    return room

@@ -1,0 +1,90 @@
+"""What a model answers to a word: ``python -m implicit.answer parity-small 1 0 1 1``.
+
+The weights are taken in float64 and tokens read one after the other, each solved from the latent zero with
+the state that the last one left: the sequential mode. So words may have any length, also on standard input
+(``-``). Of some runs it is proved that what is printed is right (`docs/certificates.md`).
+"""
+
+import copy
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+
+from automata.errors import InputError, unknown_name
+from implicit.command_line import CommandParser, run_command
+from implicit.fixed_point import Stopping
+from implicit.models.implicit_model import ImplicitModel
+from implicit.models.interface import warn_unless_converged
+from implicit.modes import Solve
+from implicit.runs.loading import Run, load_run
+
+RTOL = 1e-10
+"""Far above what float64 leaves of a residual, far below what training stops at."""
+
+
+@torch.no_grad()
+def answers(run: Run, tokens: Iterable[str], rtol: float = RTOL) -> Iterator[str]:
+    """Yield the answer after every token; a `NotConvergedWarning` tells of one without a fixed point.
+
+    Args:
+        run: whose weights are used, in float64 on a CPU.
+        tokens: their names.
+        rtol: relative tolerance of every fixed point; the limit of iterations is that of the run.
+
+    Raises:
+        InputError: for a token that the task does not have.
+
+    Example:
+        >>> list(answers(load_run("parity-small"), "1011"))
+        ['1', '1', '0', '1']
+    """
+    model, numbers = copy.deepcopy(run.model).double().cpu().eval(), dict(_numbered(run))
+    limit = 1
+    if isinstance(model, ImplicitModel):
+        model.sequential_backend, limit = "loop", model.stopping.max_iterations
+    solve, state = Solve("sequential", stopping=Stopping(rtol=rtol, max_iterations=limit)), None
+    for name in tokens:
+        if name not in numbers:
+            raise unknown_name("token", name, list(numbers))
+        output = model.run(torch.tensor([[numbers[name]]]), state, solve)
+        warn_unless_converged(output)
+        state = output.state
+        yield run.task.target_names[int(output.logits[0, 0].argmax())]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command; use `implicit.command_line.run_command` to get its faults as exit codes.
+
+    Example:
+        >>> main(["parity-small", "1", "0", "1"])
+        1 1 0
+    """
+    parser = CommandParser(
+        prog="python -m implicit.answer",
+        description="Print what a model answers to a word, in float64, token after token.",
+    )
+    parser.add_argument("run", help="run folder, or the name of a stored run")
+    parser.add_argument("tokens", nargs="*", help="the word, token names; - reads them from standard input")
+    parser.add_argument("--rtol", default=RTOL, metavar="X", help=f"relative tolerance (default: {RTOL})")
+    arguments = parser.parse_args(argv)
+    try:
+        rtol = float(arguments.rtol)
+    except ValueError:
+        raise InputError(f"rtol is {arguments.rtol!r}; give a number") from None
+    word: Iterable[str] = arguments.tokens
+    if arguments.tokens == ["-"]:
+        word = (name for line in sys.stdin for name in line.split())
+    before = ""
+    for answer in answers(load_run(arguments.run), word, rtol):
+        print(before + answer, end="", flush=True)
+        before = " "
+    print()
+
+
+def _numbered(run: Run) -> Iterator[tuple[str, int]]:
+    return ((name, number) for number, name in enumerate(run.task.token_names))
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))

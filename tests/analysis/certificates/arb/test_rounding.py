@@ -1,0 +1,102 @@
+"""The checker's bound of rounding, against the producer's, and against float64 itself at 160 bits."""
+
+import numpy as np
+import pytest
+import torch
+from flint import arb
+
+from analysis.certificates.arb.linear import norm_bound, precision
+from analysis.certificates.arb.mamba2 import exact_vector
+from analysis.certificates.arb.model import ArbModel, entries_of
+from analysis.certificates.arb.rounding import ArbRounding
+from implicit.enclosed.closed_loop import flatten_state, unflatten_state
+from implicit.enclosed.executed_loop import ExecutedClosedLoop
+from implicit.models.mamba2 import ImplicitMamba2
+from tests.misrounding import rounding_model
+from theory.rigorous.balls import Ball
+from theory.rigorous.float_format import FLOAT64, FloatFormat
+
+BITS = 160
+POSITIONS = 8
+
+
+@pytest.fixture(params=["stored", "random", "plain"])
+def model(request: pytest.FixtureRequest) -> ImplicitMamba2:
+    return rounding_model(request.param)
+
+
+def checker_of(model: ImplicitMamba2, ulps: int = 4) -> ArbRounding:
+    weights = {name: part.float().numpy() for name, part in model.state_dict().items()}
+    return ArbRounding(weights, ArbModel(weights, model.config.model_dump()), ulps)
+
+
+def positions(model: ImplicitMamba2) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    numbers = sum(part[0].numel() for part in model.init_state(1).values())
+    return rng.normal(size=(POSITIONS, model.latent_size)), rng.normal(size=(POSITIONS, numbers))
+
+
+@pytest.mark.parametrize("ulps", [1, 4])
+@pytest.mark.parametrize("near", [0.0, 1e-4])
+def test_the_two_bounds_are_about_the_same(model: ImplicitMamba2, ulps: int, near: float) -> None:
+    """They share no code; a rounding that one of them forgot would show."""
+    latents, states = positions(model)
+    form = FloatFormat("float64", FLOAT64.unit_roundoff, ulps)
+    boxes = Ball.around(latents, near), Ball.around(states, near)
+    theirs = ExecutedClosedLoop(model, form).rounding(*boxes, np.arange(POSITIONS) % 2)
+    with precision(BITS):
+        ours = checker_of(model, ulps)
+        for row in range(POSITIONS):
+            z, s = ([entry + arb(0, near) for entry in exact_vector(part[row])] for part in (latents, states))
+            off = ours.bound(row % 2, z, ours.model.state(s))
+            for name, found in (("step", off.step), ("state", off.state), ("logits", off.logit)):
+                assert 0.85 <= float(found) / float(getattr(theirs, name)[row]) <= 1.35, name
+
+
+@torch.no_grad()
+def test_float64_is_within_the_bound(model: ImplicitMamba2) -> None:
+    latents, states = positions(model)
+    checker = checker_of(model)
+    executed = model.double()
+    for row in range(POSITIONS):
+        transition, z = executed.transition(row % 2), torch.as_tensor(latents[row])
+        state = unflatten_state(executed, torch.as_tensor(states[row : row + 1]))
+        own = {name: part[0] for name, part in state.items()}
+        image, after = transition.self_map(z, own), transition.state_update(z, own)
+        following = flatten_state({name: part[None] for name, part in after.items()})[0]
+        with precision(BITS):
+            exact = checker.model
+            s = exact.state(exact_vector(states[row]))
+            phi, _, found = exact.evaluate(row % 2, exact_vector(latents[row]), s, None)
+            off = checker.bound(row % 2, exact_vector(latents[row]), s)
+            seen = [
+                norm_bound([arb(a) - b for a, b in zip(ours.tolist(), theirs, strict=True)])
+                for ours, theirs in ((image, phi), (following, entries_of(exact.following(found, s))))
+            ]
+            assert exact.damping * seen[0] <= off.step
+            assert seen[1] <= off.state
+
+
+def test_nothing_is_bounded_where_a_norm_may_have_no_root() -> None:
+    """NaN fails every comparison, so that a checker refuses."""
+    model = rounding_model("stored")
+    latents, states = positions(model)
+    with precision(BITS):
+        checker = checker_of(model)
+        wide = [entry + arb(0, 1e3) for entry in exact_vector(latents[0])]
+        off = checker.bound(0, wide, checker.model.state(exact_vector(states[0])))
+        assert not off.step <= 1e300
+
+
+def test_a_softplus_that_is_cut_off_is_allowed_for() -> None:
+    model = rounding_model("stored")
+    latents, states = positions(model)
+    with torch.no_grad():
+        model.get_parameter("mixers.0.dt_bias").add_(40.0)
+    with precision(BITS):
+        checker = checker_of(model)
+        off = [
+            checker.bound(0, exact_vector(z), checker.model.state(exact_vector(s))).state
+            for z, s in zip(latents, states, strict=True)
+        ]
+        assert max(map(float, off)) > 1e-9
