@@ -8,7 +8,7 @@ from flint import arb
 from analysis.certificates.arb.linear import norm_bound, precision
 from analysis.certificates.arb.mamba2 import exact_vector
 from analysis.certificates.arb.model import ArbModel, entries_of
-from analysis.certificates.arb.rounding import ArbRounding
+from analysis.certificates.arb.rounding import ArbRounding, Pair
 from implicit.enclosed.closed_loop import flatten_state, unflatten_state
 from implicit.enclosed.executed_loop import ExecutedClosedLoop
 from implicit.models.mamba2 import ImplicitMamba2
@@ -51,6 +51,22 @@ def test_the_two_bounds_are_about_the_same(model: ImplicitMamba2, ulps: int, nea
             off = ours.bound(row % 2, z, ours.model.state(s))
             for name, found in (("step", off.step), ("state", off.state), ("logits", off.logit)):
                 assert 0.85 <= float(found) / float(getattr(theirs, name)[row]) <= 1.35, name
+
+
+def test_the_operations_that_are_counted_make_the_model(model: ImplicitMamba2) -> None:
+    """Without rounding they give (Φ, G) as the rest of the checker has them."""
+    latents, states = positions(model)
+    with precision(BITS):
+        checker = checker_of(model)
+        exact = checker.model
+        for row in range(POSITIONS):
+            z, s = exact_vector(latents[row]), exact.state(exact_vector(states[row]))
+            image, after = checker._step(row % 2, Pair(z, [arb(0)] * len(z)), s)
+            phi, _, found = exact.evaluate(row % 2, z, s, None)
+            assert all(a.overlaps(b) for a, b in zip(image.exact, phi, strict=True))
+            assert max(float(entry.rad()) for entry in image.exact) < 1e-40
+            # of G the errors alone are kept, one for every entry
+            assert len(after.error) == len(entries_of(exact.following(found, s)))
 
 
 @torch.no_grad()
