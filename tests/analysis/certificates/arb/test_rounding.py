@@ -78,8 +78,8 @@ def test_no_function_is_forgotten(model: ImplicitMamba2, size: float) -> None:
     """Where functions are far off, the two bounds of each entry are the same up to other roundings."""
     latents, states = (size * part for part in positions(model))
     form = FloatFormat("float64", FLOAT64.unit_roundoff, MOST_ULPS)
-    given = (Rounded.given(Ball.exact(part), form) for part in (latents, states))
-    theirs = ExecutedClosedLoop(model, form)._advance(*given, np.arange(POSITIONS) % 2)
+    z_given, s_given = (Rounded.given(Ball.exact(part), form) for part in (latents, states))
+    theirs = ExecutedClosedLoop(model, form)._advance(z_given, s_given, np.arange(POSITIONS) % 2)
     with precision(BITS):
         checker = checker_of(model, MOST_ULPS)
         for row in range(POSITIONS):
