@@ -2,7 +2,8 @@
 
 The weights are taken in float64 and tokens read one after the other, each solved from the latent zero with
 the state that the last one left: the sequential mode. So words may have any length, also on standard input
-(``-``). Of some runs it is proved that what is printed is right (`docs/certificates.md`).
+(``-``). Of some runs it is proved that what is printed is right, for an rtol that is small enough and if
+floating-point operations and functions are as accurate as is assumed of them (`docs/certificates.md`).
 """
 
 import copy

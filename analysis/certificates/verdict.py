@@ -47,8 +47,9 @@ def verdict(certificate: AnyCertificate, run: str) -> str:
         >>> print(verdict(analyse(run, length=2).certificate(run), "parity-small"))
         The certificate holds of run parity-small, on a task whose words reach 2 of 2 states (table ...
         ... (damping 0.8, rtol <= 1e-07, a limit of at least ... iterations a token), with a margin ...
-        ...; of float64 it is assumed that sums are IEEE sums in any order and that exp, softplus, silu
-        and roots are within 4 ulp; float32, and the run's own rtol of 0.0001, are not covered.
+        ...; of float64 it is assumed that + - * / round as in IEEE 754, that sums and matrix products are
+        made of these, in any order, fused or not, and that exp, softplus, silu and roots are within 4 ulp;
+        float32, and the run's own rtol of 0.0001, are not covered.
     """
     if isinstance(certificate, Certificate):
         return f"The certificate holds of run {run}: {_of_pairs(certificate)}."

@@ -30,7 +30,7 @@ SIZES: dict[str, Callable[[int, int], int]] = {
     "radii": lambda *_: 1,
 }
 """How many numbers of a line a bundle has, with the size of a state and of a latent."""
-MOST_ULPS = 2**10
+LEAST_ULPS, MOST_ULPS = 4, 2**10
 INSIDE = 1 - mpf(10) ** -9
 """How far towards the edge of a set a sample lies: its own rounding must not carry it out."""
 
@@ -129,8 +129,8 @@ class IterationJudge:
     def faults(self, content: Content) -> Iterable[str]:
         """Return what is not true of ``tolerance``, ``iterations``, the errors and the bundles."""
         number = {name: float.fromhex(content[name]) for name in ("tolerance", "latent_error", "step_error")}
-        if number["tolerance"] <= 0 or number["latent_error"] < 0 or number["step_error"] < 0:
-            yield "tolerance is not positive, or an error is negative"
+        if not 0 < number["tolerance"] < 1 or number["latent_error"] < 0 or number["step_error"] < 0:
+            yield "tolerance is not positive and below 1, or an error is negative"
         if not 1 <= content["iterations"] <= self.limit:
             yield "iterations are none, or more than the run's limit"
         if sorted(content["bundles"]) != sorted((*SIZES, "tokens")):
@@ -146,7 +146,7 @@ class IterationJudge:
 
     def _rounding(self, content: Content, bundle: "_Bundle", index: int) -> Iterable[str]:
         """A program that is exact but for the last root of a step, off by as many ulps as are allowed."""
-        if content["dtype"] not in ("float64", "real") or not 1 <= content["ulps"] <= MOST_ULPS:
+        if content["dtype"] not in ("float64", "real") or not LEAST_ULPS <= content["ulps"] <= MOST_ULPS:
             yield "dtype or ulps is not of the format"
         elif content["dtype"] == "float64":
             image, _ = self.model.advance(bundle.token, bundle.latent, self.state_of(bundle.centre))

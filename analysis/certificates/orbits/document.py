@@ -8,6 +8,7 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from analysis.certificates.answers import AnswersDocument
 from analysis.certificates.parts import Number, Numbers, Part
+from implicit.answer import RTOL
 
 ITERATION_STATEMENTS = {
     "meaning": (
@@ -102,8 +103,15 @@ def scope_of(damping: float, tolerance: float, iterations: int, dtype: DType) ->
         >>> print(scope_of(0.8, 1e-7, 90, "float64"))
         in exact arithmetic and as float64 computes it on a CPU (python -m implicit.answer), by the sequential
         iteration from zero (damping 0.8, rtol <= 1e-07, a limit of at least 90 iterations a token)
+
+        The command has an rtol of its own, which may have to be another.
+
+        >>> print(scope_of(0.8, 1e-11, 90, "float64"))
+        in exact arithmetic and as float64 computes it on a CPU (python -m implicit.answer --rtol 1e-11), by
+        the sequential iteration from zero (damping 0.8, rtol <= 1e-11, a limit of at least 90 iterations ...
     """
-    executed = "" if dtype == "real" else f" and as {dtype} computes it on a CPU (python -m implicit.answer)"
+    command = "python -m implicit.answer" + ("" if tolerance >= RTOL else f" --rtol {tolerance!r}")
+    executed = "" if dtype == "real" else f" and as {dtype} computes it on a CPU ({command})"
     return (
         f"in exact arithmetic{executed}, by the sequential iteration from zero (damping {damping!r}, rtol <= "
         f"{tolerance!r}, a limit of at least {iterations} iterations a token)"
@@ -117,14 +125,16 @@ def caveat_of(rtol: float, tolerance: float, dtype: DType, ulps: int) -> str:
         >>> caveat_of(1e-8, 1e-7, "real", 4), caveat_of(1e-4, 1e-7, "real", 4)
         ('rounding is not covered', "rounding, and the run's own rtol of 0.0001, are not covered")
         >>> print(caveat_of(1e-4, 1e-7, "float64", 4))
-        of float64 it is assumed that sums are IEEE sums in any order and that exp, softplus, silu and roots
-        are within 4 ulp; float32, and the run's own rtol of 0.0001, are not covered
+        of float64 it is assumed that + - * / round as in IEEE 754, that sums and matrix products are made of
+        these, in any order, fused or not, and that exp, softplus, silu and roots are within 4 ulp; float32,
+        and the run's own rtol of 0.0001, are not covered
     """
     left, assumed = "rounding", ""
     if dtype != "real":
         assumed = (
-            f"of {dtype} it is assumed that sums are IEEE sums in any order and that exp, softplus, silu and "
-            f"roots are within {ulps} ulp; "
+            f"of {dtype} it is assumed that + - * / round as in IEEE 754, that sums and matrix products are "
+            "made of these, in any order, fused or not, and that exp, softplus, silu and roots are within "
+            f"{ulps} ulp; "
         )
         left = "float32"
     if rtol <= tolerance:

@@ -8,16 +8,20 @@ from flint import arb
 from analysis.certificates.arb.linear import norm_bound, precision
 from analysis.certificates.arb.mamba2 import exact_vector
 from analysis.certificates.arb.model import ArbModel, entries_of
-from analysis.certificates.arb.rounding import ArbRounding
+from analysis.certificates.arb.rounding import ArbRounding, Pair
+from analysis.certificates.orbits.checker import MOST_ULPS
 from implicit.enclosed.closed_loop import flatten_state, unflatten_state
 from implicit.enclosed.executed_loop import ExecutedClosedLoop
 from implicit.models.mamba2 import ImplicitMamba2
 from tests.misrounding import rounding_model
 from theory.rigorous.balls import Ball
 from theory.rigorous.float_format import FLOAT64, FloatFormat
+from theory.rigorous.rounded import Rounded
 
 BITS = 160
 POSITIONS = 8
+NEAR = 0.02
+"""What other roundings are beside those of functions that are 1,024 ulps off."""
 
 
 @pytest.fixture(params=["stored", "random", "plain"])
@@ -39,7 +43,7 @@ def positions(model: ImplicitMamba2) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("ulps", [1, 4])
 @pytest.mark.parametrize("near", [0.0, 1e-4])
 def test_the_two_bounds_are_about_the_same(model: ImplicitMamba2, ulps: int, near: float) -> None:
-    """They share no code; a rounding that one of them forgot would show."""
+    """They share no code; what is small beside the rest would not show here, but below."""
     latents, states = positions(model)
     form = FloatFormat("float64", FLOAT64.unit_roundoff, ulps)
     boxes = Ball.around(latents, near), Ball.around(states, near)
@@ -51,6 +55,54 @@ def test_the_two_bounds_are_about_the_same(model: ImplicitMamba2, ulps: int, nea
             off = ours.bound(row % 2, z, ours.model.state(s))
             for name, found in (("step", off.step), ("state", off.state), ("logits", off.logit)):
                 assert 0.85 <= float(found) / float(getattr(theirs, name)[row]) <= 1.35, name
+
+
+def test_the_operations_that_are_counted_make_the_model(model: ImplicitMamba2) -> None:
+    """Without rounding they give (Φ, G) as the rest of the checker has them."""
+    latents, states = positions(model)
+    with precision(BITS):
+        checker = checker_of(model)
+        exact = checker.model
+        for row in range(POSITIONS):
+            z, s = exact_vector(latents[row]), exact.state(exact_vector(states[row]))
+            image, after = checker._step(row % 2, Pair(z, [arb(0)] * len(z)), s)
+            phi, _, found = exact.evaluate(row % 2, z, s, None)
+            assert all(a.overlaps(b) for a, b in zip(image.exact, phi, strict=True))
+            assert max(float(entry.rad()) for entry in image.exact) < 1e-40
+            # of G the errors alone are kept, one for every entry
+            assert len(after.error) == len(entries_of(exact.following(found, s)))
+
+
+@pytest.mark.parametrize("size", [0.1, 1.0, 10.0])
+def test_no_function_is_forgotten(model: ImplicitMamba2, size: float) -> None:
+    """Where functions are far off, the two bounds of each entry are the same up to other roundings."""
+    latents, states = (size * part for part in positions(model))
+    form = FloatFormat("float64", FLOAT64.unit_roundoff, MOST_ULPS)
+    z_given, s_given = (Rounded.given(Ball.exact(part), form) for part in (latents, states))
+    theirs = ExecutedClosedLoop(model, form)._advance(z_given, s_given, np.arange(POSITIONS) % 2)
+    with precision(BITS):
+        checker = checker_of(model, MOST_ULPS)
+        for row in range(POSITIONS):
+            z, s = exact_vector(latents[row]), checker.model.state(exact_vector(states[row]))
+            for ours, other in zip(
+                checker._step(row % 2, Pair(z, [arb(0)] * len(z)), s), theirs, strict=True
+            ):
+                found = np.array([float(abs(entry).upper()) for entry in ours.error])
+                np.testing.assert_allclose(found, other.error[row], rtol=NEAR, atol=1e-20)
+
+
+def test_no_norm_is_forgotten(model: ImplicitMamba2) -> None:
+    """Where latents are long, what is measured of them is what is off most."""
+    latents, states = positions(model)
+    latents *= 1e4
+    theirs = ExecutedClosedLoop(model, FLOAT64).rounding(
+        Ball.exact(latents), Ball.exact(states), np.arange(POSITIONS) % 2
+    )
+    with precision(BITS):
+        ours = checker_of(model)
+        for row in range(POSITIONS):
+            off = ours.bound(row % 2, exact_vector(latents[row]), ours.model.state(exact_vector(states[row])))
+            assert 0.9 <= float(off.step) / float(theirs.step[row]) <= 1.2
 
 
 @torch.no_grad()
