@@ -121,6 +121,10 @@ class AllWordsAnalysis:
     def sentence(self) -> str:
         """The finding."""
         length = self.proved_length
+        if length == 0 and self.counterexample is not None:
+            unproved = word_in_names(self.counterexample, self.token_names)
+            rounding = "; --dtype real leaves rounding out" if self.settings.dtype != "real" else ""
+            return f"nothing is proved, not even of the word {unproved}, {self.iteration.scope}{rounding}"
         right = (
             f"proved right on all {int(self.words[:length].sum())} words of up to {length} tokens, "
             f"{self.iteration.scope}, with a margin of at least "

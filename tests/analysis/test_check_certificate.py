@@ -18,6 +18,7 @@ from analysis.certificates.arb import mamba2 as arb_mamba2
 from analysis.certificates.arb import model as arb_model
 from analysis.certificates.arb import newton as arb_newton
 from analysis.certificates.arb import orbits as arb_orbits
+from analysis.certificates.arb import rounding as arb_rounding
 from analysis.certificates.cover import checker as cover_checker
 from analysis.certificates.orbits import checker as orbit_checker
 from analysis.certificates.orbits import steps
@@ -146,7 +147,7 @@ def test_bad_input(
 
 CHECKING = [
     *(checker, checking, cover_checker, words_checker, orbit_checker, steps, answers, replay),
-    *(arb_deltanet, arb_linear, arb_mamba2, arb_model, arb_newton, arb_orbits),
+    *(arb_deltanet, arb_linear, arb_mamba2, arb_model, arb_newton, arb_orbits, arb_rounding),
 ]
 
 
@@ -163,6 +164,7 @@ def test_the_checker_imports_nothing_that_the_producer_computes_with(module: Any
         "arb.model",
         "arb.newton",
         "arb.orbits",
+        "arb.rounding",
         "checking",
         "orbits.checker",
         "orbits.steps",
