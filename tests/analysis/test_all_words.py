@@ -44,7 +44,7 @@ def test_a_model_that_is_wrong_is_not_proved_right() -> None:
     found = all_words.analyse(run, length=3)
     assert found.proved_length == 0
     assert found.counterexample == (0,)
-    assert "nothing is proved of 0" in found.sentence
+    assert "nothing is proved, not even of the word 0" in found.sentence
     assert np.isneginf(found.margin).all()
     assert all_words.draw(found).axes
     assert all_words.tables(found)
