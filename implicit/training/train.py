@@ -115,7 +115,7 @@ def run_shortfall(run: Run) -> str | None:
         >>> run_shortfall(load_run("parity")) is None
         True
     """
-    return run.config.shortfall(run.metrics[-1].get("length"))
+    return run.config.shortfall(run.metrics[-1].get("length") if run.metrics else None)
 
 
 def _device(name: str) -> torch.device:
