@@ -40,7 +40,8 @@ def answers(run: Run, tokens: Iterable[str], rtol: float = RTOL) -> Iterator[str
         >>> list(answers(load_run("parity-small"), "1011"))
         ['1', '1', '0', '1']
     """
-    model, numbers = copy.deepcopy(run.model).double().cpu().eval(), dict(_numbered(run))
+    model = copy.deepcopy(run.model).double().cpu().eval()
+    numbers = {name: number for number, name in enumerate(run.task.token_names)}
     limit = 1
     if isinstance(model, ImplicitModel):
         model.sequential_backend, limit = "loop", model.stopping.max_iterations
@@ -81,10 +82,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(before + answer, end="", flush=True)
         before = " "
     print()
-
-
-def _numbered(run: Run) -> Iterator[tuple[str, int]]:
-    return ((name, number) for number, name in enumerate(run.task.token_names))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ Sequences of at most bounded_length tokens are in the bounded phase whatever the
 
 Sequences grow from start_length to the training length: every length_growth_every steps, or, with
 growth_accuracy, as soon as the model is right at the length it has. Then the run ends final_steps after it is
-right at the training length, and the learning rate falls in these steps only.
+right at the training length, at the latest after its steps, and the learning rate falls in these steps only.
 
 In the free phase the loss may hold a contraction penalty (`implicit.training.penalties.contraction`), which
 makes the fixed point unique and quick to reach, and a forgetting penalty
@@ -236,13 +236,11 @@ class Curriculum(CheckedConfig):
             return growth
         now = self._length(step, length, growth)
         growth = replace(growth, length=now).seen(accuracy)
-        if growth.accuracy >= self.growth_accuracy:
-            if now < length:
-                return Growth(min(length, now + self.length_growth), final_from=growth.final_from)
-            if growth.final_from is None:
-                return replace(growth, final_from=step + 1)
-        if growth.final_from is None and step >= steps - self.final_steps:
-            return replace(growth, final_from=step + 1)
+        passed = growth.accuracy >= self.growth_accuracy
+        if growth.final_from is None and ((passed and now == length) or step >= steps - self.final_steps):
+            growth = replace(growth, final_from=step + 1)
+        if passed and now < length:
+            growth = Growth(min(length, now + self.length_growth), final_from=growth.final_from)
         return growth
 
     def _length(self, step: int, length: int, growth: Growth) -> int:

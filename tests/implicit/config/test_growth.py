@@ -54,6 +54,13 @@ def test_sequences_still_grow_in_a_final_phase_that_came_for_want_of_steps() -> 
     assert steps[-1][2].final_from == 31
 
 
+def test_who_grows_where_the_final_phase_has_to_begin_still_ends_with_the_steps() -> None:
+    """Length 4 is passed at step 22, and 52 steps leave 30 for the final phase just then."""
+    steps = course({4: 1.0, 9: 0.0}, steps=52)
+    assert steps[22 - 1][2] == Growth(length=9, final_from=23)
+    assert (steps[-1][0], len(steps)) == (52, 52)
+
+
 def test_bounded_up_to_its_length_at_any_step() -> None:
     for length, name, weight in ((4, "bounded", 0.0), (8, "bounded", 0.0), (9, "free", 0.25)):
         phase = GROWING.phase(400, 12, Growth(length=length))
