@@ -70,10 +70,7 @@ def _tile(vectors: int, panels: int):
 
             number_bytes = 4 if element == types.float32 else 8
             places = [
-                [
-                    builder.add(builder.mul(out_stride, whole(v)), whole(p * width))
-                    for p in range(panels)
-                ]
+                [builder.add(builder.mul(out_stride, whole(v)), whole(p * width)) for p in range(panels)]
                 for v in range(vectors)
             ]
             began = [[load(out, place) for place in row] for row in places]
@@ -96,9 +93,7 @@ def _tile(vectors: int, panels: int):
             weights = [
                 load(
                     matrix,
-                    builder.add(
-                        builder.mul(column, whole(width)), builder.mul(panel_stride, whole(p))
-                    ),
+                    builder.add(builder.mul(column, whole(width)), builder.mul(panel_stride, whole(p))),
                 )
                 for p in range(panels)
             ]
@@ -106,9 +101,7 @@ def _tile(vectors: int, panels: int):
             undefined = ir.Constant(vector, ir.Undefined)
             zeros = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
             for v in range(vectors):
-                scalar = builder.load(
-                    at(values, builder.add(builder.mul(value_stride, whole(v)), column))
-                )
+                scalar = builder.load(at(values, builder.add(builder.mul(value_stride, whole(v)), column)))
                 spread = builder.shuffle_vector(
                     builder.insert_element(undefined, scalar, ir.Constant(ir.IntType(32), 0)),
                     undefined,

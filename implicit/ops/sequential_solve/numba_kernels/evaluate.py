@@ -67,7 +67,9 @@ def evaluate(weights, places, injections, states, sequence, token, count):
     for layer in range(layers):
         first = layer * size
         for place in range(count):
-            _normalise(row_of(places.streams, first + place), row_of(places.normed, place), features, weights.epsilon)
+            _normalise(
+                row_of(places.streams, first + place), row_of(places.normed, place), features, weights.epsilon
+            )
             at = (layer * batch + sequence[place]) * length + token[place]
             injected, projected = row_of(injections, at), row_of(places.projected, first + place)
             for i in range(width):
@@ -110,7 +112,10 @@ def _activate(weights, places, layer, row):
     channels, width = len(past), weights.taps.shape[1]
     newest = row_of(weights.taps, layer * width + width - 1)
     offset = row * places.projected.shape[1] + inner
-    projected, steps = view(places.projected, offset, channels), view(places.projected, offset + channels, heads)
+    projected, steps = (
+        view(places.projected, offset, channels),
+        view(places.projected, offset + channels, heads),
+    )
     for i in range(channels):
         value = past[i] + projected[i] * newest[i]
         activated[i] = value * sigmoid(value)

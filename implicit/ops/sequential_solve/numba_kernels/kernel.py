@@ -43,7 +43,9 @@ def solve(weights, places, injections, start, mask, windows, states, found, rule
                 place += 1
             elif waiting < last:
                 sequence[place], token[place], reached[place] = waiting, 0, True
-                _begin(weights, places, start, mask, windows, found, sequence, token, evaluations, reached, place)
+                _begin(
+                    weights, places, start, mask, windows, found, sequence, token, evaluations, reached, place
+                )
                 waiting += 1
                 count = max(count, place + 1)
             elif place < count:
