@@ -1,5 +1,6 @@
 """The fused sequential solve on CPU tensors: weights packed, memory laid out, sequences dealt to threads."""
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -46,8 +47,9 @@ def walk(
     dtype = _array(start).dtype
     weights = _weights(self_map)
     # [layers, batch, channels, d_conv − 1] and [layers, batch, heads, head_size, d_state]
-    window = np.ascontiguousarray(_array(windows).transpose(1, 0, 3, 2))
-    state = np.ascontiguousarray(_array(states.flatten(2, 3)).transpose(1, 0, 3, 2))
+    # become sequences first and channels last, always as copies: they are replaced in place.
+    window = _array(windows).transpose(1, 0, 3, 2).copy()
+    state = _array(states.flatten(2, 3)).transpose(1, 0, 3, 2).copy()
     found = (
         np.empty((batch, length, features), dtype),
         np.empty((batch, length), np.int64),
@@ -83,7 +85,7 @@ def _deal(run, batch: int) -> None:
         return run(0, batch)
     bounds = [batch * number // threads for number in range(threads + 1)]
     with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(run, *pair) for pair in zip(bounds[:-1], bounds[1:], strict=True)]:
+        for done in [pool.submit(run, *pair) for pair in itertools.pairwise(bounds)]:
             done.result()
     return None
 
