@@ -132,3 +132,25 @@ def _norm_factor(squares, count, epsilon):
     if squares == types.float32:
         return lambda squares, count, epsilon: _ONE / np.sqrt(squares / np.float32(count) + epsilon)
     return lambda squares, count, epsilon: 1.0 / np.sqrt(squares / count + epsilon)
+
+
+def silu_slope(x):
+    """The derivative of x sigmoid(x)."""
+    raise NotImplementedError
+
+
+@overload(silu_slope)
+def _silu_slope(x):
+    if x == types.float32:
+
+        def single(x):
+            gate = sigmoid(x)
+            return gate * (_ONE + x * (_ONE - gate))
+
+        return single
+
+    def double(x):
+        gate = sigmoid(x)
+        return gate * (1.0 + x * (1.0 - gate))
+
+    return double

@@ -33,25 +33,30 @@ def solve(weights, places, injections, start, mask, windows, states, found, rule
     value, iterations, residuals, statuses = found
     features, length = start.shape[2], start.shape[1]
     size, layers = len(places.normed), weights.skips.shape[0]
-    sequence, token, evaluations, reached = work
+    sequence, token, evaluations, reached, fresh = work
     waiting, count = first, 0
+    fresh[:] = True
+    token[:] = length
     while True:
         # Sequences that wait take the free places; where none waits, the last places move up.
         place = 0
         while place < size:
-            if place < count and token[place] < length:
-                place += 1
-            elif waiting < last:
-                sequence[place], token[place], reached[place] = waiting, 0, True
-                _begin(
+            if fresh[place] and place <= count and (token[place] < length or waiting < last):
+                if token[place] == length:
+                    sequence[place], token[place], reached[place] = waiting, 0, 1
+                    waiting += 1
+                    count = max(count, place + 1)
+                fresh[place] = not _begin(
                     weights, places, start, mask, windows, found, sequence, token, evaluations, reached, place
                 )
-                waiting += 1
-                count = max(count, place + 1)
+            elif not fresh[place] and place < count:
+                place += 1
             elif place < count:
                 count -= 1
                 if place < count:
-                    _move(places, layers, sequence, token, evaluations, reached, count, place)
+                    _move(places, layers, sequence, token, evaluations, reached, fresh, count, place)
+                fresh[count] = True
+                token[count] = length
             else:
                 break
         if count == 0:
@@ -89,7 +94,10 @@ def solve(weights, places, injections, start, mask, windows, states, found, rule
 
 @compiled
 def _begin(weights, places, start, mask, windows, found, sequence, token, evaluations, reached, place):
-    """Begin the next real token of a place; padding is passed over: its latent is 0, which is a fixed point."""
+    """Begin the next real token of a place and return whether there is one.
+
+    Padding is passed over: its latent is 0, which is a fixed point.
+    """
     value, iterations, residuals, statuses = found
     b, length, features = sequence[place], start.shape[1], start.shape[2]
     while token[place] < length and not mask[b, token[place]]:
@@ -100,19 +108,21 @@ def _begin(weights, places, start, mask, windows, found, sequence, token, evalua
         statuses[b, t] = CONVERGED if reached[place] else MAX_ITERATIONS
         token[place] += 1
     if token[place] == length:
-        return
+        return False
     for i in range(features):
         places.streams[place, i] = start[b, token[place], i]
     evaluations[place] = 0
     read_windows(weights, places, windows, weights.skips.shape[0], len(sequence), place, b)
+    return True
 
 
 @compiled
-def _move(places, layers, sequence, token, evaluations, reached, origin, target):
+def _move(places, layers, sequence, token, evaluations, reached, fresh, origin, target):
     """Move what is known of a token to another place."""
     size = len(sequence)
     sequence[target], token[target] = sequence[origin], token[origin]
     evaluations[target], reached[target] = evaluations[origin], reached[origin]
+    fresh[target] = fresh[origin]
     for i in range(places.streams.shape[1]):
         places.streams[target, i] = places.streams[origin, i]
     for layer in range(layers):

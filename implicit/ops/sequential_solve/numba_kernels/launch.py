@@ -1,6 +1,7 @@
 """The fused sequential solve on CPU tensors: weights packed, memory laid out, sequences dealt to threads."""
 
 import itertools
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -44,19 +45,19 @@ def walk(
         ([[2, 2, 2], [2, 2, 2]], 1.0)
     """
     batch, length, features = start.shape
-    dtype = _array(start).dtype
-    weights = _weights(self_map)
+    dtype = array(start).dtype
+    weights = packed(self_map)
     # [layers, batch, channels, d_conv − 1] and [layers, batch, heads, head_size, d_state]
     # become sequences first and channels last, always as copies: they are replaced in place.
-    window = _array(windows).transpose(1, 0, 3, 2).copy()
-    state = _array(states.flatten(2, 3)).transpose(1, 0, 3, 2).copy()
+    window = array(windows).transpose(1, 0, 3, 2).copy()
+    state = array(states.flatten(2, 3)).transpose(1, 0, 3, 2).copy()
     found = (
         np.empty((batch, length, features), dtype),
         np.empty((batch, length), np.int64),
         np.empty((batch, length), dtype),
         np.empty((batch, length), np.int8),
     )
-    real = np.ones((batch, length), np.bool_) if mask is None else _array(mask)
+    real = np.ones((batch, length), np.bool_) if mask is None else array(mask)
     element = dtype.type
     rule = (
         element(solver.damping),
@@ -64,21 +65,21 @@ def walk(
         element(stopping.atol),
         stopping.max_iterations,
     )
-    given = _array(injections), _array(start), real, window, state, found, rule
+    given = array(injections), array(start), real, window, state, found, rule
 
     def run(first: int, last: int) -> None:
-        places = _places(self_map, min(last - first, MOST_VECTORS), dtype)
-        numbers = np.zeros((4, len(places.normed)), np.int64)
+        places = places_for(self_map, min(last - first, MOST_VECTORS), dtype)
+        numbers = np.zeros((5, len(places.normed)), np.int64)
         solve(weights, places, *given, tuple(numbers), first, last)
 
-    _deal(run, batch)
+    deal(run, batch)
     value, iterations, residual, status = (torch.from_numpy(part) for part in found)
     after = torch.from_numpy(np.ascontiguousarray(window.transpose(1, 0, 3, 2)))
     ssm = torch.from_numpy(np.ascontiguousarray(state.transpose(1, 0, 3, 2))).view_as(states)
     return Walk(value, iterations, residual, status, after, ssm)
 
 
-def _deal(run, batch: int) -> None:
+def deal(run: Callable[[int, int], None], batch: int) -> None:
     """Deal the sequences to as many threads as PyTorch uses."""
     threads = min(torch.get_num_threads(), batch)
     if threads == 1:
@@ -90,29 +91,31 @@ def _deal(run, batch: int) -> None:
     return None
 
 
-def _array(tensor: Tensor) -> np.ndarray:
+def array(tensor: Tensor) -> np.ndarray:
+    """The numbers of a tensor, contiguous; its own memory if they are."""
     return tensor.detach().contiguous().numpy()
 
 
-def _weights(self_map: SelfMap) -> Weights:
+def packed(self_map: SelfMap) -> Weights:
+    """The self-map as the kernels read it, weights of norms multiplied into the matrices."""
     w = {name: weight.detach() for name, weight in self_map.weights.items()}
-    dtype = _array(w["D"]).dtype
+    dtype = array(w["D"]).dtype
     return Weights(
-        in_proj=pack(_array(w["in_proj"] * w["mixer_norm"][:, None])),
-        out_proj=pack(_array(w["out_proj"] * w["gate_norm"][:, None])),
-        taps=_array(w["conv_weight"].mT),
-        conv_bias=_array(w["conv_bias"]),
-        dt_bias=_array(w["dt_bias"]),
-        rates=_array(-w["A_log"].exp()),
-        skips=_array(w["D"]),
-        latent_norm=_array(w["latent_norm"]),
+        in_proj=pack(array(w["in_proj"] * w["mixer_norm"][:, None])),
+        out_proj=pack(array(w["out_proj"] * w["gate_norm"][:, None])),
+        taps=array(w["conv_weight"].mT),
+        conv_bias=array(w["conv_bias"]),
+        dt_bias=array(w["dt_bias"]),
+        rates=array(-w["A_log"].exp()),
+        skips=array(w["D"]),
+        latent_norm=array(w["latent_norm"]),
         groups=self_map.groups,
         residual=self_map.residual,
         epsilon=dtype.type(self_map.epsilon),
     )
 
 
-def _places(self_map: SelfMap, size: int, dtype: np.dtype) -> Places:
+def places_for(self_map: SelfMap, size: int, dtype: np.dtype) -> Places:
     """Memory for as many places, and up to a power of two more that products are computed for."""
     size = 1 << (size - 1).bit_length()
     layers, heads, inner = self_map.layers, self_map.heads, self_map.d_inner
