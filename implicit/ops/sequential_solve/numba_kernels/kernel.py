@@ -35,8 +35,8 @@ def solve(weights, places, injections, start, mask, windows, states, found, rule
     size, layers = len(places.normed), weights.skips.shape[0]
     sequence, token, evaluations, reached, fresh = work
     waiting, count = first, 0
-    fresh[:] = True
-    token[:] = length
+    for place in range(size):
+        fresh[place], token[place] = 1, length
     while True:
         # Sequences that wait take the free places; where none waits, the last places move up.
         place = 0
@@ -55,7 +55,7 @@ def solve(weights, places, injections, start, mask, windows, states, found, rule
                 count -= 1
                 if place < count:
                     _move(places, layers, sequence, token, evaluations, reached, fresh, count, place)
-                fresh[count] = True
+                fresh[count] = 1
                 token[count] = length
             else:
                 break
@@ -89,7 +89,7 @@ def solve(weights, places, injections, start, mask, windows, states, found, rule
             iterations[b, t], residuals[b, t], statuses[b, t] = evaluations[place], residual, status
             advance(weights, places, windows, states, layers, size, place, b)
             token[place] += 1
-            _begin(weights, places, start, mask, windows, found, sequence, token, evaluations, reached, place)
+            fresh[place] = 1
 
 
 @compiled
