@@ -12,6 +12,8 @@ Source: Schöne et al. 2025, arXiv 2502.07827, Eq. 1 and 2, with any cell in the
 """
 
 import sys
+from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -20,7 +22,7 @@ from torch import Tensor, nn
 
 from automata.errors import InputError
 from implicit.cells import Cell, RMSNorm, keep_where
-from implicit.fixed_point import DampedPicard, FixedPointProblem, Solver, Stopping
+from implicit.fixed_point import AdjointSolution, DampedPicard, FixedPointProblem, Solver, Stopping
 from implicit.gradients import GradientRule, Phantom
 from implicit.models.explicit import config_class, named
 from implicit.models.input_checks import as_column
@@ -38,7 +40,13 @@ from implicit.modes import (
     chosen_mode,
     solve_by,
 )
-from implicit.modes.fused import has_fused_self_map, request_of, self_map_of, solve_sequentially_fused
+from implicit.modes.fused import (
+    has_fused_self_map,
+    request_of,
+    self_map_of,
+    solve_adjoint_fused,
+    solve_sequentially_fused,
+)
 from implicit.modes.problems import sequence_problem
 from implicit.ops.sequential_solve import SelfMap, choose
 from theory.transition import State
@@ -225,7 +233,7 @@ class ImplicitModel(CellStack, FixedPointModel):
         """Φ and G of a batch; the inputs are the injections, and behind them the mask if there is one."""
         injections = self._inject(tokens)
         derivative = self._derivative if self._has_derivative() else None
-        return Recurrence(
+        recurrence = Recurrence(
             injections if mask is None else [*injections, mask],
             state,
             self._sweep,
@@ -233,6 +241,7 @@ class ImplicitModel(CellStack, FixedPointModel):
             self._states,
             derivative,
         )
+        return replace(recurrence, adjoint=partial(self._adjoint, recurrence))
 
     def _start(self, recurrence: Recurrence, start: Tensor | None, mask: Tensor | None) -> Tensor:
         """z₀ of every token, 0 at padding."""
@@ -273,6 +282,12 @@ class ImplicitModel(CellStack, FixedPointModel):
         """The state before every token and after the last."""
         injections, mask = self._split(inputs)
         return self.visited(latent, injections, state, mask)
+
+    def _adjoint(self, recurrence: Recurrence, latent: Tensor, gradient: Tensor) -> AdjointSolution | None:
+        """Solve the adjoint system in a kernel, where there is one."""
+        if self._fused_backend("auto", recurrence, self.solver, Phantom(), latent) != "numba":
+            return None
+        return solve_adjoint_fused(self._fused_self_map(), recurrence, latent, gradient)
 
     def _has_derivative(self) -> bool:
         return self.cell_class.output_with_derivative is not Cell.output_with_derivative and not self.mlps

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from implicit.cells import Cell, Mamba2Cell, RMSNorm
-from implicit.fixed_point import DampedPicard, Solution, Solver, Stopping
+from implicit.fixed_point import AdjointSolution, DampedPicard, Solution, Solver, Stopping
 from implicit.gradients import GradientRule, Unrolled
 from implicit.modes.problems import sequence_problem
 from implicit.modes.recurrence import ModeResult, Recurrence
@@ -165,6 +165,46 @@ def solve_sequentially_fused(
     found = gradient.attach(sequence_problem(recurrence), solver, stopping, found)
     after = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1]
     return ModeResult(found, after, walk.iterations + 1)
+
+
+@torch.no_grad()
+def solve_adjoint_fused(
+    self_map: SelfMap, recurrence: Recurrence, latent: Tensor, gradient: Tensor
+) -> AdjointSolution | None:
+    """Solve the adjoint system of all tokens in one call of the kernel for CPUs.
+
+    Args:
+        self_map: Φ, the one that ``recurrence`` computes.
+        recurrence: as of `solve_sequentially_fused`.
+        latent: z, where to differentiate, ``[batch, tokens, features]``.
+        gradient: g, of the same shape.
+
+    Returns:
+        v with its residual; None if some token leaves more than rounding of the system, as one whose I − ∂zΦ
+        is nearly singular may.
+
+    Example:
+        >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
+        >>> state = {f"{name}.0": part for name, part in cell.init_state(1).items()}
+        >>> recurrence = Recurrence([torch.zeros(1, 2, cell.d_in_proj)], state, None, None, None)
+        >>> self_map = self_map_of([cell], [RMSNorm(8)], RMSNorm(8), residual=False)
+        >>> solve_adjoint_fused(self_map, recurrence, torch.ones(1, 2, 8), torch.ones(1, 2, 8)).value.shape
+        torch.Size([1, 2, 8])
+    """
+    from implicit.ops.sequential_solve.numba_kernels import TOLERANCES, walk_back
+
+    count = self_map.layers
+    value, residual = walk_back(
+        self_map,
+        _stacked(recurrence.inputs[:count]),
+        latent,
+        _stacked([recurrence.state[f"conv.{layer}"] for layer in range(count)]),
+        _stacked([recurrence.state[f"ssm.{layer}"] for layer in range(count)]),
+        gradient,
+        recurrence.inputs[count] if len(recurrence.inputs) > count else None,
+    )
+    exact = residual <= 10 * TOLERANCES[latent.dtype] * value.norm(dim=-1)  # not where it is not finite
+    return AdjointSolution(value, residual) if bool(exact.all()) else None
 
 
 def _stacked(tensors: Sequence[Tensor]) -> Tensor:

@@ -39,7 +39,7 @@ def solve(weights, places, injections, start, mask, windows, states, found, rule
         fresh[place], token[place] = 1, length
     while True:
         # Sequences that wait take the free places; where none waits, the last places move up.
-        place = 0
+        place = np.int64(0)  # a literal would be another type: one more compilation
         while place < size:
             if fresh[place] and place <= count and (token[place] < length or waiting < last):
                 if token[place] == length:
