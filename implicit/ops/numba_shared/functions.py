@@ -18,13 +18,13 @@ _C5, _C4, _C3 = _F(1.9875691500e-4), _F(1.3981999507e-3), _F(8.3334519073e-3)
 _C2, _C1, _C0 = _F(4.1665795894e-2), _F(1.6666665459e-1), _F(5.0000001201e-1)
 _LOG2_E, _HALF, _ONE, _ZERO = _F(math.log2(math.e)), _F(0.5), _F(1), _F(0)
 _LN2_HIGH, _LN2_LOW = _F(0.693359375), _F(-2.12194440e-4)
-_LOW, _HIGH = _F(-87.3), _F(88.0)  # beyond, e^x is set to that of the bound: no 0, no infinity
+_LOW, _HIGH = _F(-87.3), _F(89)  # below, e^x is 2^−126; above 88.4 infinite
 _TWENTY = _F(20)
 
 _D = tuple(1 / math.factorial(n) for n in range(14))
 _DLOG2_E = math.log2(math.e)
 _DLN2_HIGH, _DLN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
-_DLOW, _DHIGH = -708.0, 709.0
+_DLOW, _DHIGH = -708.0, 710.0
 
 
 @intrinsic
@@ -43,7 +43,7 @@ def power_of_two(_context, x):
 
 
 def exp(x):
-    """e^x; at |x| > 708 (88 in float32) that of the bound, NaN for NaN."""
+    """e^x to less than 2 ulp; the least normal number where it is less, infinite at the last ½ before that."""
     raise NotImplementedError
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numba
 
 OPS = Path(__file__).parents[1]
-FLOATING = {"contract", "reassoc", "nsz", "arcp"}
+FLOATING = {"contract", "reassoc", "nsz"}
 """Rounding may differ from the order in which a sum is written; infinities and NaN keep their meaning."""
 
 

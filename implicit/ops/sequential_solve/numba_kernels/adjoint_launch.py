@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from implicit.ops.numba_shared.launch import array, deal
 from implicit.ops.numba_shared.products import MOST_VECTORS, pack, padded
 from implicit.ops.sequential_solve.numba_kernels.adjoint_kernel import (
     Bookkeeping,
@@ -11,7 +12,7 @@ from implicit.ops.sequential_solve.numba_kernels.adjoint_kernel import (
     Sequences,
     solve_adjoint,
 )
-from implicit.ops.sequential_solve.numba_kernels.launch import array, deal, packed, places_for
+from implicit.ops.sequential_solve.numba_kernels.launch import packed, places_for
 from implicit.ops.sequential_solve.numba_kernels.trail import Slopes, Trail, replay
 from implicit.ops.sequential_solve.numba_kernels.transposed import Pulled, Transposed
 from implicit.ops.sequential_solve.self_map import SelfMap

@@ -1,14 +1,11 @@
 """The fused sequential solve on CPU tensors: weights packed, memory laid out, sequences dealt to threads."""
 
-import itertools
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from implicit.fixed_point import DampedPicard, Stopping
+from implicit.ops.numba_shared.launch import array, deal
 from implicit.ops.numba_shared.products import MOST_VECTORS, pack, padded
 from implicit.ops.sequential_solve.numba_kernels.evaluate import Places, Weights
 from implicit.ops.sequential_solve.numba_kernels.kernel import solve
@@ -77,23 +74,6 @@ def walk(
     after = torch.from_numpy(np.ascontiguousarray(window.transpose(1, 0, 3, 2)))
     ssm = torch.from_numpy(np.ascontiguousarray(state.transpose(1, 0, 3, 2))).view_as(states)
     return Walk(value, iterations, residual, status, after, ssm)
-
-
-def deal(run: Callable[[int, int], None], batch: int) -> None:
-    """Deal the sequences to as many threads as PyTorch uses."""
-    threads = min(torch.get_num_threads(), batch)
-    if threads == 1:
-        return run(0, batch)
-    bounds = [batch * number // threads for number in range(threads + 1)]
-    with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(run, *pair) for pair in itertools.pairwise(bounds)]:
-            done.result()
-    return None
-
-
-def array(tensor: Tensor) -> np.ndarray:
-    """The numbers of a tensor, contiguous; its own memory if they are."""
-    return tensor.detach().contiguous().numpy()
 
 
 def packed(self_map: SelfMap) -> Weights:
