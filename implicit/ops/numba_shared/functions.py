@@ -10,6 +10,7 @@ import math
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 _F = np.float32
@@ -42,6 +43,21 @@ def power_of_two(_context, x):
     return x(x), build
 
 
+@intrinsic
+def multiply_add(_context, a, b, c):
+    """a b + c in this order: written as a sum, two of them would be joined, and the digits of ln 2 lost."""
+
+    def build(_context, builder, _signature, arguments):
+        kind = arguments[0].type
+        bits = 64 if isinstance(kind, ir.DoubleType) else 32
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fmuladd.f{bits}"
+        )
+        return builder.call(function, arguments)
+
+    return a(a, a, a), build
+
+
 def exp(x):
     """e^x to less than 2 ulp; the least normal number where it is less, infinite at the last ½ before that."""
     raise NotImplementedError
@@ -56,7 +72,7 @@ def _exp(x):
             x = _HIGH if x > _HIGH else x
             n = np.floor(x * _LOG2_E + _HALF)
             n = n if n > _LOW * _LOG2_E - _ONE else _ZERO  # NaN
-            r = x - n * _LN2_HIGH - n * _LN2_LOW
+            r = multiply_add(n, -_LN2_LOW, multiply_add(n, -_LN2_HIGH, x))
             p = ((((_C5 * r + _C4) * r + _C3) * r + _C2) * r + _C1) * r + _C0
             return (p * r * r + r + _ONE) * power_of_two(n)
 
@@ -67,7 +83,7 @@ def _exp(x):
         x = _DHIGH if x > _DHIGH else x
         n = np.floor(x * _DLOG2_E + 0.5)
         n = n if n > -1100.0 else 0.0  # NaN
-        r = x - n * _DLN2_HIGH - n * _DLN2_LOW
+        r = multiply_add(n, -_DLN2_LOW, multiply_add(n, -_DLN2_HIGH, x))
         p = _D[13]
         p = p * r + _D[12]
         p = p * r + _D[11]

@@ -15,13 +15,14 @@ import numba
 
 OPS = Path(__file__).parents[1]
 FLOATING = {"contract", "reassoc", "nsz"}
-"""Rounding may differ from the order in which a sum is written; infinities and NaN keep their meaning."""
+"""Sums may be reordered and products fused with them; nothing is approximated, infinities and NaN stay."""
+OPTIONS: dict[str, Any] = {"fastmath": FLOATING, "error_model": "numpy", "nogil": True, "_nrt": False}
+"""Division by zero gives an infinity, the lock of the interpreter is released, and references are not
+counted, since kernels make no arrays."""
 
 
 def compiled(function: Callable[..., Any]) -> Any:
     """Return a function compiled at its first call, and kept on disk for the next process.
-
-    Sums may be reordered, division by zero gives an infinity, and the lock of the interpreter is released.
 
     Example:
         >>> compiled(lambda x: x + x)(1.5)
@@ -29,11 +30,10 @@ def compiled(function: Callable[..., Any]) -> Any:
     """
     folder = _cache_folder()
     before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)  # read when a function is decorated
-    options: dict[str, Any] = {"fastmath": FLOATING, "error_model": "numpy", "nogil": True, "_nrt": False}
     try:
-        return numba.njit(cache=True, **options)(function)
+        return numba.njit(cache=True, **OPTIONS)(function)
     except RuntimeError:  # no folder can be written, or the function stands in no file
-        return numba.njit(**options)(function)
+        return numba.njit(**OPTIONS)(function)
     finally:
         numba.config.CACHE_DIR = before
 

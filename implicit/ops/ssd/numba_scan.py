@@ -1,4 +1,4 @@
-"""The SSD scan by numba: its kernels for values and first derivatives, the chunked composition for all else."""
+"""The SSD scan by numba: kernels for values and first derivatives, the chunked composition for all else."""
 
 from torch import Tensor
 
