@@ -54,8 +54,8 @@ class FixedPointProblem:
     Attributes:
         function: Φ, mapping ``[batch, tokens, features]`` to the same shape; sequences must not mix.
         dependence: which tokens a token's image depends on.
-        solve_adjoint: (z, g) ↦ v with its residual, which solves v = g + (∂zΦ)ᵀ v at z; None where the problem
-            does not offer that.
+        solve_adjoint: (z, g) ↦ v with its residual, which solves v = g + (∂zΦ)ᵀ v at z; None where the
+            problem does not offer that.
 
     Example:
         >>> import torch

@@ -18,7 +18,7 @@ class FactoredImplicit:
     The problems of a model do so in one pass from the last token to the first: by the LU factors of every
     token (`implicit.modes.adjoint`), or, on a CPU and for Mamba-2 cells, in a kernel that solves each token's
     own block by GMRES to rounding, a tenth of the work. Time and memory do not depend on how many iterations
-    the fixed point took. What v leaves of the system is measured, by the kernel itself or by one product Jᵀ v.
+    the fixed point took. What v leaves of the system is measured, by the kernel or by one product Jᵀ v.
 
     Attributes:
         rtol: a warning tells of tokens with ‖g + Jᵀ v − v‖ above this many ‖v‖; 10⁻³ is far above rounding in

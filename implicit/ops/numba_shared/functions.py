@@ -45,7 +45,7 @@ def power_of_two(_context, x):
 
 @intrinsic
 def multiply_add(_context, a, b, c):
-    """a b + c in this order: written as a sum, two of them would be joined, and the digits of ln 2 lost."""
+    """Fuse a b + c, in this order: two such sums would be joined, and the digits of ln 2 lost."""
 
     def build(_context, builder, _signature, arguments):
         kind = arguments[0].type
@@ -59,7 +59,7 @@ def multiply_add(_context, a, b, c):
 
 
 def exp(x):
-    """e^x to less than 2 ulp; the least normal number where it is less, infinite at the last ½ before that."""
+    """e^x to less than 2 ulp; the least normal number where it is less, and early infinite by a half."""
     raise NotImplementedError
 
 

@@ -1,6 +1,7 @@
 """The backends of the SSD scan.
 
-Importing this module imports neither numba, Triton nor mamba_ssm: a backend does when it is asked about or used.
+Importing this module imports neither numba, Triton nor mamba_ssm: a backend does when it is asked about or
+used.
 """
 
 from collections.abc import Callable

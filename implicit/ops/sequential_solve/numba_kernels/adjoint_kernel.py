@@ -1,9 +1,9 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 """The kernel of the adjoint system: sequences side by side, each from its last token to its first.
 
-At a token, (I − ∂zΦᵀ) v = g + ∂zGᵀ λ is solved by GMRES, which needs only products with ∂zΦᵀ: a tenth of the
-work of forming ∂zΦ where it is iterated a few times, and no contraction. The residual that ends it is measured
-with the very product that gives λ of the token before, not the one that GMRES estimates.
+At a token, (I − ∂zΦᵀ) v = g + ∂zGᵀ λ is solved by GMRES, which needs only products with ∂zΦᵀ: a tenth of
+the work of forming ∂zΦ where it is iterated a few times, and no contraction. The residual that ends it is
+measured with the very product that gives λ of the token before; it is not the one that GMRES estimates.
 
 Source: Saad & Schultz 1986, "GMRES", SIAM J. Sci. Stat. Comput. 7(3).
 """
@@ -22,7 +22,7 @@ RESTARTS = 4
 
 
 class Krylov(NamedTuple):
-    """GMRES at the places: iterate, basis ``[places, steps + 1, features]``, triangle, rotations, right side."""
+    """GMRES at the places; the basis is ``[places, steps + 1, features]``."""
 
     iterate: np.ndarray
     basis: np.ndarray

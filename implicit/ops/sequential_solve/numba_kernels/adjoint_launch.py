@@ -59,9 +59,8 @@ def walk_back(
         ...     latent_norm=torch.ones(1),
         ... )
         >>> ones = torch.ones(1, 2, 1)
-        >>> v, left = walk_back(
-        ...     self_map, torch.zeros(1, 1, 2, 9), ones, torch.zeros(1, 1, 6, 3), torch.zeros(1, 1, 1, 2, 2), ones
-        ... )
+        >>> windows, states = torch.zeros(1, 1, 6, 3), torch.zeros(1, 1, 1, 2, 2)
+        >>> v, left = walk_back(self_map, torch.zeros(1, 1, 2, 9), ones, windows, states, ones)
         >>> v.flatten().round(decimals=3).tolist(), bool((left < 1e-5).all())
         ([1.0, 1.0], True)
     """

@@ -63,7 +63,7 @@ def _copied(source, source_row, target, target_row):
 
 @compiled
 def replay(weights, places, trail, latents, mask, injections, windows, states, sequence, token, count):
-    """Walk over the sequences of the places once more, at their fixed points, and keep what is read of them."""
+    """Walk over the sequences of the places once more, at their fixed points; keep what is read of them."""
     length, features, layers = latents.shape[1], latents.shape[2], weights.skips.shape[0]
     inner, channels, newest = places.gated.shape[1], places.past.shape[1], weights.taps.shape[1] - 1
     size, width = len(sequence), states.shape[2]

@@ -4,7 +4,8 @@
 With u = Δ x, a = exp(Δ A), the state h and dots for gradients:
 
     h_t = a_t h_{t−1} + u_t B_tᵀ        y_t = h_t C_t
-    ḣ_t = ẏ_t C_tᵀ + a_{t+1} ḣ_{t+1}    u̇_t = ḣ_t B_t    Ḃ_t = ḣ_tᵀ u_t    Ċ_t = h_tᵀ ẏ_t    ȧ_t = ḣ_t · h_{t−1}
+    ḣ_t = ẏ_t C_tᵀ + a_{t+1} ḣ_{t+1}
+    u̇_t = ḣ_t B_t    Ḃ_t = ḣ_tᵀ u_t    Ċ_t = h_tᵀ ẏ_t    ȧ_t = ḣ_t · h_{t−1}
 
 Every one of the sums is a recurrence of `tiles`: that of Ċ runs forwards with B as its vector and u as its
 rows, those of u̇ and Ḃ backwards.
@@ -21,9 +22,7 @@ from implicit.ops.ssd.numba_kernels.tiles import ROWS, run_tile, run_tile_keepin
 
 
 class Inputs(NamedTuple):
-    """x ``[batch, length, heads, head_size]``, Δ ``[batch, length, heads]``, A ``[heads]``, B and C
-    ``[batch, length, groups, state_size]``, all contiguous.
-    """
+    """The arguments of `ssd` but the state, all of one type and contiguous."""
 
     x: np.ndarray
     dt: np.ndarray
@@ -45,7 +44,7 @@ class Work(NamedTuple):
 
 
 class Backward(NamedTuple):
-    """Of one head: gradients of u, B and C, memory of a tile, what ȧ is the sum of, the gradient of the state."""
+    """Of one head: gradients of u, B, C and the state both ways, memory of a tile, what ȧ is the sum of."""
 
     u: np.ndarray
     B: np.ndarray
@@ -130,7 +129,7 @@ def _scan(forwards, decays, shift, vectors, inside, outside, out, state, lanes):
 
 @compiled
 def backward(inputs, states, y_dot, states_dot, found, work, back, lanes, first, last):
-    """Compute the gradients of the sequences ``first`` … ``last − 1``; ȧ a of every token goes into ``rates``.
+    """Compute the gradients of the sequences ``first`` … ``last − 1``; a ȧ of all tokens goes into ``rates``.
 
     ``states`` hold the states before them; ``states_dot`` the gradient of those after, then of those before.
     """
