@@ -42,4 +42,4 @@ class DampedPicard:
         memory: None = None,  # noqa: ARG002
     ) -> tuple[Tensor, None]:
         """Return (1 − τ) z + τ Φ(z)."""
-        return torch.lerp(latent, image, self.damping), None  # one pass over memory, not three
+        return torch.add(latent, image - latent, alpha=self.damping), None  # a pass over memory fewer

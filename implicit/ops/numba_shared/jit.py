@@ -28,14 +28,14 @@ def compiled(function: Callable[..., Any]) -> Any:
         >>> compiled(lambda x: x + x)(1.5)
         3.0
     """
-    folder = _cache_folder()
-    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)  # read when a function is decorated
+    folder, settings = _cache_folder(), vars(numba.config)
+    before, settings["CACHE_DIR"] = settings["CACHE_DIR"], str(folder)  # read when a function is decorated
     try:
         return numba.njit(cache=True, **OPTIONS)(function)
     except RuntimeError:  # no folder can be written, or the function stands in no file
         return numba.njit(**OPTIONS)(function)
     finally:
-        numba.config.CACHE_DIR = before
+        settings["CACHE_DIR"] = before
 
 
 def _cache_folder() -> Path:
