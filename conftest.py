@@ -15,14 +15,19 @@ if not torch.cuda.is_available():
 pytest_plugins = ["tests.slow"]
 
 NEED_TRITON = [
-    "implicit/modes/fused.py",
-    "implicit/ops/sequential_solve/solve.py",
     "implicit/ops/triton_*",
     "implicit/ops/*/triton_*",
+]
+NEED_NUMBA = [
+    "implicit/modes/fused.py",
+    "implicit/ops/sequential_solve/solve.py",
+    "implicit/ops/*numba_*",
+    "implicit/ops/*/numba_*",
 ]
 NEED_MKDOCS = ["website/docstrings.py", "website/hooks.py"]
 collect_ignore_glob = [
     *([] if find_spec("triton") else NEED_TRITON),
+    *([] if find_spec("numba") else NEED_NUMBA),
     *([] if find_spec("mkdocs") else NEED_MKDOCS),
 ]
 

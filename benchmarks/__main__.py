@@ -32,6 +32,7 @@ from benchmarks import (
     solvers,
     ssd_scan,
     torchdeq_solvers,
+    training_step,
     word_problem_throughput,
 )
 from benchmarks.frame import Benchmark, run_case
@@ -56,6 +57,7 @@ BENCHMARKS = {
         fixed_point_modes,
         jacobians,
         solvers,
+        training_step,
         certificates,
     )
 }

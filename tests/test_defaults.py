@@ -23,7 +23,7 @@ implicit.gradients:Unrolled iterations=4
 implicit.gradients:Phantom steps=4, damping=0.8
 implicit.gradients:Implicit solver=None, stopping=None
 implicit.gradients:FactoredImplicit rtol=0.001
-implicit.modes:Solve mode='auto', stopping=None, solver=None, gradient=None, start=None
+implicit.modes:Solve mode='auto', stopping=None, solver=None, gradient=None, start=None, windows=None
 implicit.modes:Windowed width=16, sweeps=4, block=64, precision=10.0, agreement=20.0, patience=96
 implicit.config.run:TrainConfig hard_fraction=None, sizes={}, batch_size=64, length=32, steps=1500,
     seed=0, checkpoint_every=100, compiled=None, initial=None
@@ -35,7 +35,7 @@ implicit.config.optimizer:OptimizerConfig learning_rate=0.001, betas=(0.9, 0.95)
 implicit.config.evaluation:EvaluationConfig every=50, lengths=(), sequences=128, rtol=None,
     max_iterations=None, target_accuracy=None, patience=3
 implicit.config.curriculum:Curriculum bounded_steps=1000, bounded_iterations=4, bounded_length=0,
-    free_max_iterations=24, free_mode='simultaneous', free_rtol=0.05, free_gradient='phantom',
+    free_max_iterations=24, free_mode='auto', free_rtol=0.05, free_gradient='phantom',
     phantom_steps=4,
     phantom_damping=0.8, contraction_weight=0.0, forgetting_weight=0.0, carried_share=0.0, carried_after=0,
     start_length=None, length_growth=8, length_growth_every=1000, growth_accuracy=None, final_steps=300

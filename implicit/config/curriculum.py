@@ -39,8 +39,9 @@ from implicit.modes import Windowed
 PhaseName = Literal["bounded", "free"]
 
 TRAINING_WINDOWS = Windowed(width=8, sweeps=6, block=None, precision=1)
-"""Windows of the free phase. What is left to the tolerance of training gains nothing from a solve that is
-verified and tightened; batches keep the calls of narrow windows large (figures in docs/solvers.md)."""
+"""Windows of the free phase, where no kernel solves token by token. What is left to the tolerance of training
+gains nothing from a solve that is verified and tightened; batches keep the calls of narrow windows large
+(figures in docs/solvers.md)."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Phase:
     contraction_weight: float = 0.0
     forgetting_weight: float = 0.0
     carried_share: float = 0.0
-    mode: Literal["simultaneous"] | Windowed = "simultaneous"
+    mode: Literal["auto", "simultaneous"] | Windowed = "simultaneous"
 
 
 class Curriculum(CheckedConfig):
@@ -116,9 +117,10 @@ class Curriculum(CheckedConfig):
     free_max_iterations: PositiveInt = Field(
         default=24, description="the most self-iterations in the free phase"
     )
-    free_mode: Literal["simultaneous", "windowed"] = Field(
-        default="simultaneous",
-        description="order of the solve in the free phase; windowed pays for sequences beyond 64 tokens",
+    free_mode: Literal["auto", "simultaneous", "windowed"] = Field(
+        default="auto",
+        description="order of the solve in the free phase; auto: token by token where a kernel does so, else "
+        "windowed",
     )
     free_rtol: PositiveFloat = Field(
         default=0.05, description="relative tolerance of the fixed point in the free phase"

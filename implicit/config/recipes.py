@@ -50,7 +50,6 @@ RECIPES: dict[str, Settings] = {
         "length_growth_every": 125,
         "bounded_steps": 1000,
         "bounded_iterations": 6,
-        "free_mode": "windowed",
         "free_rtol": 0.02,
         "contraction_weight": 0.05,
         "carried_share": 0.0,

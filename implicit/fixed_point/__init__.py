@@ -3,11 +3,12 @@
 from implicit.fixed_point.anderson import Anderson
 from implicit.fixed_point.loop import Stopping, solve, unroll
 from implicit.fixed_point.picard import DampedPicard
-from implicit.fixed_point.problem import Dependence, FixedPointProblem, Solver
+from implicit.fixed_point.problem import AdjointSolution, Dependence, FixedPointProblem, Solver
 from implicit.fixed_point.solution import FixedPointError, NotConvergedWarning, Solution
 from theory.status import Status
 
 __all__ = [
+    "AdjointSolution",
     "Anderson",
     "DampedPicard",
     "Dependence",

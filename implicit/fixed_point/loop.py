@@ -158,10 +158,12 @@ def solve(problem: FixedPointProblem, solver: Solver, stopping: Stopping, start:
     for evaluation in range(1, stopping.max_iterations + 1):
         image = problem.function(latent)
         account = account.after(latent, image, stopping, problem.dependence)
-        if evaluation == stopping.max_iterations or not bool(account.active.any()):
+        active = account.active
+        if evaluation == stopping.max_iterations or not bool(active.any()):
             break
-        following, memory = solver.step(latent, image, account.active, memory)
-        latent = torch.where(account.active[..., None], following, latent)
+        following, memory = solver.step(latent, image, active, memory)
+        # As long as every token goes on, there is nothing to keep.
+        latent = following if bool(active.all()) else torch.where(active[..., None], following, latent)
     return Solution(latent, account.iterations, account.residual, account.status)
 
 

@@ -10,7 +10,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -31,6 +31,22 @@ class Dependence(Enum):
     """On its own and all later ones (the adjoint of the simultaneous mode)."""
 
 
+class AdjointSolution(NamedTuple):
+    """What solves the adjoint system v = g + (∂zΦ)ᵀ v.
+
+    Attributes:
+        value: v, ``[batch, tokens, features]``.
+        residual: ‖g + (∂zΦ)ᵀ v − v‖ per token, ``[batch, tokens]``; None where it was not measured.
+
+    Example:
+        >>> AdjointSolution._fields
+        ('value', 'residual')
+    """
+
+    value: Tensor
+    residual: Tensor | None
+
+
 @dataclass(frozen=True)
 class FixedPointProblem:
     """Find z with z = Φ(z), for every sequence of a batch by itself.
@@ -38,7 +54,7 @@ class FixedPointProblem:
     Attributes:
         function: Φ, mapping ``[batch, tokens, features]`` to the same shape; sequences must not mix.
         dependence: which tokens a token's image depends on.
-        solve_adjoint: (z, g) ↦ v, which solves v = g + (∂zΦ)ᵀ v at z without iterating; None where the
+        solve_adjoint: (z, g) ↦ v with its residual, which solves v = g + (∂zΦ)ᵀ v at z; None where the
             problem does not offer that.
 
     Example:
@@ -50,7 +66,7 @@ class FixedPointProblem:
 
     function: Callable[[Tensor], Tensor]
     dependence: Dependence = Dependence.OWN
-    solve_adjoint: Callable[[Tensor, Tensor], Tensor] | None = None
+    solve_adjoint: Callable[[Tensor, Tensor], AdjointSolution] | None = None
 
 
 class Solver(Protocol):

@@ -12,6 +12,8 @@ Source: Schöne et al. 2025, arXiv 2502.07827, Eq. 1 and 2, with any cell in the
 """
 
 import sys
+from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -20,15 +22,31 @@ from torch import Tensor, nn
 
 from automata.errors import InputError
 from implicit.cells import Cell, RMSNorm, keep_where
-from implicit.fixed_point import DampedPicard, FixedPointProblem, Solver, Stopping
+from implicit.fixed_point import AdjointSolution, DampedPicard, FixedPointProblem, Solver, Stopping
 from implicit.gradients import GradientRule, Phantom
 from implicit.models.explicit import config_class, named
 from implicit.models.input_checks import as_column
 from implicit.models.interface import FixedPointModel, ModelOutput, warn_unless_converged
 from implicit.models.stack import CellStack, StackConfig, of_layer
 from implicit.models.uncompiled import uncompiled
-from implicit.modes import Inputs, Recurrence, SequenceSolution, Solve, checked_solve, chosen_mode, solve_by
-from implicit.modes.fused import has_fused_self_map, request_of, self_map_of, solve_sequentially_fused
+from implicit.modes import (
+    Inputs,
+    Mode,
+    Recurrence,
+    SequenceSolution,
+    Solve,
+    Windowed,
+    checked_solve,
+    chosen_mode,
+    solve_by,
+)
+from implicit.modes.fused import (
+    has_fused_self_map,
+    request_of,
+    self_map_of,
+    solve_adjoint_fused,
+    solve_sequentially_fused,
+)
 from implicit.modes.problems import sequence_problem
 from implicit.ops.sequential_solve import SelfMap, choose
 from theory.transition import State
@@ -61,8 +79,8 @@ class ImplicitModel(CellStack, FixedPointModel):
     """A stack of cells iterated to a fixed point at every token; `implicit_model` makes the class for a cell.
 
     Attributes:
-        sequential_backend: what runs the sequential mode: ``"loop"`` (plain PyTorch), ``"triton"`` (all
-            tokens in one launch, without gradient) or ``"auto"``, see
+        sequential_backend: what runs the sequential mode: ``"loop"`` (plain PyTorch), ``"numba"`` or
+            ``"triton"`` (all tokens in one call of a kernel, for a CPU or a GPU) or ``"auto"``, see
             `implicit.ops.explain_sequential_solve`.
 
     Example:
@@ -132,17 +150,11 @@ class ImplicitModel(CellStack, FixedPointModel):
         solver, stopping = solve.solver or self.solver, solve.stopping or self.stopping
         gradient = solve.gradient or Phantom(damping=self.config.damping)
         start = self._start(recurrence, solve.start, mask)
-        backend, asked = self.sequential_backend, (recurrence, solver, gradient, start)
-        one_launch = (
-            solve.mode in ("auto", "sequential")
-            and backend != "loop"
-            and self._in_one_launch("auto" if solve.mode == "auto" else backend, *asked)
-        )
-        mode = chosen_mode(solve, solver, start, one_launch=one_launch)
-        if mode == "sequential" and backend == "triton" and not one_launch:
-            self._in_one_launch(backend, *asked)  # raises, saying why not
-        if mode == "sequential" and one_launch and isinstance(solver, DampedPicard):  # all the kernel knows
-            result = solve_sequentially_fused(self._fused_self_map(), recurrence, solver, stopping, start)
+        fused = self._fused_backend(solve.mode, recurrence, solver, gradient, start)
+        mode = chosen_mode(solve, solver, start, one_launch=fused is not None)
+        if mode == "sequential" and fused is not None and isinstance(solver, DampedPicard):
+            self_map = self._fused_self_map()
+            result = solve_sequentially_fused(self_map, recurrence, solver, stopping, start, gradient, fused)
         else:
             result = solve_by(mode, recurrence, solver, stopping, gradient, start)
         found = result.solution
@@ -221,7 +233,7 @@ class ImplicitModel(CellStack, FixedPointModel):
         """Φ and G of a batch; the inputs are the injections, and behind them the mask if there is one."""
         injections = self._inject(tokens)
         derivative = self._derivative if self._has_derivative() else None
-        return Recurrence(
+        recurrence = Recurrence(
             injections if mask is None else [*injections, mask],
             state,
             self._sweep,
@@ -229,6 +241,7 @@ class ImplicitModel(CellStack, FixedPointModel):
             self._states,
             derivative,
         )
+        return replace(recurrence, adjoint=partial(self._adjoint, recurrence))
 
     def _start(self, recurrence: Recurrence, start: Tensor | None, mask: Tensor | None) -> Tensor:
         """z₀ of every token, 0 at padding."""
@@ -270,6 +283,12 @@ class ImplicitModel(CellStack, FixedPointModel):
         injections, mask = self._split(inputs)
         return self.visited(latent, injections, state, mask)
 
+    def _adjoint(self, recurrence: Recurrence, latent: Tensor, gradient: Tensor) -> AdjointSolution | None:
+        """Solve the adjoint system in a kernel, where there is one."""
+        if self._fused_backend("auto", recurrence, self.solver, Phantom(), latent) != "numba":
+            return None
+        return solve_adjoint_fused(self._fused_self_map(), recurrence, latent, gradient)
+
     def _has_derivative(self) -> bool:
         return self.cell_class.output_with_derivative is not Cell.output_with_derivative and not self.mlps
 
@@ -289,26 +308,36 @@ class ImplicitModel(CellStack, FixedPointModel):
         derivative = self.latent_norm.push_forward(stream, along)
         return derivative if real is None else derivative.masked_fill(~real[..., None, None], 0)
 
-    def _in_one_launch(
-        self, backend: str, recurrence: Recurrence, solver: Solver, gradient: GradientRule, start: Tensor
-    ) -> bool:
-        """Whether the sequential mode runs in one launch under this choice of a backend.
+    def _fused_backend(
+        self,
+        mode: Mode | Windowed,
+        recurrence: Recurrence,
+        solver: Solver,
+        gradient: GradientRule,
+        start: Tensor,
+    ) -> str | None:
+        """The kernel that runs the sequential mode; None where plain PyTorch does.
 
         Raises:
-            InputError: if the backend is asked for and cannot run the solve.
+            InputError: if the mode and a kernel are asked for by name, and it cannot run the solve.
         """
-        cells = self.cells
-        if len(recurrence.inputs) > self.config.layers or self.mlps or not has_fused_self_map(cells):
-            if backend == "triton":
+        backend = self.sequential_backend
+        if mode not in ("auto", "sequential") or backend == "loop" or not start.numel():
+            return None
+        if self.mlps or not has_fused_self_map(self.cells):
+            if mode == "sequential" and backend != "auto":
                 raise InputError(
-                    "sequential_backend is 'triton', which runs Mamba-2 cells without MLP or padding; "
+                    f"sequential_backend is {backend!r}, which runs Mamba-2 cells without MLP; "
                     "give 'auto' or 'loop'"
                 )
-            return False
+            return None
         parts: tuple[nn.Module, ...] = (self.mixers, self.mixer_norms, self.latent_norm)
         weights = [weight for part in parts for weight in part.parameters()]
-        request = request_of(cells, weights, recurrence, solver, gradient, start)
-        return choose(backend, request) != "loop"
+        asked = self.cells, weights, recurrence, solver, gradient, start
+        chosen = choose(
+            "auto" if mode == "auto" else backend, request_of(*asked, chained=mode == "sequential")
+        )
+        return None if chosen == "loop" else chosen
 
     def _fused_self_map(self) -> SelfMap:
         return self_map_of(self.cells, self.norms, self.latent_norm, residual=self.residual)

@@ -1,4 +1,4 @@
-"""The sequential mode by the fused kernel, for models whose self-map is a stack of Mamba-2 layers."""
+"""The sequential mode by a fused kernel, for models whose self-map is a stack of Mamba-2 layers."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,16 +6,18 @@ import torch
 from torch import Tensor
 
 from implicit.cells import Cell, Mamba2Cell, RMSNorm
-from implicit.fixed_point import DampedPicard, Solution, Solver, Stopping
+from implicit.fixed_point import AdjointSolution, DampedPicard, Solution, Solver, Stopping
 from implicit.gradients import GradientRule, Unrolled
+from implicit.modes.problems import sequence_problem
 from implicit.modes.recurrence import ModeResult, Recurrence
+from implicit.ops.backends import AUTO
 from implicit.ops.hand_written_passes import is_transformed
 from implicit.ops.sequential_solve import SelfMap, sequential_solve
 from implicit.ops.sequential_solve.backends import Request
 
 
 def has_fused_self_map(cells: Sequence[Cell]) -> bool:
-    """Return whether the kernel has a form for these cells.
+    """Return whether the kernels have a form for these cells.
 
     Example:
         >>> has_fused_self_map([Mamba2Cell(8, head_size=4)])
@@ -65,8 +67,10 @@ def request_of(
     solver: Solver,
     gradient: GradientRule,
     start: Tensor,
+    *,
+    chained: bool = True,
 ) -> Request:
-    """Return what decides whether the kernel can run a solve.
+    """Return what decides whether a kernel can run a solve.
 
     Args:
         cells: the layers.
@@ -75,6 +79,8 @@ def request_of(
         solver: of the solve.
         gradient: rule of the solve.
         start: z₀.
+        chained: whether a gradient is to go from token to token through the solves; otherwise it is attached
+            to all tokens together once they are found.
 
     Example:
         >>> from implicit.gradients import Phantom
@@ -85,35 +91,47 @@ def request_of(
         True
     """
     tensors = [*weights, *recurrence.inputs, *recurrence.state.values(), start]
-    wanted = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    cell = _mamba2(cells)[0]
-    weight = cell.out_proj.weight
+    wanted = chained and torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    layers = _mamba2(cells)
+    weight = layers[0].out_proj.weight
+    given = [*recurrence.inputs[: len(layers)], *recurrence.state.values(), start]
     return Request(
         weight.device.type,
         weight.dtype,
         len(weight),
-        cell.d_state,
+        layers[0].d_state,
         type(gradient if isinstance(gradient, Unrolled) else solver).__name__,
         wanted or is_transformed(tensors),
+        padded=len(recurrence.inputs) > len(layers),
+        others=tuple(tensor.dtype for tensor in given),
     )
 
 
 def solve_sequentially_fused(
-    self_map: SelfMap, recurrence: Recurrence, solver: DampedPicard, stopping: Stopping, start: Tensor
+    self_map: SelfMap,
+    recurrence: Recurrence,
+    solver: DampedPicard,
+    stopping: Stopping,
+    start: Tensor,
+    gradient: GradientRule | None = None,
+    backend: str = AUTO,
 ) -> ModeResult:
-    """Solve token after token in one launch, without gradient.
+    """Solve token after token in one call of a kernel, then attach a gradient over all tokens.
 
     Args:
         self_map: Φ, the one that ``recurrence`` computes.
-        recurrence: its inputs are the injections of the layers, its state ``conv.<layer>`` and
-            ``ssm.<layer>``.
+        recurrence: its inputs are the injections of the layers, and behind them the mask if there is one, its
+            state ``conv.<layer>`` and ``ssm.<layer>``.
         solver: how the next iterate is made.
         stopping: tolerance and limit.
         start: z₀, ``[batch, tokens, features]``.
+        gradient: how the solution is differentiated where gradients are enabled; not at all if None.
+        backend: of `sequential_solve`.
 
     Returns:
         What `solve_sequentially` returns, but for the evaluations: here no token is evaluated for the sake of
-        another sequence, nor once more for the state.
+        another sequence, nor once more for the state; and but for the gradient, which is that of the
+        simultaneous mode.
 
     Example:
         >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
@@ -121,24 +139,72 @@ def solve_sequentially_fused(
         >>> recurrence = Recurrence([torch.zeros(1, 2, cell.d_in_proj)], state, None, None, None)
         >>> self_map = self_map_of([cell], [RMSNorm(8)], RMSNorm(8), residual=True)
         >>> arguments = self_map, recurrence, DampedPicard(), Stopping(), torch.zeros(1, 2, 8)
-        >>> with torch.no_grad():  # without a GPU this needs TRITON_INTERPRET=1
+        >>> with torch.no_grad():
         ...     solve_sequentially_fused(*arguments).evaluations.tolist()
         [[1, 1]]
     """
-    layers = range(self_map.layers)
-    found = sequential_solve(
+    count = self_map.layers
+    layers = range(count)
+    with torch.no_grad():
+        walk = sequential_solve(
+            self_map,
+            _stacked(recurrence.inputs[:count]),
+            start,
+            _stacked([recurrence.state[f"conv.{layer}"] for layer in layers]),
+            _stacked([recurrence.state[f"ssm.{layer}"] for layer in layers]),
+            solver,
+            stopping,
+            recurrence.inputs[count] if len(recurrence.inputs) > count else None,
+            backend,
+        )
+    found = Solution(walk.value, walk.iterations, walk.residual, walk.status)
+    if gradient is None or not torch.is_grad_enabled():
+        after = {f"conv.{layer}": walk.windows[layer] for layer in layers}
+        after |= {f"ssm.{layer}": walk.states[layer] for layer in layers}
+        return ModeResult(found, after, walk.iterations)
+    found = gradient.attach(sequence_problem(recurrence), solver, stopping, found)
+    after = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1]
+    return ModeResult(found, after, walk.iterations + 1)
+
+
+@torch.no_grad()
+def solve_adjoint_fused(
+    self_map: SelfMap, recurrence: Recurrence, latent: Tensor, gradient: Tensor
+) -> AdjointSolution | None:
+    """Solve the adjoint system of all tokens in one call of the kernel for CPUs.
+
+    Args:
+        self_map: Φ, the one that ``recurrence`` computes.
+        recurrence: as of `solve_sequentially_fused`.
+        latent: z, where to differentiate, ``[batch, tokens, features]``.
+        gradient: g, of the same shape.
+
+    Returns:
+        v with its residual; None if some token leaves more than rounding of the system, as one whose I − ∂zΦ
+        is nearly singular may.
+
+    Example:
+        >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
+        >>> state = {f"{name}.0": part for name, part in cell.init_state(1).items()}
+        >>> recurrence = Recurrence([torch.zeros(1, 2, cell.d_in_proj)], state, None, None, None)
+        >>> self_map = self_map_of([cell], [RMSNorm(8)], RMSNorm(8), residual=False)
+        >>> solve_adjoint_fused(self_map, recurrence, torch.ones(1, 2, 8), torch.ones(1, 2, 8)).value.shape
+        torch.Size([1, 2, 8])
+    """
+    from implicit.ops.sequential_solve.numba_kernels import TOLERANCES, walk_back
+
+    count = self_map.layers
+    value, residual = walk_back(
         self_map,
-        _stacked(recurrence.inputs),
-        start,
-        _stacked([recurrence.state[f"conv.{layer}"] for layer in layers]),
-        _stacked([recurrence.state[f"ssm.{layer}"] for layer in layers]),
-        solver,
-        stopping,
+        _stacked(recurrence.inputs[:count]),
+        latent,
+        _stacked([recurrence.state[f"conv.{layer}"] for layer in range(count)]),
+        _stacked([recurrence.state[f"ssm.{layer}"] for layer in range(count)]),
+        gradient,
+        recurrence.inputs[count] if len(recurrence.inputs) > count else None,
     )
-    after = {f"conv.{layer}": found.windows[layer] for layer in layers}
-    after |= {f"ssm.{layer}": found.states[layer] for layer in layers}
-    solution = Solution(found.value, found.iterations, found.residual, found.status)
-    return ModeResult(solution, after, found.iterations)
+    exact = residual <= 10 * TOLERANCES[latent.dtype] * value.norm(dim=-1)  # not where it is not finite
+    return AdjointSolution(value, residual) if bool(exact.all()) else None
 
 
 def _stacked(tensors: Sequence[Tensor]) -> Tensor:

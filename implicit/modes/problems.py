@@ -3,7 +3,9 @@
 from dataclasses import replace
 from functools import partial
 
-from implicit.fixed_point import Dependence, FixedPointProblem
+from torch import Tensor
+
+from implicit.fixed_point import AdjointSolution, Dependence, FixedPointProblem
 from implicit.modes.adjoint import solve_adjoint
 from implicit.modes.recurrence import Inputs, Recurrence
 from theory.transition import State
@@ -28,7 +30,7 @@ def sequence_problem(recurrence: Recurrence) -> FixedPointProblem:
     return FixedPointProblem(
         lambda z: recurrence.sweep(z, recurrence.inputs, recurrence.state)[0],
         Dependence.CAUSAL,
-        solve_adjoint=partial(solve_adjoint, recurrence),
+        solve_adjoint=partial(_solve_adjoint, recurrence),
     )
 
 
@@ -49,8 +51,14 @@ def token_problem(recurrence: Recurrence, inputs: Inputs, state: State) -> Fixed
         >>> problem.function(torch.zeros(1, 1, 1)).item()
         0.5
     """
-    alone = replace(recurrence, inputs=[tensor[:, None] for tensor in inputs], state=state)
+    alone = replace(recurrence, inputs=[tensor[:, None] for tensor in inputs], state=state, adjoint=None)
     return FixedPointProblem(
         lambda z: recurrence.advance(z[:, 0], inputs, state)[0][:, None],
-        solve_adjoint=partial(solve_adjoint, alone),
+        solve_adjoint=partial(_solve_adjoint, alone),
     )
+
+
+def _solve_adjoint(recurrence: Recurrence, latent: Tensor, gradient: Tensor) -> AdjointSolution:
+    """Solve it in the way that the recurrence offers, or by factors where it has none, or none here."""
+    found = None if recurrence.adjoint is None else recurrence.adjoint(latent, gradient)
+    return AdjointSolution(solve_adjoint(recurrence, latent, gradient), None) if found is None else found

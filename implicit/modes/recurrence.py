@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 
 from torch import Tensor
 
-from implicit.fixed_point import Solution
+from implicit.fixed_point import AdjointSolution, Solution
 from theory.transition import State
 
 Inputs: TypeAlias = list[Tensor]
@@ -29,6 +29,8 @@ class Recurrence:
             ``[batch, tokens + 1, …]``; takes what `sweep` takes.
         derivative: ∂zΦ of single tokens, their states held fixed, ``[batch, features, features]``; takes what
             `advance` takes. By automatic differentiation of that if None.
+        adjoint: solves the adjoint system of all tokens, from z and g, ``[batch, tokens, features]``; returns
+            None where it could not. By the factors of every token if None.
 
     Example:
         The running sum h' = h + z with Φ(z; h, x) = x / 2 + z / 2, whose fixed point is z = x.
@@ -51,6 +53,7 @@ class Recurrence:
     advance: Map
     states: Callable[[Tensor, Inputs, State], State]
     derivative: Callable[[Tensor, Inputs, State], Tensor] | None = None
+    adjoint: Callable[[Tensor, Tensor], AdjointSolution | None] | None = None
 
 
 class ModeResult(NamedTuple):

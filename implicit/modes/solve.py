@@ -33,6 +33,7 @@ class Solve:
         solver: how the next iterate is made; damped Picard with the configured damping if None.
         gradient: how the solution is differentiated; `Phantom` if None.
         start: z₀, ``[batch, length, features]``; zero if None.
+        windows: options of the windowed mode where ``"auto"`` chooses it; its default ones if None.
 
     Raises:
         InputError: for an unknown mode, or an option of another kind.
@@ -50,6 +51,7 @@ class Solve:
     solver: Solver | None = None
     gradient: GradientRule | None = None
     start: Tensor | None = None
+    windows: Windowed | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.mode, Windowed) and self.mode not in MODES:
@@ -62,6 +64,8 @@ class Solve:
             raise InputError(f"gradient is {shown(self.gradient)}; give one such as Phantom(4)")
         if self.start is not None:
             check_type("start", self.start, Tensor, "give a tensor, [batch, length, features]")
+        if self.windows is not None:
+            check_type("windows", self.windows, Windowed, "give Windowed(...), or None")
 
 
 def checked_solve(solve: Solve | None) -> Solve:
@@ -161,16 +165,16 @@ def chosen_mode(solve: Solve, solver: Solver, start: Tensor, *, one_launch: bool
 
     Unrolled iterations and solvers with a memory exist for all tokens together only, so they choose the
     simultaneous mode. Otherwise the answer has to be that of the sequential mode, token by token: that mode
-    itself, or the windowed one, which verifies its answer against it, whichever took less time on the stored
-    runs (docs/solvers.md). From a token without a fixed point on, the two may differ. Where a gradient is
-    wanted it is the windowed mode for more than one token, because its gradient is that of all tokens
-    together, not one chain through all solves.
+    itself, above all where a kernel runs it in one call, or the windowed one, which verifies its answer
+    against it, whichever took less time on the stored runs (docs/solvers.md). From a token without a fixed
+    point on, the two may differ. The gradient is always that of all tokens together, not one chain through
+    all solves; so where one is wanted without a kernel, it is the windowed mode for more than one token.
 
     Args:
         solve: the options.
         solver: that the solve takes.
         start: z₀, ``[batch, length, features]``.
-        one_launch: whether the sequential mode runs in one launch on this device.
+        one_launch: whether a kernel runs the sequential mode in one call.
 
     Example:
         >>> from implicit.fixed_point import DampedPicard
@@ -191,7 +195,7 @@ def chosen_mode(solve: Solve, solver: Solver, start: Tensor, *, one_launch: bool
     if one_launch or length == 1:
         return "sequential"
     pays = batch <= MOST_IN_WINDOWS and length >= SHORTEST_IN_WINDOWS
-    return "windowed" if pays or torch.is_grad_enabled() else "sequential"
+    return (solve.windows or "windowed") if pays or torch.is_grad_enabled() else "sequential"
 
 
 def solve_by(

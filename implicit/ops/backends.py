@@ -88,13 +88,15 @@ class Explanation:
 class Backends(Mapping[str, Backend[R, Run]]):
     """The backends of an op by name, and which of them ``"auto"`` takes.
 
-    On a GPU that is ``on_gpu`` where it can run the request; in all other cases it is ``elsewhere``.
+    On a GPU that is ``on_gpu`` where it can run the request, on a CPU ``on_cpu`` likewise; in all other cases
+    it is ``elsewhere``.
 
     Attributes:
         table: the backends.
         on_gpu: the backend for a GPU.
         elsewhere: the backend for all else, which should need next to nothing.
         subject: what lies on the device, in sentences.
+        on_cpu: the backend for a CPU; None where that is the one for all else.
 
     Example:
         >>> from types import SimpleNamespace
@@ -117,6 +119,7 @@ class Backends(Mapping[str, Backend[R, Run]]):
     on_gpu: Preference
     elsewhere: Preference
     subject: str = "the tensors"
+    on_cpu: Preference | None = None
 
     def __getitem__(self, name: str) -> Backend[R, Run]:
         return self.table[name]
@@ -157,13 +160,15 @@ class Backends(Mapping[str, Backend[R, Run]]):
 
     def _preferred(self, request: R) -> Preference:
         """The backend that ``"auto"`` takes, and the whole sentence why."""
-        if request.device != "cuda":
+        preferred = {"cuda": self.on_gpu, "cpu": self.on_cpu}.get(request.device)
+        if preferred is None:
             name, reason = self.elsewhere
             return Preference(name, f"{self.subject} are on {request.device}, {reason}")
-        name, reason = self.on_gpu
+        name, reason = preferred
         refusal = self.table[name].refusal(request)
         if refusal is None:
-            return Preference(name, f"{self.subject} are on a GPU, {reason}")
+            where = "a GPU" if request.device == "cuda" else "a CPU"
+            return Preference(name, f"{self.subject} are on {where}, {reason}")
         return Preference(self.elsewhere.name, f"{name} cannot run this: {refusal}")
 
 

@@ -60,6 +60,23 @@ def on_cuda(subject: str = "the tensors") -> Need:
     return need
 
 
+def on_cpu(subject: str = "the tensors") -> Need:
+    """Need tensors in main memory.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> on_cpu()(SimpleNamespace(device="cuda"))
+        'the tensors are on cuda; move them to the CPU'
+    """
+
+    def need(request: Any) -> str | None:
+        if request.device == "cpu":
+            return None
+        return f"{subject} are on {request.device}; move them to the CPU"
+
+    return need
+
+
 def on_gpu_or_interpreted(subject: str = "the tensors") -> Need:
     """Need a device on which Triton kernels run: a GPU, or any where they are interpreted.
 
@@ -148,6 +165,7 @@ def entries(request: Any) -> str | None:
     return "the tensors are empty; give at least one sequence and one token"
 
 
+NUMBA = package("numba", "pip install numba", module="numba")
 TRITON = package("triton", "pip install triton (Linux only)")
 
 

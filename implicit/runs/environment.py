@@ -3,6 +3,7 @@
 import platform
 import shutil
 import subprocess
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -21,19 +22,28 @@ def describe_environment() -> Environment:
 
     Example:
         >>> environment = describe_environment()
-        >>> environment["torch"] == torch.__version__, sorted(environment)
-        (True, ['commit', 'implicit-ssm', 'machine', 'numpy', 'platform', 'python', 'threads', 'torch'])
+        >>> environment["torch"] == torch.__version__, list(environment)[:6]
+        (True, ['implicit-ssm', 'python', 'torch', 'numpy', 'numba', 'platform'])
     """
     return {
         "implicit-ssm": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
+        "numba": _version_of("numba"),
         "platform": platform.system(),
         "machine": platform.machine(),
         "threads": torch.get_num_threads(),
         "commit": _commit(),
     }
+
+
+def _version_of(package: str) -> str | None:
+    """The version of a package, which is not imported; None if it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _commit() -> str | None:

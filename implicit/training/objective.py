@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from automata.errors import InputError
-from implicit.config.curriculum import Phase
+from implicit.config.curriculum import TRAINING_WINDOWS, Phase
 from implicit.models.interface import SequenceModel
 from implicit.modes import SequenceSolution, Solve
 from implicit.training.penalties.contraction import contraction_penalty
@@ -82,7 +82,7 @@ def objective(
         (1.0, True, False)
     """
     penalty, forgetting = None, None
-    solve = Solve(phase.mode, stopping=phase.stopping, gradient=phase.gradient)
+    solve = Solve(phase.mode, stopping=phase.stopping, gradient=phase.gradient, windows=TRAINING_WINDOWS)
     output = model.run(batch.tokens, state, solve, lengths=batch.lengths)
     implicit, solution = model.implicit, output.solution
     if implicit is not None and solution is not None:

@@ -1,4 +1,4 @@
-"""The sequential mode of stacked Mamba-2 layers in one launch: token after token, each to its fixed point.
+"""The sequential mode of stacked Mamba-2 layers in one call: token after token, each to its fixed point.
 
 The definition is `implicit.modes.solve_sequentially`, the plain loop, which runs anywhere.
 """

@@ -1,6 +1,6 @@
-"""The backends of the sequential mode: the plain loop and the fused kernel.
+"""The backends of the sequential mode: the plain loop, and a fused kernel for CPUs and one for GPUs.
 
-Importing this module does not import Triton: that happens when the kernel is asked about or used.
+Importing this module imports neither numba nor Triton: that happens when a kernel is asked about or used.
 """
 
 from dataclasses import dataclass
@@ -8,17 +8,18 @@ from dataclasses import dataclass
 import torch
 
 from implicit.ops.backends import Backend, Backends, Explanation, Preference, default_device
-from implicit.ops.needs import TRITON, at_most, element_types, on_gpu_or_interpreted
+from implicit.ops.needs import NUMBA, TRITON, at_most, element_types, on_cpu, on_gpu_or_interpreted
 
 LARGEST = 4096
 """Largest d_model and d_state: a program holds a whole vector of either in registers."""
 ITERATION = "DampedPicard"
-"""The solver that the kernel iterates with."""
+"""The solver that the kernels iterate with."""
+NUMBA_DTYPES = (torch.float32, torch.float64)
 
 
 @dataclass(frozen=True)
 class Request:
-    """What decides whether the kernel can run a sequential solve.
+    """What decides whether a kernel can run a sequential solve.
 
     Attributes:
         device: type of the device that holds the weights, such as ``"cpu"`` or ``"cuda"``.
@@ -26,7 +27,9 @@ class Request:
         d_model: features of the latent.
         d_state: state size per channel.
         iteration: name of the solver, or of a gradient rule that iterates by itself.
-        differentiated: whether a gradient is wanted.
+        differentiated: whether a gradient through the iterations is wanted.
+        padded: whether some tokens are padding.
+        others: element types of the state, the inputs and the start.
 
     Example:
         >>> Request("cuda").dtype
@@ -39,6 +42,8 @@ class Request:
     d_state: int = 128
     iteration: str = ITERATION
     differentiated: bool = False
+    padded: bool = False
+    others: tuple[torch.dtype, ...] = ()
 
     @property
     def dtypes(self) -> tuple[torch.dtype, ...]:
@@ -52,41 +57,65 @@ def _same_iteration(request: Request) -> str | None:
     return f"the iteration is that of {request.iteration}, and the kernel's is {ITERATION}; use that"
 
 
+def _one_type(request: Request) -> str | None:
+    other = next((dtype for dtype in request.others if dtype != request.dtype), None)
+    if other is None:
+        return None
+    return f"the weights are {request.dtype} and an input, the state or the start {other}; cast them to one"
+
+
+def _no_padding(request: Request) -> str | None:
+    if not request.padded:
+        return None
+    return "some tokens are padding, which the kernel has no form for; give sequences of one length"
+
+
 def _no_gradient(request: Request) -> str | None:
     if not request.differentiated:
         return None
     return "a gradient is wanted, and the kernel computes none; solve under torch.no_grad()"
 
 
+NUMBA_NEEDS = (
+    NUMBA,
+    on_cpu("the weights"),
+    element_types(NUMBA_DTYPES, subject="the weights"),
+    _one_type,
+    _same_iteration,
+    _no_gradient,
+)
 TRITON_NEEDS = (
     TRITON,
     element_types(subject="the weights"),
     at_most(LARGEST, "d_model", "d_state"),
     _same_iteration,
     _no_gradient,
+    _no_padding,
     on_gpu_or_interpreted("the weights"),
 )
-# `implicit.modes` runs them: it holds the loop, and calls `sequential_solve` for the kernel.
+NEEDS = {"numba": NUMBA_NEEDS, "triton": TRITON_NEEDS}
+# `implicit.modes` runs them: it holds the loop, and calls `sequential_solve` for a kernel.
 BACKENDS: Backends[Request, None] = Backends(
-    {"loop": Backend(None), "triton": Backend(None, TRITON_NEEDS)},
+    {"loop": Backend(None), **{name: Backend(None, needs) for name, needs in NEEDS.items()}},
     on_gpu=Preference("triton", "where the loop makes dozens of launches per iteration"),
-    elsewhere=Preference("loop", "where a launch costs nothing"),
+    on_cpu=Preference("numba", "where a loop over small tensors is mostly calls"),
+    elsewhere=Preference("loop", "for which there is no kernel"),
     subject="the weights",
 )
 
 
 def choose(backend: str, request: Request) -> str:
-    """Return the backend that runs a request: ``"loop"`` or ``"triton"``.
+    """Return the backend that runs a request: ``"loop"``, ``"numba"`` or ``"triton"``.
 
     Args:
-        backend: ``"auto"`` (see `explain_sequential_solve`), ``"loop"`` or ``"triton"``.
+        backend: ``"auto"`` (see `explain_sequential_solve`) or one of these.
         request: what is to be run.
 
     Raises:
-        InputError: for an unknown backend, or for ``"triton"`` where it cannot run the request.
+        InputError: for an unknown backend, or a kernel that cannot run the request.
 
     Example:
-        >>> choose("auto", Request("cpu")), choose("loop", Request("cuda"))
+        >>> choose("auto", Request("mps")), choose("loop", Request("cuda"))
         ('loop', 'loop')
     """
     return BACKENDS.choose(request, backend)
@@ -101,7 +130,7 @@ def explain_sequential_solve(
     iteration: str = ITERATION,
     differentiated: bool = False,
 ) -> Explanation:
-    """Say which backend ``"auto"`` takes for the sequential mode, why, and what the other lacks.
+    """Say which backend ``"auto"`` takes for the sequential mode, why, and what the others lack.
 
     Args:
         device: type of the device of the weights; ``"cuda"`` if there is one, else ``"cpu"``, for None.
@@ -115,9 +144,10 @@ def explain_sequential_solve(
         The choice; print it to read it.
 
     Example:
-        >>> print(explain_sequential_solve("cpu"))
-        auto chooses loop: the weights are on cpu, where a launch costs nothing
+        >>> print(explain_sequential_solve("mps"))
+        auto chooses loop: the weights are on mps, for which there is no kernel
           loop       available
+          numba      unavailable: ...
           triton     ...
     """
     return BACKENDS.explain(

@@ -1,13 +1,13 @@
-"""The public function of the fused sequential solve: arguments checked, kernel run."""
+"""The public function of the fused sequential solve: arguments checked, a kernel run."""
 
 import torch
 from torch import Tensor
 
-from automata.errors import InputError
+from automata.errors import InputError, unknown_name
 from implicit.fixed_point import DampedPicard, Stopping
-from implicit.ops.backends import first_refusal
+from implicit.ops.backends import AUTO, first_refusal
 from implicit.ops.hand_written_passes import is_transformed
-from implicit.ops.sequential_solve.backends import TRITON_NEEDS, Request
+from implicit.ops.sequential_solve.backends import NEEDS, Request
 from implicit.ops.sequential_solve.self_map import SelfMap
 from implicit.ops.sequential_solve.walk import Walk
 
@@ -20,23 +20,28 @@ def sequential_solve(
     states: Tensor,
     solver: DampedPicard,
     stopping: Stopping,
+    mask: Tensor | None = None,
+    backend: str = AUTO,
 ) -> Walk:
-    """Find the fixed point of token after token, all tokens of all sequences in one launch.
+    """Find the fixed point of token after token, all tokens of all sequences in one call of a kernel.
 
     It computes what `implicit.modes.solve_sequentially` computes with `DampedPicard`, with the same counts,
-    residuals and statuses, and without gradient. A program walks over one sequence, and each token of it
-    stops by itself. The latent is iterated in float32 with either dtype of the weights; with bfloat16 weights
-    it is rounded when it is returned, so the residual is that of the latent before rounding.
+    residuals and statuses, and without gradient. Each token of each sequence stops by itself. The kernel for
+    GPUs iterates the latent in float32 with either dtype of the weights; with bfloat16 weights it is rounded
+    when it is returned, so the residual is that of the latent before rounding.
 
     Args:
-        self_map: Φ; float32 or bfloat16.
+        self_map: Φ; float32, on a CPU also float64, on a GPU also bfloat16.
         injections: added to the input projections, ``[layers, batch, length, d_in_proj]``.
         start: z₀, ``[batch, length, d_model]``.
         windows: the last inputs of the convolutions before the first token, ``[layers, batch, channels,
             d_conv − 1]``.
-        states: the SSM states before it in float32, ``[layers, batch, heads, head_size, d_state]``.
+        states: the SSM states before it in float32 or wider, ``[layers, batch, heads, head_size, d_state]``.
         solver: its damping.
         stopping: tolerance and limit.
+        mask: which tokens are real, ``[batch, length]``, bool; all if None. Only on a CPU.
+        backend: ``"numba"`` (for CPUs), ``"triton"`` (for GPUs) or ``"auto"``, which of them is for the
+            device.
 
     Returns:
         The fixed points with their account, and the state after the last token.
@@ -49,8 +54,7 @@ def sequential_solve(
         Schöne et al. 2025, arXiv 2502.07827, Eq. 1 and 2.
 
     Example:
-        Zero weights: the mixer adds nothing, and z ← norm(z) ends at the norm of the start. On a machine
-        without a GPU this needs ``TRITON_INTERPRET=1`` before Triton is imported.
+        Zero weights: the mixer adds nothing, and z ← norm(z) ends at the norm of the start.
 
         >>> device = "cuda" if torch.cuda.is_available() else "cpu"
         >>> with torch.device(device):
@@ -67,46 +71,65 @@ def sequential_solve(
         >>> found.iterations.tolist(), round(found.value.mean().item(), 4)
         ([[2, 2, 2], [2, 2, 2]], 1.0)
     """
-    _check(self_map, injections, start, windows, states)
+    _check(self_map, injections, start, windows, states, mask)
     tensors = [*self_map.weights.values(), injections, start, windows, states]
     wants_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    if backend not in (AUTO, *NEEDS):
+        raise unknown_name("backend", backend, [AUTO, *NEEDS])
+    chosen = ("numba" if start.device.type == "cpu" else "triton") if backend == AUTO else backend
     refusal = first_refusal(
-        TRITON_NEEDS,
+        NEEDS[chosen],
         Request(
             start.device.type,
             self_map.dtype,
             self_map.d_model,
             self_map.d_state,
             differentiated=wants_gradient or is_transformed(tensors),
+            padded=mask is not None,
         ),
     )
     if refusal is not None:
         raise InputError(refusal)
-    from implicit.ops.sequential_solve.triton_kernels import walk
+    given = self_map, injections, start, windows, states, solver, stopping
+    if chosen == "numba":
+        from implicit.ops.sequential_solve import numba_kernels
 
-    launch, found = walk(self_map, injections, start, windows, states, solver, stopping)
+        return numba_kernels.walk(*given, mask)
+    from implicit.ops.sequential_solve import triton_kernels
+
+    launch, found = triton_kernels.walk(*given)
     launch.run()
     return found
 
 
-def _check(self_map: SelfMap, injections: Tensor, start: Tensor, windows: Tensor, states: Tensor) -> None:
+def _check(
+    self_map: SelfMap,
+    injections: Tensor,
+    start: Tensor,
+    windows: Tensor,
+    states: Tensor,
+    mask: Tensor | None,
+) -> None:
     if start.ndim != 3 or 0 in start.shape:
         raise InputError(
             f"start has shape {tuple(start.shape)}; give [batch, length, d_model], at least one of each"
         )
     batch, length, _ = start.shape
     layers, size = self_map.layers, self_map
+    wide = torch.promote_types(size.dtype, torch.float32)
     expected = {
         "start": (start, (batch, length, size.d_model), size.dtype),
         "injections": (injections, (layers, batch, length, size.d_in_proj), size.dtype),
         "windows": (windows, (layers, batch, size.channels, size.d_conv - 1), size.dtype),
-        "states": (states, (layers, batch, size.heads, size.head_size, size.d_state), torch.float32),
+        "states": (states, (layers, batch, size.heads, size.head_size, size.d_state), wide),
     }
+    if mask is not None:
+        expected["mask"] = (mask, (batch, length), torch.bool)
     for name, (tensor, shape, dtype) in expected.items():
         if tuple(tensor.shape) != shape:
             found = tuple(tensor.shape)
             raise InputError(f"{name} has shape {found}; with start and self_map as given it must be {shape}")
-        if tensor.dtype != dtype and size.dtype in (torch.float32, torch.bfloat16):
+        if tensor.dtype != dtype:
             raise InputError(f"{name} is {tensor.dtype}; cast it to {dtype}, which goes with the weights")
         if tensor.device != self_map.out_proj.device:
             raise InputError(

@@ -11,10 +11,10 @@ class Walk(NamedTuple):
     Attributes:
         value: z, ``[batch, length, d_model]``, of the dtype of the weights.
         iterations: evaluations of Φ, ``[batch, length]``, int64.
-        residual: ‖Φ(z) − z‖₂ when last evaluated, ``[batch, length]``, float32.
+        residual: ‖Φ(z) − z‖₂ when last evaluated, ``[batch, length]``, float32 or wider.
         status: `Status` codes, ``[batch, length]``, int8.
         windows: ``[layers, batch, channels, d_conv − 1]``.
-        states: ``[layers, batch, heads, head_size, d_state]``, float32.
+        states: ``[layers, batch, heads, head_size, d_state]``, float32 or wider.
 
     Example:
         >>> Walk._fields

@@ -1,6 +1,7 @@
 """The backends of the SSD scan.
 
-Importing this module imports neither Triton nor mamba_ssm: a backend does when it is asked about or used.
+Importing this module imports neither numba, Triton nor mamba_ssm: a backend does when it is asked about or
+used.
 """
 
 from collections.abc import Callable
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from implicit.ops.backends import Backend, Backends, Preference
-from implicit.ops.needs import element_types, on_cuda, one_element_type, package
+from implicit.ops.needs import NUMBA, element_types, on_cpu, on_cuda, one_element_type, package
 from implicit.ops.ssd.chunked import ssd_chunked
 from implicit.ops.ssd.mamba_ssm_scan import ssd_mamba_ssm
 from implicit.ops.ssd.reference import ssd_reference
@@ -23,6 +24,17 @@ MAMBA_SSM_NEEDS = (
     one_element_type(TYPED),
     element_types((torch.float32, torch.bfloat16, torch.float16), TYPED),
 )
+
+
+NUMBA_NEEDS = (NUMBA, on_cpu(), one_element_type(TYPED), element_types((torch.float32, torch.float64), TYPED))
+
+
+def _numba_scan(
+    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initial_state: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    from implicit.ops.ssd.numba_scan import ssd_numba
+
+    return ssd_numba(x, dt, A, B, C, initial_state)
 
 
 def _triton_scan(
@@ -39,9 +51,11 @@ BACKENDS: Backends[Request, Scan] = Backends(
     {
         "reference": Backend(ssd_reference),
         "chunked": Backend(ssd_chunked, (one_element_type(TYPED),)),
+        "numba": Backend(_numba_scan, NUMBA_NEEDS),
         "triton": Backend(_triton_scan, TRITON_NEEDS),
         "mamba_ssm": Backend(ssd_mamba_ssm, MAMBA_SSM_NEEDS),
     },
     on_gpu=Preference("triton", "and it keeps IEEE products and exact resets there"),
-    elsewhere=Preference("chunked", "where it is the fastest"),
+    on_cpu=Preference("numba", "where it is the fastest"),
+    elsewhere=Preference("chunked", "where it is the fastest that runs"),
 )

@@ -66,9 +66,8 @@ def ssd_chunked(
     return y.to(dtype), state
 
 
-@functools.cache
-def _scan(chunk_size: int) -> Op:
-    """The scan with chunks of a size as an op with hand-written passes."""
+def composition(chunk_size: int) -> Op:
+    """The scan with chunks of a size as a plain composition of differentiable ops."""
 
     def definition(
         x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initial_state: Tensor | None
@@ -89,8 +88,14 @@ def _scan(chunk_size: int) -> Op:
             outputs.append(y)
         return torch.cat(outputs, dim=1).flatten(2, 3), state.flatten(1, 2)
 
+    return definition
+
+
+@functools.cache
+def _scan(chunk_size: int) -> Op:
+    """The scan with chunks of a size as an op with hand-written passes."""
     return op_with_passes(
-        definition,
+        composition(chunk_size),
         forward=functools.partial(chunked_passes.forward, chunk_size),
         backward=lambda inputs, gradients: chunked_passes.backward(chunk_size, *inputs, *gradients),
     )

@@ -29,7 +29,8 @@ def ssd(
         C: output projections, shaped like ``B``.
         initial_state: state before the first token, ``[batch, heads, head_size, state_size]``; zero if None.
         backend: ``"auto"`` (see `explain`), ``"reference"`` (the readable loop), ``"chunked"`` (matrix
-            products), ``"triton"`` (our kernels, first derivatives only) or ``"mamba_ssm"`` (that package's).
+            products), ``"numba"`` (our kernels for CPUs), ``"triton"`` (those for GPUs, first derivatives
+            only) or ``"mamba_ssm"`` (that package's).
 
     Returns:
         The outputs, shaped like ``x``, and the state after the last token.
@@ -68,12 +69,13 @@ def explain(
         The choice; print it to read it.
 
     Example:
-        >>> print(explain("cpu"))
-        auto chooses chunked: the tensors are on cpu, where it is the fastest
+        >>> print(explain("mps"))
+        auto chooses chunked: the tensors are on mps, where it is the fastest that runs
           reference  available
           chunked    available
+          numba      unavailable: ...
           triton     ...
-          mamba_ssm  unavailable: the tensors are on cpu; move them to a CUDA device
+          mamba_ssm  unavailable: the tensors are on mps; move them to a CUDA device
     """
     return BACKENDS.explain(Request(device or default_device(), (dtype,) * 3, head_size, state_size))
 

@@ -75,8 +75,10 @@ def test_windows_solve_in_the_free_phase_only_and_only_if_asked_for() -> None:
     windowed = Curriculum(bounded_steps=10, free_mode="windowed")
     assert windowed.phase(10, length=32).mode == "simultaneous"
     assert windowed.phase(11, length=32).mode == Windowed(width=8, sweeps=6, block=None, precision=1)
-    assert Curriculum(bounded_steps=10).phase(11, length=32).mode == "simultaneous"
-    assert Curriculum(bounded_steps=10).phase(11, length=32).mode == "simultaneous"
+    assert Curriculum(bounded_steps=10).phase(10, length=32).mode == "simultaneous"
+    assert Curriculum(bounded_steps=10).phase(11, length=32).mode == "auto"
+    plain = Curriculum(bounded_steps=10, free_mode="simultaneous")
+    assert plain.phase(11, length=32).mode == "simultaneous"
 
 
 @pytest.mark.parametrize(

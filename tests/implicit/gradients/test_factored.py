@@ -88,7 +88,7 @@ def test_the_adjoint_is_that_of_dense_linear_algebra() -> None:
     jacobian = torch.autograd.functional.jacobian(problem.function, latent).reshape(42, 42).numpy()
     expected = np.linalg.solve(np.eye(42) - jacobian.T, g.numpy().ravel())
     assert problem.solve_adjoint is not None
-    found = problem.solve_adjoint(latent, g).numpy().ravel()
+    found = problem.solve_adjoint(latent, g).value.numpy().ravel()
     # Float64 times the condition number of I − J.
     np.testing.assert_allclose(
         found, expected, rtol=0, atol=1e-14 * np.linalg.cond(np.eye(42) - jacobian) * 10

@@ -15,7 +15,13 @@ from implicit.training.objective import objective
 from implicit.training.streams import Stream, draw_batch
 from tests.solving import solved
 
-CURRICULUM = Curriculum(bounded_steps=1, bounded_iterations=3, free_max_iterations=7, free_rtol=1e-2)
+CURRICULUM = Curriculum(
+    bounded_steps=1,
+    bounded_iterations=3,
+    free_max_iterations=7,
+    free_mode="simultaneous",
+    free_rtol=1e-2,
+)
 
 
 @pytest.mark.parametrize("name", MODELS)

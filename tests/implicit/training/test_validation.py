@@ -68,7 +68,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch, name: str) -> list[dict[str, Any]]
     ],
     ids=["as trained", "its tolerance", "its limit", "both"],
 )
-@pytest.mark.parametrize("free_mode", ["simultaneous", "windowed"])
+@pytest.mark.parametrize("free_mode", ["auto", "simultaneous", "windowed"])
 def test_validation_asks_for_what_is_configured(
     free_mode: str,
     own: dict[str, Any],
@@ -91,8 +91,10 @@ def test_validation_asks_for_what_is_configured(
         assert (solve.stopping.rtol, solve.stopping.max_iterations) == stoppings[phase]
         assert solve.gradient == gradients[phase]
         as_trained = not {"evaluation_rtol", "evaluation_max_iterations"} & set(own)
-        free = TRAINING_WINDOWS if free_mode == "windowed" else "simultaneous"
-        assert solve.mode == (free if phase and as_trained else "simultaneous")
+        free = TRAINING_WINDOWS if free_mode == "windowed" else free_mode
+        kept = as_trained or free == "auto"
+        assert solve.mode == (free if phase and kept else "simultaneous")
+        assert solve.windows == TRAINING_WINDOWS
     for position, call in enumerate(calls):
         stored = run.metrics[position // 2]["validation"][str(call["arguments"][2])]
         found = call["result"]

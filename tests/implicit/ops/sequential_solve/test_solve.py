@@ -11,6 +11,7 @@ from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.modes.fused import request_of, self_map_of
+from implicit.ops import needs
 from implicit.ops.sequential_solve import sequential_solve
 from implicit.runs.loading import load_run
 from tests.solving import Solved, solved
@@ -72,6 +73,7 @@ def arguments(batch: int = 2, length: int = 3, dtype: torch.dtype = torch.float3
         "states": state["ssm.0"][None],
         "solver": DampedPicard(),
         "stopping": Stopping(rtol=1e-2),
+        "backend": "triton",
     }
 
 
@@ -332,7 +334,9 @@ def test_other_dtypes_are_refused() -> None:
         sequential_solve(**arguments(dtype=torch.float64))
 
 
-def test_on_a_cpu_auto_is_the_loop() -> None:
+def test_on_a_cpu_without_numba_auto_is_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = needs.find_spec
+    monkeypatch.setattr(needs, "find_spec", lambda name: None if name == "numba" else find(name))
     model = random_model().cpu()
     model.sequential_backend = "auto"
     with torch.no_grad():

@@ -27,11 +27,18 @@ def request(device: str = "cuda", dtype: torch.dtype = torch.float32, size: int 
     return Request(device, (dtype, dtype, dtype), size, size)
 
 
-def test_on_a_cpu_auto_is_chunked() -> None:
+@pytest.mark.parametrize("installed", [True, False])
+def test_on_a_cpu_auto_is_numba_where_it_is_installed(
+    installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if installed:
+        pytest.importorskip("numba")
+    else:
+        monkeypatch.setattr(needs, "find_spec", lambda name: None)
     explanation = explain("cpu")
-    assert explanation.chosen == "chunked"
-    assert "on cpu" in explanation.reason
-    for result, expected in zip(ssd(**ARGUMENTS), ssd(**ARGUMENTS, backend="chunked"), strict=True):
+    assert explanation.chosen == ("numba" if installed else "chunked")
+    assert "on a CPU" in explanation.reason or "numba is not installed" in explanation.reason
+    for result, expected in zip(ssd(**ARGUMENTS), ssd(**ARGUMENTS, backend=explanation.chosen), strict=True):
         assert torch.equal(result, expected)
     assert Mamba2Cell(d_model=16, d_state=16, head_size=16).backend == "auto"
 
@@ -57,11 +64,12 @@ def test_on_a_gpu_auto_is_triton_where_it_can(dtype: torch.dtype, size: int, cho
 
 @pytest.mark.triton
 def test_the_explanation_lists_every_backend_with_its_remedy() -> None:
-    lines = str(explain("cpu", torch.float64)).splitlines()
+    lines = str(explain("mps", torch.float64)).splitlines()
     assert lines[0].startswith("auto chooses chunked: ")
     assert [line.split()[0] for line in lines[1:]] == list(BACKENDS)
-    assert "cast them to torch.float32 or torch.bfloat16" in lines[3]
-    assert "move them to a CUDA device" in lines[4]
+    assert "move them to the CPU" in lines[3]
+    assert "cast them to torch.float32 or torch.bfloat16" in lines[4]
+    assert "move them to a CUDA device" in lines[5]
 
 
 def test_missing_packages_are_told_with_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,9 @@
 """The SSD scan: the definition against closed forms, and the chunked form against the definition."""
 
+import functools
 import math
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +16,8 @@ from automata.errors import InputError
 from implicit.ops.ssd import ssd, ssd_chunked, ssd_reference, ssd_step
 
 LENGTHS = (1, 63, 64, 65, 500)
-PORTABLE = ("reference", "chunked")  # any device and floating dtype; the kernels have a test of their own
+# Any float64 on a CPU; the kernels for GPUs have a test of their own.
+PORTABLE = ("reference", "chunked", *(["numba"] if find_spec("numba") else []))
 
 
 class Arguments(NamedTuple):
@@ -141,9 +144,10 @@ def test_the_chunk_size_does_not_matter(chunk_size: int) -> None:
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-def test_all_gradients_of_chunked_equal_those_of_the_reference(length: int) -> None:
+@pytest.mark.parametrize("backend", PORTABLE[1:])
+def test_all_gradients_equal_those_of_the_reference(length: int, backend: str) -> None:
     arguments = random_arguments(length)
-    results, expected = gradients(arguments, "chunked"), gradients(arguments, "reference")
+    results, expected = gradients(arguments, backend), gradients(arguments, "reference")
     for name, result, reference in zip(Arguments._fields, results, expected, strict=True):
         scale = (
             reference.abs().max().item()
@@ -163,7 +167,8 @@ SIZES = {
 
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("part", ["outputs", "state", "both", "no-initial-state"])
-def test_chunked_at_the_edges_of_its_sizes(sizes: dict[str, Any], part: str) -> None:
+@pytest.mark.parametrize("backend", PORTABLE[1:])
+def test_at_the_edges_of_the_sizes(sizes: dict[str, Any], part: str, backend: str) -> None:
     """Three chunks, the last one shorter, and gradients that come through one of the results only."""
 
     def run(scan: Callable[..., tuple[Tensor, Tensor]], *options: int) -> list[Tensor]:
@@ -178,7 +183,8 @@ def test_chunked_at_the_edges_of_its_sizes(sizes: dict[str, Any], part: str) -> 
             loss = loss + state.cos().sum()
         return [y, state, *torch.autograd.grad(loss, leaves, materialize_grads=True)]
 
-    for result, expected in zip(run(ssd_chunked, 5), run(ssd_reference), strict=True):
+    found = run(ssd_chunked, 5) if backend == "chunked" else run(functools.partial(ssd, backend=backend))
+    for result, expected in zip(found, run(ssd_reference), strict=True):
         torch.testing.assert_close(result, expected, rtol=1e-11, atol=1e-12)  # float64 sums of 11 terms
 
 

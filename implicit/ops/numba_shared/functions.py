@@ -1,0 +1,172 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+"""Elementary functions that a loop over many numbers is vectorised with.
+
+The library's exp is called for one number at a time. This one is a polynomial: with n = round(x / ln 2) and
+r = x − n ln 2, e^x = 2^n e^r. In numba a float32 times a literal is a float64, so every constant has a type.
+"""
+
+import math
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
+
+_F = np.float32
+# Cephes, expf: relative error below 2e-7 on |r| ≤ ln 2 / 2.
+_C5, _C4, _C3 = _F(1.9875691500e-4), _F(1.3981999507e-3), _F(8.3334519073e-3)
+_C2, _C1, _C0 = _F(4.1665795894e-2), _F(1.6666665459e-1), _F(5.0000001201e-1)
+_LOG2_E, _HALF, _ONE, _ZERO = _F(math.log2(math.e)), _F(0.5), _F(1), _F(0)
+_LN2_HIGH, _LN2_LOW = _F(0.693359375), _F(-2.12194440e-4)
+_LOW, _HIGH = _F(-87.3), _F(89)  # below, e^x is 2^−126; above 88.4 infinite
+_TWENTY = _F(20)
+
+_D = tuple(1 / math.factorial(n) for n in range(14))
+_DLOG2_E = math.log2(math.e)
+_DLN2_HIGH, _DLN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
+_DLOW, _DHIGH = -708.0, 710.0
+
+
+@intrinsic
+def power_of_two(_context, x):
+    """2^x of a whole number held by a float, from its bits; x within the exponents of normal numbers."""
+    wide = x == types.float64
+    whole = ir.IntType(64 if wide else 32)
+    bias, mantissa = (1023, 52) if wide else (127, 23)
+
+    def build(_context, builder, signature, arguments):
+        exponent = builder.add(builder.fptosi(arguments[0], whole), ir.Constant(whole, bias))
+        bits = builder.shl(exponent, ir.Constant(whole, mantissa))
+        return builder.bitcast(bits, ir.DoubleType() if wide else ir.FloatType())
+
+    return x(x), build
+
+
+@intrinsic
+def multiply_add(_context, a, b, c):
+    """Fuse a b + c, in this order: two such sums would be joined, and the digits of ln 2 lost."""
+
+    def build(_context, builder, _signature, arguments):
+        kind = arguments[0].type
+        bits = 64 if isinstance(kind, ir.DoubleType) else 32
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fmuladd.f{bits}"
+        )
+        return builder.call(function, arguments)
+
+    return a(a, a, a), build
+
+
+def exp(x):
+    """e^x to less than 2 ulp; the least normal number where it is less, and early infinite by a half."""
+    raise NotImplementedError
+
+
+@overload(exp)
+def _exp(x):
+    if x == types.float32:
+
+        def single(x):
+            x = _LOW if x < _LOW else x
+            x = _HIGH if x > _HIGH else x
+            n = np.floor(x * _LOG2_E + _HALF)
+            n = n if n > _LOW * _LOG2_E - _ONE else _ZERO  # NaN
+            r = multiply_add(n, -_LN2_LOW, multiply_add(n, -_LN2_HIGH, x))
+            p = ((((_C5 * r + _C4) * r + _C3) * r + _C2) * r + _C1) * r + _C0
+            return (p * r * r + r + _ONE) * power_of_two(n)
+
+        return single
+
+    def double(x):
+        x = _DLOW if x < _DLOW else x
+        x = _DHIGH if x > _DHIGH else x
+        n = np.floor(x * _DLOG2_E + 0.5)
+        n = n if n > -1100.0 else 0.0  # NaN
+        r = multiply_add(n, -_DLN2_LOW, multiply_add(n, -_DLN2_HIGH, x))
+        p = _D[13]
+        p = p * r + _D[12]
+        p = p * r + _D[11]
+        p = p * r + _D[10]
+        p = p * r + _D[9]
+        p = p * r + _D[8]
+        p = p * r + _D[7]
+        p = p * r + _D[6]
+        p = p * r + _D[5]
+        p = p * r + _D[4]
+        p = p * r + _D[3]
+        p = p * r + 0.5
+        p = p * r + 1.0
+        return (p * r + 1.0) * power_of_two(n)
+
+    return double
+
+
+def sigmoid(x):
+    """1 / (1 + e^(−x))."""
+    raise NotImplementedError
+
+
+@overload(sigmoid)
+def _sigmoid(x):
+    if x == types.float32:
+        return lambda x: _ONE / (_ONE + exp(-x))
+    return lambda x: 1.0 / (1.0 + exp(-x))
+
+
+def softplus(x):
+    """log(1 + e^x), and x above 20, as PyTorch has it."""
+    raise NotImplementedError
+
+
+@overload(softplus)
+def _softplus(x):
+    if x == types.float32:
+        return lambda x: x if x > _TWENTY else np.float32(math.log1p(np.float32(math.exp(x))))
+    return lambda x: x if x > 20.0 else math.log1p(math.exp(x))
+
+
+def zero_like(array):
+    """0 of the element type of an array."""
+    raise NotImplementedError
+
+
+@overload(zero_like)
+def _zero_like(array):
+    if array.dtype == types.float32:
+        return lambda array: _ZERO
+    return lambda array: 0.0
+
+
+def norm_factor(squares, count, epsilon):
+    """(mean of so many squares + ε)^(−1/2)."""
+    raise NotImplementedError
+
+
+@overload(norm_factor)
+def _norm_factor(squares, count, epsilon):
+    if squares == types.float32:
+        return lambda squares, count, epsilon: _ONE / np.sqrt(squares / np.float32(count) + epsilon)
+    return lambda squares, count, epsilon: 1.0 / np.sqrt(squares / count + epsilon)
+
+
+def silu_slope(x):
+    """The derivative of x sigmoid(x)."""
+    raise NotImplementedError
+
+
+@overload(silu_slope)
+def _silu_slope(x):
+    if x == types.float32:
+
+        def single(x):
+            gate = sigmoid(x)
+            return gate * (_ONE + x * (_ONE - gate))
+
+        return single
+
+    def double(x):
+        gate = sigmoid(x)
+        return gate * (1.0 + x * (1.0 - gate))
+
+    return double

@@ -1,0 +1,52 @@
+"""Compilation of kernels by numba, kept on disk.
+
+Numba keeps machine code beside the source and looks at nothing but the date of the file that a function
+stands in: after a change of a function that it calls, in another file, the old code would run. Here the code
+is kept in a folder whose name has the hash of the sources of all kernels.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+
+OPS = Path(__file__).parents[1]
+FLOATING = {"contract", "reassoc", "nsz"}
+"""Sums may be reordered and products fused with them; nothing is approximated, infinities and NaN stay."""
+OPTIONS: dict[str, Any] = {"fastmath": FLOATING, "error_model": "numpy", "nogil": True, "_nrt": False}
+"""Division by zero gives an infinity, the lock of the interpreter is released, and references are not
+counted, since kernels make no arrays."""
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Return a function compiled at its first call, and kept on disk for the next process.
+
+    Example:
+        >>> compiled(lambda x: x + x)(1.5)
+        3.0
+    """
+    folder, settings = _cache_folder(), vars(numba.config)
+    before, settings["CACHE_DIR"] = settings["CACHE_DIR"], str(folder)  # read when a function is decorated
+    try:
+        return numba.njit(cache=True, **OPTIONS)(function)
+    except RuntimeError:  # no folder can be written, or the function stands in no file
+        return numba.njit(**OPTIONS)(function)
+    finally:
+        settings["CACHE_DIR"] = before
+
+
+def _cache_folder() -> Path:
+    """Where machine code of these sources is kept: below NUMBA_CACHE_DIR, else below the user's caches."""
+    given = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
+    parent = Path(given) if given else Path.home() / ".cache"
+    return parent / "implicit-ssm" / _hash_of_sources()
+
+
+def _hash_of_sources() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(OPS.glob("**/numba_*/*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,130 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+"""The kernel of the fused sequential solve: a few sequences side by side, each at its own pace.
+
+A sequence whose token is done goes on to its next token at once, and one that is through gives its place to
+another, so that products with the weights are always of several vectors. No sequence waits for another, and
+none depends on which others there are: the arithmetic of a place is the same whatever the others hold.
+"""
+
+import numpy as np
+
+from implicit.fixed_point import Status
+from implicit.ops.numba_shared.functions import zero_like
+from implicit.ops.numba_shared.jit import compiled
+from implicit.ops.numba_shared.views import row_of
+from implicit.ops.sequential_solve.numba_kernels.evaluate import advance, evaluate, read_windows
+
+CONVERGED, MAX_ITERATIONS, NON_FINITE = (
+    int(Status.CONVERGED),
+    int(Status.MAX_ITERATIONS),
+    int(Status.NON_FINITE),
+)
+
+
+@compiled
+def solve(weights, places, injections, start, mask, windows, states, found, rule, work, first, last):
+    """Solve the sequences ``first`` … ``last − 1``; windows and states are replaced in place.
+
+    The loop of a token is that of `implicit.fixed_point.solve` with `DampedPicard`: the value returned is the
+    last iterate that Φ was evaluated at, so that its residual, and the state that the evaluation implies,
+    belong to it.
+    """
+    damping, rtol, atol, limit = rule
+    value, iterations, residuals, statuses = found
+    features, length = start.shape[2], start.shape[1]
+    size, layers = len(places.normed), weights.skips.shape[0]
+    sequence, token, evaluations, reached, fresh = work
+    waiting, count = first, 0
+    for place in range(size):
+        fresh[place], token[place] = 1, length
+    while True:
+        # Sequences that wait take the free places; where none waits, the last places move up.
+        place = np.int64(0)  # a literal would be another type: one more compilation
+        while place < size:
+            if fresh[place] and place <= count and (token[place] < length or waiting < last):
+                if token[place] == length:
+                    sequence[place], token[place], reached[place] = waiting, 0, 1
+                    waiting += 1
+                    count = max(count, place + 1)
+                fresh[place] = not _begin(
+                    weights, places, start, mask, windows, found, sequence, token, evaluations, reached, place
+                )
+            elif not fresh[place] and place < count:
+                place += 1
+            elif place < count:
+                count -= 1
+                if place < count:
+                    _move(places, layers, sequence, token, evaluations, reached, fresh, count, place)
+                fresh[count] = 1
+                token[count] = length
+            else:
+                break
+        if count == 0:
+            return
+        evaluate(weights, places, injections, states, sequence, token, count)
+        for place in range(count):
+            squares, norm = zero_like(start), zero_like(start)
+            latent, image = row_of(places.streams, place), row_of(places.images, place)
+            for i in range(features):
+                squares += (image[i] - latent[i]) * (image[i] - latent[i])
+                norm += latent[i] * latent[i]
+            residual = np.sqrt(squares)
+            evaluations[place] += 1
+            status = MAX_ITERATIONS
+            if not np.isfinite(residual):
+                status = NON_FINITE
+            elif residual <= atol + rtol * np.sqrt(norm):
+                status = CONVERGED
+            if status == MAX_ITERATIONS and evaluations[place] < limit:
+                for i in range(features):
+                    latent[i] += damping * (image[i] - latent[i])
+                continue
+            b, t = sequence[place], token[place]
+            if status == CONVERGED and not reached[place]:
+                status = MAX_ITERATIONS  # a fixed point above a wrong left context is none
+            reached[place] = status == CONVERGED
+            solved = row_of(value, b * length + t)
+            for i in range(features):
+                solved[i] = latent[i]
+            iterations[b, t], residuals[b, t], statuses[b, t] = evaluations[place], residual, status
+            advance(weights, places, windows, states, layers, size, place, b)
+            token[place] += 1
+            fresh[place] = 1
+
+
+@compiled
+def _begin(weights, places, start, mask, windows, found, sequence, token, evaluations, reached, place):
+    """Begin the next real token of a place and return whether there is one.
+
+    Padding is passed over: its latent is 0, which is a fixed point.
+    """
+    value, iterations, residuals, statuses = found
+    b, length, features = sequence[place], start.shape[1], start.shape[2]
+    while token[place] < length and not mask[b, token[place]]:
+        t = token[place]
+        for i in range(features):
+            value[b, t, i] = 0
+        iterations[b, t], residuals[b, t] = 1, 0
+        statuses[b, t] = CONVERGED if reached[place] else MAX_ITERATIONS
+        token[place] += 1
+    if token[place] == length:
+        return False
+    for i in range(features):
+        places.streams[place, i] = start[b, token[place], i]
+    evaluations[place] = 0
+    read_windows(weights, places, windows, weights.skips.shape[0], len(sequence), place, b)
+    return True
+
+
+@compiled
+def _move(places, layers, sequence, token, evaluations, reached, fresh, origin, target):
+    """Move what is known of a token to another place."""
+    size = len(sequence)
+    sequence[target], token[target] = sequence[origin], token[origin]
+    evaluations[target], reached[target] = evaluations[origin], reached[origin]
+    fresh[target] = fresh[origin]
+    for i in range(places.streams.shape[1]):
+        places.streams[target, i] = places.streams[origin, i]
+    for layer in range(layers):
+        for i in range(places.past.shape[1]):
+            places.past[layer * size + target, i] = places.past[layer * size + origin, i]

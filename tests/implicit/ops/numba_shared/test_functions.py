@@ -1,0 +1,102 @@
+"""The elementary functions of the kernels against extended precision, and the tiles against NumPy."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+numba = pytest.importorskip("numba")
+
+from implicit.ops.numba_shared import functions  # noqa: E402
+from implicit.ops.numba_shared.jit import OPTIONS  # noqa: E402
+from implicit.ops.numba_shared.products import MOST_VECTORS, add_products, pack, padded  # noqa: E402
+
+DTYPES = [np.float32, np.float64]
+MOST_ULPS = 4
+"""What proofs about executed floats assume of functions of one number (docs/compiled_automata.md)."""
+exp, sigmoid, softplus = functions.exp, functions.sigmoid, functions.softplus
+
+
+@numba.njit(**OPTIONS)
+def exponentials(x: Any, out: Any) -> None:
+    for i in range(len(x)):
+        out[i] = exp(x[i])
+
+
+@numba.njit(**OPTIONS)
+def sigmoids(x: Any, out: Any) -> None:
+    for i in range(len(x)):
+        out[i] = sigmoid(x[i])
+
+
+@numba.njit(**OPTIONS)
+def softpluses(x: Any, out: Any) -> None:
+    for i in range(len(x)):
+        out[i] = softplus(x[i])
+
+
+@numba.njit(**OPTIONS)
+def silus(x: Any, out: Any) -> None:
+    for i in range(len(x)):
+        out[i] = x[i] * sigmoid(x[i])
+
+
+EXACT: dict[Any, Callable[[Any], Any]] = {
+    exponentials: np.exp,
+    sigmoids: lambda x: 1 / (1 + np.exp(-x)),
+    softpluses: lambda x: np.where(x > 20, x, np.log1p(np.exp(x))),
+    silus: lambda x: x / (1 + np.exp(-x)),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("function", EXACT, ids=lambda function: function.__name__)
+def test_functions_are_within_the_ulps_that_proofs_assume(function: Any, dtype: Any) -> None:
+    generator = np.random.default_rng(0)
+    x = np.concatenate([generator.uniform(-80, 80, 20_000), generator.normal(size=20_000)]).astype(dtype)
+    out = np.empty_like(x)
+    function(x, out)
+    exact = EXACT[function](x.astype(np.longdouble))
+    if function is softpluses and dtype == np.float64:  # PyTorch's threshold, rounded away at float32
+        exact = np.log1p(np.exp(x.astype(np.longdouble)))
+        assert np.abs(out - exact).max() <= 3e-9
+        x = x[x <= 20]
+        out, exact = np.empty_like(x), np.log1p(np.exp(x.astype(np.longdouble)))
+        function(x, out)
+    ulps = np.abs(out - exact) / np.spacing(np.abs(exact).astype(dtype))
+    assert float(ulps.max()) <= MOST_ULPS
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_exponential_at_and_beyond_its_ends(dtype: Any) -> None:
+    x = np.array([-np.inf, -1e4, 0, 1e4, np.inf, np.nan], dtype)
+    out = np.empty_like(x)
+    exponentials(x, out)
+    assert (out[:2] <= 2 * np.finfo(dtype).tiny).all()
+    assert out[2] == 1
+    assert (out[3:5] == np.inf).all()
+    assert np.isnan(out[5])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("count", range(1, MOST_VECTORS + 1))
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (16, 3), (37, 5), (300, 17)])
+def test_products_are_those_of_numpy_and_do_not_depend_on_their_number(
+    rows: int, columns: int, count: int, dtype: Any
+) -> None:
+    generator = np.random.default_rng(0)
+    matrices = generator.integers(-8, 9, (2, rows, columns)).astype(dtype)  # whole numbers: sums are exact
+    vectors = generator.integers(-8, 9, (MOST_VECTORS, columns)).astype(dtype)
+    out = np.ones((MOST_VECTORS, padded(rows, dtype)), dtype)
+    add_products(pack(matrices), 1, vectors, 0, out, 0, count)
+    assert np.array_equal(out[:count, :rows], 1 + vectors[:count] @ matrices[1].T)
+
+
+def test_torch_tensors_share_their_memory_with_the_kernels() -> None:
+    from implicit.ops.numba_shared.launch import array
+
+    tensor = torch.zeros(3)
+    array(tensor)[1] = 5
+    assert tensor.tolist() == [0, 5, 0]

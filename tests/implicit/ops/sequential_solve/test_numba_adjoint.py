@@ -1,0 +1,90 @@
+"""The adjoint system by the kernel against LU factors of every token's derivative, and training by it."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from implicit import load_run
+from implicit.fixed_point import Stopping
+from implicit.gradients import FactoredImplicit
+from implicit.models.implicit_model import ImplicitModel
+from implicit.modes import Solve
+from implicit.modes.adjoint import solve_adjoint
+from implicit.modes.fused import solve_adjoint_fused
+from tests.implicit.ops.sequential_solve.test_numba_kernels import (
+    SIZES,
+    by,
+    random_model,
+    random_state,
+    tokens_of,
+)
+
+pytest.importorskip("numba")
+
+
+def both(
+    model: ImplicitModel, tokens: Tensor, g: Tensor, lengths: Tensor | None = None
+) -> tuple[Any, Tensor]:
+    """The kernel's solution and that of the factors, at the fixed points from a random state."""
+    state = random_state(model, len(tokens))
+    latents = by("loop", model, tokens, state, lengths=lengths, stopping=Stopping(rtol=1e-3)).solution.latents
+    model.sequential_backend = "auto"
+    with torch.no_grad():
+        recurrence = model._recurrence(*model.begin(tokens, state, lengths))
+        found = solve_adjoint_fused(model._fused_self_map(), recurrence, latents, g)
+        return found, solve_adjoint(recurrence, latents, g)
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_it_equals_the_factors_in_float64(sizes: dict[str, Any]) -> None:
+    """More sequences than places, an odd number of tokens; the derivative is taken wherever one stands."""
+    model = random_model(**sizes)
+    g = torch.randn(9, 5, model.config.d_model, generator=torch.Generator().manual_seed(5)).double()
+    found, expected = both(model, tokens_of(9, 5), g)
+    assert (found.value - expected).norm() <= 1e-10 * expected.norm()
+    assert (found.residual <= 1e-12 * found.value.norm(dim=-1)).all()
+
+
+def test_padding_keeps_its_gradient_and_passes_on_what_comes_behind() -> None:
+    model, lengths = random_model(), torch.tensor([6, 1, 4])
+    g = torch.randn(3, 6, 8, generator=torch.Generator().manual_seed(5)).double()
+    found, expected = both(model, tokens_of(3, 6), g, lengths)
+    assert (found.value - expected).norm() <= 1e-10 * expected.norm()
+    assert torch.equal(found.value[1, 1:], g[1, 1:])
+
+
+@pytest.mark.parametrize("name", ["parity", "s5-generators"])
+def test_gradients_of_trained_models_are_those_of_the_factors(name: str) -> None:
+    model = load_run(name).model
+    assert isinstance(model, ImplicitModel)
+    tokens = tokens_of(5, 12) % model.config.vocabulary_size
+    gradients = []
+    for backend in ("auto", "loop"):
+        model.sequential_backend = backend
+        solve = Solve("simultaneous", stopping=Stopping(rtol=1e-4), gradient=FactoredImplicit())
+        loss = model.run(tokens, solve=solve).logits.square().sum()
+        gradients.append(torch.autograd.grad(loss, list(model.parameters())))
+    for ours, theirs in zip(*gradients, strict=True):
+        # A tolerance of 1e-5 per token in float32, and the condition of tokens that follow each other.
+        assert (ours - theirs).norm() <= 1e-3 * theirs.norm() + 1e-7
+
+
+def test_no_convergence_of_the_iteration_is_needed() -> None:
+    """Φ that expands everywhere: the norms are there, the residual branch is scaled up."""
+    model = random_model(residual=True)
+    with torch.no_grad():
+        model.mixers[0].out_proj.weight.mul_(6)
+        model.mixers[0].in_proj.weight.mul_(8)
+    g = torch.ones(2, 3, 8).double()
+    found, expected = both(model, tokens_of(2, 3), g)
+    assert found is not None
+    assert (found.value - expected).norm() <= 1e-8 * expected.norm()
+
+
+def test_what_is_not_finite_is_left_to_the_factors() -> None:
+    model = random_model()
+    g = torch.ones(1, 2, 8).double()
+    g[0, 1, 0] = torch.nan
+    assert both(model, tokens_of(1, 2), g)[0] is None
