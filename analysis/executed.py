@@ -50,7 +50,7 @@ class ExecutedSettings(CheckedConfig):
         default=LARGEST_RTOL, ge=0, lt=1, description="the largest relative tolerance that may be run with"
     )
     ulps: PositiveInt = Field(
-        default=4, le=2**10, description="what exp, softplus, silu, rsqrt may be off, in ulps: assumed"
+        default=4, ge=4, le=2**10, description="what exp, softplus, silu, rsqrt may be off, in ulps: assumed"
     )
 
 
@@ -77,7 +77,8 @@ class ExecutedAnalysis:
     def sentence(self) -> str:
         """The finding, with what it rests on."""
         return (
-            f"executed in {self.bounds.dtype} on a CPU, proved right on every word of every length in the "
+            f"executed in {self.bounds.dtype} on a CPU by PyTorch's own operations (as a compiled run is "
+            "loaded, without the kernels), proved right on every word of every length in the "
             "sequential and the windowed mode, and where the simultaneous one reports convergence, if sums "
             "and products of matrices are of IEEE operations in any order (no TF32), exp, softplus, silu and "
             f"roots within {self.bounds.ulps} ulp, and if it is run without gradient or padding from the "

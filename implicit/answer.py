@@ -44,7 +44,7 @@ def answers(run: Run, tokens: Iterable[str], rtol: float = RTOL) -> Iterator[str
     numbers = {name: number for number, name in enumerate(run.task.token_names)}
     limit = 1
     if isinstance(model, ImplicitModel):
-        model.sequential_backend, limit = "loop", model.stopping.max_iterations
+        limit = model.without_kernels().stopping.max_iterations
     solve, state = Solve("sequential", stopping=Stopping(rtol=rtol, max_iterations=limit)), None
     for name in tokens:
         if name not in numbers:

@@ -27,6 +27,9 @@ from pydantic import (
 
 PRODUCER_PRECISION = 53
 ARITHMETIC = "float64 balls: midpoints and radii, outward error bounds of every operation"
+LEAST_ULPS, MOST_ULPS = 4, 2**10
+"""PyTorch's functions were measured to be off by more than one ulp: what follows from an assumption that they
+are not is of no program."""
 LONGEST_NUMBER = 32
 """Characters; the longest that Python writes is ``-0x1.0000000000000p-1022``."""
 LONGEST_SHOWN = 60

@@ -36,7 +36,8 @@ def compile_automaton(
             models that are trained have 0.8.
 
     Returns:
-        The model in evaluation mode, float32.
+        The model in evaluation mode, float32; it computes by PyTorch's own operations, which
+        `executed_bounds_of` speaks of (``model.sequential_backend = "auto"`` lets a kernel do so).
 
     Raises:
         InputError: for something else, a task without a machine, or gains for which the proof fails.
@@ -52,7 +53,7 @@ def compile_automaton(
         raise InputError(f"damping is {damping}; give at least {LEAST_DAMPING} and at most 1")
     machine, classes = machine_of(automaton)
     wiring = Wiring.one_hot(machine, classes)
-    model = model_of(wiring, constants_for(wiring, gains or Gains()), damping)
+    model = model_of(wiring, constants_for(wiring, gains or Gains()), damping).without_kernels()
     bounds_of(model, wiring)
     return model
 

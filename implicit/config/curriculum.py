@@ -39,9 +39,10 @@ from implicit.modes import Windowed
 PhaseName = Literal["bounded", "free"]
 
 TRAINING_WINDOWS = Windowed(width=8, sweeps=6, block=None, precision=1)
-"""Windows of the free phase, where no kernel solves token by token. What is left to the tolerance of training
-gains nothing from a solve that is verified and tightened; batches keep the calls of narrow windows large
-(figures in docs/solvers.md)."""
+"""Windows of the free phase, where no kernel solves token by token.
+
+What is left to the tolerance of training gains nothing from a solve that is verified and tightened; batches
+keep the calls of narrow windows large (figures in docs/solvers.md)."""
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ Source: Schöne et al. 2025, arXiv 2502.07827, Eq. 1 and 2, with any cell in the
 import sys
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from automata.errors import InputError
-from implicit.cells import Cell, RMSNorm, keep_where
+from implicit.cells import Cell, Mamba2Cell, RMSNorm, keep_where
 from implicit.fixed_point import AdjointSolution, DampedPicard, FixedPointProblem, Solver, Stopping
 from implicit.gradients import GradientRule, Phantom
 from implicit.models.explicit import config_class, named
@@ -118,6 +118,25 @@ class ImplicitModel(CellStack, FixedPointModel):
         self.sequential_backend = "auto"
         self.head = nn.Linear(config.d_model, config.output_size)
         self.residual, self.latent_size = config.residual, config.d_model
+
+    def without_kernels(self) -> Self:
+        """Compute by PyTorch's own operations from now on; return the model itself.
+
+        What is proved of executed floats is proved of these: of the kernels' order of operations, and of what
+        a compiler makes of it, nothing is assumed.
+
+        Example:
+            >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
+            >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2)
+            >>> model = ImplicitMamba2(config).without_kernels()
+            >>> model.sequential_backend, model.cells[0].backend
+            ('loop', 'chunked')
+        """
+        self.sequential_backend = "loop"
+        for cell in self.cells:
+            if isinstance(cell, Mamba2Cell):
+                cell.backend = "chunked"
+        return self
 
     @property
     def solver(self) -> DampedPicard:

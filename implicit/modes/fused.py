@@ -1,6 +1,7 @@
 """The sequential mode by a fused kernel, for models whose self-map is a stack of Mamba-2 layers."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -8,6 +9,7 @@ from torch import Tensor
 from implicit.cells import Cell, Mamba2Cell, RMSNorm
 from implicit.fixed_point import AdjointSolution, DampedPicard, Solution, Solver, Stopping
 from implicit.gradients import GradientRule, Unrolled
+from implicit.modes.adjoint import solve_adjoint
 from implicit.modes.problems import sequence_problem
 from implicit.modes.recurrence import ModeResult, Recurrence
 from implicit.ops.backends import AUTO
@@ -170,8 +172,11 @@ def solve_sequentially_fused(
 @torch.no_grad()
 def solve_adjoint_fused(
     self_map: SelfMap, recurrence: Recurrence, latent: Tensor, gradient: Tensor
-) -> AdjointSolution | None:
+) -> AdjointSolution:
     """Solve the adjoint system of all tokens in one call of the kernel for CPUs.
+
+    A sequence with a token that the kernel leaves more than rounding of the system, as one whose I − ∂zΦ is
+    nearly singular may, is solved by the factors of every token, and no other one with it.
 
     Args:
         self_map: Φ, the one that ``recurrence`` computes.
@@ -180,8 +185,7 @@ def solve_adjoint_fused(
         gradient: g, of the same shape.
 
     Returns:
-        v with its residual; None if some token leaves more than rounding of the system, as one whose I − ∂zΦ
-        is nearly singular may.
+        v with its residual; without one if a sequence was solved by factors.
 
     Example:
         >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
@@ -204,7 +208,16 @@ def solve_adjoint_fused(
         recurrence.inputs[count] if len(recurrence.inputs) > count else None,
     )
     exact = residual <= 10 * TOLERANCES[latent.dtype] * value.norm(dim=-1)  # not where it is not finite
-    return AdjointSolution(value, residual) if bool(exact.all()) else None
+    inexact = ~exact.all(dim=-1)
+    if not bool(inexact.any()):
+        return AdjointSolution(value, residual)
+    alone = replace(
+        recurrence,
+        inputs=[tensor[inexact] for tensor in recurrence.inputs],
+        state={name: tensor[inexact] for name, tensor in recurrence.state.items()},
+    )
+    value[inexact] = solve_adjoint(alone, latent[inexact], gradient[inexact])
+    return AdjointSolution(value, None)
 
 
 def _stacked(tensors: Sequence[Tensor]) -> Tensor:

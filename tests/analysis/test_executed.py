@@ -130,6 +130,8 @@ def test_other_initial_states_tolerances_and_ulps_are_refused(run: Run, content:
     assert refusal(forged, run) == "automaton"
     for change in ({"rtol": (0.003).hex()}, {"ulps": 64}, {"rtol": (-1.0).hex()}):
         assert refusal({**copy.deepcopy(content), **change}, run).split(".")[0] in ("boxes", "rtol")
+    for ulps in (1, 3, 1025):
+        assert refusal({**copy.deepcopy(content), "ulps": ulps}, run) == "ulps"
 
 
 def test_broken_seals_are_refused(run: Run, content: Content) -> None:

@@ -23,7 +23,7 @@ from analysis.certificates.arb.linear import precision
 from analysis.certificates.checking import Weights, check_run, check_seal, check_weights
 from analysis.certificates.executed.document import EXECUTED_STATEMENTS, Boxes, ExecutedCertificate
 from analysis.certificates.executed.structure import Program, read_program
-from analysis.certificates.parts import RefusedError
+from analysis.certificates.parts import LEAST_ULPS, MOST_ULPS, RefusedError
 
 CHUNK = 64
 EPSILON = arb(1e-5)
@@ -69,8 +69,8 @@ def check_executed(
         raise RefusedError("dtype", f"is not that of the weights, {other[0]}")
     if not 0 <= certificate.rtol < 1:
         raise RefusedError("rtol", "is not a number from 0 to 1")
-    if certificate.ulps > 2**10:
-        raise RefusedError("ulps", "is above 1024")
+    if not LEAST_ULPS <= certificate.ulps <= MOST_ULPS:
+        raise RefusedError("ulps", f"is not from {LEAST_ULPS} to {MOST_ULPS}")
     sizes = config["sizes"]
     if "latent_norm.weight" not in weights:
         raise RefusedError("config.model", "is not that of an implicit model")

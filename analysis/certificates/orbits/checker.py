@@ -17,11 +17,7 @@ from analysis.certificates.arb.mamba2 import Vector, apply, exact_matrix, exact_
 from analysis.certificates.arb.model import ArbModel, State
 from analysis.certificates.arb.rounding import ArbRounding
 from analysis.certificates.orbits.document import IterationDocument
-from analysis.certificates.parts import RefusedError
-
-LEAST_ULPS, MOST_ULPS = 4, 2**10
-"""PyTorch's functions were measured to be off by more than one ulp: what follows from an assumption that they
-are not is of no program."""
+from analysis.certificates.parts import LEAST_ULPS, MOST_ULPS, RefusedError
 
 
 @dataclass(frozen=True, eq=False)

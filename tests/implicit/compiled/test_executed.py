@@ -128,6 +128,21 @@ def test_executions_lie_in_the_boxes(case: Case, mode: str) -> None:
 
 
 @torch.no_grad()
+def test_executions_by_the_kernels_lie_in_the_boxes_too(case: Case) -> None:
+    """Which the proof does not say: a compiled model runs without them until it is told otherwise."""
+    pytest.importorskip("numba")
+    model = case.model
+    assert (model.sequential_backend, model.cells[0].backend) == ("loop", "chunked")
+    tokens = case.words()
+    for mode in ("sequential", "windowed", "simultaneous"):
+        model.sequential_backend, model.cells[0].backend = "auto", "auto"
+        output = model.run(tokens, solve=Solve(mode, stopping=Stopping(rtol=1e-3, max_iterations=1000)))
+        model.without_kernels()
+        assert output.solution is not None
+        case.check(output.solution.latents, case.outcomes(tokens))
+
+
+@torch.no_grad()
 def test_memories_and_readings_lie_in_the_boxes(case: Case) -> None:
     """The share of right outcomes in what the layer adds to the latent, of both scans."""
     tokens = case.words()
@@ -217,9 +232,6 @@ def test_the_worst_rounding_that_is_allowed_stays_in_the_boxes(
     tokens = case.words()[:, :20]
     right = case.outcomes(tokens)
     case.model.double()
-    case.model.sequential_backend = "loop"  # an attack on single ops of PyTorch sees none of a kernel
-    for cell in case.model.cells:
-        cell.backend = "chunked"
     solve = Solve(mode, stopping=Stopping(rtol=1e-3))  # type: ignore[arg-type]
     with Misrounding(sign) as attack:
         output = case.model.run(tokens, solve=solve)

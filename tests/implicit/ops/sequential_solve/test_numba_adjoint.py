@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -22,6 +23,9 @@ from tests.implicit.ops.sequential_solve.test_numba_kernels import (
 )
 
 pytest.importorskip("numba")
+from implicit.ops.sequential_solve import numba_kernels
+from implicit.ops.sequential_solve.numba_kernels import adjoint_launch
+from implicit.ops.sequential_solve.numba_kernels.trail import Trail
 
 
 def both(
@@ -83,8 +87,46 @@ def test_no_convergence_of_the_iteration_is_needed() -> None:
     assert (found.value - expected).norm() <= 1e-8 * expected.norm()
 
 
-def test_what_is_not_finite_is_left_to_the_factors() -> None:
+def test_what_is_not_finite_is_left_to_the_factors_and_nothing_else() -> None:
+    """The gradient of one sequence of three is not a number: the others are the kernel's, to the last bit."""
     model = random_model()
-    g = torch.ones(1, 2, 8).double()
-    g[0, 1, 0] = torch.nan
-    assert both(model, tokens_of(1, 2), g)[0] is None
+    g = torch.randn(3, 4, 8, generator=torch.Generator().manual_seed(5)).double()
+    whole, _ = both(model, tokens_of(3, 4), g)
+    spoilt = g.clone()
+    spoilt[1, 1, 0] = torch.nan
+    found, expected = both(model, tokens_of(3, 4), spoilt)
+    assert found.residual is None  # measured by a product then
+    assert torch.equal(found.value[[0, 2]], whole.value[[0, 2]])
+    torch.testing.assert_close(found.value[1, 2:], expected[1, 2:])
+    assert bool(found.value[1, :2].isnan().any())
+
+
+def test_a_token_that_is_nearly_singular_is_left_to_the_factors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is exact enough: all sequences are solved by factors."""
+    monkeypatch.setattr(numba_kernels, "TOLERANCES", {torch.float64: 0.0})
+    g = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(5)).double()
+    found, expected = both(random_model(), tokens_of(2, 3), g)
+    assert found.residual is None
+    torch.testing.assert_close(found.value, expected)
+
+
+def test_a_place_that_is_through_reads_nothing_before_the_trail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sequence 0 is through after one token and idles: the row before its first one is not a number here."""
+    original, worked_in = adjoint_launch._memory, []
+
+    def behind(array: np.ndarray) -> np.ndarray:
+        larger = np.full((2 * len(array), *array.shape[1:]), np.nan, array.dtype)
+        larger[len(array) :] = array
+        return larger[len(array) :]
+
+    def memory(*arguments: Any) -> Any:
+        trail, slopes, pulled, *rest = original(*arguments)
+        worked_in.append(pulled)
+        return Trail(*(behind(part) for part in trail)), slopes, pulled, *rest
+
+    monkeypatch.setattr(adjoint_launch, "_memory", memory)
+    model, lengths = random_model(layers=2), torch.tensor([1, 6, 1])
+    g = torch.randn(3, 6, 8, generator=torch.Generator().manual_seed(5)).double()
+    found, expected = both(model, tokens_of(3, 6), g, lengths)
+    assert (found.value - expected).norm() <= 1e-10 * expected.norm()
+    assert all(np.isfinite(part).all() for pulled in worked_in for part in pulled)
