@@ -91,7 +91,8 @@ def _shown(automaton: Automaton) -> str:
 def _of_executed(certificate: ExecutedCertificate) -> str:
     return (
         "as float32 executes it on a CPU by PyTorch's own operations (no other kernels), without gradient or "
-        "padding, from the zero state and latent, with the run's own damping, an absolute tolerance of 0, a relative one of at most "
+        "padding, from the zero state and latent, with the run's own damping, an absolute tolerance of 0, a "
+        "relative one of at most "
         f"{certificate.rtol!r} and at least 2 iterations, all words of every length are right, in the "
         "sequential and the windowed mode at every token, in the simultaneous mode where tokens are reported "
         "as converged; assumed, and not verified, is that sums and products of matrices are of IEEE float32 "

@@ -343,11 +343,11 @@ class ImplicitModel(CellStack, FixedPointModel):
         backend = self.sequential_backend
         if mode not in ("auto", "sequential") or backend == "loop" or not start.numel():
             return None
-        if self.mlps or not has_fused_self_map(self.cells):
+        if self.mlps or not has_fused_self_map(self.cells, [*self.mixer_norms, self.latent_norm]):
             if mode == "sequential" and backend != "auto":
                 raise InputError(
-                    f"sequential_backend is {backend!r}, which runs Mamba-2 cells without MLP; "
-                    "give 'auto' or 'loop'"
+                    f"sequential_backend is {backend!r}, which runs Mamba-2 cells with RMS norms, without "
+                    "MLP and hooks; give 'auto' or 'loop'"
                 )
             return None
         parts: tuple[nn.Module, ...] = (self.mixers, self.mixer_norms, self.latent_norm)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from implicit.cells import Cell, Mamba2Cell, RMSNorm
 from implicit.fixed_point import AdjointSolution, DampedPicard, Solution, Solver, Stopping
@@ -18,14 +18,25 @@ from implicit.ops.sequential_solve import SelfMap, sequential_solve
 from implicit.ops.sequential_solve.backends import Request
 
 
-def has_fused_self_map(cells: Sequence[Cell]) -> bool:
-    """Return whether the kernels have a form for these cells.
+def has_fused_self_map(cells: Sequence[Cell], norms: Sequence[nn.Module]) -> bool:
+    """Return whether the kernels have a form for these cells and norms, which hooks and subclasses change.
+
+    Args:
+        cells: the mixers.
+        norms: the norm before each of them, and the one after the last.
 
     Example:
-        >>> has_fused_self_map([Mamba2Cell(8, head_size=4)])
+        >>> has_fused_self_map([Mamba2Cell(8, head_size=4)], [RMSNorm(8), RMSNorm(8)])
         True
+        >>> has_fused_self_map([Mamba2Cell(8, head_size=4)], [RMSNorm(8), nn.Identity()])
+        False
     """
-    return all(isinstance(cell, Mamba2Cell) for cell in cells)
+    known = all(type(cell) is Mamba2Cell for cell in cells) and all(type(norm) is RMSNorm for norm in norms)
+    return known and not any(_has_hooks(module) for part in (*cells, *norms) for module in part.modules())
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
 def self_map_of(

@@ -11,6 +11,7 @@ import torch
 
 from analysis import modes
 from automata.tasks.repl_language import ReplLanguage
+from implicit.models import implicit_model
 from implicit.modes import Solve
 from implicit.runs.loading import Run, load_run
 from implicit.training.streams import Stream, draw_batch
@@ -77,3 +78,19 @@ def test_the_command_writes_its_numbers(tmp_path: Path, capsys: pytest.CaptureFi
     assert content["settings"]["lengths"] == [4]
     assert content["result"]["lengths"]["4"]["equal"] == 1
     assert "100.000%" in capsys.readouterr().out
+
+
+def test_a_kernel_that_errs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference is the definition in plain PyTorch, not the kernel that a call takes."""
+    pytest.importorskip("numba")
+    honest = implicit_model.solve_sequentially_fused
+
+    def wrong(self_map: Any, recurrence: Any, *rest: Any) -> Any:
+        return honest(
+            self_map, dataclasses.replace(recurrence, inputs=[-x for x in recurrence.inputs]), *rest
+        )
+
+    monkeypatch.setattr(implicit_model, "solve_sequentially_fused", wrong)
+    found = modes.analyse(load_run("parity-small"), lengths=(16,), sequences=6)
+    assert found.lengths[0].sequential.accuracy == 1
+    assert found.lengths[0].equal < 0.999

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
+from implicit.cells import Mamba2Cell, RMSNorm
 from implicit.fixed_point import DampedPicard, Status, Stopping
 from implicit.gradients import Phantom
 from implicit.models.implicit_model import ImplicitModel
@@ -250,3 +251,36 @@ def test_the_op_refuses_a_mask_of_another_shape_and_an_unknown_backend() -> None
             sequential_solve(*given, *rule, backend="numbra")
         mask = torch.ones(2, 3, dtype=torch.bool)
         assert torch.equal(sequential_solve(*given, *rule, mask).value, sequential_solve(*given, *rule).value)
+
+
+class HalvedNorm(RMSNorm):
+    def forward(self, vector: Tensor) -> Tensor:
+        return super().forward(vector) / 2
+
+
+class HalvedCell(Mamba2Cell):
+    def step(self, *arguments: Any) -> Any:
+        output, state = super().step(*arguments)
+        return output / 2, state
+
+
+def test_parts_of_your_own_and_hooks_are_not_passed_by() -> None:
+    """The kernel knows the weights and not the code: what overrides it, or listens, is run."""
+    tokens = tokens_of(2, 3)
+    usual = by("auto", random_model(), tokens).logits
+    with_norm, with_cell, heard = random_model(), random_model(), random_model()
+    with_norm.latent_norm = HalvedNorm(8).double()
+    with_cell.mixers[0].__class__ = HalvedCell
+    seen = []
+    handle = heard.mixer_norms[0].register_forward_hook(lambda *arguments: seen.append(arguments[2]))
+    for model in (with_norm, with_cell, heard):
+        found, expected = (by(backend, model, tokens) for backend in ("auto", "loop"))
+        assert torch.equal(found.logits, expected.logits)
+        assert (found.logits - usual).abs().max() > 1e-6 or model is heard  # rounding is 1e-14
+        with pytest.raises(InputError, match="runs Mamba-2 cells with RMS norms, without MLP and hooks"):
+            by("numba", model, tokens)
+    assert seen
+    handle.remove()
+    count = len(seen)
+    assert torch.equal(by("auto", heard, tokens).logits, usual)
+    assert len(seen) == count
