@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls, disable-error-code="assignment"
 """The kernel of the fused sequential solve: a few sequences side by side, each at its own pace.
 
 A sequence whose token is done goes on to its next token at once, and one that is through gives its place to
@@ -35,8 +35,7 @@ def solve(weights, places, injections, start, mask, windows, states, found, rule
     size, layers = len(places.normed), weights.skips.shape[0]
     sequence, token, evaluations, reached, fresh = work
     waiting, count = first, 0
-    for place in range(size):
-        fresh[place], token[place] = 1, length
+    fresh[:], token[:] = 1, length
     while True:
         # Sequences that wait take the free places; where none waits, the last places move up.
         place = np.int64(0)  # a literal would be another type: one more compilation

@@ -88,6 +88,6 @@ def _work(inputs: kernel.Inputs, lanes: int) -> kernel.Work:
 
 def _back(work: kernel.Work, lanes: int) -> kernel.Backward:
     length = len(work.u)
-    shapes = work.u.shape, *2 * (work.B.shape,), (length * ROWS, lanes), (length, lanes)
-    shapes = *shapes, work.state.shape, work.transposed.shape, work.u.shape
+    u, B, state = work.u.shape, work.B.shape, work.state.shape
+    shapes = u, B, B, (length * ROWS, lanes), (length, lanes), state, work.transposed.shape, u
     return kernel.Backward(*(np.zeros(shape, work.u.dtype) for shape in shapes))
