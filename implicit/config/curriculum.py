@@ -71,6 +71,7 @@ class Phase:
     contraction_weight: float = 0.0
     forgetting_weight: float = 0.0
     carried_share: float = 0.0
+    carried_right: bool = False
     mode: Literal["auto", "simultaneous"] | Windowed = "simultaneous"
 
 
@@ -152,6 +153,11 @@ class Curriculum(CheckedConfig):
         description="training steps before the first sequences go on and before the forgetting penalty; with "
         "growth_accuracy both wait for the final phase, too",
     )
+    carried_right: bool = Field(
+        default=False,
+        description="only sequences go on whose answers were right at every token of the last third that was "
+        "asked (with carried_share)",
+    )
     start_length: PositiveInt | None = Field(
         default=None, description="tokens per sequence at the first step; the training length if none"
     )
@@ -214,6 +220,7 @@ class Curriculum(CheckedConfig):
             self.contraction_weight,
             self.forgetting_weight if learnt else 0.0,
             self.carried_share if learnt else 0.0,
+            self.carried_right,
             mode,
         )
 

@@ -165,7 +165,8 @@ def _step(
     optimizer.step()
     if phase.carried_share == 0 or batch.end is None:
         return result, None
-    return result, Carried.of(result.state, batch.end, result.solution)
+    right = result.right if phase.carried_right else None
+    return result, Carried.of(result.state, batch.end, result.solution, right)
 
 
 def _validate(

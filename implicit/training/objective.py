@@ -26,6 +26,7 @@ class Objective:
         forgetting: weighted forgetting penalty, likewise.
         accuracy: share of the counted targets that are the most probable class.
         late_accuracy: the same in the last third of each sequence; of all where nothing is asked there.
+        right: which sequences have all of these right there, bool ``[batch]``; those that are not asked have.
         state: the model's, after the last token.
         solution: the fixed points of an implicit model; None for an explicit one.
 
@@ -46,6 +47,7 @@ class Objective:
     forgetting: Tensor | None
     accuracy: float
     late_accuracy: float
+    right: Tensor
     state: State
     solution: SequenceSolution | None
 
@@ -110,7 +112,8 @@ def objective(
         late = batch.counted & _last_third(batch)
         accuracy = float(right[batch.counted].double().mean())
         late_accuracy = float(right[late].double().mean()) if bool(late.any()) else accuracy
-    return Objective(loss, penalty, forgetting, accuracy, late_accuracy, output.state, solution)
+    everywhere = (right | ~late).all(dim=1)
+    return Objective(loss, penalty, forgetting, accuracy, late_accuracy, everywhere, output.state, solution)
 
 
 def _last_third(batch: TokenBatch) -> Tensor:

@@ -26,8 +26,9 @@ class Carried:
     Attributes:
         state: the model's state after the last token, with a leading batch axis, without gradient.
         end: where the task's exact object stands there, int64 ``[batch]``.
-        reached: which sequences reached the fixed point at every token, bool ``[batch]``; the model's state
-            of the others is not the one that belongs to their tokens. All of an explicit model do.
+        reached: which sequences may go on, bool ``[batch]``: those that reached the fixed point at every
+            token, as the model's state of the others is not the one that belongs to their tokens. All of an
+            explicit model do. With ``carried_right`` of the curriculum, only those that answered rightly.
 
     Source:
         Buitrago & Gu 2025, "Understanding and Improving Length Generalization in Recurrent Models",
@@ -47,19 +48,25 @@ class Carried:
     reached: Tensor
 
     @classmethod
-    def of(cls, state: State, end: Tensor, solution: Solution | None) -> "Carried":
+    def of(
+        cls, state: State, end: Tensor, solution: Solution | None, right: Tensor | None = None
+    ) -> "Carried":
         """Return where a step ended.
 
         Args:
             state: the model's, after the last token.
             end: the exact object's, ``[batch]``.
             solution: the fixed points of an implicit model; None for an explicit one.
+            right: which sequences answered rightly, where only they go on: where answers follow from a state,
+                the state of the others is that of another word, and nothing that comes behind can be learnt
+                from it. None for all, as where chance decides the answers: to choose by them would tell
+                of the state.
         """
         detached = {name: part.detach() for name, part in state.items()}
         reached = (
             torch.ones_like(end, dtype=torch.bool) if solution is None else solution.converged.all(dim=1)
         )
-        return cls(detached, end, reached)
+        return cls(detached, end, reached if right is None else reached & right)
 
     def go_on(
         self, state: State, start: Tensor, share: float, noise: torch.Generator
