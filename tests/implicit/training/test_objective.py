@@ -75,3 +75,15 @@ def test_windows_of_the_phase_reach_the_solve_and_its_gradient() -> None:
     assert result.solution.evaluations.double().mean() < 24  # the sweeps that training is given
     result.loss.backward()
     assert all(parameter.grad is not None for parameter in run.model.parameters())
+
+
+def test_right_are_the_sequences_that_answer_all_of_their_last_third_rightly() -> None:
+    run = load_run("parity")
+    batch = draw_batch(run.task, 3, 12, 0, Stream.TRAIN, 1)
+    targets = batch.targets.clone()
+    targets[1, 8] = 1 - targets[1, 8]  # the first of the last third
+    targets[2, 7] = 1 - targets[2, 7]  # the last before it
+    phase = CURRICULUM.phase(2, length=12)
+    found = objective(run.model, batch._replace(targets=targets), phase)
+    assert found.right.tolist() == [True, False, True]
+    assert found.late_accuracy == 11 / 12

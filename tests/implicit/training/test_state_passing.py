@@ -48,6 +48,19 @@ def test_sequences_without_fixed_points_begin_anew(model: ImplicitModel) -> None
     assert all(not part.any() for part in state.values())
 
 
+def test_sequences_that_answered_wrongly_begin_anew_if_asked(model: ImplicitModel) -> None:
+    tokens = torch.ones(3, 8, dtype=torch.long)
+    with torch.no_grad():
+        solution = solved(model, tokens)
+    right, beginning = torch.tensor([True, False, True]), torch.zeros(3, dtype=torch.long)
+    for given, expected in ((None, [1, 1, 1]), (right, [1, 0, 1]), (~right, [0, 1, 0])):
+        carried = Carried.of(solution.state, tokens[:, -1], solution.solution, given)
+        state, start = carried.go_on(model.init_state(3), beginning, 1.0, ALL)
+        assert start.tolist() == expected
+        went_on = [bool(part.any()) for part in state["conv.0"]]
+        assert went_on == [bool(share) for share in expected]
+
+
 def test_share_is_a_probability() -> None:
     many = 10_000
     ones = torch.ones(many, dtype=torch.long)

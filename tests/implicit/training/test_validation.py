@@ -225,6 +225,26 @@ def test_steps_hand_on_where_their_sequences_ended(tmp_path: Path, monkeypatch: 
             assert not part.requires_grad
 
 
+def test_only_sequences_that_were_right_are_handed_on_if_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn, taken = recorded(monkeypatch, "draw_batch"), recorded(monkeypatch, "objective")
+    settings = {**PLAIN, "task": "parity", "bounded_steps": 0, "batch_size": 64, "length": 2}
+    for asked in (True, False):
+        drawn.clear()
+        taken.clear()
+        config = TrainConfig.of(
+            model="lstm", sizes={"d_model": 4}, **settings, carried_share=1.0, carried_right=asked
+        )
+        train(config, tmp_path / str(asked), progress=False)
+        for number in (1, 2):
+            right, end = taken[number - 1]["result"].right, drawn[number - 1]["result"].end
+            assert 0 < right.sum() < 64
+            assert end[~right].sum() > 0
+            expected = torch.where(right, end, 0) if asked else end
+            assert torch.equal(drawn[number]["start"], expected)
+
+
 class Exploding(torch.optim.AdamW):
     """Steps that are counted."""
 
