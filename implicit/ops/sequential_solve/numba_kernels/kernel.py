@@ -1,4 +1,5 @@
-# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls, disable-error-code="assignment"
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+# mypy: disable-error-code="assignment"
 """The kernel of the fused sequential solve: a few sequences side by side, each at its own pace.
 
 A sequence whose token is done goes on to its next token at once, and one that is through gives its place to
