@@ -1,29 +1,15 @@
 """Directional derivatives and dense Jacobians through ``torch.func``, in chunks that bound the memory."""
 
-import functools
-import warnings
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.func import jvp, vjp, vmap
+from torch.func import vjp, vmap
+
+from theory.forward_mode import jvp
 
 MAX_CHUNK_ENTRIES = 2**22
 """The largest number of float64 entries (32 MiB) in one chunk of a matrix or one batch of tangents."""
-
-
-@functools.cache
-def load_forward_mode() -> None:
-    """Have PyTorch load its forward-mode rules, once, without the warning that comes with them.
-
-    Example:
-        >>> load_forward_mode()
-    """
-    # PyTorch compiles its forward-mode rules at the first use and warns that torch.jit.script is deprecated;
-    # no caller can act on that, and where warnings are errors it would end the analysis.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        jvp(torch.sin, (torch.zeros(1),), (torch.ones(1),))
 
 
 def _chunk(size: int) -> int:
@@ -47,7 +33,6 @@ def directional(function: Callable[[Tensor], Tensor], point: Tensor, directions:
         tensor([[2., 0.],
                 [2., 4.]])
     """
-    load_forward_mode()
 
     def along(direction: Tensor) -> Tensor:
         return jvp(function, (point,), (direction,))[1]
