@@ -5,12 +5,11 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor
-from torch.func import jvp
 
 from automata.checks import check_type
 from automata.errors import InputError, unknown_name
 from theory.blocks import BlockMap, check_image, random_signs, validate
-from theory.derivatives import load_forward_mode
+from theory.forward_mode import jvp
 from theory.transition import State, Transition
 
 _REMEDY = "write it with torch operations only, without NumPy, .item(), .data or .detach()"
@@ -106,7 +105,6 @@ def _called(
 
 def _check_derivative(name: str, function: Callable[[Tensor], Tensor], point: Tensor) -> None:
     """Refuse a function that torch.func cannot transform, or whose derivative is lost on the way."""
-    load_forward_mode()
     direction = random_signs(1, point.numel(), point)[0]
     try:
         slope = jvp(function, (point,), (direction,))[1]

@@ -132,8 +132,8 @@ class Mamba2Cell(Mamba2Parameters):
         window = torch.cat([state["conv"], channels[..., None]], dim=-1)  # [batch, conv_channels, d_conv]
         convolved = (window * self.conv1d.weight[:, 0]).sum(-1) + self.conv_bias
         x, B, C = self.split(functional.silu(convolved))
-        heads_per_group = self.heads // self.groups
-        B, C = (part.repeat_interleave(heads_per_group, dim=-2) for part in (B, C))  # [batch, heads, d_state]
+        if self.groups > 1:  # else the one row of each is broadcast to all heads
+            B, C = (part.repeat_interleave(self.heads // self.groups, dim=-2) for part in (B, C))
         ssm = ssd_step(x, dt, -torch.exp(self.A_log), B, state["ssm"])
         y = (ssm * C[..., None, :]).sum(-1).to(x.dtype) + self.D[:, None] * x
         output = linear(self.norm(y.flatten(-2), gate), self.out_proj.weight)

@@ -57,8 +57,10 @@ class GatedRMSNorm(nn.Module):
 
     def forward(self, x: Tensor, gate: Tensor) -> Tensor:
         """Gate and normalise ``[..., features]``."""
-        gated = (x * functional.silu(gate)).unflatten(-1, (self.groups, -1))
-        return _normalised(gated, self.epsilon).flatten(-2) * self.weight
+        gated = x * functional.silu(gate)
+        if self.groups == 1:
+            return _normalised(gated, self.epsilon) * self.weight
+        return _normalised(gated.unflatten(-1, (self.groups, -1)), self.epsilon).flatten(-2) * self.weight
 
 
 def _normalised(x: Tensor, epsilon: float) -> Tensor:

@@ -16,7 +16,7 @@ from torch.func import vmap
 
 from automata.errors import InputError
 from theory.blocks import flatten, random_signs, replace, slices, validate
-from theory.derivatives import jacobian, load_forward_mode
+from theory.derivatives import jacobian
 from theory.jacobian.factored import FactoredJacobian
 from theory.jacobian.terms import diagonality, latent_derivatives, probe_direct_term
 from theory.pure_maps import validate_maps
@@ -154,7 +154,6 @@ def batched_layer_jacobians(
         tensor([[ 6.2500, 12.2500]], dtype=torch.float64)
     """
     _validate(transitions, states, latents)
-    load_forward_mode()
     names = tuple(dict.fromkeys(name for layer in transitions.layer_states for name in layer))
     left, right = _latent_factors(transitions, names, states, latents)
     offsets = slices({name: states[name][0] for name in names})

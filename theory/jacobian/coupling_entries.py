@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.func import jvp, vjp, vmap
+from torch.func import vjp, vmap
 
 from theory.blocks import flatten, random_signs, replace
-from theory.derivatives import load_forward_mode
+from theory.forward_mode import jvp
 from theory.transition import State
 from theory.transition_batch import TokenInputs, TransitionBatch
 
@@ -48,7 +48,6 @@ def coupling_entries(
         >>> coupling_entries(transitions, {"h": zero.repeat(1, 2)}, zero, zero[..., None])
         ((tensor([1]), tensor([0])),)
     """
-    load_forward_mode()
     system = torch.eye(transitions.latent_size, dtype=latents.dtype, device=latents.device) - slopes
     here = (latents, states, transitions.inputs)
     return tuple(_entry(transitions.advance, names, system, here) for names in transitions.layer_states)

@@ -98,7 +98,7 @@ class FactoredJacobian:
         return math.hypot(*self._norms)
 
     def off_diagonal_norm(self) -> float:
-        """Return ‖J − diag J‖_F, summed over the entries themselves, so that nothing cancels."""
+        """Return ‖J − diag J‖_F, summed over the entries, or from the factors where little cancels there."""
         return self._norms[1]
 
     def off_diagonal_mass(self) -> float:
@@ -121,12 +121,30 @@ class FactoredJacobian:
     def _norms(self) -> tuple[float, float]:
         """The 2-norms of the diagonal entries and of all the others, in chunks of rows."""
         diagonal = off_diagonal = 0.0
+        if self.has_diagonal_direct_term and self.size**2 > MAX_CHUNK_ENTRIES:
+            others = self._off_diagonal_norm_from_factors()
+            if others is not None:
+                return self.diagonal().norm().item(), others
         for start, chunk in self._row_chunks():
             entries = chunk.diagonal(offset=start)
             diagonal = math.hypot(diagonal, entries.norm().item())
             entries.zero_()
             off_diagonal = math.hypot(off_diagonal, chunk.norm().item())
         return diagonal, off_diagonal
+
+    def _off_diagonal_norm_from_factors(self) -> float | None:
+        """The 2-norm of what L R has off the diagonal, without its n² entries; None if too much cancels.
+
+        With L = Q T, Q orthogonal, ‖L R‖_F = ‖T R‖_F; the diagonal is taken off its square.
+        """
+        triangle = torch.linalg.qr(self.left, mode="r").R
+        whole = (triangle @ self.right).norm().item()
+        diagonal = (self.left * self.right.mT).sum(dim=1).norm().item()
+        squares = whole**2 - diagonal**2
+        # Their errors are of order ‖T‖ ‖R‖ ε and ‖L R‖² ε. Ten bits may cancel: twelve digits are left then.
+        bound = triangle.norm().item() * self.right.norm().item()
+        precise = 0 < bound <= 1024 * whole and whole**2 <= 1024 * squares
+        return math.sqrt(squares) if precise else None
 
     def _row_chunks(self) -> Iterator[tuple[int, Tensor]]:
         count = max(1, MAX_CHUNK_ENTRIES // max(1, self.size))

@@ -9,10 +9,11 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.func import jvp, vmap
+from torch.func import vmap
 
-from theory.derivatives import directional, jacobian_by_rows, load_forward_mode
+from theory.derivatives import directional, jacobian_by_rows
 from theory.fixed_point import EPSILON
+from theory.forward_mode import jvp
 
 Advance = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """(z, v) ↦ (Φ(z; v), G(z; v)): latent and block as vectors of d and n entries."""
@@ -37,7 +38,6 @@ def latent_derivatives(advance: Advance, latent: Tensor, vector: Tensor) -> tupl
     size, entries = latent.numel(), vector.numel()
     if size == 0:  # an explicit model: s' does not go through a fixed point
         return latent.new_zeros(0, 0), vector.new_zeros(entries, 0), vector.new_zeros(0, entries)
-    load_forward_mode()
 
     def along(direction: Tensor) -> tuple[Tensor, Tensor]:
         return jvp(lambda z: advance(z, vector), (latent,), (direction,))[1]

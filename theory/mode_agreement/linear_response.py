@@ -23,11 +23,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.func import jvp, vmap
+from torch.func import vmap
 
 from automata.errors import InputError
 from theory.blocks import real_entries
-from theory.derivatives import jacobian, load_forward_mode
+from theory.derivatives import jacobian
+from theory.forward_mode import jvp
 from theory.transition import State
 from theory.transition_batch import TokenInputs, TransitionBatch
 
@@ -130,7 +131,6 @@ def linear_response(
         )
     if set(real_entries(states)) != set(states):
         raise InputError("states has entries of integers; give a model whose state holds real numbers only")
-    load_forward_mode()
     omega = torch.tensor(list(frequencies), dtype=torch.complex128)
     sequences, tokens, size = latents.shape
     shape = (len(omega), sequences)

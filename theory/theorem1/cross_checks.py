@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.func import jvp, vmap
+from torch.func import vmap
 
 from theory.blocks import (
     BlockMap,
@@ -22,6 +22,7 @@ from theory.blocks import (
 )
 from theory.derivatives import MAX_CHUNK_ENTRIES, directional
 from theory.fixed_point import EPSILON, ERROR_MARGIN, refine, rounding_level, solve_fixed_point
+from theory.forward_mode import jvp
 from theory.jacobian.factored import FactoredJacobian, latent_jacobian, layer_jacobians
 from theory.theorem1.probes import Probes, root_mean_square
 from theory.transition import State, Transition
@@ -177,7 +178,6 @@ def unrolled_products(
     vector, damping = block.vector, block.transition.damping
     if latent.numel() == 0:
         return directional(lambda v: block.state_update(latent, v), vector, directions)
-    directional(torch.zeros_like, latent, latent[None])  # loads forward mode
 
     def damped(z: Tensor, v: Tensor) -> Tensor:
         return (1 - damping) * z + damping * block.self_map(z, v)

@@ -11,11 +11,12 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch.func import jvp, vmap
+from torch.func import vmap
 
 from theory.blocks import BlockMap, last_place_displacements, random_signs
-from theory.derivatives import directional, load_forward_mode
+from theory.derivatives import directional
 from theory.fixed_point import EPSILON, ERROR_MARGIN
+from theory.forward_mode import jvp
 from theory.jacobian.factored import latent_jacobian
 from theory.theorem1.cross_checks import at_once, difference_step
 from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState
@@ -186,7 +187,6 @@ def screen(
 
 def _images(origin: Origin, vectors: Tensor) -> tuple[Tensor, Tensor]:
     """Return F and its derivative along g at many values of a block without a latent."""
-    load_forward_mode()
     # What is drawn or measured once is so before vmap, which allows neither.
     block, latent, direction = origin.block, origin.measured.fixed_point.latent, origin.direction
 

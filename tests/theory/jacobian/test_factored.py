@@ -200,3 +200,33 @@ def test_large_state_is_exact_on_a_random_subset_without_a_square_matrix(
         torch.testing.assert_close(jacobian.rows(row, row + 1)[0], pull_back(unit)[0], rtol=1e-10, atol=1e-13)
     assert 0 < mass < 1
     assert seconds < 10  # measured 0.2 s; the bound only catches an n³ algorithm
+
+
+@pytest.mark.parametrize("size", [2049, 3000])
+def test_norms_from_factors_are_those_of_the_entries(size: int) -> None:
+    """A block of more than 2,048 states takes them from the factors; the oracle is the dense matrix."""
+    generator = torch.Generator().manual_seed(size)
+    direct = torch.rand(size, generator=generator, dtype=torch.float64)
+    left, right = torch.randn(2, size, 3, generator=generator, dtype=torch.float64)
+    # Rows of very different sizes, as of heads that forget at different rates.
+    jacobian = FactoredJacobian(direct, left * torch.logspace(-6, 0, size).double()[:, None], right.mT)
+    assert jacobian._off_diagonal_norm_from_factors() is not None
+    dense = jacobian.dense()
+    # Sums of 10⁷ squares in another order: errors of 1e-14 at most, seen 4e-15.
+    assert jacobian.frobenius_norm() == pytest.approx(dense.norm().item(), rel=1e-13)
+    dense.diagonal().zero_()
+    assert jacobian.off_diagonal_norm() == pytest.approx(dense.norm().item(), rel=1e-13)
+
+
+def test_where_much_cancels_between_the_factors_norms_are_those_of_the_entries() -> None:
+    size = 2049
+    ones, unit = torch.ones(size, 1, dtype=torch.float64), torch.eye(size, dtype=torch.float64)[:, :1]
+    small = FactoredJacobian(ones[:, 0], 1e-9 * unit.roll(1, 0), unit.mT)
+    # L R cancels but for 1e-9 in one entry: 1 + 1e-9 − 1 has an error of ε, 2e-7 of it.
+    nearly = FactoredJacobian(ones[:, 0], torch.cat([ones + 1e-9 * unit, -ones], 1), torch.cat([unit.mT] * 2))
+    on_diagonal = FactoredJacobian(ones[:, 0], unit + small.left, unit.mT)
+    assert (on_diagonal - on_diagonal).frobenius_norm() == 0
+    assert on_diagonal.off_diagonal_norm() == 1e-9
+    assert nearly.off_diagonal_norm() == 0
+    assert (on_diagonal - small).off_diagonal_norm() == 0
+    assert small.off_diagonal_norm() == 1e-9
