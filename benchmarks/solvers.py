@@ -14,6 +14,7 @@ from analysis.framework.needs import as_implicit
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
 from implicit import load_run
 from implicit.fixed_point import Stopping
+from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import FixedPointModel
 from implicit.modes import Mode, SequenceSolution, Solve
 from implicit.training.streams import Stream, draw_batch
@@ -46,6 +47,8 @@ def cases() -> Iterator[Case]:
     for name, sequences, length, rtol, turns in SIZES:
         run = load_run(name)
         model = as_implicit(run)
+        if isinstance(model, ImplicitModel):
+            model.without_kernels()  # modes are compared, not PyTorch with a kernel
         tokens, _ = draw_batch(run.task, sequences, length, 0, Stream.TEST, length)[:2]
         stopping = Stopping(rtol=rtol, max_iterations=4000)
         solutions = {mode: solve(model, tokens, mode, stopping) for mode in MODES}
@@ -58,7 +61,7 @@ def cases() -> Iterator[Case]:
                     partial(solve, model, tokens, mode, stopping),
                     {"evaluations_a_token": round(solutions[mode][0].evaluations.double().mean().item(), 1)},
                     allocator="torch" if length <= WATCHED_LENGTHS[mode] else None,
-                    watched=watched(model, tokens, mode),
+                    watched=watched(model, tokens, mode, solutions[mode][0], rtol),
                 )
                 for mode in MODES
             ),
@@ -73,11 +76,14 @@ def solve(model: FixedPointModel, tokens: Tensor, mode: Mode, stopping: Stopping
     return output.solution, output.logits.argmax(-1)
 
 
-def watched(model: FixedPointModel, tokens: Tensor, mode: Mode) -> Callable[[], object] | None:
-    """A few iterations, which hold as much as thousands where every iteration is like the one before it."""
+def watched(
+    model: FixedPointModel, tokens: Tensor, mode: Mode, found: SequenceSolution, rtol: float
+) -> Callable[[], object] | None:
+    """A few iterations, which hold as much as thousands: until the first token is through and others are not."""
     if mode == "windowed":
         return None
-    return partial(solve, model, tokens, mode, Stopping(rtol=0, max_iterations=2))
+    few = int(found.iterations.min()) + 2
+    return partial(solve, model, tokens, mode, Stopping(rtol=rtol, max_iterations=few))
 
 
 def check(solutions: dict[Mode, Solved]) -> None:
