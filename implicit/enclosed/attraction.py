@@ -66,6 +66,8 @@ def prove_all_latents(
         >>> _ = torch.manual_seed(0)
         >>> sizes = {"d_model": 2, "head_size": 2, "d_state": 1, "d_conv": 1, "expand": 1}
         >>> model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=2, output_size=2, **sizes)).double()
+        >>> _ = model.cells[0].in_proj.weight.data.mul_(0.2)  # a block that reads little of the latent
+        >>> _ = model.cells[0].out_proj.weight.data.mul_(4.0)  # and adds much to it
         >>> prove_all_latents(model, 1, np.array([0.1, -0.2])).proved
         True
     """
