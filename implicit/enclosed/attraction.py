@@ -1,4 +1,4 @@
-"""Whether every latent of K is attracted at a state: the search for a norm in which all distances fall, and its proof.
+"""Whether every latent of K is attracted at a state: a norm in which distances fall, and the proof of it.
 
 What is found by sampling (the centre, the norm) is a guess. What is proved of it by `LatentCells` and
 `theory.rigorous.attraction` does not depend on how it was found.
@@ -71,9 +71,10 @@ def prove_all_latents(
         >>> prove_all_latents(model, 1, np.array([0.1, -0.2])).proved
         True
     """
-    loop = EnclosedClosedLoop(model)
+    size = EnclosedClosedLoop(model).latent_size
+    loop = LatentCells(model, token, Ball.exact(state), np.zeros(size), np.eye(size), 0.0)
     image = _SelfMap(loop, token, state)
-    centre = image.limit(np.zeros((1, loop.latent_size)))[0]
+    centre = image.limit(np.zeros((1, size)))[0]
     norm, ratio = _norm(image, centre, np.random.default_rng(seed))
     cells = LatentCells(model, token, Ball.exact(state), centre * image.weight, norm, 0.0)
     inner = _neighbourhood(cells)
@@ -104,7 +105,7 @@ class _SelfMap:
 
 
 def _norm(image: _SelfMap, centre: Array, rng: np.random.Generator) -> tuple[Array, float]:
-    """A norm L with a small largest ratio |Φ(y) − c|_L / |y − c|_L over samples: descent on XᵀX, X positive."""
+    """A norm L with a small largest ratio |Φ(y) − c|_L / |y − c|_L over samples, by descent on LᵀL."""
     d = image.size
     y = rng.standard_normal((SAMPLES, d))
     y *= np.sqrt(d) / np.linalg.norm(y, axis=1, keepdims=True) * rng.random((SAMPLES, 1)) ** (1 / d)

@@ -1,93 +1,45 @@
 """Bounds of the self-map of a small Mamba-2 model over all latents of K, for states in a box.
 
-Let y = z / w be the latent in units of the last norm's weights w, d its size, λ(z) = (mean z² + ε)^½ and û = z / λ, so
-that |û|² = d (1 − ε/λ²). With one head of state size 1, all that Φ reads of z is û, but for the residual stream:
+Let y = z / w be the latent in units of the last norm's weights w, d its size, λ(z) = (mean z² + ε)^½ and û =
+z / λ, so that |û|² = d (1 − ε/λ²). With one head of state size 1, all that Φ reads of z is û, but for the
+residual stream:
 
     v = (x + (α/β) h) ⊙ silu(gate),  x = silu(taps · projected),  α = a C,  β = Δ B C + D
     s = ν z + W v,                   ν = (mean v² + ε/β²)^½,      W = out_proj diag(norm)
     Φ̂ = Φ / w = s / N,               N = (mean s² + ε ν²)^½
 
-(with β > 0, which is checked of every cell; where it is not proved nothing is). That the distance to c falls is
-|L (s − c N)| < |L (y − c)| N, without a quotient: N and a norm are bounded from below by their tangents (Cauchy and
-Schwarz), from above by |a| ≤ (|a|² + t²) / 2t. All quantities are affine forms, c + Σ aₖ ξₖ ± e with |ξₖ| ≤ 1, whose
-errors e take what is not affine (products of two remainders, second derivatives of silu) and the rounding.
+(with β > 0, which is checked of every cell; where it is not proved nothing is). That the distance to c falls
+is |L (s − c N)| < |L (y − c)| N, without a quotient: N and a norm are bounded from below by their tangents
+(Cauchy and Schwarz), from above by |a| ≤ (|a|² + t²) / 2t. All quantities are affine forms, c + Σ aₖ ξₖ ± e
+with |ξₖ| ≤ 1, whose errors e take what is not affine (products of two remainders, second derivatives of silu)
+and the rounding.
 
-Cells are boxes of (û, λ), from which z = λ û: û turns fast near z = 0, where λ is small. That |û|² is d (1 − ε/λ²) is
-used by a multiple of Σ cₖ (ûₖ − cₖ), chosen in floating point, of which any would do.
-
-**Rounding.** Every sum here has fewer than 2⁶ terms, and each term fewer than 2⁵ roundings or functions of relative
-error 2⁻⁴⁴, so that a computed number is off by less than 2⁻⁴⁰ of the sum of the absolute values of its terms; `SLACK`
-times an upper bound of that sum is added to the error of every affine form.
+Cells are boxes of (û, λ), from which z = λ û: û turns fast near z = 0, where λ is small. That |û|² is d (1 −
+ε/λ²) is used by a multiple of Σ cₖ (ûₖ − cₖ), chosen in floating point, of which any would do.
 """
 
 import copy
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from automata.errors import InputError
+from implicit.enclosed.affine import SLACK, Affine, along, mapped, plus, silu, times
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.models.interface import SequenceModel
 from theory.rigorous.balls import Ball, Dual, exp, functions
 from theory.rigorous.balls.ball import Array, spectral_norm
 from theory.rigorous.enclosure import damped_step
 
-SLACK = 2.0**-38
 MARGIN = 1e-9
 """By how much ends of cells are moved outwards when a cell is tightened: far more than rounding."""
-SILU_BEND = (-0.1, 0.5)
-"""silu'' lies between them (`tests/implicit/test_latent_cells.py` proves it in FLINT, and the next)."""
-SILU_TURN = 0.35
-"""More than |silu'''|."""
 LEAST_SILU = -0.28
 LEAST_AT = -1.27
-"""silu rises from here on; it is nowhere below `LEAST_SILU`."""
-
-
-@dataclass(frozen=True, eq=False)
-class Affine:
-    """c + Σ aₖ ξₖ ± e for all |ξₖ| ≤ 1, or if round for all |ξ| ≤ 1: ``[N, n]``, ``[N, n, k]``, ``[N, n]``."""
-
-    c: Array
-    a: Array
-    e: Array
-    round: bool = False
-
-    @property
-    def reach(self) -> Array:
-        """How far from c it comes, an upper bound."""
-        if self.round:
-            return (np.sqrt(np.square(self.a).sum(-1)) + self.e) * (1 + SLACK)
-        return (np.abs(self.a).sum(-1) + self.e) * (1 + SLACK)
-
-
-def silu(x: Affine) -> Affine:
-    """Return x σ(x), by its second-order Taylor polynomial at c.
-
-    Example:
-        >>> y = silu(Affine(np.array([[1.0]]), np.array([[[0.5]]]), np.zeros((1, 1))))
-        >>> ends = np.array([0.5, 1.5]) / (1 + np.exp(-np.array([0.5, 1.5])))
-        >>> bool((y.c[0, 0] - y.reach[0, 0] <= ends.min()) & (ends.max() <= y.c[0, 0] + y.reach[0, 0]))
-        True
-    """
-    r, centre = x.reach, Ball.exact(x.c)
-    sigma = functions.sigmoid(centre).midpoint
-    value, slope = x.c * sigma, sigma * (1 + x.c * (1 - sigma))
-    bend = sigma * (1 - sigma) * (2 - x.c * (2 * sigma - 1))
-    most = np.clip(bend + SILU_TURN * r + SLACK, 0.0, SILU_BEND[1]) * r * r / 2
-    least = np.clip(bend - SILU_TURN * r - SLACK, SILU_BEND[0], 0.0) * r * r / 2
-    size = (np.abs(x.c) + 1) * (1 + 2 * r) + r * r
-    return Affine(
-        value + (most + least) / 2,
-        x.a * slope[..., None],
-        x.e * np.abs(slope) + (most - least) / 2 + SLACK * size,
-        x.round,
-    )
+"""silu rises from here on, and is nowhere below `LEAST_SILU`."""
 
 
 class LatentCells(EnclosedClosedLoop):
-    """Φ̂ of one token at all states of a box, on cells of latents: a `theory.rigorous.attraction.FallingDistance`.
+    """Φ̂ of one token at all states of a box, on cells: a `theory.rigorous.attraction.FallingDistance`.
 
     Args:
         model: a one-layer implicit Mamba-2 with one head, d_state 1 and a residual stream.
@@ -150,7 +102,7 @@ class LatentCells(EnclosedClosedLoop):
 
     @np.errstate(all="ignore")
     def contraction(self, radius: float) -> tuple[float, float]:
-        """Return a bound of ‖∂T‖_L where |z − c|_∞ ≤ radius, and the largest |y − c|_L all of whose y are there."""
+        """Return a bound of ‖∂T‖_L where |z − c|_∞ ≤ radius, and a distance |y − c|_L that is within."""
         scale = Ball.exact(self.norm) * (Ball.exact(1.0) / Ball.exact(self.weight))  # L diag(1/w)
         back = Ball.exact(np.linalg.inv(scale.midpoint))
         state, token = self.state.reshape(1, -1), np.array([self.token])
@@ -175,12 +127,12 @@ class LatentCells(EnclosedClosedLoop):
         axes = self.weight[:, None] * back * (radius / (1 - stretch) * (1 + SLACK))
         spread = SLACK * (np.abs(self.centre) + np.abs(axes).sum(1))
         z = Affine(self.centre[None], axes[None], spread[None], round=True)
-        direction = _times(z, self._inverse_length(z))
+        direction = times(z, self._inverse_length(z))
         gate, x = silu(self._read(self._gate, direction)), silu(self._read(self._x, direction))
         ratio, beta = self._ratio(direction)
         v = self._values(x, gate, ratio)
         nu = self._length(v, beta)
-        stream = _sum(_times(z, nu), _mapped(self._out, v))
+        stream = plus(times(z, nu), mapped(self._out, v))
         norm, _ = self._norms(stream, nu)
         least = float((norm.c - norm.reach)[0, 0])
         if not (least > 0 and beta.mignitude[0] > 0):
@@ -188,16 +140,16 @@ class LatentCells(EnclosedClosedLoop):
         # T(y) − c = ((1 − τ) (y − c) N + τ (s − c N)) / N, and c N + ... with 1/N between two numbers
         target = self.norm @ (self.centre / self.weight)
         fixed = Affine(-target[None], np.zeros((1, d, d)), SLACK * np.abs(target)[None], round=True)
-        moved = _sum(_times(_mapped(self.norm, z), nu), _mapped(self.norm @ self._out, v))
-        moved = _sum(moved, _times(fixed, norm))
+        moved = plus(times(mapped(self.norm, z), nu), mapped(self.norm @ self._out, v))
+        moved = plus(moved, times(fixed, norm))
         inverse = 1 / float(norm.c[0, 0])
         linear = moved.a[0] * inverse
         keep, tau = (1 - self.damping) * radius, self.damping
-        along = keep * np.eye(d) + tau * linear  # of (y − c) and of the main part of Φ̂ − c
+        main = keep * np.eye(d) + tau * linear  # of (y − c) and of the main part of Φ̂ − c
         size = float(np.sqrt(np.square(moved.c).sum()) + np.sqrt(np.square(moved.reach).sum()))
         off = float(norm.reach[0, 0]) * inverse / least  # |1/N − 1/N_c|
         rest = tau * (size * off + inverse * float(np.sqrt(np.square(np.abs(moved.c) + moved.e).sum())))
-        total = float(spectral_norm(Ball.exact(along))) + rest
+        total = float(spectral_norm(Ball.exact(main))) + rest
         bound = total * (1 + 2 * SLACK) + SLACK * (size * inverse + radius + 1) + 2 * stretch * radius
         return bound if np.isfinite(bound) else np.inf
 
@@ -255,27 +207,27 @@ class LatentCells(EnclosedClosedLoop):
         axes = np.eye(d + 1)[None] * half[:, None, :]
         direction = Affine(middle[:, :d], axes[:, :d], np.zeros_like(middle[:, :d]))
         length = Affine(middle[:, d:], axes[:, d:], np.zeros_like(middle[:, d:]))
-        z = _times(direction, length)
+        z = times(direction, length)
         gate, x = silu(self._read(self._gate, direction)), silu(self._read(self._x, direction))
         ratio, beta = self._ratio(direction)
         v = self._values(x, gate, ratio)
         nu = self._length(v, beta)
-        stream = _sum(_times(z, nu), _mapped(self._out, v))
+        stream = plus(times(z, nu), mapped(self._out, v))
         norm, tangent = self._norms(stream, nu)
         # a = L (s − c N) and its length
         scale, target = self.norm / self.weight, self.norm @ (self.centre / self.weight)
-        moved = _sum(_times(_mapped(self.norm, z), nu), _mapped(self.norm @ self._out, v))
-        moved = _sum(moved, _times(Affine(-target[None], np.zeros((1, d, d + 1)), np.zeros((1, d))), norm))
+        moved = plus(times(mapped(self.norm, z), nu), mapped(self.norm @ self._out, v))
+        moved = plus(moved, times(Affine(-target[None], np.zeros((1, d, d + 1)), np.zeros((1, d))), norm))
         reach = moved.reach
         t = np.sqrt(np.square(moved.c).sum(1) + np.square(reach).sum(1)) * (1 + SLACK) + 1e-300
-        far = Affine(t[:, None], *_along(moved, moved.c / t[:, None]))
+        far = Affine(t[:, None], *along(moved, moved.c / t[:, None]))
         # |L (y − c)| from below
-        before = _mapped(scale, z)
+        before = mapped(scale, z)
         before = Affine(before.c - target, before.a, before.e + SLACK * np.abs(target))
         size = np.sqrt(np.square(before.c).sum(1)) + 1e-300
         unit = before.c / size[:, None] * (1 - SLACK)
-        near = Affine((before.c * unit).sum(1)[:, None], *_along(before, unit))
-        product = _times(near, tangent)
+        near = Affine((before.c * unit).sum(1)[:, None], *along(before, unit))
+        product = times(near, tangent)
         positive = (near.c - near.reach > 0) | (tangent.c - tangent.reach > 0)
         linear = far.a - product.a
         sphere = self._sphere(middle[:, :d], half[:, :d], lower[:, d])
@@ -291,11 +243,11 @@ class LatentCells(EnclosedClosedLoop):
         """N, and its tangent, which is nowhere above N."""
         d, reach = self.size, stream.reach
         t = np.sqrt(np.square(stream.c).mean(1)) * (1 + SLACK) + 1e-300
-        along = stream.c / (d * t)[:, None]
-        a, e = _along(stream, along)
+        unit = stream.c / (d * t)[:, None]
+        a, e = along(stream, unit)
         largest = np.square(np.abs(nu.c) + nu.reach)[:, 0]
         bend = (np.square(reach).mean(1) + self.epsilon * largest) / (2 * t) * (1 + SLACK)
-        centre = (stream.c * along).sum(1)
+        centre = (stream.c * unit).sum(1)
         return (
             Affine((t + bend / 2)[:, None], a, e + (bend / 2 + 4 * SLACK * t)[:, None], stream.round),
             Affine(centre[:, None], a, e, stream.round),
@@ -324,7 +276,7 @@ class LatentCells(EnclosedClosedLoop):
     def _read(self, part: tuple[Array, Array, Array], direction: Affine) -> Affine:
         """Matrix û + offset."""
         matrix, offset, radius = part
-        found = _mapped(matrix, direction)
+        found = mapped(matrix, direction)
         return Affine(found.c + offset, found.a, found.e + radius + SLACK * np.abs(offset), found.round)
 
     def _inverse_length(self, z: Affine) -> Affine:
@@ -332,7 +284,7 @@ class LatentCells(EnclosedClosedLoop):
         d, reach = self.size, z.reach
         t = np.sqrt(np.square(z.c).mean(1) + self.epsilon)
         bend = np.square(reach).sum(1) / (2 * d * t) * (1 + SLACK)
-        a, e = _along(z, z.c / (d * t)[:, None])
+        a, e = along(z, z.c / (d * t)[:, None])
         middle = (t + bend / 2)[:, None]
         length = Affine(middle, a, e + (bend / 2 + 4 * SLACK * t)[:, None], z.round)
         spread = length.reach
@@ -358,12 +310,12 @@ class LatentCells(EnclosedClosedLoop):
         return (decay * c) / beta, beta
 
     def _values(self, x: Affine, gate: Affine, ratio: Ball) -> Affine:
-        """v = (x + ratio h) gate."""
+        """Return v = (x + ratio h) gate."""
         h, h_radius = self.h.midpoint, self.h.radius
         middle = x.c + ratio.midpoint[:, None] * h
         spread = ratio.radius[:, None] * (np.abs(h) + h_radius) + np.abs(ratio.midpoint)[:, None] * h_radius
         size = np.abs(x.c) + np.abs(ratio.midpoint[:, None] * h) + spread
-        return _times(Affine(middle, x.a, x.e + spread + SLACK * size, x.round), gate)
+        return times(Affine(middle, x.a, x.e + spread + SLACK * size, x.round), gate)
 
     def _length(self, v: Affine, beta: Ball) -> Affine:
         """ν, ``[N, 1]``: between its tangent and the parabola above it."""
@@ -372,13 +324,13 @@ class LatentCells(EnclosedClosedLoop):
             near = np.sqrt(self.epsilon) / beta.magnitude * (1 - SLACK)
             far = np.sqrt(self.epsilon) / beta.mignitude * (1 + SLACK)
         t = np.sqrt(np.square(v.c).mean(1) + near * near)
-        along = v.c / (d * t)[:, None]
+        unit = v.c / (d * t)[:, None]
         bend = (np.square(reach).sum(1) / d + far * far - near * near) / (2 * t) * (1 + SLACK)
-        a, e = _along(v, along)
+        a, e = along(v, unit)
         return Affine((t + bend / 2)[:, None], a, e + (bend / 2 + SLACK * (t + bend))[:, None], v.round)
 
     def _sphere(self, c: Array, half: Array, least: Array) -> tuple[Array, Array, Array, Array]:
-        """r ξ = Σ cₖ wₖ ξₖ lies between two numbers, as |û|² = |c|² + 2 r ξ + Σ wₖ² ξₖ² is known."""
+        """Return bounds of r ξ = Σ cₖ wₖ ξₖ, as |û|² = |c|² + 2 r ξ + Σ wₖ² ξₖ² is known."""
         radial = np.column_stack([c * half, np.zeros(len(c))])
         squares = np.square(c).sum(1)
         high = (self.size + MARGIN - squares) / 2
@@ -388,38 +340,8 @@ class LatentCells(EnclosedClosedLoop):
         return radial, np.square(radial).sum(1) + 1e-300, low, high
 
 
-def _mapped(matrix: Array, x: Affine) -> Affine:
-    """The image under a matrix ``[k, n]``."""
-    e = (x.e * (1 + SLACK) + SLACK * (np.abs(x.c) + x.reach)) @ np.abs(matrix).T
-    return Affine(x.c @ matrix.T, np.matmul(matrix, x.a), e, x.round)
-
-
-def _along(x: Affine, unit: Array) -> tuple[Array, Array]:
-    """Linear part and error of Σ uᵢ xᵢ, ``[N, 1, k]`` and ``[N, 1]``."""
-    size = np.abs(unit)
-    error = (size * (x.e * (1 + SLACK) + SLACK * (np.abs(x.c) + x.reach))).sum(1)
-    return np.matmul(unit[:, None], x.a), error[:, None]
-
-
-def _sum(left: Affine, right: Affine) -> Affine:
-    c, a = left.c + right.c, left.a + right.a
-    size = np.abs(left.c) + np.abs(right.c) + left.reach + right.reach
-    return Affine(c, a, left.e + right.e + SLACK * size, left.round)
-
-
 def _exactly(matrix: Ball, offset: Ball) -> tuple[Array, Array, Array]:
     return matrix.midpoint, offset.midpoint, offset.radius
-
-
-def _times(left: Affine, right: Affine) -> Affine:
-    """The product; of aₖ bₖ ξₖ² in a box, which lies between 0 and aₖ bₖ, half belongs to the centre."""
-    near, far = left.reach, right.reach
-    c, e = left.c * right.c, near * far + np.abs(left.c) * right.e + np.abs(right.c) * left.e
-    if not left.round:
-        squares = left.a * right.a
-        c, e = c + squares.sum(-1) / 2, e - np.abs(squares).sum(-1) / 2
-    a = left.a * right.c[..., None] + right.a * left.c[..., None]
-    return Affine(c, a, e + SLACK * (np.abs(left.c) + near) * (np.abs(right.c) + far), left.round)
 
 
 def _largest(linear: Array, sphere: tuple[Array, Array, Array, Array] | None) -> Array:

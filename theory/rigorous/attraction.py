@@ -1,7 +1,7 @@
 """Attraction of every latent of the invariant set K: the hypothesis of Theorem 2 of docs/when_modes_agree.md.
 
-At one state and token let T(y) = (1 − τ) y + τ Φ(y) with 0 < τ ≤ 1, K compact, and T(K) ⊂ K. Let |·| be a norm, c a
-point, ρ_0 > … > ρ_n numbers.
+At one state and token let T(y) = (1 − τ) y + τ Φ(y) with 0 < τ ≤ 1, K compact, and T(K) ⊂ K. Let |·| be a
+norm, c a point, ρ_0 > … > ρ_n numbers.
 
 **Proposition (a distance that falls).** *Let*
 
@@ -11,15 +11,17 @@ point, ρ_0 > … > ρ_n numbers.
 
 *Then T has one fixed point in K, and the iteration of T tends to it from every y in K.*
 
-*Proof.* The limit points of an orbit in K are a compact set ω with T(ω) = ω. Let M be the largest |y − c| on ω, taken
-at T(y) with y in ω. If |y − c| > ρ_0, then by (i) M ≤ (1 − τ) |y − c| + τ |Φ(y) − c| < |y − c| ≤ M, which cannot be.
-So |y − c| ≤ ρ_0 and M ≤ ρ_1, hence by (ii), again as T(ω) = ω, M ≤ ρ_2, …, M ≤ ρ_n. There T contracts, and
-diam ω = diam T(ω) ≤ q diam ω: ω is one point, to which the orbit tends, and a fixed point. Two fixed points in K would
-each be its own ω, so both within ρ_n, at a distance that T shrinks and leaves as it is. ∎
+*Proof.* The limit points of an orbit in K are a compact set ω with T(ω) = ω. Let M be the largest |y − c| on
+ω, taken at T(y) with y in ω. If |y − c| > ρ_0, then by (i) M ≤ (1 − τ) |y − c| + τ |Φ(y) − c| < |y − c| ≤ M,
+which cannot be. So |y − c| ≤ ρ_0 and M ≤ ρ_1, hence by (ii), again as T(ω) = ω, M ≤ ρ_2, …, M ≤ ρ_n. There T
+contracts, and diam ω = diam T(ω) ≤ q diam ω: ω is one point, to which the orbit tends, and a fixed point. Two
+fixed points in K would each be its own ω, so both within ρ_n, at a distance that T shrinks and leaves as it
+is. ∎
 
-(i) speaks of Φ alone and is proved by bisection: cells that cover K are halved until it holds on each, or until the
-cell lies within ρ_0. How a cell is bounded is for the package of the model to say. Where another attractor is in K,
-(i) to (iii) are false, and the search ends without a proof. As c any point serves; one near the fixed point does.
+(i) speaks of Φ alone and is proved by bisection: cells that cover K are halved until it holds on each, or
+until the cell lies within ρ_0. How a cell is bounded is for the package of the model to say. Where another
+attractor is in K, (i) to (iii) are false, and the search ends without a proof. As c any point serves; one
+near the fixed point does.
 """
 
 from dataclasses import dataclass
@@ -50,7 +52,7 @@ class FallingDistance(Protocol):
         ...
 
     def falls(self, lower: Array, upper: Array) -> tuple[NDArray[np.bool_], Array]:
-        """Return where (i) is proved, or the cell lies within ρ_0, and what each axis adds to the uncertainty.
+        """Return where (i) is proved, or the cell lies within ρ_0, and what each axis adds.
 
         The shapes are ``[N]`` and ``[N, n]``.
         """

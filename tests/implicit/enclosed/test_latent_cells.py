@@ -8,7 +8,7 @@ import torch
 from flint import arb
 
 from automata.errors import InputError
-from implicit.enclosed import latent_cells
+from implicit.enclosed import affine, latent_cells
 from implicit.enclosed.attraction import prove_all_latents
 from implicit.enclosed.latent_cells import LatentCells
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
@@ -102,7 +102,7 @@ def test_tightened_cells_hold_the_same_latents(cells: LatentCells) -> None:
     lower[:, 8] = np.sqrt(cells.epsilon) * (1 - 1e-9)
     alive, tight_lower, tight_upper = cells.tighten(lower, upper)
     assert alive.all()
-    assert (tight_upper - tight_lower).sum() < 0.9 * (upper - lower).sum()
+    assert (tight_upper - tight_lower).sum() < 0.95 * (upper - lower).sum()
     length = np.sqrt(np.square(inside).mean(2, keepdims=True) + cells.epsilon)
     points = np.concatenate([inside / length, length], axis=2)
     assert (points >= tight_lower[:, None] - ROUNDING).all()
@@ -214,9 +214,9 @@ def test_constants_of_silu_are_proved() -> None:
 
     for k in range(1500):
         second, third = parts(arb((k + 0.5) / 50, 0.5 / 50))
-        assert second > latent_cells.SILU_BEND[0]
-        assert second <= latent_cells.SILU_BEND[1] + 0.02  # 1/2 is taken at 0, where the ball is wider
-        assert abs(third) < latent_cells.SILU_TURN
+        assert second > affine.SILU_BEND[0]
+        assert second <= affine.SILU_BEND[1] + 0.02  # 1/2 is taken at 0, where the ball is wider
+        assert abs(third) < affine.SILU_TURN
     for k in range(500):  # silu' > 0 from LEAST_AT to 0, and silu is nowhere below LEAST_SILU
         x = arb(latent_cells.LEAST_AT) * (arb((k + 0.5) / 500, 0.5 / 500))
         sigma = 1 / (1 + (-x).exp())
