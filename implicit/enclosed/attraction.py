@@ -126,7 +126,7 @@ def _norm(image: _SelfMap, centre: Array, rng: np.random.Generator) -> tuple[Arr
         values, vectors = np.linalg.eigh(form + 0.1 * 0.98**step * slope)
         form = (vectors * np.maximum(values, 0.05)) @ vectors.T
         form *= d / np.trace(form)
-    return np.linalg.cholesky(best).T, float(np.sqrt(least))
+    return np.asarray(np.linalg.cholesky(best).T, dtype=np.float64), float(np.sqrt(least))
 
 
 def _neighbourhood(cells: LatentCells) -> float:

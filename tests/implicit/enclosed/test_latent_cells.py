@@ -8,6 +8,7 @@ import torch
 from flint import arb
 
 from automata.errors import InputError
+from implicit.cells import Mamba2Cell
 from implicit.enclosed import affine, latent_cells
 from implicit.enclosed.attraction import prove_all_latents
 from implicit.enclosed.latent_cells import LatentCells
@@ -27,9 +28,11 @@ def untrained(d: int, seed: int, coupling: float, output: float) -> ImplicitMamb
         vocabulary_size=2, output_size=2, d_model=d, head_size=d, d_state=1, d_conv=2, expand=1
     )
     model = ImplicitMamba2(config).double()
+    (cell,) = model.cells
+    assert isinstance(cell, Mamba2Cell)
     with torch.no_grad():
-        model.cells[0].in_proj.weight.mul_(coupling)
-        model.cells[0].out_proj.weight.mul_(output)
+        cell.in_proj.weight.mul_(coupling)
+        cell.out_proj.weight.mul_(output)
     return model
 
 
