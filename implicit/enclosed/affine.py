@@ -15,7 +15,7 @@ from theory.rigorous.balls.ball import Array
 
 SLACK = 2.0**-38
 SILU_BEND = (-0.1, 0.5)
-"""silu'' lies between them; `tests/implicit/enclosed/test_latent_cells.py` proves it in FLINT, and the next."""
+"""silu'' lies between them; `tests/implicit/enclosed/test_latent_cells.py` proves both in FLINT."""
 SILU_TURN = 0.35
 """More than |silu'''|."""
 

@@ -128,11 +128,7 @@ class LatentCells(EnclosedClosedLoop):
         spread = SLACK * (np.abs(self.centre) + np.abs(axes).sum(1))
         z = Affine(self.centre[None], axes[None], spread[None], round=True)
         direction = times(z, self._inverse_length(z))
-        gate, x = silu(self._read(self._gate, direction)), silu(self._read(self._x, direction))
-        ratio, beta = self._ratio(direction)
-        v = self._values(x, gate, ratio)
-        nu = self._length(v, beta)
-        stream = plus(times(z, nu), mapped(self._out, v))
+        _, _, beta, v, nu, stream = self._stream(direction, z)
         norm, _ = self._norms(stream, nu)
         least = float((norm.c - norm.reach)[0, 0])
         if not (least > 0 and beta.mignitude[0] > 0):
@@ -208,11 +204,7 @@ class LatentCells(EnclosedClosedLoop):
         direction = Affine(middle[:, :d], axes[:, :d], np.zeros_like(middle[:, :d]))
         length = Affine(middle[:, d:], axes[:, d:], np.zeros_like(middle[:, d:]))
         z = times(direction, length)
-        gate, x = silu(self._read(self._gate, direction)), silu(self._read(self._x, direction))
-        ratio, beta = self._ratio(direction)
-        v = self._values(x, gate, ratio)
-        nu = self._length(v, beta)
-        stream = plus(times(z, nu), mapped(self._out, v))
+        gate, x, beta, v, nu, stream = self._stream(direction, z)
         norm, tangent = self._norms(stream, nu)
         # a = L (s − c N) and its length
         scale, target = self.norm / self.weight, self.norm @ (self.centre / self.weight)
@@ -238,6 +230,15 @@ class LatentCells(EnclosedClosedLoop):
         contributions = self._contributions(linear[:, 0], x, gate, moved, t, sphere)
         coarse = ~(tangent.c - tangent.reach > 0)  # nothing is known yet: the widest axis
         return falls | inside, np.where(coarse, half, contributions)
+
+    def _stream(self, direction: Affine, z: Affine) -> tuple[Affine, Affine, Ball, Affine, Affine, Affine]:
+        """Gate, x, β, v, ν and s of a cell."""
+        gate, x = silu(self._read(self._gate, direction)), silu(self._read(self._x, direction))
+        ratio, beta = self._ratio(direction)
+        v = self._values(x, gate, ratio)
+        nu = self._length(v, beta)
+        stream = plus(times(z, nu), mapped(self._out, v))
+        return gate, x, beta, v, nu, stream
 
     def _norms(self, stream: Affine, nu: Affine) -> tuple[Affine, Affine]:
         """N, and its tangent, which is nowhere above N."""
