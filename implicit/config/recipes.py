@@ -55,20 +55,26 @@ RECIPES: dict[str, Settings] = {
         "carried_share": 0.0,
     },
     "S5-generators": {
-        "batch_size": 96,
-        "length": 24,
-        "steps": 4000,
-        "learning_rate": 1.5e-3,
+        "batch_size": 64,
+        "length": 40,
+        "steps": 3000,
+        "learning_rate": 2e-3,
         "start_length": 4,
-        "length_growth": 8,
-        "length_growth_every": 1000,
-        "bounded_steps": 3000,
+        "length_growth": 4,
+        "growth_accuracy": 0.93,
+        "final_steps": 500,
+        "bounded_steps": 0,
+        "bounded_length": 4,
         "bounded_iterations": 8,
-        "free_max_iterations": 32,
-        "free_rtol": 0.05,
-        "phantom_steps": 4,
-        "contraction_weight": 0.001,
-        "evaluate_every": 250,
+        "free_max_iterations": 60,
+        "free_rtol": 0.01,
+        "free_gradient": "implicit",
+        "contraction_weight": 0.003,
+        "carried_share": 0.9,
+        "carried_right": True,
+        "evaluate_every": 200,
+        "evaluation_rtol": 0.01,
+        "evaluation_max_iterations": 100,
     },
 }
 
@@ -114,9 +120,9 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
         InputError: for an unknown task, model or field, or a bad value.
 
     Example:
-        >>> config = recipe("S5-generators", "lstm", steps=100, d_model=64)
+        >>> config = recipe("S5-generators", "lstm", steps=1000, d_model=64)
         >>> config.length, config.optimizer.learning_rate, config.steps, config.sizes
-        (24, 0.0015, 100, {'d_model': 64, 'layers': 1})
+        (40, 0.002, 1000, {'d_model': 64, 'layers': 1})
         >>> recipe("parity", "lstm", stepz=100)
         Traceback (most recent call last):
         automata.errors.InputError: field 'stepz' is unknown; did you mean 'steps'? Known: ...

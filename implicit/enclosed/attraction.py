@@ -130,7 +130,10 @@ def _norm(image: _SelfMap, centre: Array, rng: np.random.Generator) -> tuple[Arr
 
 
 def _neighbourhood(cells: LatentCells) -> float:
-    """The largest distance from which a chain of images is proved to end where the step contracts, or 0."""
+    """The largest distance that is found from which images are proved to end where the step contracts, or 0.
+
+    Where it contracts itself the chain has no link: condition (ii) of the proposition is empty.
+    """
     contracting = 0.0
     for box in BOXES:
         q, distance = cells.contraction(box)
@@ -139,8 +142,8 @@ def _neighbourhood(cells: LatentCells) -> float:
             break
     if contracting == 0:
         return 0.0
-    found = 0.0
-    for start in (contracting * 2.0**k for k in range(40)):
+    found = contracting
+    for start in (contracting * 2.0**k for k in range(1, 40)):
         if not _arrives(cells, start, contracting):
             break
         found = start
