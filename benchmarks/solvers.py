@@ -79,7 +79,7 @@ def solve(model: FixedPointModel, tokens: Tensor, mode: Mode, stopping: Stopping
 def watched(
     model: FixedPointModel, tokens: Tensor, mode: Mode, found: SequenceSolution, rtol: float
 ) -> Callable[[], object] | None:
-    """A few iterations, which hold as much as thousands: until the first token is through and others are not."""
+    """A few iterations, which hold as much as thousands: until one token is through and others are not."""
     if mode == "windowed":
         return None
     few = int(found.iterations.min()) + 2
