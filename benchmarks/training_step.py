@@ -13,6 +13,7 @@ from torch import Tensor
 
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
 from implicit import load_run
+from implicit.cells import Mamba2Cell
 from implicit.config.curriculum import TRAINING_WINDOWS, Phase
 from implicit.fixed_point import Stopping
 from implicit.gradients import FactoredImplicit, GradientRule, Phantom
@@ -75,9 +76,12 @@ def step(
     *,
     kernels: bool,
 ) -> Objective:
-    model.sequential_backend = "auto" if kernels else "loop"
-    for cell in model.cells:
-        cell.backend = "auto" if kernels else "chunked"
+    model.without_kernels()
+    if kernels:
+        model.sequential_backend = "auto"
+        for cell in model.cells:
+            assert isinstance(cell, Mamba2Cell)
+            cell.backend = "auto"
     phase = Phase("free", batch.tokens.shape[1], rule, stopping, contraction_weight=PENALTY, mode=mode)  # type: ignore[arg-type]
     model.zero_grad()
     result = objective(model, batch, phase, torch.Generator().manual_seed(0))

@@ -12,7 +12,7 @@ import torch
 from analysis import modes
 from automata.tasks.repl_language import ReplLanguage
 from implicit.models import implicit_model
-from implicit.modes import Solve
+from implicit.modes import Solve, fused
 from implicit.runs.loading import Run, load_run
 from implicit.training.streams import Stream, draw_batch
 
@@ -83,7 +83,7 @@ def test_the_command_writes_its_numbers(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_kernel_that_errs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reference is the definition in plain PyTorch, not the kernel that a call takes."""
     pytest.importorskip("numba")
-    honest = implicit_model.solve_sequentially_fused
+    honest = fused.solve_sequentially_fused
 
     def wrong(self_map: Any, recurrence: Any, *rest: Any) -> Any:
         return honest(

@@ -132,10 +132,12 @@ def test_executions_by_the_kernels_lie_in_the_boxes_too(case: Case) -> None:
     """Which the proof does not say: a compiled model runs without them until it is told otherwise."""
     pytest.importorskip("numba")
     model = case.model
-    assert (model.sequential_backend, model.cells[0].backend) == ("loop", "chunked")
+    cell = model.cells[0]
+    assert isinstance(cell, Mamba2Cell)
+    assert (model.sequential_backend, cell.backend) == ("loop", "chunked")
     tokens = case.words()
     for mode in ("sequential", "windowed", "simultaneous"):
-        model.sequential_backend, model.cells[0].backend = "auto", "auto"
+        model.sequential_backend, cell.backend = "auto", "auto"
         output = model.run(tokens, solve=Solve(mode, stopping=Stopping(rtol=1e-3, max_iterations=1000)))
         model.without_kernels()
         assert output.solution is not None

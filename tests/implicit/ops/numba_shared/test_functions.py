@@ -1,3 +1,4 @@
+# mypy: allow-untyped-decorators
 """The elementary functions of the kernels against extended precision, and the tiles against NumPy."""
 
 from collections.abc import Callable

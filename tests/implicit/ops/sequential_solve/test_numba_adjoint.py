@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from implicit import load_run
+from implicit.cells import Mamba2Cell
 from implicit.fixed_point import Stopping
 from implicit.gradients import FactoredImplicit
 from implicit.models.implicit_model import ImplicitModel
@@ -79,8 +80,10 @@ def test_no_convergence_of_the_iteration_is_needed() -> None:
     """Φ that expands everywhere: the norms are there, the residual branch is scaled up."""
     model = random_model(residual=True)
     with torch.no_grad():
-        model.mixers[0].out_proj.weight.mul_(6)
-        model.mixers[0].in_proj.weight.mul_(8)
+        cell = model.cells[0]
+        assert isinstance(cell, Mamba2Cell)
+        cell.out_proj.weight.mul_(6)
+        cell.in_proj.weight.mul_(8)
     g = torch.ones(2, 3, 8).double()
     found, expected = both(model, tokens_of(2, 3), g)
     assert found is not None

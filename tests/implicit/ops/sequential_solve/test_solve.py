@@ -1,5 +1,6 @@
 """The fused sequential solve against the plain loop in float64: on a GPU, else in Triton's interpreter."""
 
+import importlib.util
 from typing import Any
 
 import pytest
@@ -335,7 +336,7 @@ def test_other_dtypes_are_refused() -> None:
 
 
 def test_on_a_cpu_without_numba_auto_is_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = needs.find_spec
+    find = importlib.util.find_spec
     monkeypatch.setattr(needs, "find_spec", lambda name: None if name == "numba" else find(name))
     model = random_model().cpu()
     model.sequential_backend = "auto"
