@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from implicit.enclosed.affine import SLACK
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.enclosed.latent_cells import LatentCells
 from implicit.models.interface import SequenceModel
@@ -132,12 +133,12 @@ def _norm(image: _SelfMap, centre: Array, rng: np.random.Generator) -> tuple[Arr
 def _neighbourhood(cells: LatentCells) -> float:
     """The largest distance that is found from which images are proved to end where the step contracts, or 0.
 
-    Where it contracts itself the chain has no link: condition (ii) of the proposition is empty.
+    Where it contracts itself the chain has no link, and the ball has to be mapped into itself.
     """
     contracting = 0.0
     for box in BOXES:
-        q, distance = cells.contraction(box)
-        if q < 1:
+        q, distance, shift = cells.contraction(box)
+        if q < 1 and (q * distance + shift) * (1 + SLACK) <= distance:
             contracting = distance
             break
     if contracting == 0:

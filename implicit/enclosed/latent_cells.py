@@ -101,8 +101,11 @@ class LatentCells(EnclosedClosedLoop):
         return same and bool((weights.midpoint != 0).all())
 
     @np.errstate(all="ignore")
-    def contraction(self, radius: float) -> tuple[float, float]:
-        """Return a bound of ‖∂T‖_L where |z − c|_∞ ≤ radius, and a distance |y − c|_L that is within."""
+    def contraction(self, radius: float) -> tuple[float, float, float]:
+        """Return bounds of ‖∂T‖_L where |z − c|_∞ ≤ radius and of |T(c) − c|_L, between them what is within.
+
+        That is a distance ρ such that |z − c|_∞ ≤ radius wherever |y − c|_L ≤ ρ.
+        """
         scale = Ball.exact(self.norm) * (Ball.exact(1.0) / Ball.exact(self.weight))  # L diag(1/w)
         back = Ball.exact(np.linalg.inv(scale.midpoint))
         state, token = self.state.reshape(1, -1), np.array([self.token])
@@ -114,7 +117,11 @@ class LatentCells(EnclosedClosedLoop):
         q = float(spectral_norm(scale @ step @ back)[0]) / (1 - defect) * (1 + SLACK)
         # |z − c|_∞ ≤ |rows of S⁻¹| |z − c|_L, with S⁻¹ = R (S R)⁻¹
         rows = float(np.sqrt(np.square(back.midpoint).sum(1)).max()) / (1 - defect) * (1 + SLACK)
-        return (q, radius / rows * (1 - SLACK)) if defect < 0.5 else (np.inf, 0.0)
+        centre = Ball.exact(self.centre[None])
+        there, _ = self.advance(Dual.constant(centre, 0), Dual.constant(state, 0), token)
+        moved = scale @ ((there.value - centre) * self.damping).reshape(self.size, 1)
+        shift = float(np.sqrt(np.square(moved.magnitude).sum())) * (1 + SLACK)
+        return (q, radius / rows * (1 - SLACK), shift) if defect < 0.5 else (np.inf, 0.0, np.inf)
 
     @np.errstate(all="ignore")
     def image_radius(self, radius: float) -> float:

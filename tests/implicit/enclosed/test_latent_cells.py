@@ -1,5 +1,6 @@
 """Bounds over cells of latents against sampled latents, and the proof that all latents are attracted."""
 
+import copy
 import itertools
 
 import numpy as np
@@ -10,7 +11,7 @@ from flint import arb
 from automata.errors import InputError
 from implicit.cells import Mamba2Cell
 from implicit.enclosed import affine, latent_cells
-from implicit.enclosed.attraction import prove_all_latents
+from implicit.enclosed.attraction import _neighbourhood, prove_all_latents
 from implicit.enclosed.latent_cells import LatentCells
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.runs.loading import load_run
@@ -156,7 +157,7 @@ def test_images_of_balls_are_as_near_as_is_proved(cells: LatentCells) -> None:
 
 def test_the_step_contracts_as_is_proved(cells: LatentCells) -> None:
     model = load_run("parity-small").model.double()
-    q, distance = cells.contraction(1e-4)
+    q, distance, shift = cells.contraction(1e-4)
     assert 0 < distance <= 1e-4 * np.linalg.norm(cells.norm / cells.weight, 2)
     transition = model.transition(0)
     state = {name: part[0] for name, part in model.init_state(1).items()}
@@ -168,6 +169,20 @@ def test_the_step_contracts_as_is_proved(cells: LatentCells) -> None:
         step = 0.2 * np.eye(8) + 0.8 * slope
         assert np.linalg.norm(scale @ step @ np.linalg.inv(scale), 2) <= q
     assert q < 1.5 * np.linalg.norm(scale @ step @ np.linalg.inv(scale), 2)
+    assert shift < 1e-9  # the centre was iterated to rounding
+    off = copy.copy(cells)
+    off.centre = cells.centre + 1e-3
+    moved = 0.8 * (self_map(model, 0, np.zeros(18), off.centre[None])[0] - off.centre)
+    assert off.contraction(1e-4)[2] == pytest.approx(np.linalg.norm(scale @ moved), rel=1e-9)
+
+
+def test_a_ball_that_contracts_and_is_left_is_no_neighbourhood(cells: LatentCells) -> None:
+    """Around a centre that is no fixed point: what contracts is too small to be mapped into itself."""
+    assert _neighbourhood(cells) > 0
+    off = copy.copy(cells)
+    off.centre = cells.centre + 0.3
+    assert off.contraction(1e-6)[0] < 1
+    assert _neighbourhood(off) == 0
 
 
 @pytest.mark.parametrize(("d", "seed"), [(2, 0), (3, 0), (4, 0)])
