@@ -15,9 +15,9 @@ norm, c a point, ρ_0 > … > ρ_n numbers.
 *Proof.* The limit points of an orbit in K are a compact set ω with T(ω) = ω. Let M be the largest |y − c| on
 ω, taken at T(y) with y in ω. If |y − c| > ρ_0, then by (i) M ≤ (1 − τ) |y − c| + τ |Φ(y) − c| < |y − c| ≤ M,
 which cannot be. So |y − c| ≤ ρ_0 and M ≤ ρ_1, hence by (ii), again as T(ω) = ω, M ≤ ρ_2, …, M ≤ ρ_n; if n =
-0, M ≤ ρ_0 by (iv). There T contracts, and diam ω = diam T(ω) ≤ q diam ω: ω is one point, to which the orbit tends, and a fixed point. Two
-fixed points in K would each be its own ω, so both within ρ_n, at a distance that T shrinks and leaves as it
-is. ∎
+0, M ≤ ρ_0 by (iv). There T contracts, and diam ω = diam T(ω) ≤ q diam ω: ω is one point, to which the orbit
+tends, and a fixed point. Two fixed points in K would each be its own ω, so both within ρ_n, at a distance
+that T shrinks and leaves as it is. ∎
 
 (i) speaks of Φ alone and is proved by bisection: cells that cover K are halved until it holds on each, or
 until the cell lies within ρ_0. How a cell is bounded is for the package of the model to say. Where another
