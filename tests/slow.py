@@ -16,6 +16,17 @@ STORED = Path(__file__).with_name("slow.json")
 SLOW = 0.1
 """Processor seconds from which on a test is slow, so that `make test-fast` takes under 90 s on two cores."""
 
+SHARED = {
+    "tests/analysis/certificates/arb/test_deltanet.py": "certified",
+    "tests/analysis/certificates/theorem1/test_attraction.py": "content",
+    "tests/analysis/certificates/words/test_certificate.py": "content",
+    "tests/analysis/test_all_lengths.py": "content",
+    "tests/analysis/test_demo.py": "folder",
+    "tests/benchmarks/certificate_mutations/test_sweep.py": "made",
+    "tests/implicit/ops/test_triton_compilation.py": "report",
+}
+"""Fixtures of a module that take seconds: what uses them is slow, whichever test happens to be the first."""
+
 _started = pytest.StashKey[float]()
 
 
@@ -41,7 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     costs = stored_costs()
     for item in items:
-        if costs.get(item.nodeid, 0.0) >= SLOW:
+        shared = SHARED.get(item.nodeid.partition("::")[0]) in getattr(item, "fixturenames", ())
+        if shared or costs.get(item.nodeid, 0.0) >= SLOW:
             item.add_marker("slow")
 
 
