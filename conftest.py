@@ -40,4 +40,5 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(50_000, 20, 50)  # tests leave little behind: look less often
         gc.enable()
