@@ -157,6 +157,7 @@ def test_images_of_balls_are_as_near_as_is_proved(cells: LatentCells) -> None:
 
 def test_the_step_contracts_as_is_proved(cells: LatentCells) -> None:
     model = load_run("parity-small").model.double()
+    assert isinstance(model, ImplicitMamba2)
     q, distance, shift = cells.contraction(1e-4)
     assert 0 < distance <= 1e-4 * np.linalg.norm(cells.norm / cells.weight, 2)
     transition = model.transition(0)
