@@ -26,7 +26,6 @@ from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.length_generalization.measurement import last_answers
 from implicit.checked_config import CheckedConfig
-from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import FixedPointModel, ModelOutput
 from implicit.modes import Solve
 from implicit.runs.loading import Run
@@ -161,18 +160,20 @@ def analyse(run: Run, settings: ModesSettings | None = None, **chosen: Any) -> M
     """
     settings = settings_from(ModesSettings, chosen, settings)
     model = as_implicit(run)
+    definition = copy.deepcopy(model).without_kernels()
     bar = tqdm(settings.lengths, desc=run.path.name, unit="length", leave=False, disable=None)
     found = []
     for length in bar:
         batch = draw_batch(run.task, settings.sequences, length, settings.seed, Stream.TEST, length, 0)
-        found.append(_compare(model, batch, length))
+        found.append(_compare(model, definition, batch, length))
     return ModesAnalysis(RunIdentity.of(run), settings, tuple(found))
 
 
-def _compare(model: FixedPointModel, batch: TokenBatch, length: int) -> LengthComparison:
+def _compare(
+    model: FixedPointModel, definition: FixedPointModel, batch: TokenBatch, length: int
+) -> LengthComparison:
     batch = batch.to(model.device)
     called, called_seconds = _timed(model, batch, None)
-    definition = copy.deepcopy(model).without_kernels() if isinstance(model, ImplicitModel) else model
     sequential, sequential_seconds = _timed(definition, batch, Solve("sequential"))
     equal = called.logits.argmax(dim=-1) == sequential.logits.argmax(dim=-1)
     assert sequential.solution is not None

@@ -11,7 +11,6 @@ from benchmarks.frame import Benchmark, Case, Contender, IncorrectError
 from benchmarks.solvers import WATCHED_LENGTHS, Solved, watched
 from implicit import load_run
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import FixedPointModel
 from implicit.modes import Mode, SequenceSolution, Solve
 from implicit.training.streams import Stream, draw_batch
@@ -26,8 +25,7 @@ STOPPING = Stopping(rtol=1e-3, max_iterations=1000)
 def cases() -> Iterator[Case]:
     run = load_run(RUN)
     model = as_implicit(run)
-    if isinstance(model, ImplicitModel):
-        model.without_kernels()  # modes are compared, not PyTorch with a kernel
+    model.without_kernels()  # modes are compared, not PyTorch with a kernel
     for length in LENGTHS:
         tokens, labels = draw_batch(run.task, SEQUENCES, length, 0, Stream.TEST, length)[:2]
         solutions = {mode: solve(model, tokens, mode) for mode in MODES}

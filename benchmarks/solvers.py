@@ -14,7 +14,6 @@ from analysis.framework.needs import as_implicit
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
 from implicit import load_run
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import FixedPointModel
 from implicit.modes import Mode, SequenceSolution, Solve
 from implicit.training.streams import Stream, draw_batch
@@ -47,8 +46,7 @@ def cases() -> Iterator[Case]:
     for name, sequences, length, rtol, turns in SIZES:
         run = load_run(name)
         model = as_implicit(run)
-        if isinstance(model, ImplicitModel):
-            model.without_kernels()  # modes are compared, not PyTorch with a kernel
+        model.without_kernels()  # modes are compared, not PyTorch with a kernel
         tokens, _ = draw_batch(run.task, sequences, length, 0, Stream.TEST, length)[:2]
         stopping = Stopping(rtol=rtol, max_iterations=4000)
         solutions = {mode: solve(model, tokens, mode, stopping) for mode in MODES}

@@ -15,7 +15,6 @@ import torch
 from automata.errors import InputError, unknown_name
 from implicit.command_line import CommandParser, run_command
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import warn_unless_converged
 from implicit.modes import Solve
 from implicit.runs.loading import Run, load_run
@@ -42,9 +41,8 @@ def answers(run: Run, tokens: Iterable[str], rtol: float = RTOL) -> Iterator[str
     """
     model = copy.deepcopy(run.model).double().cpu().eval()
     numbers = {name: number for number, name in enumerate(run.task.token_names)}
-    limit = 1
-    if isinstance(model, ImplicitModel):
-        limit = model.without_kernels().stopping.max_iterations
+    implicit = model.implicit
+    limit = 1 if implicit is None else implicit.without_kernels().stopping.max_iterations
     solve, state = Solve("sequential", stopping=Stopping(rtol=rtol, max_iterations=limit)), None
     for name in tokens:
         if name not in numbers:

@@ -12,7 +12,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import chain
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from pydantic import ConfigDict, PositiveInt
@@ -286,6 +286,13 @@ class FixedPointModel(SequenceModel):
     @property
     def implicit(self) -> "FixedPointModel":
         """The model itself."""
+        return self
+
+    def without_kernels(self) -> Self:
+        """Compute by PyTorch's own operations from now on; return the model itself.
+
+        All models do but those that say how here.
+        """
         return self
 
     @property

@@ -10,7 +10,6 @@ from automata.checks import check_type
 from automata.errors import InputError, unknown_name
 from automata.tasks.interface import Task
 from implicit.config.run import TrainConfig
-from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import SequenceModel
 from implicit.models.registry import build_model
 from implicit.runs.files import check_tensors, read_tensors
@@ -84,8 +83,8 @@ def load_run(path_or_name: str | os.PathLike[str]) -> Run:
     weights, _ = read_tensors(folder.weights_file)
     check_tensors(folder.weights_file, weights, model.state_dict())
     model.load_state_dict(weights)
-    if config.compiled is not None and isinstance(model, ImplicitModel):
-        model.without_kernels()  # what is proved of compiled weights in floats is proved of these operations
+    if config.compiled is not None and model.implicit is not None:
+        model.implicit.without_kernels()  # which what is proved of executed floats speaks of
     return Run(folder.path, config, model.eval(), task, metrics)
 
 

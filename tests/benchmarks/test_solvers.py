@@ -9,7 +9,6 @@ from benchmarks import solvers
 from benchmarks.memory import peak_bytes
 from implicit import load_run
 from implicit.fixed_point import Stopping
-from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Mode
 from implicit.training.streams import Stream, draw_batch
 
@@ -18,7 +17,6 @@ from implicit.training.streams import Stream, draw_batch
 def test_a_few_iterations_hold_as_much_as_many(mode: Mode) -> None:
     run = load_run("parity")
     model = as_implicit(run)
-    assert isinstance(model, ImplicitModel)
     model.without_kernels()
     tokens, _ = draw_batch(run.task, 2, 12, 0, Stream.TEST, 12)[:2]
     whole = partial(solvers.solve, model, tokens, mode, Stopping(rtol=1e-3, max_iterations=1000))
