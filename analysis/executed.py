@@ -21,6 +21,7 @@ from analysis.certificates.executed.document import (
     Boxes,
     ExecutedCertificate,
 )
+from analysis.certificates.parts import LEAST_ULPS, MOST_ULPS
 from analysis.certificates.producing import document_head
 from analysis.framework.analysis import RunAnalysis
 from analysis.framework.needs import FIXED_POINTS
@@ -50,7 +51,10 @@ class ExecutedSettings(CheckedConfig):
         default=LARGEST_RTOL, ge=0, lt=1, description="the largest relative tolerance that may be run with"
     )
     ulps: PositiveInt = Field(
-        default=4, ge=4, le=2**10, description="what exp, softplus, silu, rsqrt may be off, in ulps: assumed"
+        default=LEAST_ULPS,
+        ge=LEAST_ULPS,
+        le=MOST_ULPS,
+        description="what exp, softplus, silu, rsqrt may be off, in ulps: assumed",
     )
 
 
