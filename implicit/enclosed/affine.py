@@ -1,8 +1,8 @@
 """Affine forms c + Σ aₖ ξₖ ± e: what is linear in the coordinates of a cell, and a bound of all that is not.
 
 **Rounding.** Every sum here and in `implicit.enclosed.latent_cells` has fewer than 2⁶ terms, and each term
-fewer than 2⁵ roundings or functions of relative error 2⁻⁴⁴, so that a computed number is off by less than
-2⁻⁴⁰ of the sum of the absolute values of its terms; `SLACK` times an upper bound of that sum is added to the
+fewer than 2⁵ roundings and functions of relative error 2⁻⁴⁴, so that a computed number is off by less than
+2⁻³⁸ of the sum of the absolute values of its terms; `SLACK` times an upper bound of that sum is added to the
 error of every form.
 """
 

@@ -26,13 +26,14 @@ from numpy.typing import NDArray
 from automata.errors import InputError
 from implicit.enclosed.affine import SLACK, Affine, along, mapped, plus, silu, times
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
+from implicit.enclosed.coordinate_ranges import MARGIN, largest, outside_ball, squares, within_ball
 from implicit.models.interface import SequenceModel
 from theory.rigorous.balls import Ball, Dual, exp, functions
 from theory.rigorous.balls.ball import Array, spectral_norm
 from theory.rigorous.enclosure import damped_step
 
-MARGIN = 1e-9
-"""By how much ends of cells are moved outwards when a cell is tightened: far more than rounding."""
+LARGEST_SIZE = 60
+"""Features of a latent; the rounding of `implicit.enclosed.affine` is that of sums of fewer than 2⁶ terms."""
 LEAST_SILU = -0.28
 LEAST_AT = -1.27
 """silu rises from here on, and is nowhere below `LEAST_SILU`."""
@@ -71,6 +72,8 @@ class LatentCells(EnclosedClosedLoop):
                 f"the model has {cell.heads} heads and d_state {cell.d_state}; give one with a single head, "
                 "d_state 1, a residual stream, and norms of one epsilon"
             )
+        if d > LARGEST_SIZE:
+            raise InputError(f"d_model is {d}; give a model with at most {LARGEST_SIZE}")
         self.size, self.epsilon = d, cell.epsilon
         self.token, self.state = token, state
         self.centre, self.norm, self.inner = centre, norm, inner
@@ -175,7 +178,7 @@ class LatentCells(EnclosedClosedLoop):
         d, alive = self.size, np.full(len(lower), True)
         lo, hi, least, most = lower[:, :d], upper[:, :d], lower[:, d], upper[:, d]
         for _ in range(2):
-            near, far = _squares(lo, hi)
+            near, far = squares(lo, hi)
             alive &= near.sum(1) <= d + MARGIN
             gap = d - far.sum(1)  # of |û|² to d: ε d / λ² is not less
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -184,9 +187,9 @@ class LatentCells(EnclosedClosedLoop):
             bottom = np.sqrt(d * self.epsilon / (np.maximum(d - near.sum(1), 0) + MARGIN)) * (1 - MARGIN)
             least = np.maximum(least, bottom)
             alive &= least <= most
-            lo, hi = _within_ball(lo, hi, d + MARGIN)
+            lo, hi = within_ball(lo, hi, d + MARGIN)
             shell = d * (1 - self.epsilon / np.square(least)) - MARGIN
-            lo, hi = _outside_ball(lo, hi, shell)
+            lo, hi = outside_ball(lo, hi, shell)
             alive &= (lo <= hi).all(1)
             hi = np.maximum(lo, hi)
             c, w = (lo + hi) / 2, (hi - lo) / 2 + MARGIN
@@ -230,7 +233,7 @@ class LatentCells(EnclosedClosedLoop):
         positive = (near.c - near.reach > 0) | (tangent.c - tangent.reach > 0)
         linear = far.a - product.a
         sphere = self._sphere(middle[:, :d], half[:, :d], lower[:, d])
-        total = (far.c - product.c + far.e + product.e)[:, 0] + _largest(linear, sphere)[:, 0]
+        total = (far.c - product.c + far.e + product.e)[:, 0] + largest(linear, sphere)[:, 0]
         total = total + SLACK * (np.abs(far.c) + np.abs(product.c) + far.reach + product.reach)[:, 0]
         inside = size + np.sqrt(np.square(before.reach).sum(1)) + MARGIN <= self.inner
         falls = (total < 0) & positive[:, 0] & (beta.mignitude > 0)
@@ -350,49 +353,6 @@ class LatentCells(EnclosedClosedLoop):
 
 def _exactly(matrix: Ball, offset: Ball) -> tuple[Array, Array, Array]:
     return matrix.midpoint, offset.midpoint, offset.radius
-
-
-def _largest(linear: Array, sphere: tuple[Array, Array, Array, Array] | None) -> Array:
-    """The largest Σ aₖ ξₖ, as far as it is known, ``[N, m]``."""
-    found = np.abs(linear).sum(-1)
-    if sphere is None:
-        return found * (1 + SLACK)
-    radial, squared, low, high = sphere
-    rows, axis = np.arange(len(radial)), np.abs(radial).argmax(1)
-    main = radial[rows, axis]
-    main = np.where(np.abs(main) < 1e-30, 1e-30, main)
-    for factor in (
-        (linear * radial[:, None]).sum(-1) / squared[:, None],
-        linear[rows, :, axis] / main[:, None],
-    ):
-        beyond = np.where(factor > 0, factor * high[:, None], factor * low[:, None])
-        rest = np.abs(linear - factor[..., None] * radial[:, None]).sum(-1)
-        size = np.abs(factor) * (np.abs(high) + np.abs(low) + np.abs(radial).sum(1) + 1)[:, None]
-        found = np.minimum(found, rest + beyond + SLACK * size)
-    return found * (1 + SLACK) + SLACK * np.abs(linear).sum(-1)
-
-
-def _squares(lo: Array, hi: Array) -> tuple[Array, Array]:
-    near = np.maximum(np.maximum(lo, -hi), 0)
-    return np.square(near), np.square(np.maximum(np.abs(lo), np.abs(hi)))
-
-
-def _within_ball(lo: Array, hi: Array, squared: float) -> tuple[Array, Array]:
-    near, _ = _squares(lo, hi)
-    side = np.sqrt(np.maximum(squared - (near.sum(1)[:, None] - near), 0)) + MARGIN
-    return np.maximum(lo, -side), np.minimum(hi, side)
-
-
-def _outside_ball(lo: Array, hi: Array, squared: Array) -> tuple[Array, Array]:
-    """Take away what is within, where the box reaches it from one side only."""
-    _, far = _squares(lo, hi)
-    needed = squared[:, None] - (far.sum(1)[:, None] - far)
-    side = np.sqrt(np.maximum(needed, 0)) - MARGIN
-    lower = np.where((needed > 0) & (lo > -side), np.maximum(lo, side), lo)
-    upper = np.where((needed > 0) & (hi < side), np.minimum(hi, -side), hi)
-    empty = far.sum(1) < squared
-    lower[empty] = np.inf
-    return lower, upper
 
 
 def _silu_range(x: Affine) -> tuple[Array, Array]:

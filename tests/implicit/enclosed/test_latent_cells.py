@@ -223,6 +223,12 @@ def test_another_model_is_refused() -> None:
         prove_all_latents(load_run("parity").model, 0, np.zeros(1312))
 
 
+def test_a_latent_that_is_too_large_is_refused() -> None:
+    model = untrained(latent_cells.LARGEST_SIZE + 1, 0, coupling=0.2, output=4.0)
+    with pytest.raises(InputError, match="d_model is 61; give a model with at most 60"):
+        prove_all_latents(model, 1, a_state(61, 0))
+
+
 def test_constants_of_silu_are_proved() -> None:
     """silu'' is even and silu''' odd; beyond 30 both are below 240 e^−30."""
 
