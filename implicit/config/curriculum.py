@@ -28,8 +28,10 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    field_validator,
 )
 
+from automata.errors import InputError
 from implicit.checked_config import CheckedConfig
 from implicit.config.growth import Growth
 from implicit.fixed_point import Stopping
@@ -55,8 +57,12 @@ class Phase:
         gradient: how the fixed point is differentiated.
         stopping: when its iteration ends.
         contraction_weight: weight of the contraction penalty in the loss.
+        contraction_scales: the distances at which it measures.
+        contraction_power: the power of which it is the mean.
         forgetting_weight: weight of the forgetting penalty in the loss.
         carried_share: probability that a sequence goes on from where one of the last step ended.
+        carried_right: whether only those go on that were right.
+        loss_until_error: whether tokens behind the first wrong answer of a sequence are left out of the loss.
         mode: in which order the fixed points of the tokens are sought.
 
     Example:
@@ -69,9 +75,12 @@ class Phase:
     gradient: GradientRule
     stopping: Stopping
     contraction_weight: float = 0.0
+    contraction_scales: tuple[float, float] = (0.1, 0.1)
+    contraction_power: float = 1.0
     forgetting_weight: float = 0.0
     carried_share: float = 0.0
     carried_right: bool = False
+    loss_until_error: bool = False
     mode: Literal["auto", "simultaneous"] | Windowed = "simultaneous"
 
 
@@ -139,6 +148,15 @@ class Curriculum(CheckedConfig):
     contraction_weight: NonNegativeFloat = Field(
         default=0.0, description="weight of the contraction penalty in the free phase; 0 for none"
     )
+    contraction_scales: tuple[PositiveFloat, PositiveFloat] = Field(
+        default=(0.1, 0.1),
+        description="distances at which it measures, the least and the largest, in units of the latent",
+    )
+    contraction_power: float = Field(
+        default=1.0,
+        ge=1,
+        description="power of the amplification that it averages; above 1 for the tokens that contract least",
+    )
     forgetting_weight: NonNegativeFloat = Field(
         default=0.0, description="weight of the forgetting penalty, where sequences may go on; 0 for none"
     )
@@ -157,6 +175,10 @@ class Curriculum(CheckedConfig):
         default=False,
         description="only sequences go on whose answers were right at every token of the last third that was "
         "asked (with carried_share)",
+    )
+    loss_until_error: bool = Field(
+        default=False,
+        description="leave the tokens behind the first wrong answer of a sequence out of the loss",
     )
     start_length: PositiveInt | None = Field(
         default=None, description="tokens per sequence at the first step; the training length if none"
@@ -180,6 +202,13 @@ class Curriculum(CheckedConfig):
         description="training steps after that accuracy at the training length, with a falling learning rate "
         "(with growth_accuracy)",
     )
+
+    @field_validator("contraction_scales")
+    @classmethod
+    def _in_order(cls, scales: tuple[float, float]) -> tuple[float, float]:
+        if scales[0] > scales[1]:
+            raise InputError(f"contraction_scales are {scales[0]} and {scales[1]}; give the least first")
+        return scales
 
     def first_step_at(self, length: int) -> int:
         """Return the first training step whose sequences have the training length.
@@ -205,7 +234,13 @@ class Curriculum(CheckedConfig):
         length = self._length(step, length, growth)
         if step <= self.bounded_steps or length <= self.bounded_length:
             stopping = Stopping(rtol=self.free_rtol, max_iterations=self.bounded_iterations)
-            return Phase("bounded", length, Unrolled(self.bounded_iterations), stopping)
+            return Phase(
+                "bounded",
+                length,
+                Unrolled(self.bounded_iterations),
+                stopping,
+                loss_until_error=self.loss_until_error,
+            )
         stopping = Stopping(rtol=self.free_rtol, max_iterations=self.free_max_iterations)
         learnt = step > self.carried_after and (self.growth_accuracy is None or growth.final_from is not None)
         gradient: GradientRule = Phantom(self.phantom_steps, self.phantom_damping)
@@ -218,9 +253,12 @@ class Curriculum(CheckedConfig):
             gradient,
             stopping,
             self.contraction_weight,
+            self.contraction_scales,
+            self.contraction_power,
             self.forgetting_weight if learnt else 0.0,
             self.carried_share if learnt else 0.0,
             self.carried_right,
+            self.loss_until_error,
             mode,
         )
 

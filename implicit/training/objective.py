@@ -21,7 +21,8 @@ class Objective:
     """The loss of one batch, with what it was computed from.
 
     Attributes:
-        loss: weighted mean of the cross-entropy, in nats, a scalar with gradient.
+        loss: weighted mean of the cross-entropy, in nats, a scalar with gradient; with ``loss_until_error``
+            of the tokens that no wrong answer of their sequence comes before.
         penalty: weighted contraction penalty, a scalar with gradient; None where the phase asks for none.
         forgetting: weighted forgetting penalty, likewise.
         accuracy: share of the counted targets that are the most probable class.
@@ -91,7 +92,14 @@ def objective(
         if phase.contraction_weight > 0:
             problem = implicit.problem(batch.tokens, state, batch.lengths)
             latents = solution.latents.detach()
-            measured = contraction_penalty(problem, latents, generator=noise, mask=solution.mask)
+            measured = contraction_penalty(
+                problem,
+                latents,
+                phase.contraction_scales,
+                generator=noise,
+                mask=solution.mask,
+                power=phase.contraction_power,
+            )
             penalty = phase.contraction_weight * measured
         if phase.forgetting_weight > 0:
             before = model.init_state(len(batch.tokens)) if state is None else state
@@ -106,14 +114,37 @@ def objective(
                 lengths=batch.lengths,
             )
             forgetting = phase.forgetting_weight * left
-    loss = weighted_cross_entropy(output.logits, batch.targets, batch.weights)
     with torch.no_grad():
         right = output.logits.argmax(dim=-1) == batch.targets
+        weights = (
+            batch.weights * until_error(right | ~batch.counted) if phase.loss_until_error else batch.weights
+        )
         late = batch.counted & _last_third(batch)
         accuracy = float(right[batch.counted].double().mean())
         late_accuracy = float(right[late].double().mean()) if bool(late.any()) else accuracy
+    loss = weighted_cross_entropy(output.logits, batch.targets, weights)
     everywhere = (right | ~late).all(dim=1)
     return Objective(loss, penalty, forgetting, accuracy, late_accuracy, everywhere, output.state, solution)
+
+
+def until_error(right: Tensor) -> Tensor:
+    """Return which tokens come before the first wrong answer of their sequence, or give it themselves.
+
+    Behind it a state that is carried on is the state of another word: in a group every target contradicts it,
+    and to learn them is to forget. What would be right again (after a reset) is left out with them.
+
+    Args:
+        right: which answers are right, or not asked for, bool ``[batch, length]``.
+
+    Returns:
+        Bool, ``[batch, length]``.
+
+    Example:
+        >>> until_error(torch.tensor([[True, False, True], [True, True, True]])).tolist()
+        [[True, True, False], [True, True, True]]
+    """
+    wrong = (~right).long()
+    return wrong.cumsum(dim=1) - wrong == 0
 
 
 def _last_third(batch: TokenBatch) -> Tensor:
