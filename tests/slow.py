@@ -2,8 +2,8 @@
 
 `python -m pytest -n 2 --measure` runs the tests that are chosen and stores what they cost in processor
 seconds, so that a busy machine does not change it; set-up and the processes that they start are included.
-What several tests share is stored by itself, as ``file::fixture``: whichever of them is the first to set it up,
-all are slow. A test that was never measured counts as fast.
+What several tests share is stored by itself, as ``file::fixture``: whichever of them is the first to set it
+up, all are slow. A test that was never measured counts as fast.
 """
 
 import json

@@ -62,16 +62,19 @@ BY_ACCURACY: Settings = {
 
 EVERY_ANSWER: Settings = {
     **BY_ACCURACY,
+    "length": 32,
+    "start_length": None,
     "steps": 1500,
-    "final_steps": 300,
+    "final_steps": 200,
     "contraction_weight": 0.05,
     "contraction_scales": (0.1, 1.0),
     "contraction_power": 2.0,
     "loss_until_error": True,
     "evaluate_every": 100,
 }
-"""For tasks of which all elements are tokens: the answer to the first token is one of many fixed points, and which
-is reached must not hang on the next update (docs/training.md)."""
+"""For tasks whose tokens are all elements: the first token may have a fixed point for every answer, and which
+of them is reached must not change from one update to the next. The loss ends at the first wrong answer, so
+that sequences need not grow (docs/training.md)."""
 
 GENERATORS: Settings = {
     **BY_ACCURACY,
@@ -82,7 +85,7 @@ GENERATORS: Settings = {
 }
 
 RECIPES: dict[str, Settings] = {
-    "parity": {**EVERY_ANSWER, "length": 32, "steps": 1000, "final_steps": 100},
+    "parity": {**EVERY_ANSWER, "steps": 1000, "final_steps": 100},
     "S3": EVERY_ANSWER,
     "A4": EVERY_ANSWER,
     "S4": {**EVERY_ANSWER, "steps": 3000},
@@ -104,6 +107,7 @@ RECIPE_SIZES: dict[str, Sizes] = {
 
 MODEL_RECIPES: dict[tuple[str, str], Settings] = {
     ("S3", "implicit-gated-deltanet"): {
+        **FALLBACK,
         "learning_rate": 2e-3,
         "steps": 1600,
         "start_length": 4,
@@ -112,7 +116,9 @@ MODEL_RECIPES: dict[tuple[str, str], Settings] = {
         "bounded_steps": 400,
         "bounded_iterations": 10,
         "free_max_iterations": 40,
+        "free_rtol": 0.02,
         "contraction_weight": 0.02,
+        "carried_share": 0.0,
     },
 }
 """Settings of single models, in place of those of the task. Whoever compares such a model gives the others
@@ -131,7 +137,8 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
             it takes the settings that learn parity.
         model: name of the model, or one of your own: ``module:name`` or the class itself.
         overrides: fields of `TrainConfig` (those of its groups by their flat names) or sizes of the model;
-            they win over the recipe. A whole group takes the place of the recipe's.
+            they win over the recipe. A whole group takes the place of the recipe's. Fewer steps than the
+            recipe's shorten its final phase in proportion.
 
     Raises:
         InputError: for an unknown task, model or field, or a bad value.
@@ -155,9 +162,13 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
     sizes.update(MODEL_RECIPE_SIZES.get((known, model), {}))
     sizes.update(overrides.pop("sizes", {}))
     # In their groups, so that a group among the overrides takes the place of the recipe's.
-    good = {**RECIPES.get(known, FALLBACK), **MODEL_RECIPES.get((known, model), {})}
+    good = dict(MODEL_RECIPES.get((known, model)) or RECIPES.get(known, FALLBACK))
     if model_class(model).state_grows or not task_from(specification).continues:
         good["carried_share"] = 0.0  # such a model cannot go on in the next batch, nor can such a task
+    steps = str(overrides.get("steps"))  # a number, or that of a flag
+    if "final_steps" in good and steps.isdecimal():
+        share = min(1.0, int(steps) / good["steps"])
+        good["final_steps"] = max(1, int(share * good["final_steps"]))
     settings = nest(TrainConfig, good)
     fields = [*flat_places(TrainConfig), *groups(TrainConfig)]
     every_size = {*size_fields(), *size_names(model)}

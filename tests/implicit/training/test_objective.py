@@ -1,5 +1,7 @@
 """The loss against its definition, and the solve against the phase."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -87,3 +89,33 @@ def test_right_are_the_sequences_that_answer_all_of_their_last_third_rightly() -
     found = objective(run.model, batch._replace(targets=targets), phase)
     assert found.right.tolist() == [True, False, True]
     assert found.late_accuracy == 11 / 12
+
+
+def test_loss_until_error_is_the_mean_over_what_no_wrong_answer_comes_before() -> None:
+    """Of a model that is right everywhere, with one target made wrong, against the mean by hand."""
+    run = load_run("parity")
+    batch = draw_batch(run.task, 3, 12, 0, Stream.TRAIN, 1)
+    targets = batch.targets.clone()
+    targets[1, 4] = 1 - targets[1, 4]
+    targets[2, 11] = 1 - targets[2, 11]
+    batch = batch._replace(targets=targets)
+    phase = replace(CURRICULUM.phase(2, length=12), loss_until_error=True)
+    found = objective(run.model, batch, phase)
+    logits = solved(run.model, batch.tokens, stopping=Stopping(1e-2, 0.0, 7)).logits.detach()
+    every = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
+    every = every.view(3, 12)
+    expected = torch.cat([every[0], every[1, :5], every[2]]).mean()
+    assert found.loss.item() == pytest.approx(expected.item(), rel=1e-5)  # float32, a sum of 29 terms
+    whole = objective(run.model, batch, CURRICULUM.phase(2, length=12))
+    assert (found.accuracy, found.late_accuracy) == (whole.accuracy, whole.late_accuracy)
+
+
+def test_what_is_not_asked_is_no_error() -> None:
+    run = load_run("parity")
+    batch = draw_batch(run.task, 2, 6, 0, Stream.TRAIN, 1)
+    targets, weights = batch.targets.clone(), batch.weights.clone()
+    targets[0, 1], weights[0, 1] = 1 - targets[0, 1], 0.0
+    batch = batch._replace(targets=targets, weights=weights)
+    phase = CURRICULUM.phase(2, length=6)
+    found = objective(run.model, batch, replace(phase, loss_until_error=True))
+    assert found.loss.item() == objective(run.model, batch, phase).loss.item()
