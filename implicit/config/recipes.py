@@ -65,7 +65,8 @@ EVERY_ANSWER: Settings = {
     "length": 32,
     "start_length": None,
     "steps": 1500,
-    "final_steps": 200,
+    "growth_accuracy": 0.97,
+    "final_steps": 300,
     "contraction_weight": 0.05,
     "contraction_scales": (0.1, 1.0),
     "contraction_power": 2.0,
@@ -87,8 +88,8 @@ GENERATORS: Settings = {
 RECIPES: dict[str, Settings] = {
     "parity": {**EVERY_ANSWER, "steps": 1000, "final_steps": 100},
     "S3": EVERY_ANSWER,
-    "A4": EVERY_ANSWER,
-    "S4": {**EVERY_ANSWER, "steps": 3000},
+    "A4": {**EVERY_ANSWER, "contraction_weight": 0.02},
+    "S4": {**EVERY_ANSWER, "steps": 3000, "contraction_weight": 0.005},
     "A5-generators": GENERATORS,
     "S5-generators": GENERATORS,
 }

@@ -55,7 +55,7 @@ def test_group_among_the_overrides_takes_the_place_of_the_recipes() -> None:
     assert config.optimizer == recipe("S3", "lstm").optimizer
 
 
-@pytest.mark.parametrize(("steps", "final"), [(1, 1), (150, 20), (1499, 199), (1500, 200), (9000, 200)])
+@pytest.mark.parametrize(("steps", "final"), [(1, 1), (150, 30), (1499, 299), (1500, 300), (9000, 300)])
 def test_fewer_steps_shorten_the_final_phase_in_proportion(steps: int, final: int) -> None:
     config = recipe("S3", "lstm", steps=steps, warmup_steps=1)
     assert config.curriculum.final_steps == final
