@@ -14,7 +14,6 @@ from implicit.config.curriculum import Curriculum
 from implicit.config.evaluation import EvaluationConfig
 from implicit.config.flat import flat_fields, flat_places, flatten, groups
 from implicit.config.optimizer import OptimizerConfig
-from implicit.config.recipes import recipe
 from implicit.config.run import TrainConfig
 from implicit.models.registry import size_fields
 from implicit.runs.loading import STORED_RUNS
