@@ -63,6 +63,7 @@ class Phase:
         carried_share: probability that a sequence goes on from where one of the last step ended.
         carried_right: whether only those go on that were right.
         loss_until_error: whether tokens behind the first wrong answer of a sequence are left out of the loss.
+        random_starts: probability that the tokens of a sequence are solved from random latents, not from zero.
         mode: in which order the fixed points of the tokens are sought.
 
     Example:
@@ -81,6 +82,7 @@ class Phase:
     carried_share: float = 0.0
     carried_right: bool = False
     loss_until_error: bool = False
+    random_starts: float = 0.0
     mode: Literal["auto", "simultaneous"] | Windowed = "simultaneous"
 
 
@@ -135,6 +137,12 @@ class Curriculum(CheckedConfig):
     )
     free_rtol: PositiveFloat = Field(
         default=0.05, description="relative tolerance of the fixed point in the free phase"
+    )
+    random_starts: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="probability that a sequence is solved from random latents, not from zero, in the free phase",
     )
     free_gradient: Literal["phantom", "implicit"] = Field(
         default="phantom",
@@ -259,6 +267,7 @@ class Curriculum(CheckedConfig):
             self.carried_share if learnt else 0.0,
             self.carried_right,
             self.loss_until_error,
+            self.random_starts,
             mode,
         )
 

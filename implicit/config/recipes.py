@@ -67,9 +67,10 @@ EVERY_ANSWER: Settings = {
     "steps": 1500,
     "growth_accuracy": 0.97,
     "final_steps": 300,
-    "contraction_weight": 0.05,
+    "contraction_weight": 0.02,
     "contraction_scales": (0.1, 1.0),
     "contraction_power": 2.0,
+    "random_starts": 1.0,
     "loss_until_error": True,
     "evaluate_every": 100,
 }
@@ -88,7 +89,7 @@ GENERATORS: Settings = {
 RECIPES: dict[str, Settings] = {
     "parity": {**EVERY_ANSWER, "steps": 1000, "final_steps": 100},
     "S3": EVERY_ANSWER,
-    "A4": {**EVERY_ANSWER, "contraction_weight": 0.02},
+    "A4": EVERY_ANSWER,
     "S4": {**EVERY_ANSWER, "steps": 3000, "contraction_weight": 0.005},
     "A5-generators": GENERATORS,
     "S5-generators": GENERATORS,

@@ -12,6 +12,7 @@ from implicit.models.interface import SequenceModel
 from implicit.modes import SequenceSolution, Solve
 from implicit.training.penalties.contraction import contraction_penalty
 from implicit.training.penalties.forgetting import forgetting_penalty
+from implicit.training.random_starts import some_random_starts
 from implicit.training.streams import TokenBatch
 from theory.transition import State
 
@@ -71,7 +72,7 @@ def objective(
         model: any model.
         batch: on the device of the model.
         phase: of the curriculum.
-        noise: draws the directions of the penalties.
+        noise: draws random starts and the directions of the penalties.
         state: the model's state before the first token; the initial one if None.
 
     Example:
@@ -85,9 +86,20 @@ def objective(
         (1.0, True, False)
     """
     penalty, forgetting = None, None
-    solve = Solve(phase.mode, stopping=phase.stopping, gradient=phase.gradient, windows=TRAINING_WINDOWS)
+    implicit = model.implicit
+    start = None
+    if implicit is not None and phase.random_starts > 0:
+        shape = (*batch.tokens.shape, implicit.latent_size)
+        start = some_random_starts(shape, phase.random_starts, noise).to(next(implicit.parameters()))
+    solve = Solve(
+        phase.mode,
+        stopping=phase.stopping,
+        gradient=phase.gradient,
+        windows=TRAINING_WINDOWS,
+        start=start,
+    )
     output = model.run(batch.tokens, state, solve, lengths=batch.lengths)
-    implicit, solution = model.implicit, output.solution
+    solution = output.solution
     if implicit is not None and solution is not None:
         if phase.contraction_weight > 0:
             problem = implicit.problem(batch.tokens, state, batch.lengths)

@@ -171,9 +171,10 @@ def caption(found: Results) -> str:
         "contraction near and far, exact gradients, no bounded phase; training ends 300 updates after an "
         "accuracy of 0.97, at most after 1,500. The next three change one part. Sequences grow: from 4 to "
         "32 tokens by accuracy, loss of all tokens. Bounded, then free: 1,000 updates through six "
-        "self-iterations at lengths that grow by 4 every 125 updates, then 500 with phantom gradients, loss of "
-        "all tokens, penalty near only, no state passing, a rate of 0.0015. Batches of 64 everywhere; lengths "
-        f"and the number of updates differ as said and drawn. At least {SOLVED_ACCURACY} at {TESTED_LENGTH} tokens: {shares(_solved(found))}."
+        "self-iterations at lengths that grow by 4 every 125 updates, then 500 with phantom gradients, loss "
+        "of all tokens, penalty near only, no state passing, a rate of 0.0015. Batches of 64 everywhere; "
+        f"lengths and the number of updates differ as said and drawn. At least {SOLVED_ACCURACY} at "
+        f"{TESTED_LENGTH} tokens: {shares(_solved(found))}."
     )
 
 

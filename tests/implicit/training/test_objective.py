@@ -119,3 +119,31 @@ def test_what_is_not_asked_is_no_error() -> None:
     phase = CURRICULUM.phase(2, length=6)
     found = objective(run.model, batch, replace(phase, loss_until_error=True))
     assert found.loss.item() == objective(run.model, batch, phase).loss.item()
+
+
+def test_random_starts_are_where_the_fixed_point_is_sought_from() -> None:
+    """One evaluation per token shows the start: what is returned is the start itself."""
+    run = load_run("parity")
+    batch = draw_batch(run.task, 3, 5, 0, Stream.TRAIN, 1)
+    phase = replace(
+        CURRICULUM.phase(2, length=5), random_starts=1.0, stopping=Stopping(rtol=1e-9, max_iterations=1)
+    )
+    found = objective(run.model, batch, phase, noise_generator(0, 1))
+    expected = some_random_starts((3, 5, run.model.config.d_model), 1.0, noise_generator(0, 1))
+    assert found.solution is not None
+    torch.testing.assert_close(found.solution.latents.detach(), expected, rtol=0, atol=0)
+    unrolled = objective(run.model, batch, CURRICULUM.phase(1, length=5), noise_generator(0, 1))
+    asked = replace(CURRICULUM.phase(1, length=5))
+    assert asked.random_starts == 0
+    assert unrolled.solution is not None
+
+
+def test_explicit_models_have_no_starts() -> None:
+    task = make_task("parity")
+    model = build_model("lstm", {}, task)
+    batch = draw_batch(task, 2, 5, 0, Stream.TRAIN, 1)
+    phase = CURRICULUM.phase(2, length=5)
+    plain, asked = (
+        objective(model, batch, replace(phase, random_starts=share)).loss.item() for share in (0.0, 1.0)
+    )
+    assert plain == asked
