@@ -62,8 +62,8 @@ class Phase:
         forgetting_weight: weight of the forgetting penalty in the loss.
         carried_share: probability that a sequence goes on from where one of the last step ended.
         carried_right: whether only those go on that were right.
-        loss_until_error: whether tokens behind the first wrong answer of a sequence are left out of the loss.
-        random_starts: probability that the tokens of a sequence are solved from random latents, not from zero.
+        loss_until_error: whether tokens behind the first wrong answer of a sequence leave the loss.
+        random_starts: probability that a sequence is solved from random latents, not from zero.
         mode: in which order the fixed points of the tokens are sought.
 
     Example:
@@ -142,7 +142,8 @@ class Curriculum(CheckedConfig):
         default=0.0,
         ge=0,
         le=1,
-        description="probability that a sequence is solved from random latents, not from zero, in the free phase",
+        description="probability that a sequence is solved from random latents and not from zero, in the "
+        "free phase",
     )
     free_gradient: Literal["phantom", "implicit"] = Field(
         default="phantom",

@@ -1,7 +1,7 @@
 """Random latents for the search of a fixed point to begin from, in training.
 
-Started from zero, training asks for one right fixed point per token and says nothing of others, which the
-simultaneous mode may end in. From random starts the loss itself asks that every start leads to the right answer.
+Started from zero, training asks for one right fixed point per token and says nothing of others, in which the
+simultaneous mode may end. From random starts the loss itself asks that every start leads to the right answer.
 """
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def random_latents(shape: tuple[int, int, int], generator: torch.Generator | None = None) -> Tensor:
-    """Draw latents from the ball of radius √d, which holds all that the last RMS norm gives with weights of 1.
+    """Draw latents from the ball of radius √d: all that the last RMS norm gives with weights of 1.
 
     Direction and length are uniform, so that latents near zero are not rare.
 

@@ -149,7 +149,8 @@ def _updates() -> str:
     assert curriculum.loss_until_error
     return (
         f"each run until {curriculum.final_steps} updates after an accuracy of "
-        f"{curriculum.growth_accuracy:g}, at most for {config.steps:,}, the loss of a sequence ending at its first wrong answer"
+        f"{curriculum.growth_accuracy:g}, at most for {config.steps:,}, the loss of a sequence ending at its "
+        "first wrong answer"
     )
 
 

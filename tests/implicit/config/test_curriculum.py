@@ -87,6 +87,7 @@ def test_windows_solve_in_the_free_phase_only_and_only_if_asked_for() -> None:
     [
         ("phantom_damping", (1e-3, 1.0), (0.0, 1.001)),
         ("carried_share", (0.0, 1.0), (-0.001, 1.001)),
+        ("random_starts", (0.0, 1.0), (-0.001, 1.001)),
         ("contraction_weight", (0.0, 100.0), (-0.001,)),
         ("contraction_power", (1.0, 4.0), (0.999,)),
         ("forgetting_weight", (0.0, 100.0), (-0.001,)),

@@ -9,12 +9,13 @@ import torch
 from automata.tasks.registry import make_task
 from implicit.config.curriculum import Curriculum
 from implicit.fixed_point import Stopping
-from implicit.gradients import Phantom, Unrolled
+from implicit.gradients import FactoredImplicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.registry import MODELS, build_model
 from implicit.runs.loading import load_run
 from implicit.training.objective import objective
-from implicit.training.streams import Stream, draw_batch
+from implicit.training.random_starts import some_random_starts
+from implicit.training.streams import Stream, draw_batch, noise_generator
 from tests.solving import solved
 
 CURRICULUM = Curriculum(
@@ -122,20 +123,24 @@ def test_what_is_not_asked_is_no_error() -> None:
 
 
 def test_random_starts_are_where_the_fixed_point_is_sought_from() -> None:
-    """One evaluation per token shows the start: what is returned is the start itself."""
+    """After one evaluation per token, what the gradient is attached to is the image of the start."""
     run = load_run("parity")
     batch = draw_batch(run.task, 3, 5, 0, Stream.TRAIN, 1)
     phase = replace(
-        CURRICULUM.phase(2, length=5), random_starts=1.0, stopping=Stopping(rtol=1e-9, max_iterations=1)
+        CURRICULUM.phase(2, length=5),
+        gradient=FactoredImplicit(),
+        random_starts=1.0,
+        stopping=Stopping(rtol=1e-9, max_iterations=1),
     )
     found = objective(run.model, batch, phase, noise_generator(0, 1))
-    expected = some_random_starts((3, 5, run.model.config.d_model), 1.0, noise_generator(0, 1))
+    implicit = run.model.implicit
+    assert implicit is not None
+    expected = implicit.problem(batch.tokens).function(
+        some_random_starts((3, 5, 32), 1.0, noise_generator(0, 1))
+    )
     assert found.solution is not None
-    torch.testing.assert_close(found.solution.latents.detach(), expected, rtol=0, atol=0)
-    unrolled = objective(run.model, batch, CURRICULUM.phase(1, length=5), noise_generator(0, 1))
-    asked = replace(CURRICULUM.phase(1, length=5))
-    assert asked.random_starts == 0
-    assert unrolled.solution is not None
+    torch.testing.assert_close(found.solution.latents, expected, rtol=0, atol=0)
+    assert Curriculum(bounded_steps=1, random_starts=1.0).phase(1, length=5).random_starts == 0
 
 
 def test_explicit_models_have_no_starts() -> None:
