@@ -6,6 +6,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.agreement import AgreementSettings
+from analysis.agreement import analyse as compare_modes
 from analysis.framework.figures import new_figure
 from analysis.framework.palette import GREY, MODEL_LOOKS
 from analysis.length_generalization import LengthSettings, analyse
@@ -17,6 +19,7 @@ from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, share
 from paper_figures.figures.figure import PaperFigure, Results
 
 SETTINGS = LengthSettings(lengths=(32, 512), sequences=256, mode="sequential", seed=0)
+MODES = AgreementSettings(sequences=16, length=128, examples=0, seed=0)
 TESTED_LENGTH = 512
 SOLVED_ACCURACY = 0.99
 """A run solves S3 if it is this accurate at that length."""
@@ -24,17 +27,11 @@ SOLVED_ACCURACY = 0.99
 AS_PUBLISHED = "bounded, then free"
 VARIANTS: dict[str, dict[str, Any]] = {
     "recipe": {},
-    "phantom gradient": {"free_gradient": "phantom"},
+    "from zero": {"random_starts": 0.0},
     "loss of all tokens": {"loss_until_error": False},
-    "penalty near only": {"contraction_scales": (0.1, 0.1), "contraction_power": 1.0},
-    "sequences grow": {
-        "loss_until_error": False,
-        "start_length": 4,
-        "bounded_length": 4,
-        "growth_accuracy": 0.93,
-    },
     AS_PUBLISHED: {
         "free_gradient": "phantom",
+        "random_starts": 0.0,
         "loss_until_error": False,
         "contraction_scales": (0.1, 0.1),
         "contraction_power": 1.0,
@@ -69,13 +66,25 @@ def measure(run: Run, settings: LengthSettings) -> dict[str, Any]:
     }
 
 
+def measure_agreement(run: Run, settings: AgreementSettings) -> dict[str, Any]:
+    """Measure at how many tokens both modes, from zero, reach the same fixed point.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> measure_agreement(load_run("s3"), AgreementSettings(sequences=1, length=4, examples=0))
+        {'agree': 1.0, 'same_answer': 1.0}
+    """
+    found = compare_modes(run, settings)
+    return {"agree": found.shares["agree"], "same_answer": float(found.same_answer.mean())}
+
+
 EXPERIMENT = Experiment(
     "curricula",
     tuple(
         Grid({"seed": range(3)}, {"task": "S3", "model": "implicit-mamba2", **different})
         for different in VARIANTS.values()
     ),
-    (Measurement("accuracy", measure, SETTINGS),),
+    (Measurement("accuracy", measure, SETTINGS), Measurement("agreement", measure_agreement, MODES)),
 )
 
 
@@ -89,8 +98,9 @@ def collect(outcomes: Sequence[Outcome], settings: LengthSettings = SETTINGS) ->
     variants: dict[str, dict[str, Any]] = {name: {"seeds": {}, "failed": []} for name in VARIANTS}
     for outcome in outcomes:
         variant = variants[_variant(outcome.point.all_settings)]
-        if "accuracy" in outcome.values:
-            variant["seeds"][str(outcome.point.seed)] = outcome.values["accuracy"]
+        if outcome.complete and outcome.failure is None:
+            values = outcome.values["accuracy"] | outcome.values["agreement"]
+            variant["seeds"][str(outcome.point.seed)] = values
         else:
             variant["failed"].append(outcome.point.seed)
     for variant in variants.values():
@@ -99,6 +109,7 @@ def collect(outcomes: Sequence[Outcome], settings: LengthSettings = SETTINGS) ->
         variant["of"] = len(runs) + len(variant["failed"])
     return {
         "settings": settings.model_dump(mode="json"),
+        "modes": MODES.model_dump(mode="json"),
         "reported_tokens": REPORTED_TOKENS,
         "variants": variants,
     }
@@ -120,31 +131,33 @@ def accuracy_at(run: Mapping[str, Any], length: int) -> float:
 
 
 def draw(found: Results, width: float) -> Figure:
-    """Draw a row per variant and a mark per run: accuracy on the left, updates on the right.
+    """Draw a row per variant and a mark per run: accuracy, agreement of the modes, updates.
 
     Example:
         >>> from analysis.framework.figures import styled
         >>> from paper_figures.stored_results import StoredResults
         >>> with styled():
         ...     len(draw(StoredResults.read("curricula").results, 3.3).axes)
-        2
+        3
     """
-    figure = new_figure(width, 2.4)
-    accuracy, updates = figure.subplots(1, 2, sharey=True)
+    figure = new_figure(width, 2.0)
+    accuracy, agreement, updates = figure.subplots(1, 3, sharey=True)
     names = list(found["variants"])
     for row, name in enumerate(names):
         runs = found["variants"][name]["seeds"].values()
         _marks(accuracy, row, [accuracy_at(run, TESTED_LENGTH) for run in runs])
+        _marks(agreement, row, [run["agree"] for run in runs])
         _marks(updates, row, [run["updates"] for run in runs])
     accuracy.axvline(1 / 6, color=GREY, linewidth=0.9, linestyle=":")
     accuracy.set(
-        xlabel=f"accuracy at {TESTED_LENGTH} tokens",
-        xlim=(0, 1.05),
+        xlabel=f"accuracy\nat {TESTED_LENGTH} tokens",
+        xlim=(-0.08, 1.08),
         yticks=range(len(names)),
         yticklabels=names,
         ylim=(len(names) - 0.5, -0.5),
     )
-    updates.set(xlabel="updates", xlim=(0, None))
+    agreement.set(xlabel="share of tokens\nat which modes agree", xlim=(-0.08, 1.08))
+    updates.set(xlabel="updates\nin training", xlim=(0, 1700))
     return figure
 
 
@@ -162,19 +175,20 @@ def caption(found: Results) -> str:
         >>> print(caption(StoredResults.read("curricula").results))
         Training implicit Mamba-2 on S3 at 32 tokens: accuracy at 512 tokens ...
     """
-    settings = found["settings"]
+    settings, modes = found["settings"], found["modes"]
     return (
         f"Training implicit Mamba-2 on S3 at 32 tokens: accuracy at {TESTED_LENGTH} tokens (mean over the "
         f"last {found['reported_tokens']} tokens of {settings['sequences']} fresh sequences, data seed "
-        f"{settings['seed']}, {settings['mode']} mode; dotted: chance) and updates until training ended, a "
-        "mark per seed. Recipe: the loss of a sequence ends at its first wrong answer, a penalty on "
-        "contraction near and far, exact gradients, no bounded phase; training ends 300 updates after an "
-        "accuracy of 0.97, at most after 1,500. The next three change one part. Sequences grow: from 4 to "
-        "32 tokens by accuracy, loss of all tokens. Bounded, then free: 1,000 updates through six "
-        "self-iterations at lengths that grow by 4 every 125 updates, then 500 with phantom gradients, loss "
-        "of all tokens, penalty near only, no state passing, a rate of 0.0015. Batches of 64 everywhere; "
-        f"lengths and the number of updates differ as said and drawn. At least {SOLVED_ACCURACY} at "
-        f"{TESTED_LENGTH} tokens: {shares(_solved(found))}."
+        f"{settings['seed']}, {settings['mode']} mode; dotted: chance), share of the tokens of "
+        f"{modes['sequences']} sequences of {modes['length']} at which both modes, from zero, reach the same "
+        "fixed point, and updates until training ended; a mark per seed. Recipe: fixed points are sought "
+        "from random latents, the loss of a sequence ends at its first wrong answer, a penalty on contraction "
+        "near and far, exact gradients, no bounded phase; training ends 300 updates after an accuracy of 0.97, at "
+        "most after 1,500. The next two change one part. Bounded, then free: 1,000 updates through six "
+        "self-iterations from zero at lengths that grow by 4 every 125 updates, then 500 with phantom "
+        "gradients, loss of all tokens, penalty near only, no state passing, a rate of 0.0015. Batches of 64 "
+        "everywhere; lengths and the number of updates differ as said and drawn. At least "
+        f"{SOLVED_ACCURACY} at {TESTED_LENGTH} tokens: {shares(_solved(found))}."
     )
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analysis.agreement import AgreementSettings
+from analysis.agreement import analyse as compare_modes
 from analysis.framework.figures import styled
 from analysis.framework.output import RunIdentity
 from analysis.length_generalization import LengthSettings, analyse
@@ -24,10 +26,12 @@ IDENTITY = RunIdentity("run", "S3", "implicit-mamba2", 10, 32, 0, "0" * 64)
 
 def outcome(point: Point, accuracy: float, updates: int) -> Outcome:
     value = {"accuracy": {"32": 1.0, "512": accuracy}, "share_converged": {}, "updates": updates}
-    (measurement,) = curricula.EXPERIMENT.measurements
+    compared = {"agree": accuracy / 2, "same_answer": 1.0}
+    accuracies, modes = curricula.EXPERIMENT.measurements
     records = {
         "training": Record.done(point, None, IDENTITY, None, 1.0),
-        "accuracy": Record.done(point, measurement, IDENTITY, value, 2.0),
+        "accuracy": Record.done(point, accuracies, IDENTITY, value, 2.0),
+        "agreement": Record.done(point, modes, IDENTITY, compared, 2.0),
     }
     return Outcome(point, records, complete=True)
 
@@ -68,15 +72,16 @@ def test_runs_that_solve_it_are_counted(found: Results) -> None:
     assert (first["solved"], first["of"], first["failed"]) == (2, 3, [])
     assert (second["solved"], second["of"], second["failed"]) == (1, 2, [1])
     assert all(variant["of"] == 0 for variant in others)
-    assert "recipe 2 of 3, phantom gradient 1 of 2" in curricula.caption(found)
+    assert "recipe 2 of 3, from zero 1 of 2" in curricula.caption(found)
 
 
 def test_every_run_has_a_mark_in_its_row(found: Results) -> None:
     with styled():
-        accuracy, updates = curricula.draw(found, 6.75).axes
+        accuracy, agreement, updates = curricula.draw(found, 6.75).axes
     assert [label.get_text() for label in accuracy.get_yticklabels()] == list(curricula.VARIANTS)
     for axes, expected in (
         (accuracy, [[1.0, 0.99, 0.989], [1.0]]),
+        (agreement, [[0.5, 0.495, 0.4945], [0.5]]),
         (updates, [[600, 700, 800], [500]]),
     ):
         for row, values in enumerate(expected):
@@ -97,3 +102,12 @@ def test_the_stored_results_hold_every_seed_and_the_recipe_solves_s3() -> None:
     assert list(variants) == list(curricula.VARIANTS)
     assert all(sorted(variant["seeds"]) == ["0", "1", "2"] for variant in variants.values())
     assert variants["recipe"]["solved"] == 3
+    assert all(run["agree"] >= 0.999 for run in variants["recipe"]["seeds"].values())
+
+
+def test_agreement_is_that_of_the_analysis(untrained: Callable[[Point], Run]) -> None:
+    settings = AgreementSettings(sequences=2, length=6, examples=0)
+    run = untrained(POINTS[0])
+    found = compare_modes(run, settings)
+    expected = {"agree": found.shares["agree"], "same_answer": float(found.same_answer.mean())}
+    assert curricula.measure_agreement(run, settings) == expected
