@@ -139,6 +139,30 @@ def test_where_a_distance_is_proved_to_fall_it_does(cells: LatentCells) -> None:
     assert not proved.all()
 
 
+def test_a_skip_weight_below_zero_turns_the_output() -> None:
+    """The gated norm forgets the size of y = β (…) and not the sign of β: about −c nothing falls."""
+    model, state = untrained(2, 0, coupling=0.2, output=4.0), a_state(2, 0)
+    (cell,) = model.cells
+    assert isinstance(cell, Mamba2Cell)
+    with torch.no_grad():
+        cell.D.fill_(-1.5)
+    weight = model.latent_norm.weight.detach().numpy()
+    centre = ends(model, state, starts=1)[0] * weight
+    for sign, expected in ((1, 50), (-1, 0)):
+        cells = LatentCells(model, 1, Ball.exact(state), sign * centre, np.eye(2), 0.1)
+        lower, upper, inside = in_cells(cells, (0.01, 0.05))
+        _, lower, upper = cells.tighten(lower, upper)
+        proved, _ = cells.falls(lower, upper)
+        assert proved.sum() == expected
+        for latents in inside[proved]:
+            before, after = (
+                np.linalg.norm((points - cells.centre) / weight, axis=1)
+                for points in (latents, self_map(model, 1, state, latents))
+            )
+            assert (after < before + ROUNDING).all()
+    assert prove_all_latents(model, 1, state).proved
+
+
 def test_images_of_balls_are_as_near_as_is_proved(cells: LatentCells) -> None:
     model = load_run("parity-small").model.double()
     assert isinstance(model, ImplicitMamba2)
@@ -225,8 +249,16 @@ def test_another_model_is_refused() -> None:
 
 def test_a_latent_that_is_too_large_is_refused() -> None:
     model = untrained(latent_cells.LARGEST_SIZE + 1, 0, coupling=0.2, output=4.0)
-    with pytest.raises(InputError, match="d_model is 61; give a model with at most 60"):
+    with pytest.raises(InputError, match="d_model is 61 and d_inner 61; give a model with at most 60"):
         prove_all_latents(model, 1, a_state(61, 0))
+
+
+def test_more_channels_than_sums_may_have_are_refused() -> None:
+    config = ImplicitMamba2Config(
+        vocabulary_size=2, output_size=2, d_model=2, head_size=62, d_state=1, d_conv=1, expand=31
+    )
+    with pytest.raises(InputError, match="d_model is 2 and d_inner 62; give a model with at most 60 of each"):
+        prove_all_latents(ImplicitMamba2(config).double(), 1, np.zeros(62))
 
 
 def test_constants_of_silu_are_proved() -> None:
