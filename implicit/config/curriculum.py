@@ -12,7 +12,8 @@ growth_accuracy, as soon as the model is right at the length it has. Then the ru
 right at the training length, at the latest after its steps, and the learning rate falls in these steps only.
 
 In the free phase the loss may hold a contraction penalty (`implicit.training.penalties.contraction`), which
-makes the fixed point unique and quick to reach, and a forgetting penalty
+makes the fixed point unique and quick to reach, an attraction penalty
+(`implicit.training.penalties.attraction`), which draws all other latents to it, and a forgetting penalty
 (`implicit.training.penalties.forgetting`), which makes disturbances of the state die out.
 
 Source: Schöne et al. 2025, arXiv 2502.07827; phantom gradients of Geng et al. 2021, arXiv 2111.05177.
@@ -56,6 +57,7 @@ class Phase:
         stopping: when its iteration ends.
         contraction_weight: weight of the contraction penalty in the loss.
         forgetting_weight: weight of the forgetting penalty in the loss.
+        attraction_weight: weight of the attraction penalty in the loss.
         carried_share: probability that a sequence goes on from where one of the last step ended.
         mode: in which order the fixed points of the tokens are sought.
 
@@ -73,6 +75,7 @@ class Phase:
     carried_share: float = 0.0
     carried_right: bool = False
     mode: Literal["auto", "simultaneous"] | Windowed = "simultaneous"
+    attraction_weight: float = 0.0
 
 
 class Curriculum(CheckedConfig):
@@ -141,6 +144,11 @@ class Curriculum(CheckedConfig):
     )
     forgetting_weight: NonNegativeFloat = Field(
         default=0.0, description="weight of the forgetting penalty, where sequences may go on; 0 for none"
+    )
+    attraction_weight: NonNegativeFloat = Field(
+        default=0.0,
+        description="weight of the attraction penalty, which is measured at latents from everywhere, in the "
+        "free phase; 0 for none",
     )
     carried_share: float = Field(
         default=0.0,
@@ -222,6 +230,7 @@ class Curriculum(CheckedConfig):
             self.carried_share if learnt else 0.0,
             self.carried_right,
             mode,
+            self.attraction_weight,
         )
 
     def grown(self, growth: Growth, step: int, accuracy: float, length: int, steps: int) -> Growth:

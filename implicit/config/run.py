@@ -270,13 +270,16 @@ class TrainConfig(CheckedConfig):
     def as_json(self) -> dict[str, Any]:
         """Return the format version and the fields as JSON values.
 
-        ``compiled`` and ``initial`` are there only if they say something.
+        ``compiled``, ``initial`` and the curriculum's ``attraction_weight`` are there only if they say
+        something: a certificate holds the configuration, and one of a run that has none of these stays true.
 
         Example:
             >>> list(TrainConfig.of(task="parity", model="lstm").as_json())[:3]
             ['format_version', 'task', 'model']
         """
-        unsaid = {name for name in ("compiled", "initial") if getattr(self, name) is None}
+        unsaid: dict[str, Any] = {name: True for name in ("compiled", "initial") if getattr(self, name) is None}
+        if self.curriculum.attraction_weight == 0:
+            unsaid["curriculum"] = {"attraction_weight"}
         return {"format_version": FORMAT_VERSION, **self.model_dump(mode="json", exclude=unsaid)}
 
     @classmethod

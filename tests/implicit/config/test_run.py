@@ -74,6 +74,16 @@ def test_json_rebuilds_the_configuration(model: str) -> None:
     assert stored["evaluation"]["lengths"] == [8, 16]
 
 
+def test_an_attraction_weight_of_zero_is_not_said() -> None:
+    """Certificates hold the configuration: those of runs from before it was a field stay true."""
+    plain = TrainConfig.of(task="parity", model="implicit-mamba2")
+    assert "attraction_weight" not in plain.as_json()["curriculum"]
+    penalised = TrainConfig.of(task="parity", model="implicit-mamba2", attraction_weight=0.25)
+    assert penalised.as_json()["curriculum"]["attraction_weight"] == 0.25
+    assert TrainConfig.from_json(penalised.as_json()) == penalised
+    assert TrainConfig.from_json(plain.as_json()) == plain
+
+
 FIRST_FORMAT = {
     "task": "parity",
     "model": "lstm",
