@@ -277,7 +277,9 @@ class TrainConfig(CheckedConfig):
             >>> list(TrainConfig.of(task="parity", model="lstm").as_json())[:3]
             ['format_version', 'task', 'model']
         """
-        unsaid: dict[str, Any] = {name: True for name in ("compiled", "initial") if getattr(self, name) is None}
+        unsaid: dict[str, Any] = {
+            name: True for name in ("compiled", "initial") if getattr(self, name) is None
+        }
         if self.curriculum.attraction_weight == 0:
             unsaid["curriculum"] = {"attraction_weight"}
         return {"format_version": FORMAT_VERSION, **self.model_dump(mode="json", exclude=unsaid)}

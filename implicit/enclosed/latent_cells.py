@@ -82,7 +82,7 @@ class LatentCells(EnclosedClosedLoop):
         self.token, self.state = token, state
         self.centre, self.norm, self.inner = centre, norm, inner
         self.weight: Array = self._last_norm[0].midpoint
-        self.region = norm / self.weight  # latents left out: those with |region (z − c)| ≤ inner
+        self.region = norm / self.weight, centre  # latents left out: those with |M (z − m)| ≤ inner
         width, channels = cell.d_inner, cell.channels
         injected = self._injection[token]
         window, self.h = state[: self.window_size], state[self.window_size :]
@@ -163,16 +163,16 @@ class LatentCells(EnclosedClosedLoop):
         bound = total * (1 + 2 * SLACK) + SLACK * (size * inverse + radius + 1) + 3 * stretch * radius
         return bound if np.isfinite(bound) else np.inf
 
-    def with_inner(self, inner: float, region: Array | None = None) -> "LatentCells":
-        """Return the same with other latents left out: those with |M (z − c)| ≤ inner.
+    def with_inner(self, inner: float, region: tuple[Array, Array] | None = None) -> "LatentCells":
+        """Return the same with other latents left out: those with |M (z − m)| ≤ inner.
 
         Args:
             inner: the distance.
-            region: M, ``[d, d]``; L diag(1/w), which measures |y − c|_L, if None.
+            region: M, ``[d, d]``, and m, ``[d]``; such that it is |y − c|_L if None.
         """
         other = copy.copy(self)
         other.inner = inner
-        other.region = self.norm / self.weight if region is None else region
+        other.region = (self.norm / self.weight, self.centre) if region is None else region
         return other
 
     def cover(self) -> tuple[Array, Array]:
@@ -258,9 +258,9 @@ class LatentCells(EnclosedClosedLoop):
 
     def _left_out(self, z: Affine) -> NDArray[np.bool_]:
         """Whether all of a cell is within the region whose latents need not be shown to come nearer."""
-        goal = self.region @ self.centre
-        away = mapped(self.region, z)
-        rounding = SLACK * (np.abs(self.region) @ np.abs(self.centre))
+        matrix, middle = self.region
+        goal, away = matrix @ middle, mapped(matrix, z)
+        rounding = SLACK * (np.abs(matrix) @ np.abs(middle))
         reach = Affine(away.c, away.a, away.e + rounding).reach
         far = np.sqrt(np.square(away.c - goal).sum(1)) + np.sqrt(np.square(reach).sum(1))
         return np.asarray(far * (1 + SLACK) + MARGIN <= self.inner)
