@@ -19,10 +19,11 @@ With ``--cells`` it is also tried to prove that the iteration tends to the same 
 that the last norm can give, and not from zero alone (`theory.rigorous.attraction`): by Theorem 2 of
 docs/when_modes_agree.md the simultaneous mode then tends to the same answers.
 
-Only the last two steps and this are the proof. It is about the model with its weights as the exact numbers that their
-floats are, in real arithmetic and as float64 computes it (``python -m implicit.answer``), whose rounding is
-bounded along with it under the assumptions of `theory.rigorous.float_format`; and about every relative
-tolerance up to the one that is asked for. The run's own may be larger, and its float32 is not part of it.
+Only the last two steps and this are the proof. It is about the model with its weights as the exact numbers
+that their floats are, in real arithmetic and, of the sequential mode, as float64 computes it (``python -m
+implicit.answer``), whose rounding is bounded along with it under the assumptions of
+`theory.rigorous.float_format`; and about every relative tolerance up to the one that is asked for. The run's
+own may be larger, and its float32 is not part of it.
 """
 
 import sys
@@ -50,8 +51,8 @@ from analysis.certificates.cover.search import AllLengthsSettings, find_cover, f
 from analysis.certificates.orbits.document import upper_triangle
 from analysis.certificates.orbits.producer import ProvedIteration, asked_of, errors_of, prove_iteration
 from analysis.certificates.parts import at_least
-from analysis.certificates.verdict import OF_EVERY_START
 from analysis.certificates.producing import automaton_of, document_head
+from analysis.certificates.verdict import OF_EVERY_START
 from analysis.certificates.words.producer import enclosed_loop
 from analysis.framework.analysis import RunAnalysis
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled

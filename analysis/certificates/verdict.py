@@ -69,7 +69,8 @@ def verdict(certificate: AnyCertificate, run: str) -> str:
     starts = f"; {OF_EVERY_START}" if isinstance(certificate, LatentsCertificate) else ""
     return (
         f"The certificate holds of run {run}, {task}: the answers to {words}, {certificate.scope}, with a "
-        f"margin of at least {at_least(certificate.margin)}, {OF_THESE_WEIGHTS}; {certificate.caveat}{starts}."
+        f"margin of at least {at_least(certificate.margin)}, {OF_THESE_WEIGHTS}; {certificate.caveat}"
+        f"{starts}."
     )
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from automata.errors import InputError
-from implicit.enclosed.affine import SLACK, Affine, along, mapped, plus, silu, times
+from implicit.enclosed.affine import SLACK, Affine, along, mapped, plus, silu, silu_range, times
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.enclosed.coordinate_ranges import MARGIN, largest, outside_ball, squares, within_ball
 from implicit.models.interface import SequenceModel
@@ -36,9 +36,6 @@ LARGEST_SIZE = 60
 """Features of a latent; the rounding of `implicit.enclosed.affine` is that of sums of fewer than 2⁶ terms."""
 LARGEST_DEFECT = 1e-3
 """Of the inverse of a norm as it is computed."""
-LEAST_SILU = -0.28
-LEAST_AT = -1.27
-"""silu rises from here on, and is nowhere below `LEAST_SILU`."""
 
 
 class LatentCells(EnclosedClosedLoop):
@@ -149,7 +146,7 @@ class LatentCells(EnclosedClosedLoop):
         if not (least > 0 and beta.mignitude[0] > 0):
             return np.inf
         # T(y) − c = ((1 − τ) (y − c) N + τ (s − c N)) / N, and c N + ... with 1/N between two numbers
-        fixed = self._negative_target(d, round=True)
+        fixed = self._negative_target(d, within_ball=True)
         moved = plus(times(mapped(self.norm, z), nu), self._through(v))
         moved = plus(moved, times(fixed, norm))
         inverse = 1 / float(norm.c[0, 0])
@@ -265,11 +262,13 @@ class LatentCells(EnclosedClosedLoop):
         far = np.sqrt(np.square(away.c - goal).sum(1)) + np.sqrt(np.square(reach).sum(1))
         return np.asarray(far * (1 + SLACK) + MARGIN <= self.inner)
 
-    def _negative_target(self, axes: int, *, round: bool = False) -> Affine:
+    def _negative_target(self, axes: int, *, within_ball: bool = False) -> Affine:
         """−L c, with c in units of the weights, ``[1, d]``; L may cancel most of it."""
         centre = self.centre / self.weight
         rounding = SLACK * (np.abs(self.norm) @ np.abs(centre))
-        return Affine(-(self.norm @ centre)[None], np.zeros((1, self.size, axes)), rounding[None], round)
+        return Affine(
+            -(self.norm @ centre)[None], np.zeros((1, self.size, axes)), rounding[None], within_ball
+        )
 
     def _stream(self, direction: Affine, z: Affine) -> tuple[Affine, Affine, Ball, Affine, Affine, Affine]:
         """Gate, x, β, v, ν and s of a cell."""
@@ -339,7 +338,7 @@ class LatentCells(EnclosedClosedLoop):
     def _ratio(self, direction: Affine) -> tuple[Ball, Ball]:
         """α/β and β, intervals, ``[N]``."""
         shared, step = self._read(self._both, direction), self._read(self._step, direction)
-        low, high = _silu_range(shared)
+        low, high = silu_range(shared)
         r = step.reach
         ends = [functions.softplus(Ball.exact((step.c + sign * r)[:, 0])) for sign in (-1, 1)]
         delta = _hull(ends[0].lower, ends[1].upper)
@@ -382,20 +381,13 @@ class LatentCells(EnclosedClosedLoop):
 
 
 def _signed(v: Affine, beta: Ball) -> Affine:
-    """v with the sign of β; where β may be zero nothing is proved of it anyway."""
+    """Give v the sign of β; where β may be zero nothing is proved of it anyway."""
     sign = np.where(beta.midpoint < 0, -1.0, 1.0)[:, None]
     return Affine(v.c * sign, v.a * sign[..., None], v.e, v.round)
 
 
 def _exactly(matrix: Ball, offset: Ball) -> tuple[Array, Array, Array]:
     return matrix.midpoint, offset.midpoint, offset.radius
-
-
-def _silu_range(x: Affine) -> tuple[Array, Array]:
-    r = x.reach
-    low, high = (functions.silu(Ball.exact(x.c + sign * r)) for sign in (-1, 1))
-    least = np.where(x.c - r >= LEAST_AT, low.lower, LEAST_SILU)
-    return least, np.maximum(low.upper, high.upper)
 
 
 def _hull(low: Array, high: Array) -> Ball:

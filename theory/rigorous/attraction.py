@@ -26,7 +26,7 @@ outside of D. Then the same follows.*
 *Proof.* T has exactly one fixed point z* in D, which attracts all of D (Banach). Let M be the largest |y − c|
 on ω, taken at T(y) with y in ω. If y were not in D, M < |y − c| ≤ M as above. So y is in D, and T^k(y), all
 in ω, tend to z*, which is in ω as that is closed. At z* ‖∂T‖ ≤ q, so T contracts on a ball around it too, and
-an orbit that comes into that ball tends to z*: ω = {z*}. The ω of another fixed point in K would be that point. ∎
+an orbit that comes into that ball tends to z*: ω = {z*}. Another fixed point in K would be its own ω. ∎
 
 D is what `theory.rigorous.covers.orbits` proves of a bundle: one region for all states of a box. All
 hypotheses are asked at every state of the box, and so is what follows of each.

@@ -227,7 +227,7 @@ class ArbLatentCells:
         return self.layer.gated(found, self.h)
 
     def _stream(self, u: Vector, length: arb, g: Vector) -> tuple[Vector, arb]:
-        """s and γ at a point."""
+        """S and γ at a point."""
         gamma = _mean_root(g, EPSILON)
         added = apply(self.through, g)
         return [gamma * length * entry + more for entry, more in zip(u, added, strict=True)], gamma

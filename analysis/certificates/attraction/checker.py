@@ -1,4 +1,4 @@
-"""Whether a certificate of every length and start is true: its cover, and that latents fall, in FLINT's balls.
+"""Whether a certificate of every length and start is true: its cover, and falling latents, in FLINT's balls.
 
 What is shown of latents is in `analysis.certificates.arb.latent_cells`. That it is enough is the second
 proposition of `theory.rigorous.attraction`, with the regions of bundles, which the check of the cover has
@@ -91,7 +91,7 @@ def check_latents(
     bits: int = 128,
     processes: int = 1,
 ) -> None:
-    """Verify a certificate: its head, its cover, the falling of latents at every step, and its seal, in order.
+    """Verify a certificate: its head, its cover, that latents fall at every step, and its seal, in order.
 
     Args:
         certificate: what is claimed.

@@ -1,4 +1,4 @@
-"""The certificate of every length and every start as a JSON document: a cover, and norms in which latents fall."""
+"""The certificate of every length and start as a JSON document: a cover, and norms in which latents fall."""
 
 from typing import Final, Literal
 

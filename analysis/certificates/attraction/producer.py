@@ -1,4 +1,4 @@
-"""Proving that the iteration tends to the fixed points of a cover from all latents that the last norm gives."""
+"""Proving that the iteration tends to the fixed points of a cover from all latents of K."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -63,7 +63,7 @@ def prove_attraction(
     """Try to prove, at every step of a cover, that all latents of K are attracted.
 
     Args:
-        model: in double precision; a one-layer implicit Mamba-2 with one head, d_state 1 and a residual stream.
+        model: a one-layer implicit Mamba-2 with one head, d_state 1 and a residual stream, in float64.
         cover: closed, with the iteration proved of all of its steps.
         iteration: what is proved of it: the regions of its bundles attract what they hold.
         limit: cells to examine at most, at each step.

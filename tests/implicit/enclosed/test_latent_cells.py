@@ -275,9 +275,9 @@ def test_constants_of_silu_are_proved() -> None:
         assert second <= affine.SILU_BEND[1] + 0.02  # 1/2 is taken at 0, where the ball is wider
         assert abs(third) < affine.SILU_TURN
     for k in range(500):  # silu' > 0 from LEAST_AT to 0, and silu is nowhere below LEAST_SILU
-        x = arb(latent_cells.LEAST_AT) * (arb((k + 0.5) / 500, 0.5 / 500))
+        x = arb(affine.LEAST_AT) * (arb((k + 0.5) / 500, 0.5 / 500))
         sigma = 1 / (1 + (-x).exp())
         assert sigma * (1 + x * (1 - sigma)) > 0
     for k in range(4000):  # below −2 silu > −2 / (1 + e²) > −0.24, as it falls on the left of its minimum
         x = -arb((k + 0.5) / 2000, 0.5 / 2000)
-        assert x / (1 + (-x).exp()) > latent_cells.LEAST_SILU
+        assert x / (1 + (-x).exp()) > affine.LEAST_SILU
