@@ -45,7 +45,6 @@ from analysis.certificates.cover.document import (
     COVER_FORMAT,
     COVER_STATEMENTS,
     CoverCertificate,
-    CoverDocument,
 )
 from analysis.certificates.cover.search import AllLengthsSettings, find_cover, for_run
 from analysis.certificates.orbits.document import upper_triangle
@@ -160,10 +159,8 @@ class AllLengthsAnalysis:
             }
         return content
 
-    def certificate(self, run: Run) -> CoverDocument:
+    def certificate(self, run: Run) -> CoverCertificate:
         """Return the cover as a document that `analysis.check_certificate` verifies by other means.
-
-        It claims that all latents are attracted, too, where that is proved.
 
         Args:
             run: the run that was analysed.
@@ -171,6 +168,27 @@ class AllLengthsAnalysis:
         Raises:
             InputError: if nothing is proved.
         """
+        claims = self._claims(run)
+        return CoverCertificate(format=COVER_FORMAT, statements=COVER_STATEMENTS, **claims).sealed()
+
+    def certificate_of_starts(self, run: Run) -> LatentsCertificate:
+        """Return the same with the claim that all latents are attracted.
+
+        Args:
+            run: the run that was analysed.
+
+        Raises:
+            InputError: if that is not proved.
+        """
+        if self.attraction is None or not self.attraction.holds:
+            raise InputError(
+                f"of run {run.path.name} it is not proved that all latents are attracted; set cells"
+            )
+        claims = self._claims(run) | self.attraction.fields()
+        return LatentsCertificate(format=LATENTS_FORMAT, statements=LATENTS_STATEMENTS, **claims).sealed()
+
+    def _claims(self, run: Run) -> dict[str, Any]:
+        """The fields of a certificate of the cover."""
         if self.found is None or self.iteration is None or not self.proved:
             raise InputError(f"of run {run.path.name} nothing is proved; a certificate needs a closed cover")
         cover = self.found.cover
@@ -178,7 +196,8 @@ class AllLengthsAnalysis:
         labels = np.zeros(cover.set_count, dtype=np.int64)
         labels[cover.targets.ravel()] = cover.answers.ravel()
         labels[0] = word_problem_of(run).initial_state
-        claims: dict[str, Any] = {
+        membership = self.iteration.attraction.membership.reshape(cover.targets.shape)
+        return {
             **document_head(run, self.seconds, self.settings),
             "automaton": automaton_of(run),
             "labels": labels.tolist(),
@@ -188,16 +207,10 @@ class AllLengthsAnalysis:
             "radii": cover.radii,
             "latents": cover.latents,
             "latent_radii": self.found.bounds.latent_radius,
-            "bundle_of": [
-                [*map(int, row)] for row in self.iteration.attraction.membership.reshape(cover.targets.shape)
-            ],
+            "bundle_of": [[*map(int, row)] for row in membership],
             **self.iteration.fields(),
             "margin": float(self.found.bounds.margin.min()) * STATED_SHARE,
         }
-        if self.attraction is None or not self.attraction.holds:
-            return CoverCertificate(format=COVER_FORMAT, statements=COVER_STATEMENTS, **claims).sealed()
-        claims |= self.attraction.fields()
-        return LatentsCertificate(format=LATENTS_FORMAT, statements=LATENTS_STATEMENTS, **claims).sealed()
 
 
 def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any) -> AllLengthsAnalysis:
@@ -302,7 +315,11 @@ def tables(analysis: AllLengthsAnalysis) -> list[Table | str]:
 
 
 def _documents(run: Run, found: AllLengthsAnalysis) -> dict[str, Any]:
-    return {"certificate.json": found.certificate(run).model_dump(mode="json")} if found.proved else {}
+    if not found.proved:
+        return {}
+    of_starts = found.attraction is not None and found.attraction.holds
+    certificate = found.certificate_of_starts(run) if of_starts else found.certificate(run)
+    return {"certificate.json": certificate.model_dump(mode="json")}
 
 
 ANALYSIS = RunAnalysis(

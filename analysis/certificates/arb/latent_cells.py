@@ -28,6 +28,8 @@ from analysis.certificates.arb.model import ArbModel, State
 
 MARGIN = 1e-9
 """By how much ends of cells are moved outwards when they are tightened, in floats: far more than rounding."""
+SMALLEST = 1e-9
+"""Half the width of a cell of which nothing can be shown any more."""
 Cell = tuple[list[float], list[float]]
 """Lower and upper ends of û, one after the other, and of λ."""
 
@@ -96,8 +98,9 @@ class ArbLatentCells:
 
     def all_fall(self, limit: int) -> bool:
         """Return whether it is shown of all of K, with so many cells at most."""
-        if not (self.residual and all(float(abs(w).lower()) > 0 for w in self.weight)):
-            return False
+        bounded = all(float(abs(w).lower()) > 0 for w in self.weight)
+        if not (self.residual and self.layer.groups == 1 and bounded):
+            return False  # of other models the formulas above are not
         waiting = [self._whole()]
         while waiting and self.examined < limit:
             cell = self._tightened(waiting.pop())
@@ -106,6 +109,8 @@ class ArbLatentCells:
                 continue
             shown, axis = self._falls(cell)
             if not shown:
+                if max(hi - lo for lo, hi in zip(*cell, strict=True)) < 2 * SMALLEST:
+                    return False
                 waiting += _halves(cell, axis)
         return not waiting
 
