@@ -18,6 +18,7 @@ SLOW = 0.1
 
 SHARED = {
     "tests/analysis/certificates/arb/test_deltanet.py": "certified",
+    "tests/analysis/certificates/attraction/test_every_start.py": "found",
     "tests/analysis/certificates/theorem1/test_attraction.py": "content",
     "tests/analysis/certificates/words/test_certificate.py": "content",
     "tests/analysis/test_all_lengths.py": "content",
