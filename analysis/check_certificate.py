@@ -1,8 +1,8 @@
 """Verify a certificate: ``python -m analysis.check_certificate CERTIFICATE RUN``.
 
 It may be one of visited states (``analysis.certify``), of all words up to a length (``analysis.all_words``),
-of words of every length (``analysis.all_lengths``; where it says so, of the simultaneous mode too), or of those as floats execute them
-(``analysis.executed``).
+of words of every length (``analysis.all_lengths``; where it says so, of the simultaneous mode too), or of
+those as floats execute them (``analysis.executed``).
 Exit code 0 only if every claim of the certificate is verified from the run's weights, and there is one
 (states are computed again in float64, claims about them proved again: `docs/certificates.md`); 1 with the
 first line that fails, on a line that begins with ``refused:``; 2 for bad input; 70 if the checker itself

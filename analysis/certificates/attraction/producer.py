@@ -14,6 +14,9 @@ from theory.rigorous.balls import Ball
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.covers.invariant_cover import Cover, extents
 
+FAILURES = 20
+"""After so many steps of which it cannot be proved the others are left too."""
+
 
 @dataclass(frozen=True, eq=False)
 class ProvedAttraction:
@@ -75,21 +78,22 @@ def prove_attraction(
         `analysis.all_lengths.analyse` calls it.
     """
     bundles = iteration.attraction.bundles
-    found = [
-        falling_norm(model, int(bundles.tokens[b]), bundles.centres[b], bundles.latents[b])
-        for b in range(bundles.count)
-    ]
-    regions = [
-        Region(bundles.latents[b], bundles.metrics[b], float(bundles.radii[b])) for b in range(bundles.count)
-    ]
     membership = iteration.attraction.membership.reshape(cover.targets.shape)
     reach = extents(cover, np.arange(cover.set_count))
     proved, cells = np.zeros(membership.shape, dtype=bool), np.zeros(membership.shape, dtype=np.int64)
+    found: dict[int, tuple[Array, float]] = {}
+    failures = 0
     for (index, token), bundle in np.ndenumerate(membership):
+        b = int(bundle)
+        if b not in found:
+            found[b] = falling_norm(model, token, bundles.centres[b], bundles.latents[b])
         box, centre = Ball.around(cover.centres[index], reach[index]), cover.latents[index, token]
-        norm = found[bundle][0]
-        examined = prove_into_region(model, token, box, centre, norm, regions[bundle], limit)
+        region = Region(bundles.latents[b], bundles.metrics[b], float(bundles.radii[b]))
+        examined = prove_into_region(model, token, box, centre, found[b][0], region, limit)
         proved[index, token], cells[index, token] = examined.proved, examined.cells
-    return ProvedAttraction(
-        proved, cells, np.array([norm for norm, _ in found]), max(ratio for _, ratio in found)
-    )
+        failures += not examined.proved
+        if failures == FAILURES:
+            break
+    plain = np.eye(bundles.latents.shape[1])  # of a bundle that was not come to, or has no members
+    norms = np.array([found[b][0] if b in found else plain for b in range(bundles.count)])
+    return ProvedAttraction(proved, cells, norms, max(ratio for _, ratio in found.values()))
