@@ -77,7 +77,8 @@ class AttractionChecker:
             if not cells.all_fall(MOST_CELLS):
                 raise RefusedError(
                     f"norms[{bundle}]",
-                    f"latents are not proved to fall in it at token {token} in set {index}",
+                    f"latents are not proved to fall in it at token {token} in set {index}, with at most "
+                    f"{MOST_CELLS} cells",
                 )
 
 
