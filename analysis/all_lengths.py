@@ -15,10 +15,15 @@ other (`theory.rigorous.covers.orbits`). How the ellipsoids are found:
 5. the states are bundled until of every bundle it is proved that its orbits from zero stop near the fixed
    points (`theory.rigorous.covers.bundling`).
 
-Only the last two steps are the proof. It is about the model with its weights as the exact numbers that their
-floats are, in real arithmetic and as float64 computes it (``python -m implicit.answer``), whose rounding is
-bounded along with it under the assumptions of `theory.rigorous.float_format`; and about every relative
-tolerance up to the one that is asked for. The run's own may be larger, and its float32 is not part of it.
+With ``--cells`` it is also tried to prove that the iteration tends to the same fixed points from all latents
+that the last norm can give, and not from zero alone (`theory.rigorous.attraction`): by Theorem 2 of
+docs/when_modes_agree.md the simultaneous mode then tends to the same answers.
+
+Only the last two steps and this are the proof. It is about the model with its weights as the exact numbers
+that their floats are, in real arithmetic and, of the sequential mode, as float64 computes it (``python -m
+implicit.answer``), whose rounding is bounded along with it under the assumptions of
+`theory.rigorous.float_format`; and about every relative tolerance up to the one that is asked for. The run's
+own may be larger, and its float32 is not part of it.
 """
 
 import sys
@@ -30,6 +35,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from analysis.certificates.attraction.document import (
+    LATENTS_FORMAT,
+    LATENTS_STATEMENTS,
+    LatentsCertificate,
+)
+from analysis.certificates.attraction.producer import ProvedAttraction, prove_attraction
 from analysis.certificates.cover.document import (
     COVER_FORMAT,
     COVER_STATEMENTS,
@@ -40,6 +51,7 @@ from analysis.certificates.orbits.document import upper_triangle
 from analysis.certificates.orbits.producer import ProvedIteration, asked_of, errors_of, prove_iteration
 from analysis.certificates.parts import at_least
 from analysis.certificates.producing import automaton_of, document_head
+from analysis.certificates.verdict import OF_EVERY_START
 from analysis.certificates.words.producer import enclosed_loop
 from analysis.framework.analysis import RunAnalysis
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
@@ -67,6 +79,7 @@ class AllLengthsAnalysis:
         settings: what was chosen.
         found: the cover with what is proved of its steps; None if there is no candidate.
         iteration: what is proved of the iteration over it; None if the cover is not closed.
+        attraction: what is proved of all latents; None if it was not asked for, or the rest is not proved.
         fault: why there is none; empty otherwise.
         seconds: how long it took.
 
@@ -78,6 +91,7 @@ class AllLengthsAnalysis:
     settings: AllLengthsSettings
     found: ClosedCover | None
     iteration: ProvedIteration | None
+    attraction: ProvedAttraction | None
     fault: str
     seconds: float
 
@@ -98,12 +112,21 @@ class AllLengthsAnalysis:
                 f"proved right on all words of every length, {self.iteration.scope}: {sets} sets of states "
                 "are mapped into each other, with a margin of at least "
                 f"{at_least(float(self.found.bounds.margin.min()))}; {self.iteration.caveat}"
+                f"{self._of_starts()}"
             )
         if self.iteration is not None:
             mapped = f"{sets} sets are mapped into each other by fixed points"
             return f"nothing is proved: {mapped}, but {self.iteration.fault}"
         closed = int(self.found.closed.sum())
         return f"nothing is proved: {closed} of {steps} steps between {sets} sets lead into their targets"
+
+    def _of_starts(self) -> str:
+        """What is proved of the simultaneous mode, with the caveat."""
+        if self.attraction is None:
+            return ""
+        if not self.attraction.holds:
+            return f"; of the simultaneous mode nothing is proved: {self.attraction.sentence}"
+        return f"; {self.attraction.sentence}, so that {OF_EVERY_START}"
 
     def numbers(self) -> dict[str, Any]:
         """Return everything but the sets, for JSON."""
@@ -126,6 +149,14 @@ class AllLengthsAnalysis:
                 "tolerance": self.iteration.iteration.tolerance,
                 "latent_error": self.iteration.iteration.latent_error,
             }
+        if self.attraction is not None:
+            content["all_latents"] = {
+                "proved": self.attraction.holds,
+                "steps": int(self.attraction.proved.sum()),
+                "cells": int(self.attraction.cells.sum()),
+                "most_cells": int(self.attraction.cells.max()),
+                "largest_sampled_ratio": self.attraction.ratio,
+            }
         return content
 
     def certificate(self, run: Run) -> CoverCertificate:
@@ -137,6 +168,27 @@ class AllLengthsAnalysis:
         Raises:
             InputError: if nothing is proved.
         """
+        claims = self._claims(run)
+        return CoverCertificate(format=COVER_FORMAT, statements=COVER_STATEMENTS, **claims).sealed()
+
+    def certificate_of_starts(self, run: Run) -> LatentsCertificate:
+        """Return the same with the claim that all latents are attracted.
+
+        Args:
+            run: the run that was analysed.
+
+        Raises:
+            InputError: if that is not proved.
+        """
+        if self.attraction is None or not self.attraction.holds:
+            raise InputError(
+                f"of run {run.path.name} it is not proved that all latents are attracted; set cells"
+            )
+        claims = self._claims(run) | self.attraction.fields()
+        return LatentsCertificate(format=LATENTS_FORMAT, statements=LATENTS_STATEMENTS, **claims).sealed()
+
+    def _claims(self, run: Run) -> dict[str, Any]:
+        """The fields of a certificate of the cover."""
         if self.found is None or self.iteration is None or not self.proved:
             raise InputError(f"of run {run.path.name} nothing is proved; a certificate needs a closed cover")
         cover = self.found.cover
@@ -144,25 +196,21 @@ class AllLengthsAnalysis:
         labels = np.zeros(cover.set_count, dtype=np.int64)
         labels[cover.targets.ravel()] = cover.answers.ravel()
         labels[0] = word_problem_of(run).initial_state
-        certificate = CoverCertificate(
-            format=COVER_FORMAT,
-            statements=COVER_STATEMENTS,
+        membership = self.iteration.attraction.membership.reshape(cover.targets.shape)
+        return {
             **document_head(run, self.seconds, self.settings),
-            automaton=automaton_of(run),
-            labels=labels.tolist(),
-            targets=cover.targets.tolist(),
-            centres=cover.centres,
-            metrics=upper_triangle(cover.metrics),
-            radii=cover.radii,
-            latents=cover.latents,
-            latent_radii=self.found.bounds.latent_radius,
-            bundle_of=[
-                [*map(int, row)] for row in self.iteration.attraction.membership.reshape(cover.targets.shape)
-            ],
+            "automaton": automaton_of(run),
+            "labels": labels.tolist(),
+            "targets": cover.targets.tolist(),
+            "centres": cover.centres,
+            "metrics": upper_triangle(cover.metrics),
+            "radii": cover.radii,
+            "latents": cover.latents,
+            "latent_radii": self.found.bounds.latent_radius,
+            "bundle_of": [[*map(int, row)] for row in membership],
             **self.iteration.fields(),
-            margin=float(self.found.bounds.margin.min()) * STATED_SHARE,
-        )
-        return certificate.sealed()
+            "margin": float(self.found.bounds.margin.min()) * STATED_SHARE,
+        }
 
 
 def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any) -> AllLengthsAnalysis:
@@ -190,13 +238,14 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
     loop = enclosed_loop(model)
     asked = asked_of(model, settings.tolerance, settings.dtype)
     found, fault = find_cover(model, loop, task, settings, errors_of(asked))
-    iteration = None
+    iteration, attraction = None, None
     if found is not None and found.closed.all():
         members = Members.of_cover(found.cover, found.bounds.latent_radius)
         iteration = prove_iteration(loop, members, asked, model.stopping)
-    return AllLengthsAnalysis(
-        RunIdentity.of(run), settings, found, iteration, fault, time.monotonic() - began
-    )
+        if settings.cells and iteration.attraction.holds:
+            attraction = prove_attraction(model, found.cover, iteration, settings.cells)
+    seconds = time.monotonic() - began
+    return AllLengthsAnalysis(RunIdentity.of(run), settings, found, iteration, attraction, fault, seconds)
 
 
 def draw(analysis: AllLengthsAnalysis, width: float = TEXT_WIDTH) -> Figure:
@@ -266,14 +315,18 @@ def tables(analysis: AllLengthsAnalysis) -> list[Table | str]:
 
 
 def _documents(run: Run, found: AllLengthsAnalysis) -> dict[str, Any]:
-    return {"certificate.json": found.certificate(run).model_dump(mode="json")} if found.proved else {}
+    if not found.proved:
+        return {}
+    of_starts = found.attraction is not None and found.attraction.holds
+    certificate = found.certificate_of_starts(run) if of_starts else found.certificate(run)
+    return {"certificate.json": certificate.model_dump(mode="json")}
 
 
 ANALYSIS = RunAnalysis(
     name="all_lengths",
     question="Is a small model right on words of every length? A proof, with a certificate.",
     description="Prove in rigorous arithmetic that a small implicit model is right on words of every length. "
-    "The stored run s3-small has defaults of its own.",
+    "The stored runs s3-small and parity-tiny have defaults of their own.",
     settings=AllLengthsSettings,
     measure=analyse,
     draw=draw,

@@ -1,8 +1,8 @@
 """Verify a certificate: ``python -m analysis.check_certificate CERTIFICATE RUN``.
 
 It may be one of visited states (``analysis.certify``), of all words up to a length (``analysis.all_words``),
-of words of every length (``analysis.all_lengths``), or of those as floats execute them
-(``analysis.executed``).
+of words of every length (``analysis.all_lengths``; where it says so, of the simultaneous mode too), or of
+those as floats execute them (``analysis.executed``).
 Exit code 0 only if every claim of the certificate is verified from the run's weights, and there is one
 (states are computed again in float64, claims about them proved again: `docs/certificates.md`); 1 with the
 first line that fails, on a line that begins with ``refused:``; 2 for bad input; 70 if the checker itself
@@ -19,6 +19,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from analysis.certificates.answers import Automaton
+from analysis.certificates.attraction.checker import check_latents
+from analysis.certificates.attraction.document import LATENTS_FORMAT, LatentsCertificate
 from analysis.certificates.checking import check_identity
 from analysis.certificates.cover.checker import check_cover
 from analysis.certificates.cover.document import COVER_FORMAT, CoverCertificate
@@ -44,6 +46,7 @@ from implicit.runs.loading import Run, load_run
 KINDS: dict[str, type[AnyCertificate]] = {
     WORDS_FORMAT: WordsCertificate,
     COVER_FORMAT: CoverCertificate,
+    LATENTS_FORMAT: LatentsCertificate,
     EXECUTED_FORMAT: ExecutedCertificate,
 }
 """What is not of one of these formats is read as a certificate of Theorem 1, or refused as one."""
@@ -105,6 +108,8 @@ def check_certificate(
     how |= {"bits": settings.precision, "processes": settings.processes}
     if isinstance(certificate, CoverCertificate):
         check_cover(certificate, weights, automaton=automaton_of(run), **how)
+    elif isinstance(certificate, LatentsCertificate):
+        check_latents(certificate, weights, automaton=automaton_of(run), **how)
     elif isinstance(certificate, ExecutedCertificate):
         machine, _ = machine_of(run.task)
         automaton = Automaton(initial_state=machine.initial, table=machine.table.tolist())

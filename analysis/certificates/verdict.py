@@ -5,13 +5,14 @@ nothing is added. What is not verified stands in the same sentence.
 """
 
 from analysis.certificates.answers import Automaton
+from analysis.certificates.attraction.document import LatentsCertificate
 from analysis.certificates.cover.document import CoverCertificate
 from analysis.certificates.executed.document import ExecutedCertificate
 from analysis.certificates.parts import at_least
 from analysis.certificates.theorem1.document import Certificate, summarise
 from analysis.certificates.words.document import WordsCertificate
 
-AnyCertificate = Certificate | WordsCertificate | CoverCertificate | ExecutedCertificate
+AnyCertificate = Certificate | WordsCertificate | CoverCertificate | LatentsCertificate | ExecutedCertificate
 
 LONGEST_NAME = 60
 """Characters."""
@@ -30,6 +31,11 @@ VERIFIED = {
 """What a count of the summary counts, as the verdict has it."""
 OF_REAL_NUMBERS = "of the model on real numbers, with its weights the exact numbers that they are"
 OF_THESE_WEIGHTS = "of the model with its weights the exact numbers that they are"
+OF_EVERY_START = (
+    "in exact arithmetic and without end the simultaneous mode tends to the same answers, from every start "
+    "whose latents z have sum (z_i / w_i)^2 <= d, w the weights of the last norm and d their number, zero "
+    "among them; its rounding, tolerance and limit of iterations are not covered"
+)
 OF_THE_PROGRAM = "of what the model's own rounding, tolerance and limit of iterations do"
 
 
@@ -60,9 +66,11 @@ def verdict(certificate: AnyCertificate, run: str) -> str:
         words = f"all {certificate.words} words of up to {certificate.length} tokens are right"
     else:
         words = f"all words of every length are right, by {len(certificate.labels)} sets of states"
+    starts = f"; {OF_EVERY_START}" if isinstance(certificate, LatentsCertificate) else ""
     return (
         f"The certificate holds of run {run}, {task}: the answers to {words}, {certificate.scope}, with a "
-        f"margin of at least {at_least(certificate.margin)}, {OF_THESE_WEIGHTS}; {certificate.caveat}."
+        f"margin of at least {at_least(certificate.margin)}, {OF_THESE_WEIGHTS}; {certificate.caveat}"
+        f"{starts}."
     )
 
 

@@ -72,14 +72,31 @@ def targets(folder: Path) -> Iterator[Target]:
     coupled = untrained(folder / "coupled", "implicit-mamba2", SMALL, {"out_proj": 16.0})
     yield Target("pairs", coupled, certify(coupled, **PAIRS).model_dump(mode="json"))
     forgetful = untrained(folder / "forgetful", "implicit-mamba2", TINY, {"head": 0.05})
-    names = forgetful.task.token_names, forgetful.task.target_names
-    run = replace(forgetful, task=WordProblem([[0, 0], [1, 1]], 0, *names, name="constant"))
+    run = constant(forgetful)
     yield Target("words", run, all_words(run, length=2).certificate(run).model_dump(mode="json"))
     yield Target(
         "every length",
         run,
         all_lengths(run, **COARSE).certificate(run).model_dump(mode="json"),
     )
+    scales = {"out_proj": 4.0, "head": 0.05, "in_proj": 0.1}
+    run = constant(untrained(folder / "attracted", "implicit-mamba2", TINY, scales))
+    found = all_lengths(run, cells=1000, **COARSE)
+    yield Target("every start", run, found.certificate_of_starts(run).model_dump(mode="json"))
+
+
+def constant(run: Run) -> Run:
+    """Return a run on the task whose answer is the same to every word.
+
+    Args:
+        run: of a task with two tokens and two answers.
+
+    Example:
+        >>> constant(load_run("parity-small")).task.table.tolist()
+        [[0, 0], [1, 1]]
+    """
+    names = run.task.token_names, run.task.target_names
+    return replace(run, task=WordProblem([[0, 0], [1, 1]], 0, *names, name="constant"))
 
 
 def untrained(folder: Path, model: str, sizes: dict[str, int], scales: dict[str, float] | None = None) -> Run:
@@ -90,7 +107,7 @@ def untrained(folder: Path, model: str, sizes: dict[str, int], scales: dict[str,
         model: its name.
         sizes: of it.
         scales: of an implicit model: of ``out_proj``, so that states matter, or of ``head``, so that answers
-            are constant and h decays within a token.
+            are constant and h decays within a token; or ``in_proj``, so that little is read of the latent.
 
     Example:
         `targets` calls it.
@@ -104,6 +121,8 @@ def untrained(folder: Path, model: str, sizes: dict[str, int], scales: dict[str,
             network.get_parameter("mixers.0.in_proj.weight").mul_(0.3)
             if name == "out_proj":
                 network.get_parameter("mixers.0.out_proj.weight").mul_(scale)
+            elif name == "in_proj":
+                network.get_parameter("mixers.0.in_proj.weight").mul_(scale)
             else:
                 network.get_parameter("mixers.0.A_log").add_(3.0)
                 network.get_parameter("head.weight").mul_(scale)

@@ -39,7 +39,7 @@ HEAD = ("format", "statements", "run", "config", "arithmetic", "automaton")
 """Lines that are true in one form only."""
 CLAIMS: tuple[str, ...] = ("settings", "summary", "pairs", "levels", "length", "words", "margin")
 CLAIMS += ("labels", "targets", "centres", "metrics", "radii", "latents", "latent_radii", "bundle_of")
-CLAIMS += ("bundles", "tolerance", "iterations", "latent_error", "step_error", "dtype", "ulps")
+CLAIMS += ("bundles", "tolerance", "iterations", "latent_error", "step_error", "dtype", "ulps", "norms")
 
 
 def differences(one: Content, other: Content) -> list[Path]:
@@ -103,6 +103,7 @@ class Judge:
             "pairs": self._pairs,
             "words": lambda content, _: self.answers.words(content),
             "every length": lambda content, _: self.answers.cover(content),
+            "every start": lambda content, _: self.answers.starts(content),
         }
         try:
             return next(iter(rules[self.target.kind](content, changed)), None)

@@ -12,7 +12,8 @@ growth_accuracy, as soon as the model is right at the length it has. Then the ru
 right at the training length, at the latest after its steps, and the learning rate falls in these steps only.
 
 In the free phase the loss may hold a contraction penalty (`implicit.training.penalties.contraction`), which
-makes the fixed point unique and quick to reach, and a forgetting penalty
+makes the fixed point unique and quick to reach, an attraction penalty
+(`implicit.training.penalties.attraction`), which draws all other latents to it, and a forgetting penalty
 (`implicit.training.penalties.forgetting`), which makes disturbances of the state die out.
 
 Source: Schöne et al. 2025, arXiv 2502.07827; phantom gradients of Geng et al. 2021, arXiv 2111.05177.
@@ -47,6 +48,17 @@ What is left to the tolerance of training gains nothing from a solve that is ver
 keep the calls of narrow windows large (figures in docs/solvers.md)."""
 
 
+LATER_FIELDS = (
+    "carried_right",
+    "random_starts",
+    "contraction_scales",
+    "contraction_power",
+    "attraction_weight",
+    "loss_until_error",
+)
+"""Fields of the curriculum that earlier versions had not; what was stored then has their defaults."""
+
+
 @dataclass(frozen=True)
 class Phase:
     """What holds at one training step.
@@ -60,6 +72,7 @@ class Phase:
         contraction_scales: the distances at which it measures.
         contraction_power: the power of which it is the mean.
         forgetting_weight: weight of the forgetting penalty in the loss.
+        attraction_weight: weight of the attraction penalty in the loss.
         carried_share: probability that a sequence goes on from where one of the last step ended.
         carried_right: whether only those go on that were right.
         loss_until_error: whether tokens behind the first wrong answer of a sequence leave the loss.
@@ -84,6 +97,7 @@ class Phase:
     loss_until_error: bool = False
     random_starts: float = 0.0
     mode: Literal["auto", "simultaneous"] | Windowed = "simultaneous"
+    attraction_weight: float = 0.0
 
 
 class Curriculum(CheckedConfig):
@@ -168,6 +182,11 @@ class Curriculum(CheckedConfig):
     )
     forgetting_weight: NonNegativeFloat = Field(
         default=0.0, description="weight of the forgetting penalty, where sequences may go on; 0 for none"
+    )
+    attraction_weight: NonNegativeFloat = Field(
+        default=0.0,
+        description="weight of the attraction penalty, which is measured at latents from everywhere, in the "
+        "free phase; 0 for none",
     )
     carried_share: float = Field(
         default=0.0,
@@ -270,6 +289,7 @@ class Curriculum(CheckedConfig):
             self.loss_until_error,
             self.random_starts,
             mode,
+            self.attraction_weight,
         )
 
     def grown(self, growth: Growth, step: int, accuracy: float, length: int, steps: int) -> Growth:

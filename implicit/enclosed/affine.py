@@ -19,6 +19,10 @@ SILU_BEND = (-0.1, 0.5)
 SILU_TURN = 0.35
 """More than |silu'''|."""
 
+LEAST_SILU = -0.28
+LEAST_AT = -1.27
+"""silu rises from here on, and is nowhere below `LEAST_SILU`."""
+
 
 @dataclass(frozen=True, eq=False)
 class Affine:
@@ -64,6 +68,20 @@ def silu(x: Affine) -> Affine:
         x.e * np.abs(slope) + (most - least) / 2 + SLACK * size,
         x.round,
     )
+
+
+def silu_range(x: Affine) -> tuple[Array, Array]:
+    """Return bounds of x σ(x) from below and above: it falls, and then rises.
+
+    Example:
+        >>> low, high = silu_range(Affine(np.array([[0.0]]), np.array([[[1.0]]]), np.zeros((1, 1))))
+        >>> low.round(4).tolist(), high.round(4).tolist()
+        ([[-0.2689]], [[0.7311]])
+    """
+    r = x.reach
+    low, high = (functions.silu(Ball.exact(x.c + sign * r)) for sign in (-1, 1))
+    least = np.where(x.c - r >= LEAST_AT, low.lower, LEAST_SILU)
+    return least, np.maximum(low.upper, high.upper)
 
 
 def mapped(matrix: Array, x: Affine) -> Affine:

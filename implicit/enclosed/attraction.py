@@ -46,6 +46,96 @@ class AllLatents:
     examined: Examined | None
 
 
+@dataclass(frozen=True, eq=False)
+class Region:
+    """The latents z with |M (z − m)| ≤ R.
+
+    Attributes:
+        centre: m, ``[d]``.
+        metric: M, ``[d, d]``.
+        radius: R.
+
+    Example:
+        >>> Region(np.zeros(2), np.eye(2), 0.5).radius
+        0.5
+    """
+
+    centre: Array
+    metric: Array
+    radius: float
+
+
+def falling_norm(
+    model: SequenceModel, token: int, state: Array, centre: Array, seed: int = 0
+) -> tuple[Array, float]:
+    """Look for a norm in which Φ brings all latents of K nearer to a latent, by samples.
+
+    Args:
+        model: a one-layer implicit Mamba-2 with one head, d_state 1 and a residual stream.
+        token: the token.
+        state: one state, as `flatten_state` orders it, ``[n]``.
+        centre: c, near the fixed point, ``[d]``.
+        seed: of the samples.
+
+    Returns:
+        L, upper triangular, for latents divided by the last norm's weights, ``[d, d]``, and the largest
+        |Φ(y) − c| / |y − c| among the samples.
+
+    Raises:
+        InputError: for another model.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> model = load_run("parity-small").model
+        >>> norm, ratio = falling_norm(model, 0, np.zeros(18), np.zeros(8))
+        >>> bool((norm == np.triu(norm)).all()), ratio > 1  # 0 is not near a fixed point
+        (True, True)
+    """
+    size = len(centre)
+    cells = LatentCells(model, token, Ball.exact(state), centre, np.eye(size), 0.0)
+    image = _SelfMap(cells, token, state)
+    return _norm(image, centre / image.weight, np.random.default_rng(seed))
+
+
+def prove_into_region(
+    model: SequenceModel,
+    token: int,
+    states: Ball,
+    centre: Array,
+    norm: Array,
+    region: Region,
+    limit: int = 200_000,
+) -> Examined:
+    """Try to prove that Φ brings all latents of K outside of a region nearer to c, at all states of a box.
+
+    Where the damped iteration maps the region into itself and contracts there, it then has one fixed point
+    in K, to which it tends from every latent of K (`theory.rigorous.attraction`).
+
+    Args:
+        model: a one-layer implicit Mamba-2 with one head, d_state 1 and a residual stream.
+        token: the token.
+        states: a box of states, as `flatten_state` orders them, ``[n]``.
+        centre: c, a latent, ``[d]``.
+        norm: L, in which distances are measured, of latents divided by the last norm's weights.
+        region: the region.
+        limit: cells to examine at most.
+
+    Raises:
+        InputError: for another model.
+
+    Example:
+        A region that holds all of K leaves nothing to prove.
+
+        >>> from implicit.runs.loading import load_run
+        >>> model, states = load_run("parity-small").model, Ball.around(np.zeros(18), 0.01)
+        >>> all_of_it = Region(np.zeros(8), np.eye(8), 100.0)
+        >>> prove_into_region(model, 0, states, np.zeros(8), np.eye(8), all_of_it)
+        Examined(proved=True, cells=1, left=0)
+    """
+    cells = LatentCells(model, token, states, centre, norm, 0.0)
+    return prove_falling(cells.with_inner(region.radius, (region.metric, region.centre)), limit)
+
+
 def prove_all_latents(
     model: SequenceModel, token: int, state: Array, limit: int = 200_000, seed: int = 0
 ) -> AllLatents:

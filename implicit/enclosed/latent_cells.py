@@ -8,11 +8,11 @@ residual stream:
     s = ν z + W v,                   ν = (mean v² + ε/β²)^½,      W = out_proj diag(norm)
     Φ̂ = Φ / w = s / N,               N = (mean s² + ε ν²)^½
 
-(with β > 0, which is checked of every cell; where it is not proved nothing is). That the distance to c falls
-is |L (s − c N)| < |L (y − c)| N, without a quotient: N and a norm are bounded from below by their tangents
-(Cauchy and Schwarz), from above by |a| ≤ (|a|² + t²) / 2t. All quantities are affine forms, c + Σ aₖ ξₖ ± e
-with |ξₖ| ≤ 1, whose errors e take what is not affine (products of two remainders, second derivatives of silu)
-and the rounding.
+for β > 0; where β < 0 the gated norm gives v the other sign, and of a cell where the sign of β is not proved
+nothing is. That the distance to c falls is |L (s − c N)| < |L (y − c)| N, without a quotient: N and a norm
+are bounded from below by their tangents (Cauchy and Schwarz), from above by |a| ≤ (|a|² + t²) / 2t. All
+quantities are affine forms, c + Σ aₖ ξₖ ± e with |ξₖ| ≤ 1, whose errors e take what is not affine (products
+of two remainders, second derivatives of silu) and the rounding.
 
 Cells are boxes of (û, λ), from which z = λ û: û turns fast near z = 0, where λ is small. That |û|² is d (1 −
 ε/λ²) is used by a multiple of Σ cₖ (ûₖ − cₖ), chosen in floating point, of which any would do.
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from automata.errors import InputError
-from implicit.enclosed.affine import SLACK, Affine, along, mapped, plus, silu, times
+from implicit.enclosed.affine import SLACK, Affine, along, mapped, plus, silu, silu_range, times
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.enclosed.coordinate_ranges import MARGIN, largest, outside_ball, squares, within_ball
 from implicit.models.interface import SequenceModel
@@ -34,9 +34,8 @@ from theory.rigorous.enclosure import damped_step
 
 LARGEST_SIZE = 60
 """Features of a latent; the rounding of `implicit.enclosed.affine` is that of sums of fewer than 2⁶ terms."""
-LEAST_SILU = -0.28
-LEAST_AT = -1.27
-"""silu rises from here on, and is nowhere below `LEAST_SILU`."""
+LARGEST_DEFECT = 1e-3
+"""Of the inverse of a norm as it is computed."""
 
 
 class LatentCells(EnclosedClosedLoop):
@@ -48,7 +47,7 @@ class LatentCells(EnclosedClosedLoop):
         state: the box of states, window and h as `flatten_state` orders them, ``[n]``.
         centre: c, a latent, ``[d]``.
         norm: L, for latents divided by the last norm's weights, ``[d, d]``.
-        inner: Z holds the latents with |y − c|_L at most that.
+        inner: latents with |y − c|_L at most that are left out.
 
     Raises:
         InputError: for another model.
@@ -72,12 +71,15 @@ class LatentCells(EnclosedClosedLoop):
                 f"the model has {cell.heads} heads and d_state {cell.d_state}; give one with a single head, "
                 "d_state 1, a residual stream, and norms of one epsilon"
             )
-        if d > LARGEST_SIZE:
-            raise InputError(f"d_model is {d}; give a model with at most {LARGEST_SIZE}")
+        if max(d, cell.d_inner) > LARGEST_SIZE:
+            raise InputError(
+                f"d_model is {d} and d_inner {cell.d_inner}; give a model with at most {LARGEST_SIZE} of each"
+            )
         self.size, self.epsilon = d, cell.epsilon
         self.token, self.state = token, state
         self.centre, self.norm, self.inner = centre, norm, inner
         self.weight: Array = self._last_norm[0].midpoint
+        self.region = norm / self.weight, centre  # latents left out: those with |M (z − m)| ≤ inner
         width, channels = cell.d_inner, cell.channels
         injected = self._injection[token]
         window, self.h = state[: self.window_size], state[self.window_size :]
@@ -132,7 +134,7 @@ class LatentCells(EnclosedClosedLoop):
         d = self.size
         back = np.linalg.inv(self.norm)
         stretch = float(spectral_norm(Ball.exact(self.norm) @ Ball.exact(back) - Ball.exact(np.eye(d))))
-        if not stretch < 0.5:
+        if not stretch < LARGEST_DEFECT:
             return np.inf
         axes = self.weight[:, None] * back * (radius / (1 - stretch) * (1 + SLACK))
         spread = SLACK * (np.abs(self.centre) + np.abs(axes).sum(1))
@@ -144,9 +146,8 @@ class LatentCells(EnclosedClosedLoop):
         if not (least > 0 and beta.mignitude[0] > 0):
             return np.inf
         # T(y) − c = ((1 − τ) (y − c) N + τ (s − c N)) / N, and c N + ... with 1/N between two numbers
-        target = self.norm @ (self.centre / self.weight)
-        fixed = Affine(-target[None], np.zeros((1, d, d)), SLACK * np.abs(target)[None], round=True)
-        moved = plus(times(mapped(self.norm, z), nu), mapped(self.norm @ self._out, v))
+        fixed = self._negative_target(d, within_ball=True)
+        moved = plus(times(mapped(self.norm, z), nu), self._through(v))
         moved = plus(moved, times(fixed, norm))
         inverse = 1 / float(norm.c[0, 0])
         linear = moved.a[0] * inverse
@@ -156,13 +157,19 @@ class LatentCells(EnclosedClosedLoop):
         off = float(norm.reach[0, 0]) * inverse / least  # |1/N − 1/N_c|
         rest = tau * (size * off + inverse * float(np.sqrt(np.square(np.abs(moved.c) + moved.e).sum())))
         total = float(spectral_norm(Ball.exact(main))) + rest
-        bound = total * (1 + 2 * SLACK) + SLACK * (size * inverse + radius + 1) + 2 * stretch * radius
+        bound = total * (1 + 2 * SLACK) + SLACK * (size * inverse + radius + 1) + 3 * stretch * radius
         return bound if np.isfinite(bound) else np.inf
 
-    def with_inner(self, inner: float) -> "LatentCells":
-        """Return the same with another Z."""
+    def with_inner(self, inner: float, region: tuple[Array, Array] | None = None) -> "LatentCells":
+        """Return the same with other latents left out: those with |M (z − m)| ≤ inner.
+
+        Args:
+            inner: the distance.
+            region: M, ``[d, d]``, and m, ``[d]``; such that it is |y − c|_L if None.
+        """
         other = copy.copy(self)
         other.inner = inner
+        other.region = (self.norm / self.weight, self.centre) if region is None else region
         return other
 
     def cover(self) -> tuple[Array, Array]:
@@ -217,15 +224,14 @@ class LatentCells(EnclosedClosedLoop):
         gate, x, beta, v, nu, stream = self._stream(direction, z)
         norm, tangent = self._norms(stream, nu)
         # a = L (s − c N) and its length
-        scale, target = self.norm / self.weight, self.norm @ (self.centre / self.weight)
-        moved = plus(times(mapped(self.norm, z), nu), mapped(self.norm @ self._out, v))
-        moved = plus(moved, times(Affine(-target[None], np.zeros((1, d, d + 1)), np.zeros((1, d))), norm))
+        fixed = self._negative_target(d + 1)
+        moved = plus(times(mapped(self.norm, z), nu), self._through(v))
+        moved = plus(moved, times(fixed, norm))
         reach = moved.reach
         t = np.sqrt(np.square(moved.c).sum(1) + np.square(reach).sum(1)) * (1 + SLACK) + 1e-300
         far = Affine(t[:, None], *along(moved, moved.c / t[:, None]))
         # |L (y − c)| from below
-        before = mapped(scale, z)
-        before = Affine(before.c - target, before.a, before.e + SLACK * np.abs(target))
+        before = plus(mapped(self.norm / self.weight, z), fixed)
         size = np.sqrt(np.square(before.c).sum(1)) + 1e-300
         unit = before.c / size[:, None] * (1 - SLACK)
         near = Affine((before.c * unit).sum(1)[:, None], *along(before, unit))
@@ -235,17 +241,40 @@ class LatentCells(EnclosedClosedLoop):
         sphere = self._sphere(middle[:, :d], half[:, :d], lower[:, d])
         total = (far.c - product.c + far.e + product.e)[:, 0] + largest(linear, sphere)[:, 0]
         total = total + SLACK * (np.abs(far.c) + np.abs(product.c) + far.reach + product.reach)[:, 0]
-        inside = size + np.sqrt(np.square(before.reach).sum(1)) + MARGIN <= self.inner
+        inside = self._left_out(z)
         falls = (total < 0) & positive[:, 0] & (beta.mignitude > 0)
         contributions = self._contributions(linear[:, 0], x, gate, moved, t, sphere)
         coarse = ~(tangent.c - tangent.reach > 0)  # nothing is known yet: the widest axis
         return falls | inside, np.where(coarse, half, contributions)
 
+    def _through(self, v: Affine) -> Affine:
+        """Return L W v; L may cancel most of W."""
+        found = mapped(self.norm @ self._out, v)
+        size = (np.abs(v.c) + v.reach) @ (np.abs(self.norm) @ np.abs(self._out)).T
+        return Affine(found.c, found.a, found.e + SLACK * size, found.round)
+
+    def _left_out(self, z: Affine) -> NDArray[np.bool_]:
+        """Whether all of a cell is within the region whose latents need not be shown to come nearer."""
+        matrix, middle = self.region
+        goal, away = matrix @ middle, mapped(matrix, z)
+        rounding = SLACK * (np.abs(matrix) @ np.abs(middle))
+        reach = Affine(away.c, away.a, away.e + rounding).reach
+        far = np.sqrt(np.square(away.c - goal).sum(1)) + np.sqrt(np.square(reach).sum(1))
+        return np.asarray(far * (1 + SLACK) + MARGIN <= self.inner)
+
+    def _negative_target(self, axes: int, *, within_ball: bool = False) -> Affine:
+        """−L c, with c in units of the weights, ``[1, d]``; L may cancel most of it."""
+        centre = self.centre / self.weight
+        rounding = SLACK * (np.abs(self.norm) @ np.abs(centre))
+        return Affine(
+            -(self.norm @ centre)[None], np.zeros((1, self.size, axes)), rounding[None], within_ball
+        )
+
     def _stream(self, direction: Affine, z: Affine) -> tuple[Affine, Affine, Ball, Affine, Affine, Affine]:
         """Gate, x, β, v, ν and s of a cell."""
         gate, x = silu(self._read(self._gate, direction)), silu(self._read(self._x, direction))
         ratio, beta = self._ratio(direction)
-        v = self._values(x, gate, ratio)
+        v = _signed(self._values(x, gate, ratio), beta)
         nu = self._length(v, beta)
         stream = plus(times(z, nu), mapped(self._out, v))
         return gate, x, beta, v, nu, stream
@@ -309,7 +338,7 @@ class LatentCells(EnclosedClosedLoop):
     def _ratio(self, direction: Affine) -> tuple[Ball, Ball]:
         """α/β and β, intervals, ``[N]``."""
         shared, step = self._read(self._both, direction), self._read(self._step, direction)
-        low, high = _silu_range(shared)
+        low, high = silu_range(shared)
         r = step.reach
         ends = [functions.softplus(Ball.exact((step.c + sign * r)[:, 0])) for sign in (-1, 1)]
         delta = _hull(ends[0].lower, ends[1].upper)
@@ -351,15 +380,14 @@ class LatentCells(EnclosedClosedLoop):
         return radial, np.square(radial).sum(1) + 1e-300, low, high
 
 
+def _signed(v: Affine, beta: Ball) -> Affine:
+    """Give v the sign of β; where β may be zero nothing is proved of it anyway."""
+    sign = np.where(beta.midpoint < 0, -1.0, 1.0)[:, None]
+    return Affine(v.c * sign, v.a * sign[..., None], v.e, v.round)
+
+
 def _exactly(matrix: Ball, offset: Ball) -> tuple[Array, Array, Array]:
     return matrix.midpoint, offset.midpoint, offset.radius
-
-
-def _silu_range(x: Affine) -> tuple[Array, Array]:
-    r = x.reach
-    low, high = (functions.silu(Ball.exact(x.c + sign * r)) for sign in (-1, 1))
-    least = np.where(x.c - r >= LEAST_AT, low.lower, LEAST_SILU)
-    return least, np.maximum(low.upper, high.upper)
 
 
 def _hull(low: Array, high: Array) -> Ball:

@@ -243,6 +243,8 @@ def _entry(
         entry["contraction_penalty"] = result.penalty.item()
     if result.forgetting is not None:
         entry["forgetting_penalty"] = result.forgetting.item()
+    if result.attraction is not None:
+        entry["attraction_penalty"] = result.attraction.item()
     if result.solution is not None:
         entry.update(_finite(Convergence.of([result.solution])))
     for length, evaluation in evaluations.items():

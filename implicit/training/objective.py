@@ -10,6 +10,7 @@ from automata.errors import InputError
 from implicit.config.curriculum import TRAINING_WINDOWS, Phase
 from implicit.models.interface import SequenceModel
 from implicit.modes import SequenceSolution, Solve
+from implicit.training.penalties.attraction import attraction_penalty
 from implicit.training.penalties.contraction import contraction_penalty
 from implicit.training.penalties.forgetting import forgetting_penalty
 from implicit.training.random_starts import some_random_starts
@@ -26,6 +27,7 @@ class Objective:
             of the tokens that no wrong answer of their sequence comes before.
         penalty: weighted contraction penalty, a scalar with gradient; None where the phase asks for none.
         forgetting: weighted forgetting penalty, likewise.
+        attraction: weighted attraction penalty, likewise.
         accuracy: share of the counted targets that are the most probable class.
         late_accuracy: the same in the last third of each sequence; of all where nothing is asked there.
         right: which sequences have all of these right there, bool ``[batch]``; those that are not asked have.
@@ -52,11 +54,13 @@ class Objective:
     right: Tensor
     state: State
     solution: SequenceSolution | None
+    attraction: Tensor | None = None
 
     @property
     def total(self) -> Tensor:
         """The loss with its penalties."""
-        return self.loss + sum(part for part in (self.penalty, self.forgetting) if part is not None)
+        parts = (self.penalty, self.forgetting, self.attraction)
+        return self.loss + sum(part for part in parts if part is not None)
 
 
 def objective(
@@ -85,7 +89,7 @@ def objective(
         >>> found.accuracy, bool(found.loss < 0.1), found.penalty is None
         (1.0, True, False)
     """
-    penalty, forgetting = None, None
+    penalty, forgetting, attraction = None, None, None
     implicit = model.implicit
     start = None
     if implicit is not None and phase.random_starts > 0:
@@ -113,8 +117,19 @@ def objective(
                 power=phase.contraction_power,
             )
             penalty = phase.contraction_weight * measured
+        before = model.init_state(len(batch.tokens)) if state is None else state
+        if phase.attraction_weight > 0:
+            away = attraction_penalty(
+                implicit,
+                batch.tokens,
+                before,
+                solution.latents.detach(),
+                generator=noise,
+                lengths=batch.lengths,
+                mask=solution.mask,
+            )
+            attraction = phase.attraction_weight * away
         if phase.forgetting_weight > 0:
-            before = model.init_state(len(batch.tokens)) if state is None else state
             left = forgetting_penalty(
                 implicit,
                 batch.tokens,
@@ -136,7 +151,9 @@ def objective(
         late_accuracy = float(right[late].double().mean()) if bool(late.any()) else accuracy
     loss = weighted_cross_entropy(output.logits, batch.targets, weights)
     everywhere = (right | ~late).all(dim=1)
-    return Objective(loss, penalty, forgetting, accuracy, late_accuracy, everywhere, output.state, solution)
+    return Objective(
+        loss, penalty, forgetting, accuracy, late_accuracy, everywhere, output.state, solution, attraction
+    )
 
 
 def until_error(right: Tensor) -> Tensor:

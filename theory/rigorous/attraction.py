@@ -19,6 +19,18 @@ which cannot be. So |y − c| ≤ ρ_0 and M ≤ ρ_1, hence by (ii), again as T
 tends, and a fixed point. Two fixed points in K would each be its own ω, so both within ρ_n, at a distance
 that T shrinks and leaves as it is. ∎
 
+**Proposition (into a region).** *Let T be continuously differentiable, D compact and convex, T(D) ⊂ D and
+‖∂T‖ ≤ q < 1 on D in some norm; and let |Φ(y) − c| < |y − c|, in any norm and with any c, at every y in K
+outside of D. Then the same follows.*
+
+*Proof.* T has exactly one fixed point z* in D, which attracts all of D (Banach). Let M be the largest |y − c|
+on ω, taken at T(y) with y in ω. If y were not in D, M < |y − c| ≤ M as above. So y is in D, and T^k(y), all
+in ω, tend to z*, which is in ω as that is closed. At z* ‖∂T‖ ≤ q, so T contracts on a ball around it too, and
+an orbit that comes into that ball tends to z*: ω = {z*}. Another fixed point in K would be its own ω. ∎
+
+D is what `theory.rigorous.covers.orbits` proves of a bundle: one region for all states of a box. All
+hypotheses are asked at every state of the box, and so is what follows of each.
+
 (i) speaks of Φ alone and is proved by bisection: cells that cover K are halved until it holds on each, or
 until the cell lies within ρ_0. How a cell is bounded is for the package of the model to say. Where another
 attractor is in K, (i) to (iv) are not all true, and the search ends without a proof. As c any point serves;

@@ -213,7 +213,7 @@ class ArbDeltaNet(ArbModel):
                 dv = [[a + b for a, b in zip(r, s, strict=True)] for r, s in zip(slopes, dv, strict=True)]
             stream, slopes = v, dv
             found.append(here)
-        stream, slopes = rms_norm(stream, slopes, self._last_norm)
+        stream, slopes = rms_norm(stream, slopes, self.last_norm)
         return stream, slopes, found
 
     def image(self, token: int, z: Vector, state: State) -> Vector:

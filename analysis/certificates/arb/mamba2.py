@@ -201,7 +201,17 @@ class ArbLayer:
             window_slopes: derivatives of the window's entries, ``[channels][d_conv − 1][columns]``; zero if
                 None.
         """
-        u, du = rms_norm(stream, slopes, self.norm_before)
+        return self.read(*rms_norm(stream, slopes, self.norm_before), injection, window, window_slopes)
+
+    def read(
+        self,
+        u: Vector,
+        du: Rows,
+        injection: Vector | None,
+        window: Rows,
+        window_slopes: list[Rows] | None = None,
+    ) -> Coefficients:
+        """Return the same from the normalised stream and its derivatives."""
         p, dp = apply(self.in_proj, u), times(self.in_proj, du)
         if injection is not None:
             p = [a + b for a, b in zip(p, injection, strict=True)]
@@ -263,6 +273,17 @@ class ArbLayer:
             place: the entry of h whose derivative is asked for, and the column it goes to; None for none.
             h_slopes: derivatives of all entries of h instead, ``[d_inner][d_state][columns]``.
         """
+        normalised, dnormalised = rms_norm(*self.gated(found, h, place, h_slopes), self.norm, self.groups)
+        return apply(self.out_proj, normalised), times(self.out_proj, dnormalised)
+
+    def gated(
+        self,
+        found: Coefficients,
+        h: Rows,
+        place: tuple[int, int] | None = None,
+        h_slopes: list[Rows] | None = None,
+    ) -> tuple[Vector, Rows]:
+        """Return y silu(gate), which the gated norm normalises, and its derivatives."""
         d_state, per_group = self.shared // self.groups, self.d_inner // self.groups
         y: Vector = []
         dy: Rows = []
@@ -304,8 +325,7 @@ class ArbLayer:
             closed = e * slope
             gated.append(e * opened)
             dgated.append([opened * d + closed * dg for d, dg in zip(row, drow, strict=True)])
-        normalised, dnormalised = rms_norm(gated, dgated, self.norm, self.groups)
-        return apply(self.out_proj, normalised), times(self.out_proj, dnormalised)
+        return gated, dgated
 
     def value(self, stream: Vector, injection: Vector | None, window: Rows, h: Rows) -> Vector:
         """Return v alone, by y_c = a (h C)_c + (B · C) Δ x_c + D x_c, without forming h'."""

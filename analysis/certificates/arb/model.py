@@ -34,6 +34,7 @@ class ArbModel:
         shapes: per name of the state how many channels and how many entries of each: the window first.
         blocks: the name of h of every layer.
         head: the matrix that decodes a latent.
+        last_norm: the weights of the last norm of an implicit model.
 
     Example:
         >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
@@ -63,7 +64,7 @@ class ArbModel:
         self.embedding = weights["embedding.weight"]
         self._injections: list[list[Vector | None]] = [[None] * count for _ in self.embedding]
         if self.implicit:
-            self._last_norm = exact_vector(weights["latent_norm.weight"])
+            self.last_norm = exact_vector(weights["latent_norm.weight"])
             norm = exact_vector(weights["embedding_norm.weight"])
             matrices = [exact_matrix(weights[f"injections.{layer}.weight"]) for layer in range(count)]
             for token in range(len(self.embedding)):
@@ -121,6 +122,12 @@ class ArbModel:
             after |= dict(zip(names, parts, strict=True))
         return after
 
+    def injection(self, token: int) -> Vector:
+        """Return what a token adds to the input projection of the one layer of an implicit model."""
+        (added,) = self._injections[token]
+        assert added is not None
+        return added
+
     def logits(self, latent: Vector) -> Vector:
         """Return what a latent is decoded to."""
         return [a + b for a, b in zip(apply(self.head, latent), self._head_bias, strict=True)]
@@ -152,7 +159,7 @@ class ArbModel:
             stream, slopes = v, dv
             found.append(here)
         if self.implicit:
-            stream, slopes = rms_norm(stream, slopes, self._last_norm)
+            stream, slopes = rms_norm(stream, slopes, self.last_norm)
         return stream, slopes, found
 
     def image(self, token: int, z: Vector, state: State) -> Vector:
@@ -162,7 +169,7 @@ class ArbModel:
             own = state[f"conv.{index}"], state[f"ssm.{index}"]
             v = layer.value(stream, self._injections[token][index], *own)
             stream = [a + b for a, b in zip(stream, v, strict=True)] if self.residual else v
-        return scaled_to_unit(stream, self._last_norm)
+        return scaled_to_unit(stream, self.last_norm)
 
     def evaluate_along(
         self, token: int, z: Vector, state: State, directions: Rows
@@ -195,7 +202,7 @@ class ArbModel:
         if self.residual:
             v = [a + b for a, b in zip(z, v, strict=True)]
             dv = [[a + b for a, b in zip(r, s, strict=True)] for r, s in zip(slopes, dv, strict=True)]
-        image, rates = rms_norm(v, dv, self._last_norm)
+        image, rates = rms_norm(v, dv, self.last_norm)
         return image, rates, layer.following_slopes(found, h, window_slopes, h_slopes)
 
     def _embedded(self, token: int, columns: int) -> tuple[Vector, Rows]:

@@ -14,7 +14,7 @@ from analysis.certificates.answers import Automaton
 from analysis.certificates.arb.linear import norm_bound, precision
 from analysis.certificates.arb.mamba2 import apply, exact_vector
 from analysis.certificates.checking import Weights, check_answers, check_each, check_run, check_seal
-from analysis.certificates.cover.document import COVER_STATEMENTS, CoverCertificate
+from analysis.certificates.cover.document import COVER_STATEMENTS, CoverCertificate, CoverDocument
 from analysis.certificates.orbits.checker import check_iteration, triangle
 from analysis.certificates.orbits.steps import StepChecker, StepClaim
 from analysis.certificates.parts import RefusedError
@@ -36,7 +36,7 @@ class CoverChecker:
     """
 
     def __init__(
-        self, certificate: CoverCertificate, weights: Weights, sizes: Mapping[str, Any], bits: int
+        self, certificate: CoverDocument, weights: Weights, sizes: Mapping[str, Any], bits: int
     ) -> None:
         self.claims, self.bits = certificate, bits
         count, tokens = len(certificate.labels), len(certificate.automaton.table[0])
@@ -62,13 +62,7 @@ class CoverChecker:
             self.steps.orbits.check_bundle(index)
             return
         with precision(self.bits):
-            radius = float(self.claims.radii[index])
-            if not radius > 0:
-                raise RefusedError(f"radii[{index}]", "is not positive")
-            try:
-                axes = self._metric(index).inv() * arb(radius)
-            except ZeroDivisionError:
-                raise RefusedError(f"metrics[{index}]", "cannot be inverted") from None
+            axes, radius = self.axes(index), float(self.claims.radii[index])
             if (
                 index == 0
                 and not norm_bound(apply(self._metric(0), exact_vector(-self.centres[0]))) <= radius
@@ -76,6 +70,20 @@ class CoverChecker:
                 raise RefusedError("centres[0]", "is not near the zero state")
             for token in range(self.latents.shape[1]):
                 self._check_step(index, token, axes)
+
+    def axes(self, index: int) -> arb_mat:
+        """Return U of a set.
+
+        Raises:
+            RefusedError: if it has none.
+        """
+        radius = float(self.claims.radii[index])
+        if not radius > 0:
+            raise RefusedError(f"radii[{index}]", "is not positive")
+        try:
+            return self._metric(index).inv() * arb(radius)
+        except ZeroDivisionError:
+            raise RefusedError(f"metrics[{index}]", "cannot be inverted") from None
 
     def _check_step(self, index: int, token: int, axes: arb_mat) -> None:
         claims = self.claims
@@ -134,7 +142,35 @@ def check_cover(
         `analysis.check_certificate` calls it.
     """
     check_run(certificate, COVER_STATEMENTS, sha256=sha256, config=config, bits=bits)
-    sizes = config["sizes"]
+    check_sets(certificate, weights, config["sizes"], automaton, bits=bits, processes=processes)
+    check_seal(certificate)
+
+
+def check_sets(
+    certificate: CoverDocument,
+    weights: Weights,
+    sizes: Mapping[str, Any],
+    automaton: Automaton,
+    *,
+    bits: int,
+    processes: int,
+) -> None:
+    """Verify what a certificate says of its sets of states, its bundles of orbits and the answers.
+
+    Args:
+        certificate: what is claimed.
+        weights: the state dict of the run.
+        sizes: ``sizes`` of its configuration.
+        automaton: of its task.
+        bits: the precision.
+        processes: how many work in parallel.
+
+    Raises:
+        RefusedError: naming the first line that fails.
+
+    Example:
+        `check_cover` calls it.
+    """
     state_size = check_answers(certificate, weights, sizes=sizes, automaton=automaton)
     _check_sizes(certificate, state_size, int(sizes["d_model"]))
     check_iteration(certificate, sizes, state=state_size, tokens=len(automaton.table[0]))
@@ -149,10 +185,9 @@ def check_cover(
         unit="set",
         at_once=SETS_AT_ONCE,
     )
-    check_seal(certificate)
 
 
-def _check_sizes(certificate: CoverCertificate, state: int, latent: int) -> None:
+def _check_sizes(certificate: CoverDocument, state: int, latent: int) -> None:
     sets, (labels, tokens) = len(certificate.labels), np.shape(certificate.automaton.table)
     if not sets or certificate.labels[0] != certificate.automaton.initial_state:
         raise RefusedError("labels", "do not begin with the initial state of the automaton")

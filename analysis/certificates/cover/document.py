@@ -32,15 +32,14 @@ COVER_STATEMENTS = {
 }
 
 
-class CoverCertificate(IterationDocument):
-    """The whole document.
+class CoverDocument(IterationDocument):
+    """A cover, and all that is claimed of its steps.
 
     Example:
-        >>> CoverCertificate.model_fields["format"].annotation
-        typing.Literal['implicit-ssm certificate of every length, version 3']
+        >>> list(CoverDocument.model_fields)[-2:]
+        ['bundle_of', 'margin']
     """
 
-    format: Literal["implicit-ssm certificate of every length, version 3"]
     labels: list[NonNegativeInt]
     targets: list[list[NonNegativeInt]]
     centres: Numbers
@@ -50,3 +49,14 @@ class CoverCertificate(IterationDocument):
     latent_radii: Numbers
     bundle_of: list[list[NonNegativeInt]]
     margin: Number
+
+
+class CoverCertificate(CoverDocument):
+    """The whole document.
+
+    Example:
+        >>> CoverCertificate.model_fields["format"].annotation
+        typing.Literal['implicit-ssm certificate of every length, version 3']
+    """
+
+    format: Literal["implicit-ssm certificate of every length, version 3"]

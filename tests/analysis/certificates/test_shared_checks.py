@@ -14,6 +14,7 @@ from analysis.certificates.answers import Automaton
 from analysis.certificates.arb.linear import precision
 from analysis.certificates.arb.model import ArbModel, entries_of
 from analysis.certificates.arb.newton import contracting_newton_map
+from analysis.certificates.attraction import document as attraction_document
 from analysis.certificates.checking import check_answers
 from analysis.certificates.cover import document as cover_document
 from analysis.certificates.parts import RefusedError
@@ -107,6 +108,7 @@ STATEMENTS = {
     "Theorem 1, version 2": (theorem1_document.STATEMENTS, "8401df10523c6478"),
     "all words, version 3": (words_document.WORDS_STATEMENTS, "d9993555d79b387c"),
     "every length, version 3": (cover_document.COVER_STATEMENTS, "c9ba75e5ca5a61ac"),
+    "every length and start, version 1": (attraction_document.LATENTS_STATEMENTS, "8cd88de6b04201f3"),
 }
 
 

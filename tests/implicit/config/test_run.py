@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler
 
 from automata.errors import InputError
-from implicit.config.curriculum import Curriculum
+from implicit.config.curriculum import LATER_FIELDS, Curriculum
 from implicit.config.evaluation import EvaluationConfig
 from implicit.config.flat import flat_fields, flat_places, flatten, groups
 from implicit.config.optimizer import OptimizerConfig
@@ -71,6 +71,20 @@ def test_json_rebuilds_the_configuration(model: str) -> None:
     assert next(iter(stored)) == "format_version"
     assert stored["curriculum"]["start_length"] == 2
     assert stored["evaluation"]["lengths"] == [8, 16]
+
+
+def test_later_fields_are_said_only_if_they_say_something() -> None:
+    """Certificates hold the configuration: those of runs from before they were fields stay true."""
+    plain = TrainConfig.of(task="parity", model="implicit-mamba2")
+    assert not set(LATER_FIELDS) & set(plain.as_json()["curriculum"])
+    penalised = TrainConfig.of(
+        task="parity", model="implicit-mamba2", attraction_weight=0.25, contraction_scales=(0.1, 0.2)
+    )
+    said = penalised.as_json()["curriculum"]
+    assert set(LATER_FIELDS) & set(said) == {"attraction_weight", "contraction_scales"}
+    assert (said["attraction_weight"], said["contraction_scales"]) == (0.25, [0.1, 0.2])
+    assert TrainConfig.from_json(penalised.as_json()) == penalised
+    assert TrainConfig.from_json(plain.as_json()) == plain
 
 
 FIRST_FORMAT = {

@@ -2,12 +2,17 @@
 
 import copy
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from flint import arb
 
+from analysis.certificates.arb.latent_cells import ArbLatentCells, Region
+from analysis.certificates.arb.linear import precision
+from analysis.certificates.arb.mamba2 import exact_matrix, exact_vector
+from analysis.certificates.arb.model import ArbModel
 from automata.errors import InputError
 from implicit.cells import Mamba2Cell
 from implicit.enclosed import affine, latent_cells
@@ -139,6 +144,30 @@ def test_where_a_distance_is_proved_to_fall_it_does(cells: LatentCells) -> None:
     assert not proved.all()
 
 
+def test_a_skip_weight_below_zero_turns_the_output() -> None:
+    """The gated norm forgets the size of y = β (…) and not the sign of β: about −c nothing falls."""
+    model, state = untrained(2, 0, coupling=0.2, output=4.0), a_state(2, 0)
+    (cell,) = model.cells
+    assert isinstance(cell, Mamba2Cell)
+    with torch.no_grad():
+        cell.D.fill_(-1.5)
+    weight = model.latent_norm.weight.detach().numpy()
+    centre = ends(model, state, starts=1)[0] * weight
+    for sign, expected in ((1, 50), (-1, 0)):
+        cells = LatentCells(model, 1, Ball.exact(state), sign * centre, np.eye(2), 0.1)
+        lower, upper, inside = in_cells(cells, (0.01, 0.05))
+        _, lower, upper = cells.tighten(lower, upper)
+        proved, _ = cells.falls(lower, upper)
+        assert proved.sum() == expected
+        for latents in inside[proved]:
+            before, after = (
+                np.linalg.norm((points - cells.centre) / weight, axis=1)
+                for points in (latents, self_map(model, 1, state, latents))
+            )
+            assert (after < before + ROUNDING).all()
+    assert prove_all_latents(model, 1, state).proved
+
+
 def test_images_of_balls_are_as_near_as_is_proved(cells: LatentCells) -> None:
     model = load_run("parity-small").model.double()
     assert isinstance(model, ImplicitMamba2)
@@ -225,8 +254,16 @@ def test_another_model_is_refused() -> None:
 
 def test_a_latent_that_is_too_large_is_refused() -> None:
     model = untrained(latent_cells.LARGEST_SIZE + 1, 0, coupling=0.2, output=4.0)
-    with pytest.raises(InputError, match="d_model is 61; give a model with at most 60"):
+    with pytest.raises(InputError, match="d_model is 61 and d_inner 61; give a model with at most 60"):
         prove_all_latents(model, 1, a_state(61, 0))
+
+
+def test_more_channels_than_sums_may_have_are_refused() -> None:
+    config = ImplicitMamba2Config(
+        vocabulary_size=2, output_size=2, d_model=2, head_size=62, d_state=1, d_conv=1, expand=31
+    )
+    with pytest.raises(InputError, match="d_model is 2 and d_inner 62; give a model with at most 60 of each"):
+        prove_all_latents(ImplicitMamba2(config).double(), 1, np.zeros(62))
 
 
 def test_constants_of_silu_are_proved() -> None:
@@ -243,9 +280,67 @@ def test_constants_of_silu_are_proved() -> None:
         assert second <= affine.SILU_BEND[1] + 0.02  # 1/2 is taken at 0, where the ball is wider
         assert abs(third) < affine.SILU_TURN
     for k in range(500):  # silu' > 0 from LEAST_AT to 0, and silu is nowhere below LEAST_SILU
-        x = arb(latent_cells.LEAST_AT) * (arb((k + 0.5) / 500, 0.5 / 500))
+        x = arb(affine.LEAST_AT) * (arb((k + 0.5) / 500, 0.5 / 500))
         sigma = 1 / (1 + (-x).exp())
         assert sigma * (1 + x * (1 - sigma)) > 0
     for k in range(4000):  # below −2 silu > −2 / (1 + e²) > −0.24, as it falls on the left of its minimum
         x = -arb((k + 0.5) / 2000, 0.5 / 2000)
-        assert x / (1 + (-x).exp()) > latent_cells.LEAST_SILU
+        assert x / (1 + (-x).exp()) > affine.LEAST_SILU
+
+
+@pytest.mark.parametrize(
+    ("name", "skip"), [("parity-tiny", 1.0), ("parity-tiny", -2.0), ("parity-small", 1.0)]
+)
+def test_affine_forms_hold_what_flint_finds(name: str, skip: float) -> None:
+    """v, ν, s and N at latents in cells and states in a box, by the checker's evaluation at 128 bits."""
+    run = load_run(name)
+    model, rng = run.model.double(), np.random.default_rng(5)
+    assert isinstance(model, ImplicitMamba2)
+    with torch.no_grad():
+        model.get_parameter("mixers.0.D").mul_(skip)
+    weights = {key: value.numpy() for key, value in model.state_dict().items()}
+    d, width = model.latent_size, 0.01
+    size = sum(part.numel() for part in model.init_state(1).values())
+    middle = rng.standard_normal(size) * 0.2
+    cells = LatentCells(model, 1, Ball.around(middle, width), np.zeros(d), np.eye(d), 0.0)
+    found = 0
+    for half in (1e-6, 0.01, 0.1, 0.3):
+        centre = rng.standard_normal((20, d + 1)) * 0.8
+        centre[:, d] = 0.1 + np.abs(centre[:, d])
+        axes = np.eye(d + 1)[None] * half * np.abs(centre[:, :, None]).max(1, keepdims=True)
+        direction = affine.Affine(centre[:, :d], axes[:, :d], np.zeros((20, d)))
+        z = affine.times(direction, affine.Affine(centre[:, d:], axes[:, d:], np.zeros((20, 1))))
+        _, _, beta, v, nu, stream = cells._stream(direction, z)
+        norm, tangent = cells._norms(stream, nu)
+        for row in np.flatnonzero(beta.mignitude > 0):
+            place = rng.choice([-1.0, 1.0], d + 1) if row % 2 else rng.uniform(-1, 1, d + 1)
+            state = middle + rng.uniform(-width, width, size)
+            with precision(128):
+                exact = _exactly(weights, run.config.sizes, state, centre[row] + axes[row] @ place)
+            for form, numbers in zip((v, nu, stream, norm), exact, strict=True):
+                off = np.abs(form.c[row] + form.a[row] @ place - numbers)
+                assert (off <= form.e[row] * (1 + 1e-12)).all()
+            assert tangent.c[row] + tangent.a[row] @ place - tangent.e[row] <= exact[3]
+            found += 1
+    assert found > 50
+
+
+def _exactly(
+    weights: dict[str, Any], sizes: dict[str, Any], state: Array, point: Array
+) -> tuple[Array, Array, Array, Array]:
+    """What the gated norm normalises, its length, the stream and its length, all over |β|; in FLINT."""
+    model = ArbModel(weights, sizes)
+    parts, d = model.state(exact_vector(state)), model.size
+    unit, zero = exact_matrix(np.eye(d)), Region([arb(0)] * d, exact_matrix(np.eye(d)), arb(0))
+    cells = ArbLatentCells(model, 1, parts, [arb(0)] * d, unit, zero)
+    u, length = exact_vector(point[:d]), arb(float(point[d]))
+    gated, _ = cells._gated(u, derive=False)
+    stream, gamma = cells._stream(u, length, gated)
+    inputs = [w * entry for w, entry in zip(model.layers[0].norm_before, u, strict=True)]
+    read = model.layers[0].read(inputs, [[]] * d, model.injection(1), parts["conv.0"])
+    beta = abs(read.inputs[0][0] / read.x[0][0] * read.B[0][0] * read.C[0][0] + model.layers[0].skip[0])
+    more = arb(1e-5) * gamma * gamma
+    norm = (sum((entry * entry for entry in stream), arb(0)) / d + more).sqrt()
+    found = gated, [gamma], stream, [norm]
+    v, nu, s, n = (np.array([float(entry / beta) for entry in part]) for part in found)
+    return v, nu, s, n

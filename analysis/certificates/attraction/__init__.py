@@ -1,0 +1,1 @@
+"""Certificates that the simultaneous mode ends in the answers that are proved right, too."""
