@@ -21,10 +21,7 @@ from rich.table import Table
 
 from automata.errors import InputError, unknown_name
 from automata.machines.mealy import MealyMachine
-from automata.monoids.groups import alternating_group
 from automata.tasks import make_task
-from automata.tasks.registry import S5_GENERATORS
-from automata.tasks.word_problem import WordProblem
 from benchmarks.__main__ import processor
 from implicit.command_line import CommandParser, run_command
 from implicit.compiled import Wiring, bounds_of, compile_automaton
@@ -35,18 +32,6 @@ from implicit.runs.files import write_bytes
 RESULTS = Path(__file__).parent / "results" / "compiled_automata.json"
 AT_ONCE = 500
 RANDOM_AUTOMATA = 20
-
-
-def a5_generators() -> WordProblem:
-    """Return the word problem of A5 whose tokens are the identity and three generators.
-
-    Example:
-        >>> a5_generators()
-        <WordProblem A5-generators: 4 tokens, 60 states>
-    """
-    group = alternating_group(5)
-    tokens = [group.element_names.index(name) for name in S5_GENERATORS[:4]]
-    return WordProblem.from_monoid(group, tokens, name="A5-generators")
 
 
 def random_automaton(number: int) -> MealyMachine:
@@ -73,7 +58,7 @@ def _named(name: str) -> Callable[[], MealyMachine]:
 MACHINES: dict[str, Callable[[], MealyMachine]] = {
     "parity": _named("parity"),
     "S3": _named("S3"),
-    "A5-generators": lambda: a5_generators().machine(),
+    "A5-generators": _named("A5-generators"),
     "S5-generators": _named("S5-generators"),
     **{f"random-{number}": partial(random_automaton, number) for number in range(RANDOM_AUTOMATA)},
 }

@@ -1,11 +1,12 @@
 """The figures of the paper, in the order of the paper."""
 
 from automata.errors import unknown_name
-from paper_figures.figures import convergence, jacobians, length_generalization
+from paper_figures.figures import convergence, curricula, jacobians, length_generalization
 from paper_figures.figures.figure import PaperFigure
 
 FIGURES: dict[str, PaperFigure] = {
-    figure.name: figure for figure in (jacobians.FIGURE, convergence.FIGURE, length_generalization.FIGURE)
+    figure.name: figure
+    for figure in (jacobians.FIGURE, convergence.FIGURE, length_generalization.FIGURE, curricula.FIGURE)
 }
 
 

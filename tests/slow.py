@@ -2,12 +2,13 @@
 
 `python -m pytest -n 2 --measure` runs the tests that are chosen and stores what they cost in processor
 seconds, so that a busy machine does not change it; set-up and the processes that they start are included.
-A test that was never measured counts as fast.
+What several tests share is stored by itself, as ``file::fixture``: whichever of them is the first to set it
+up, all are slow. A test that was never measured counts as fast.
 """
 
 import json
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,19 +17,8 @@ STORED = Path(__file__).with_name("slow.json")
 SLOW = 0.1
 """Processor seconds from which on a test is slow, so that `make test-fast` takes under 90 s on two cores."""
 
-SHARED = {
-    "tests/analysis/certificates/arb/test_deltanet.py": "certified",
-    "tests/analysis/certificates/attraction/test_every_start.py": "found",
-    "tests/analysis/certificates/theorem1/test_attraction.py": "content",
-    "tests/analysis/certificates/words/test_certificate.py": "content",
-    "tests/analysis/test_all_lengths.py": "content",
-    "tests/analysis/test_demo.py": "folder",
-    "tests/benchmarks/certificate_mutations/test_sweep.py": "made",
-    "tests/implicit/ops/test_triton_compilation.py": "report",
-}
-"""Fixtures of a module that take seconds: what uses them is slow, whichever test happens to be the first."""
-
 _started = pytest.StashKey[float]()
+_shared = pytest.StashKey[dict[str, float]]()
 
 
 def _processor_seconds() -> float:
@@ -53,15 +43,35 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     costs = stored_costs()
     for item in items:
-        shared = SHARED.get(item.nodeid.partition("::")[0]) in getattr(item, "fixturenames", ())
-        if shared or costs.get(item.nodeid, 0.0) >= SLOW:
+        if any(costs.get(name, 0.0) >= SLOW for name in _names(item)):
             item.add_marker("slow")
+
+
+def _names(item: pytest.Item) -> Iterator[str]:
+    """Under which the costs of a test are stored: its own, and those of the fixtures of its file."""
+    yield item.nodeid
+    file = item.nodeid.partition("::")[0]
+    yield from (f"{file}::{fixture}" for fixture in getattr(item, "fixturenames", ()))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    item.stash[_started] = _processor_seconds()
+    item.stash[_started], item.stash[_shared] = _processor_seconds(), {}
     return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Count what lasts longer than a test by itself; what it asks for was set up before."""
+    started = _processor_seconds()
+    try:
+        return (yield)
+    finally:
+        if fixturedef.scope != "function" and fixturedef.baseid:
+            cost = _processor_seconds() - started
+            request._pyfuncitem.stash[_shared][f"{fixturedef.baseid}::{fixturedef.argname}"] = cost
 
 
 @pytest.hookimpl(wrapper=True)
@@ -70,7 +80,9 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if call.when == "teardown":
-        report.user_properties.append(("processor_seconds", _processor_seconds() - item.stash[_started]))
+        shared = item.stash[_shared]
+        own = _processor_seconds() - item.stash[_started] - sum(shared.values())
+        report.user_properties.append(("processor_seconds", {item.nodeid: own, **shared}))
     return report
 
 
@@ -82,9 +94,10 @@ class Ledger:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "teardown":
-            cost = dict(report.user_properties)["processor_seconds"]
-            assert isinstance(cost, float)
-            self.costs[report.nodeid] = cost
+            costs = dict(report.user_properties)["processor_seconds"]
+            assert isinstance(costs, dict)
+            for name, cost in costs.items():
+                self.costs[name] = max(cost, self.costs.get(name, 0.0))  # both processes may set a fixture up
 
     def pytest_sessionfinish(self) -> None:
         """Replace what is stored of the tests that ran; keep the others, and only the slow ones."""

@@ -9,7 +9,7 @@ from analysis.framework.visited_states import (
     sample_sequences,
     visited_states,
 )
-from implicit.config.recipes import recipe
+from implicit.config.recipes import FALLBACK, recipe
 from implicit.fixed_point import Stopping
 from implicit.modes import Mode, Solve
 from implicit.runs.loading import Run, load_run
@@ -40,18 +40,21 @@ def stored(request: pytest.FixtureRequest) -> Run:
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A model trained here for a few free steps: too few to solve its task, enough to leave its start."""
-    config = recipe(
-        "parity",
-        "implicit-mamba2",
-        steps=60,
-        bounded_steps=40,
-        warmup_steps=10,
-        batch_size=16,
-        length=12,
-        seed=5,
-        d_model=16,
-        contraction_weight=0.05,
-    )
+    settings = {
+        **FALLBACK,
+        "steps": 60,
+        "bounded_steps": 40,
+        "warmup_steps": 10,
+        "batch_size": 16,
+        "length": 12,
+        "contraction_weight": 0.05,
+        "loss_until_error": False,
+        "contraction_scales": (0.1, 0.1),
+        "contraction_power": 1.0,
+        "free_gradient": "phantom",
+        "growth_accuracy": None,
+    }
+    config = recipe("parity", "implicit-mamba2", seed=5, d_model=16, **settings)
     return train(config, tmp_path_factory.mktemp("fresh") / "run", progress=False)
 
 

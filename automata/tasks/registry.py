@@ -25,7 +25,8 @@ from automata.tasks.word_problem import WordProblem
 S5_GENERATORS = ("12345", "54132", "34125", "53124", "21345")
 """Tokens of ``S5-generators``: the identity, the three permutations of a worked example, and (1 2).
 
-The three are even, so that the transposition is what leads out of A5.
+The three are even, so that the transposition is what leads out of A5; without it they are the tokens of
+``A5-generators``.
 """
 
 
@@ -65,6 +66,14 @@ def _s5_generators(name: str, description: str, hard_fraction: float) -> WordPro
     tokens = [S5.index(element) for element in S5_GENERATORS]
     return WordProblem.from_monoid(
         S5, tokens, hard_fraction=hard_fraction, name=name, description=description
+    )
+
+
+def _a5_generators(name: str, description: str, hard_fraction: float) -> WordProblem:
+    A5 = alternating_group(5)
+    tokens = [A5.index(element) for element in S5_GENERATORS[:4]]
+    return WordProblem.from_monoid(
+        A5, tokens, hard_fraction=hard_fraction, name=name, description=description
     )
 
 
@@ -186,6 +195,11 @@ TASKS = {
             "S5-generators",
             "S5 with 5 tokens: the identity and four elements that generate it",
             _s5_generators,
+        ),
+        TaskEntry(
+            "A5-generators",
+            "A5 with 4 tokens: the identity and three elements that generate it",
+            _a5_generators,
         ),
         TaskEntry(
             "A5xM",

@@ -29,8 +29,10 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    field_validator,
 )
 
+from automata.errors import InputError
 from implicit.checked_config import CheckedConfig
 from implicit.config.growth import Growth
 from implicit.fixed_point import Stopping
@@ -56,9 +58,14 @@ class Phase:
         gradient: how the fixed point is differentiated.
         stopping: when its iteration ends.
         contraction_weight: weight of the contraction penalty in the loss.
+        contraction_scales: the distances at which it measures.
+        contraction_power: the power of which it is the mean.
         forgetting_weight: weight of the forgetting penalty in the loss.
         attraction_weight: weight of the attraction penalty in the loss.
         carried_share: probability that a sequence goes on from where one of the last step ended.
+        carried_right: whether only those go on that were right.
+        loss_until_error: whether tokens behind the first wrong answer of a sequence leave the loss.
+        random_starts: probability that a sequence is solved from random latents, not from zero.
         mode: in which order the fixed points of the tokens are sought.
 
     Example:
@@ -71,9 +78,13 @@ class Phase:
     gradient: GradientRule
     stopping: Stopping
     contraction_weight: float = 0.0
+    contraction_scales: tuple[float, float] = (0.1, 0.1)
+    contraction_power: float = 1.0
     forgetting_weight: float = 0.0
     carried_share: float = 0.0
     carried_right: bool = False
+    loss_until_error: bool = False
+    random_starts: float = 0.0
     mode: Literal["auto", "simultaneous"] | Windowed = "simultaneous"
     attraction_weight: float = 0.0
 
@@ -130,6 +141,13 @@ class Curriculum(CheckedConfig):
     free_rtol: PositiveFloat = Field(
         default=0.05, description="relative tolerance of the fixed point in the free phase"
     )
+    random_starts: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="probability that a sequence is solved from random latents and not from zero, in the "
+        "free phase",
+    )
     free_gradient: Literal["phantom", "implicit"] = Field(
         default="phantom",
         description="gradient in the free phase: phantom steps, or that of the implicit function theorem",
@@ -141,6 +159,15 @@ class Curriculum(CheckedConfig):
     phantom_damping: PositiveFloat = Field(default=0.8, le=1, description="damping of those steps")
     contraction_weight: NonNegativeFloat = Field(
         default=0.0, description="weight of the contraction penalty in the free phase; 0 for none"
+    )
+    contraction_scales: tuple[PositiveFloat, PositiveFloat] = Field(
+        default=(0.1, 0.1),
+        description="distances at which it measures, the least and the largest, in units of the latent",
+    )
+    contraction_power: float = Field(
+        default=1.0,
+        ge=1,
+        description="power of the amplification that it averages; above 1 for the tokens that contract least",
     )
     forgetting_weight: NonNegativeFloat = Field(
         default=0.0, description="weight of the forgetting penalty, where sequences may go on; 0 for none"
@@ -166,6 +193,10 @@ class Curriculum(CheckedConfig):
         description="only sequences go on whose answers were right at every token of the last third that was "
         "asked (with carried_share)",
     )
+    loss_until_error: bool = Field(
+        default=False,
+        description="leave the tokens behind the first wrong answer of a sequence out of the loss",
+    )
     start_length: PositiveInt | None = Field(
         default=None, description="tokens per sequence at the first step; the training length if none"
     )
@@ -188,6 +219,13 @@ class Curriculum(CheckedConfig):
         description="training steps after that accuracy at the training length, with a falling learning rate "
         "(with growth_accuracy)",
     )
+
+    @field_validator("contraction_scales")
+    @classmethod
+    def _in_order(cls, scales: tuple[float, float]) -> tuple[float, float]:
+        if scales[0] > scales[1]:
+            raise InputError(f"contraction_scales are {scales[0]} and {scales[1]}; give the least first")
+        return scales
 
     def first_step_at(self, length: int) -> int:
         """Return the first training step whose sequences have the training length.
@@ -213,7 +251,13 @@ class Curriculum(CheckedConfig):
         length = self._length(step, length, growth)
         if step <= self.bounded_steps or length <= self.bounded_length:
             stopping = Stopping(rtol=self.free_rtol, max_iterations=self.bounded_iterations)
-            return Phase("bounded", length, Unrolled(self.bounded_iterations), stopping)
+            return Phase(
+                "bounded",
+                length,
+                Unrolled(self.bounded_iterations),
+                stopping,
+                loss_until_error=self.loss_until_error,
+            )
         stopping = Stopping(rtol=self.free_rtol, max_iterations=self.free_max_iterations)
         learnt = step > self.carried_after and (self.growth_accuracy is None or growth.final_from is not None)
         gradient: GradientRule = Phantom(self.phantom_steps, self.phantom_damping)
@@ -226,9 +270,13 @@ class Curriculum(CheckedConfig):
             gradient,
             stopping,
             self.contraction_weight,
+            self.contraction_scales,
+            self.contraction_power,
             self.forgetting_weight if learnt else 0.0,
             self.carried_share if learnt else 0.0,
             self.carried_right,
+            self.loss_until_error,
+            self.random_starts,
             mode,
             self.attraction_weight,
         )

@@ -38,55 +38,78 @@ FALLBACK: Settings = {
     "evaluation_rtol": 0.01,
     "evaluation_max_iterations": 100,
 }
-"""The settings that learn parity, taken for every task without its own."""
+"""By step number, with phantom gradients: taken for every task without its own settings."""
+
+BY_ACCURACY: Settings = {
+    "batch_size": 64,
+    "length": 40,
+    "learning_rate": 2e-3,
+    "start_length": 4,
+    "length_growth": 4,
+    "growth_accuracy": 0.93,
+    "bounded_steps": 0,
+    "bounded_length": 4,
+    "bounded_iterations": 8,
+    "free_max_iterations": 60,
+    "free_rtol": 0.01,
+    "free_gradient": "implicit",
+    "carried_share": 0.9,
+    "carried_right": True,
+    "evaluation_rtol": 0.01,
+    "evaluation_max_iterations": 100,
+}
+"""Lengths that grow as the model learns them, the exact gradient, right sequences that go on at the end."""
+
+EVERY_ANSWER: Settings = {
+    **BY_ACCURACY,
+    "length": 32,
+    "start_length": None,
+    "steps": 1500,
+    "growth_accuracy": 0.97,
+    "final_steps": 300,
+    "contraction_weight": 0.02,
+    "contraction_scales": (0.1, 1.0),
+    "contraction_power": 2.0,
+    "random_starts": 1.0,
+    "loss_until_error": True,
+    "evaluate_every": 100,
+}
+"""For tasks whose tokens are all elements: the first token may have a fixed point for every answer, and which
+of them is reached must not change from one update to the next. The loss ends at the first wrong answer, so
+that sequences need not grow (docs/training.md)."""
+
+GENERATORS: Settings = {
+    **BY_ACCURACY,
+    "steps": 3000,
+    "final_steps": 500,
+    "contraction_weight": 0.003,
+    "evaluate_every": 200,
+}
 
 RECIPES: dict[str, Settings] = {
-    "parity": FALLBACK,
-    "S3": {
-        **FALLBACK,
-        "learning_rate": 1.5e-3,
-        "start_length": 4,
-        "length_growth": 4,
-        "length_growth_every": 125,
-        "bounded_steps": 1000,
-        "bounded_iterations": 6,
-        "free_rtol": 0.02,
-        "contraction_weight": 0.05,
-        "carried_share": 0.0,
-    },
-    "S5-generators": {
-        "batch_size": 64,
-        "length": 40,
-        "steps": 3000,
-        "learning_rate": 2e-3,
-        "start_length": 4,
-        "length_growth": 4,
-        "growth_accuracy": 0.93,
-        "final_steps": 500,
-        "bounded_steps": 0,
-        "bounded_length": 4,
-        "bounded_iterations": 8,
-        "free_max_iterations": 60,
-        "free_rtol": 0.01,
-        "free_gradient": "implicit",
-        "contraction_weight": 0.003,
-        "carried_share": 0.9,
-        "carried_right": True,
-        "evaluate_every": 200,
-        "evaluation_rtol": 0.01,
-        "evaluation_max_iterations": 100,
-    },
+    "parity": {**EVERY_ANSWER, "steps": 1000, "final_steps": 100},
+    "S3": EVERY_ANSWER,
+    "A4": EVERY_ANSWER,
+    "S4": {**EVERY_ANSWER, "steps": 3000, "contraction_weight": 0.005},
+    "A5-generators": GENERATORS,
+    "S5-generators": GENERATORS,
 }
+
+S5_SIZES: Sizes = {"d_model": 96, "expand": 2, "d_state": 32, "head_size": 32, "d_conv": 4}
 
 RECIPE_SIZES: dict[str, Sizes] = {
     "parity": FALLBACK_SIZES,
     "S3": FALLBACK_SIZES,
-    "S5-generators": {"d_model": 96, "expand": 2, "d_state": 32, "head_size": 32, "d_conv": 4},
+    "A4": {**FALLBACK_SIZES, "d_model": 48, "head_size": 24},
+    "S4": S5_SIZES,
+    "A5-generators": S5_SIZES,
+    "S5-generators": S5_SIZES,
 }
 
 
 MODEL_RECIPES: dict[tuple[str, str], Settings] = {
     ("S3", "implicit-gated-deltanet"): {
+        **FALLBACK,
         "learning_rate": 2e-3,
         "steps": 1600,
         "start_length": 4,
@@ -95,7 +118,9 @@ MODEL_RECIPES: dict[tuple[str, str], Settings] = {
         "bounded_steps": 400,
         "bounded_iterations": 10,
         "free_max_iterations": 40,
+        "free_rtol": 0.02,
         "contraction_weight": 0.02,
+        "carried_share": 0.0,
     },
 }
 """Settings of single models, in place of those of the task. Whoever compares such a model gives the others
@@ -114,7 +139,8 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
             it takes the settings that learn parity.
         model: name of the model, or one of your own: ``module:name`` or the class itself.
         overrides: fields of `TrainConfig` (those of its groups by their flat names) or sizes of the model;
-            they win over the recipe. A whole group takes the place of the recipe's.
+            they win over the recipe. A whole group takes the place of the recipe's. Fewer steps than the
+            recipe's shorten its final phase in proportion.
 
     Raises:
         InputError: for an unknown task, model or field, or a bad value.
@@ -138,9 +164,13 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
     sizes.update(MODEL_RECIPE_SIZES.get((known, model), {}))
     sizes.update(overrides.pop("sizes", {}))
     # In their groups, so that a group among the overrides takes the place of the recipe's.
-    good = {**RECIPES.get(known, FALLBACK), **MODEL_RECIPES.get((known, model), {})}
+    good = dict(MODEL_RECIPES.get((known, model)) or RECIPES.get(known, FALLBACK))
     if model_class(model).state_grows or not task_from(specification).continues:
         good["carried_share"] = 0.0  # such a model cannot go on in the next batch, nor can such a task
+    steps = str(overrides.get("steps"))  # a number, or that of a flag
+    if "final_steps" in good and steps.isdecimal():
+        share = min(1.0, int(steps) / good["steps"])
+        good["final_steps"] = max(1, int(share * good["final_steps"]))
     settings = nest(TrainConfig, good)
     fields = [*flat_places(TrainConfig), *groups(TrainConfig)]
     every_size = {*size_fields(), *size_names(model)}

@@ -151,8 +151,8 @@ class TrainConfig(CheckedConfig):
         if warmup > self.steps:
             raise InputError(f"warmup_steps is {warmup}; give at most steps, {self.steps}")
         final = self.curriculum.final_steps
-        if self.curriculum.growth_accuracy is not None and final >= self.steps:
-            raise InputError(f"final_steps is {final}; give less than steps, {self.steps}")
+        if self.curriculum.growth_accuracy is not None and final > self.steps:
+            raise InputError(f"final_steps is {final}; give at most steps, {self.steps}")
         return self
 
     def build_task(self) -> Task:
@@ -201,7 +201,7 @@ class TrainConfig(CheckedConfig):
         """
         if self.curriculum.growth_accuracy is None or growth is None or growth.final_from is None:
             return self.steps
-        return growth.final_from - 1 + self.curriculum.final_steps
+        return min(self.steps, growth.final_from - 1 + self.curriculum.final_steps)
 
     def validation_lengths(self) -> tuple[int, ...]:
         """Return the lengths to validate at.

@@ -1,6 +1,8 @@
 """The loop that every solver shares: counts, tolerance, non-finite check, and what is kept as it is."""
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -40,7 +42,8 @@ class Stopping:
 
     def is_met(self, latent: Tensor, residual: Tensor) -> Tensor:
         """Return per token whether the residual is within the tolerance, ``[batch, tokens]``."""
-        return residual <= self.atol + self.rtol * latent.norm(dim=-1)
+        tolerance = self.rtol * latent.norm(dim=-1)
+        return residual <= (tolerance + self.atol if self.atol else tolerance)
 
 
 @dataclass(frozen=True)
@@ -73,12 +76,12 @@ class Account:
             torch.full(tokens, Status.MAX_ITERATIONS, dtype=torch.int8, device=device),
         )
 
-    @property
+    @cached_property
     def active(self) -> Tensor:
         """Which tokens are not done, ``[batch, tokens]``, bool."""
         return self.status == Status.MAX_ITERATIONS
 
-    @property
+    @cached_property
     def converged(self) -> Tensor:
         """Which tokens have converged, ``[batch, tokens]``, bool."""
         return self.status == Status.CONVERGED
@@ -112,15 +115,18 @@ class Account:
                 f"function returned shape {tuple(image.shape)}; it must be that of z, {tuple(latent.shape)}"
             )
         active = self.active
-        measured = (image - latent).detach().norm(dim=-1)
+        latent, image = latent.detach(), image.detach()
+        measured = (image - latent).norm(dim=-1)
         residual = torch.where(active, measured, self.residual)
-        finite = with_all_it_depends_on(measured.isfinite() | ~active, dependence)
-        settled = with_all_it_depends_on(
-            self.converged | active & stopping.is_met(latent.detach(), residual) & finite,
-            dependence,
-        )
-        status = torch.where(active & settled, int(Status.CONVERGED), self.status)
-        status = torch.where(active & ~finite, int(Status.NON_FINITE), status).to(torch.int8)
+        met = self.converged | active & stopping.is_met(latent, residual)
+        if math.isfinite(measured.sum()):  # nearly always; an overflow of the sum only costs time
+            settled = with_all_it_depends_on(met, dependence)
+            status = torch.where(active & settled, int(Status.CONVERGED), self.status)
+        else:
+            finite = with_all_it_depends_on(measured.isfinite() | ~active, dependence)
+            settled = with_all_it_depends_on(met & finite, dependence)
+            status = torch.where(active & settled, int(Status.CONVERGED), self.status)
+            status = torch.where(active & ~finite, int(Status.NON_FINITE), status)
         return Account(self.iterations + active, residual, status)
 
 

@@ -13,6 +13,7 @@ from implicit.modes import SequenceSolution, Solve
 from implicit.training.penalties.attraction import attraction_penalty
 from implicit.training.penalties.contraction import contraction_penalty
 from implicit.training.penalties.forgetting import forgetting_penalty
+from implicit.training.random_starts import some_random_starts
 from implicit.training.streams import TokenBatch
 from theory.transition import State
 
@@ -22,7 +23,8 @@ class Objective:
     """The loss of one batch, with what it was computed from.
 
     Attributes:
-        loss: weighted mean of the cross-entropy, in nats, a scalar with gradient.
+        loss: weighted mean of the cross-entropy, in nats, a scalar with gradient; with ``loss_until_error``
+            of the tokens that no wrong answer of their sequence comes before.
         penalty: weighted contraction penalty, a scalar with gradient; None where the phase asks for none.
         forgetting: weighted forgetting penalty, likewise.
         attraction: weighted attraction penalty, likewise.
@@ -74,7 +76,7 @@ def objective(
         model: any model.
         batch: on the device of the model.
         phase: of the curriculum.
-        noise: draws the directions of the penalties.
+        noise: draws random starts and the directions of the penalties.
         state: the model's state before the first token; the initial one if None.
 
     Example:
@@ -88,14 +90,32 @@ def objective(
         (1.0, True, False)
     """
     penalty, forgetting, attraction = None, None, None
-    solve = Solve(phase.mode, stopping=phase.stopping, gradient=phase.gradient, windows=TRAINING_WINDOWS)
+    implicit = model.implicit
+    start = None
+    if implicit is not None and phase.random_starts > 0:
+        shape = (*batch.tokens.shape, implicit.latent_size)
+        start = some_random_starts(shape, phase.random_starts, noise).to(next(implicit.parameters()))
+    solve = Solve(
+        phase.mode,
+        stopping=phase.stopping,
+        gradient=phase.gradient,
+        windows=TRAINING_WINDOWS,
+        start=start,
+    )
     output = model.run(batch.tokens, state, solve, lengths=batch.lengths)
-    implicit, solution = model.implicit, output.solution
+    solution = output.solution
     if implicit is not None and solution is not None:
         if phase.contraction_weight > 0:
             problem = implicit.problem(batch.tokens, state, batch.lengths)
             latents = solution.latents.detach()
-            measured = contraction_penalty(problem, latents, generator=noise, mask=solution.mask)
+            measured = contraction_penalty(
+                problem,
+                latents,
+                phase.contraction_scales,
+                generator=noise,
+                mask=solution.mask,
+                power=phase.contraction_power,
+            )
             penalty = phase.contraction_weight * measured
         before = model.init_state(len(batch.tokens)) if state is None else state
         if phase.attraction_weight > 0:
@@ -121,16 +141,39 @@ def objective(
                 lengths=batch.lengths,
             )
             forgetting = phase.forgetting_weight * left
-    loss = weighted_cross_entropy(output.logits, batch.targets, batch.weights)
     with torch.no_grad():
         right = output.logits.argmax(dim=-1) == batch.targets
+        weights = (
+            batch.weights * until_error(right | ~batch.counted) if phase.loss_until_error else batch.weights
+        )
         late = batch.counted & _last_third(batch)
         accuracy = float(right[batch.counted].double().mean())
         late_accuracy = float(right[late].double().mean()) if bool(late.any()) else accuracy
+    loss = weighted_cross_entropy(output.logits, batch.targets, weights)
     everywhere = (right | ~late).all(dim=1)
     return Objective(
         loss, penalty, forgetting, accuracy, late_accuracy, everywhere, output.state, solution, attraction
     )
+
+
+def until_error(right: Tensor) -> Tensor:
+    """Return which tokens come before the first wrong answer of their sequence, or give it themselves.
+
+    Behind it a state that is carried on is the state of another word: in a group every target contradicts it,
+    and to learn them is to forget. What would be right again (after a reset) is left out with them.
+
+    Args:
+        right: which answers are right, or not asked for, bool ``[batch, length]``.
+
+    Returns:
+        Bool, ``[batch, length]``.
+
+    Example:
+        >>> until_error(torch.tensor([[True, False, True], [True, True, True]])).tolist()
+        [[True, True, False], [True, True, True]]
+    """
+    wrong = (~right).long()
+    return wrong.cumsum(dim=1) - wrong == 0
 
 
 def _last_third(batch: TokenBatch) -> Tensor:

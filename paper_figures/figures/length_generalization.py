@@ -134,9 +134,23 @@ def caption(found: Results) -> str:
         f"{settings['sequences']} fresh sequences (data seed {settings['seed']}), implicit models in "
         f"{settings['mode']} mode. {RUN_LINES} Lines are drawn broader the earlier they stand in the "
         "legend, so "
-        f"that equal ones show. Trained at length {', '.join(map(str, found['training_lengths']))} tokens. "
+        f"that equal ones show. Trained at length {', '.join(map(str, found['training_lengths']))} tokens, "
+        f"{_updates()}. "
         "Runs with an accuracy of at least "
         f"{SOLVED_ACCURACY} at length {SOLVED_LENGTH}: {solved}."
+    )
+
+
+def _updates() -> str:
+    """When the training of a run ends: after as many updates as it needs."""
+    config = EXPERIMENT.points[0].config
+    curriculum = config.curriculum
+    assert curriculum.growth_accuracy is not None
+    assert curriculum.loss_until_error
+    return (
+        f"each run until {curriculum.final_steps} updates after an accuracy of "
+        f"{curriculum.growth_accuracy:g}, at most for {config.steps:,}, the loss of a sequence ending at its "
+        "first wrong answer"
     )
 
 

@@ -2,8 +2,11 @@
 
 Nothing in cross-entropy asks for a fixed point that is unique or quick to reach: trained on it alone, a model
 may answer right and still have several fixed points per token, or none at some. Penalising the Jacobian of
-the self-map at the fixed point cures both (figures in docs/log.md).
+the self-map at the fixed point makes both rarer (figures in docs/log.md). A second fixed point may be far
+away: distances up to the size of a latent ask for contraction there, too.
 """
+
+import math
 
 import torch
 from torch import Tensor
@@ -14,23 +17,27 @@ from implicit.fixed_point import FixedPointProblem
 def contraction_penalty(
     problem: FixedPointProblem,
     latent: Tensor,
-    scale: float = 0.1,
+    scales: tuple[float, float] = (0.1, 0.1),
     generator: torch.Generator | None = None,
     mask: Tensor | None = None,
+    power: float = 1.0,
 ) -> Tensor:
     """Estimate how much a random perturbation of the latents is amplified by one self-iteration.
 
-    With v standard normal, the mean over tokens of ‖Φ(z + ε v) − Φ(z)‖² / ε² tends, as ε → 0, to ‖∂zΦ‖_F²
+    With v standard normal, the mean over tokens of a = ‖Φ(z + ε v) − Φ(z)‖² / ε² tends, as ε → 0, to ‖∂zΦ‖_F²
     per token, where ∂zΦ is the Jacobian over all tokens together. It bounds the spectral radius of every
     token's own iteration and the growth of an error from token to token. A finite ε asks for the same within
-    a ball around z, and needs no second derivative.
+    a ball around z, and needs no second derivative. Returned is the mean of a^power: above 1 it is the tokens
+    that contract least which count, such as the first one of a sequence among many that contract well.
 
     Args:
         problem: the self-map.
         latent: where to measure, ``[batch, tokens, features]``: fixed points, without gradient.
-        scale: ε, in the units of the latent (whose entries are of order 1 after its norm).
-        generator: draws v.
+        scales: the least and the largest ε, in the units of the latent (whose entries are of order 1 after
+            its norm); where they differ, each sequence has its own, log-uniform between them.
+        generator: draws ε and v.
         mask: the tokens that the mean is over, ``[batch, tokens]``, bool; all if None.
+        power: at least 1.
 
     Returns:
         A scalar, differentiable in the parameters of Φ.
@@ -48,7 +55,14 @@ def contraction_penalty(
         >>> abs(penalty.item() / 0.75 - 1) < 0.05
         True
     """
+    least, largest = scales
+    scale: Tensor | float = least
+    if largest != least:
+        drawn = torch.rand((len(latent), 1, 1), dtype=latent.dtype, generator=generator).to(latent.device)
+        scale = least * (drawn * math.log(largest / least)).exp()
     direction = torch.randn(latent.shape, dtype=latent.dtype, generator=generator).to(latent.device)
     change = problem.function(latent + scale * direction) - problem.function(latent)
     amplified = (change / scale).square().sum(dim=-1)
+    if power != 1:
+        amplified = amplified.pow(power)
     return amplified.mean() if mask is None else amplified[mask].mean()

@@ -27,6 +27,7 @@ SIZES = {  # tokens, states, of the word problems
     "S5": (120, 120),
     "S5-transpositions": (10, 120),
     "S5-generators": (5, 120),
+    "A5-generators": (4, 60),
     "A5xM": (240, 240),
     "flip-flop": (3, 2),
     "counter-5": (2, 5),

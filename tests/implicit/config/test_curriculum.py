@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from automata.errors import InputError
 from implicit.config.curriculum import Curriculum
 from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom, Unrolled
@@ -86,8 +87,10 @@ def test_windows_solve_in_the_free_phase_only_and_only_if_asked_for() -> None:
     [
         ("phantom_damping", (1e-3, 1.0), (0.0, 1.001)),
         ("carried_share", (0.0, 1.0), (-0.001, 1.001)),
+        ("random_starts", (0.0, 1.0), (-0.001, 1.001)),
         ("contraction_weight", (0.0, 100.0), (-0.001,)),
         ("attraction_weight", (0.0, 100.0), (-0.001,)),
+        ("contraction_power", (1.0, 4.0), (0.999,)),
         ("forgetting_weight", (0.0, 100.0), (-0.001,)),
         ("free_rtol", (1e-12, 1.0), (0.0, -1.0)),
         ("bounded_steps", (0, 1), (-1,)),
@@ -108,3 +111,19 @@ def test_every_field_has_its_range(
     for value in refused:
         with pytest.raises(ValidationError, match=field):
             Curriculum.model_validate({field: value})
+
+
+@pytest.mark.parametrize("scales", [(0.0, 1.0), (1.0, 0.1), (0.1,)])
+def test_scales_are_two_positive_numbers_in_order(scales: tuple[float, ...]) -> None:
+    with pytest.raises((ValidationError, InputError), match="contraction_scales"):
+        Curriculum.model_validate({"contraction_scales": scales})
+
+
+def test_what_the_penalty_and_the_loss_are_told_reaches_the_phases() -> None:
+    curriculum = Curriculum(
+        bounded_steps=1, contraction_scales=(0.2, 0.9), contraction_power=3.0, loss_until_error=True
+    )
+    bounded, free = curriculum.phase(1, length=8), curriculum.phase(2, length=8)
+    assert bounded.loss_until_error
+    assert free.loss_until_error
+    assert (free.contraction_scales, free.contraction_power) == ((0.2, 0.9), 3.0)

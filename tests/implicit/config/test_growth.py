@@ -123,5 +123,5 @@ def test_a_warm_up_that_reaches_into_the_final_phase_is_kept() -> None:
 
 
 def test_final_steps_have_to_fit() -> None:
-    with pytest.raises(InputError, match="final_steps is 500; give less than steps, 500"):
-        TrainConfig.of(task="parity", model="lstm", steps=500, growth_accuracy=0.9, final_steps=500)
+    with pytest.raises(InputError, match="final_steps is 501; give at most steps, 500"):
+        TrainConfig.of(task="parity", model="lstm", steps=500, growth_accuracy=0.9, final_steps=501)

@@ -1,11 +1,14 @@
 """The recipes: for every task and model a valid configuration, with the flags on top."""
 
+from pathlib import Path
+
 import pytest
 
 from automata.tasks.registry import make_task, task_names
 from implicit.config.curriculum import Curriculum
 from implicit.config.recipes import FALLBACK, FALLBACK_SIZES, RECIPE_SIZES, RECIPES, recipe
 from implicit.models.registry import MODELS, build_model, size_names
+from implicit.training.train import train
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -22,7 +25,7 @@ def test_recipes_are_of_tasks_that_exist() -> None:
 
 
 def test_task_without_a_recipe_takes_the_fallback() -> None:
-    config = recipe("A4", "implicit-mamba2")
+    config = recipe("D4", "implicit-mamba2")
     assert {name: config.flat()[name] for name in FALLBACK} == FALLBACK
     assert {name: config.sizes[name] for name in FALLBACK_SIZES} == FALLBACK_SIZES
 
@@ -50,3 +53,15 @@ def test_group_among_the_overrides_takes_the_place_of_the_recipes() -> None:
     config = recipe("S3", "lstm", curriculum=curriculum, free_rtol=0.5)
     assert config.curriculum == Curriculum(bounded_steps=3, free_rtol=0.5)
     assert config.optimizer == recipe("S3", "lstm").optimizer
+
+
+@pytest.mark.parametrize(("steps", "final"), [(1, 1), (150, 30), (1499, 299), (1500, 300), (9000, 300)])
+def test_fewer_steps_shorten_the_final_phase_in_proportion(steps: int, final: int) -> None:
+    config = recipe("S3", "lstm", steps=steps, warmup_steps=1)
+    assert config.curriculum.final_steps == final
+    assert recipe("S3", "lstm", steps=9000, final_steps=7).curriculum.final_steps == 7
+
+
+def test_run_of_one_step_ends_with_it(tmp_path: Path) -> None:
+    run = train(recipe("S3", "lstm", steps=1, warmup_steps=1), tmp_path / "run", progress=False)
+    assert [entry["step"] for entry in run.metrics] == [1]

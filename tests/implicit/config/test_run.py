@@ -14,7 +14,6 @@ from implicit.config.curriculum import Curriculum
 from implicit.config.evaluation import EvaluationConfig
 from implicit.config.flat import flat_fields, flat_places, flatten, groups
 from implicit.config.optimizer import OptimizerConfig
-from implicit.config.recipes import recipe
 from implicit.config.run import TrainConfig
 from implicit.models.registry import size_fields
 from implicit.runs.loading import STORED_RUNS
@@ -281,8 +280,17 @@ def test_shortfall_names_the_fewest_steps_that_suffice(
         )
 
 
-def test_recipe_cut_short_says_so() -> None:
-    told = recipe("S3", "lstm", steps=300).shortfall()
+def test_curriculum_cut_short_says_so() -> None:
+    by_number = TrainConfig.of(
+        task="S3",
+        model="lstm",
+        length=32,
+        steps=1500,
+        start_length=4,
+        length_growth=4,
+        length_growth_every=125,
+    )
+    told = by_number.updated(steps=300).shortfall()
     assert told is not None
     assert told.startswith("the curriculum ends at length 12 of 32; raise steps to at least 876, ")
-    assert recipe("S3", "lstm").shortfall() is None
+    assert by_number.shortfall() is None

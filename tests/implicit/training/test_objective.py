@@ -1,5 +1,7 @@
 """The loss against its definition, and the solve against the phase."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,12 +9,13 @@ import torch
 from automata.tasks.registry import make_task
 from implicit.config.curriculum import Curriculum
 from implicit.fixed_point import Stopping
-from implicit.gradients import Phantom, Unrolled
+from implicit.gradients import FactoredImplicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.registry import MODELS, build_model
 from implicit.runs.loading import load_run
 from implicit.training.objective import objective
-from implicit.training.streams import Stream, draw_batch
+from implicit.training.random_starts import some_random_starts
+from implicit.training.streams import Stream, draw_batch, noise_generator
 from tests.solving import solved
 
 CURRICULUM = Curriculum(
@@ -87,3 +90,65 @@ def test_right_are_the_sequences_that_answer_all_of_their_last_third_rightly() -
     found = objective(run.model, batch._replace(targets=targets), phase)
     assert found.right.tolist() == [True, False, True]
     assert found.late_accuracy == 11 / 12
+
+
+def test_loss_until_error_is_the_mean_over_what_no_wrong_answer_comes_before() -> None:
+    """Of a model that is right everywhere, with one target made wrong, against the mean by hand."""
+    run = load_run("parity")
+    batch = draw_batch(run.task, 3, 12, 0, Stream.TRAIN, 1)
+    targets = batch.targets.clone()
+    targets[1, 4] = 1 - targets[1, 4]
+    targets[2, 11] = 1 - targets[2, 11]
+    batch = batch._replace(targets=targets)
+    phase = replace(CURRICULUM.phase(2, length=12), loss_until_error=True)
+    found = objective(run.model, batch, phase)
+    logits = solved(run.model, batch.tokens, stopping=Stopping(1e-2, 0.0, 7)).logits.detach()
+    every = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
+    every = every.view(3, 12)
+    expected = torch.cat([every[0], every[1, :5], every[2]]).mean()
+    assert found.loss.item() == pytest.approx(expected.item(), rel=1e-5)  # float32, a sum of 29 terms
+    whole = objective(run.model, batch, CURRICULUM.phase(2, length=12))
+    assert (found.accuracy, found.late_accuracy) == (whole.accuracy, whole.late_accuracy)
+
+
+def test_what_is_not_asked_is_no_error() -> None:
+    run = load_run("parity")
+    batch = draw_batch(run.task, 2, 6, 0, Stream.TRAIN, 1)
+    targets, weights = batch.targets.clone(), batch.weights.clone()
+    targets[0, 1], weights[0, 1] = 1 - targets[0, 1], 0.0
+    batch = batch._replace(targets=targets, weights=weights)
+    phase = CURRICULUM.phase(2, length=6)
+    found = objective(run.model, batch, replace(phase, loss_until_error=True))
+    assert found.loss.item() == objective(run.model, batch, phase).loss.item()
+
+
+def test_random_starts_are_where_the_fixed_point_is_sought_from() -> None:
+    """After one evaluation per token, what the gradient is attached to is the image of the start."""
+    run = load_run("parity")
+    batch = draw_batch(run.task, 3, 5, 0, Stream.TRAIN, 1)
+    phase = replace(
+        CURRICULUM.phase(2, length=5),
+        gradient=FactoredImplicit(),
+        random_starts=1.0,
+        stopping=Stopping(rtol=1e-9, max_iterations=1),
+    )
+    found = objective(run.model, batch, phase, noise_generator(0, 1))
+    implicit = run.model.implicit
+    assert implicit is not None
+    expected = implicit.problem(batch.tokens).function(
+        some_random_starts((3, 5, 32), 1.0, noise_generator(0, 1))
+    )
+    assert found.solution is not None
+    torch.testing.assert_close(found.solution.latents, expected, rtol=0, atol=0)
+    assert Curriculum(bounded_steps=1, random_starts=1.0).phase(1, length=5).random_starts == 0
+
+
+def test_explicit_models_have_no_starts() -> None:
+    task = make_task("parity")
+    model = build_model("lstm", {}, task)
+    batch = draw_batch(task, 2, 5, 0, Stream.TRAIN, 1)
+    phase = CURRICULUM.phase(2, length=5)
+    plain, asked = (
+        objective(model, batch, replace(phase, random_starts=share)).loss.item() for share in (0.0, 1.0)
+    )
+    assert plain == asked

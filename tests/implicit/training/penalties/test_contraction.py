@@ -32,7 +32,9 @@ def test_penalty_estimates_the_frobenius_norm_of_the_jacobian_of_all_tokens() ->
     # Copies of the sequence, each with its own direction: one estimate each.
     copies = 4000
     problem = model.problem(tokens.expand(copies, -1))
-    estimate = contraction_penalty(problem, latent.expand(copies, -1, -1), scale=1e-4, generator=generator)
+    estimate = contraction_penalty(
+        problem, latent.expand(copies, -1, -1), scales=(1e-4, 1e-4), generator=generator
+    )
     # The estimate vᵀJᵀJv has a variance of 2‖JᵀJ‖²_F ≤ 2‖J‖⁴_F: of 4000 the mean deviates by at most 2.3%
     # in standard deviations, and 8% is more than three of them; ε = 1e-4 adds some 1e-4.
     assert estimate.item() == pytest.approx(expected, rel=0.08)
@@ -83,3 +85,42 @@ def test_padding_counts_in_neither_penalty() -> None:
     change = problem.function(alone + 0.1 * directions[:, :5]) - problem.function(alone)
     expected = (change / 0.1).square().sum(-1).mean()
     assert found.item() == pytest.approx(expected.item(), rel=1e-10)  # float64 rounding
+
+
+def test_scales_differ_between_sequences_within_their_bounds() -> None:
+    """For Φ(z) = |z| around 0 in one dimension, Φ(εv) is ε|v|: what is evaluated tells ε where v is known."""
+    seen: list[torch.Tensor] = []
+
+    def function(z: torch.Tensor) -> torch.Tensor:
+        seen.append(z)
+        return z.abs()
+
+    latent = torch.zeros(2000, 2, 1, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(4)
+    contraction_penalty(FixedPointProblem(function), latent, (0.1, 1.0), generator=generator)
+    drawn = torch.Generator().manual_seed(4)
+    expected = 0.1 * 10 ** torch.rand((2000, 1, 1), dtype=torch.float64, generator=drawn)
+    scale = seen[0] / torch.randn(2000, 2, 1, dtype=torch.float64, generator=drawn)
+    torch.testing.assert_close(scale, expected.expand(-1, 2, -1), rtol=1e-12, atol=0)  # float64 rounding
+    assert 0.1 <= scale.min() < 0.11
+    assert 0.9 < scale.max() <= 1
+    # The median of a log-uniform scale is √0.1; half of 2000 lie below it up to 3 standard deviations, 67.
+    assert abs(int((scale[:, 0] < 0.1**0.5).sum()) - 1000) <= 67
+
+
+def test_a_power_counts_the_tokens_that_contract_least() -> None:
+    rates = torch.tensor([0.1, 0.9], dtype=torch.float64).view(1, 2, 1)
+    latent = torch.zeros(1, 2, 1, dtype=torch.float64)
+    found = [
+        contraction_penalty(
+            FixedPointProblem(lambda z: rates * z),
+            latent,
+            generator=torch.Generator().manual_seed(0),
+            power=power,
+        )
+        for power in (1.0, 2.0)
+    ]
+    direction = torch.randn(1, 2, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    amplified = (rates * direction).square()
+    assert found[0].item() == pytest.approx(amplified.mean().item(), rel=1e-12)  # float64 rounding
+    assert found[1].item() == pytest.approx(amplified.square().mean().item(), rel=1e-12)

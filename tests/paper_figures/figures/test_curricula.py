@@ -1,0 +1,99 @@
+"""What training needs: every point has its variant, what is measured, counted, drawn, and stored."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analysis.framework.figures import styled
+from analysis.framework.output import RunIdentity
+from analysis.length_generalization import LengthSettings, analyse
+from implicit.runs.loading import Run
+from paper_figures.experiments.grid import Point
+from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.records import Record
+from paper_figures.figures import curricula
+from paper_figures.figures.figure import Results
+from paper_figures.stored_results import StoredResults
+
+POINTS = curricula.EXPERIMENT.points
+IDENTITY = RunIdentity("run", "S3", "implicit-mamba2", 10, 32, 0, "0" * 64)
+
+
+def outcome(point: Point, accuracy: float, updates: int) -> Outcome:
+    value = {"accuracy": {"32": 1.0, "512": accuracy}, "share_converged": {}, "updates": updates}
+    (measurement,) = curricula.EXPERIMENT.measurements
+    records = {
+        "training": Record.done(point, None, IDENTITY, None, 1.0),
+        "accuracy": Record.done(point, measurement, IDENTITY, value, 2.0),
+    }
+    return Outcome(point, records, complete=True)
+
+
+@pytest.fixture
+def found() -> Results:
+    """The first variant solves S3 in two seeds of three, the second in one; one of its runs failed."""
+    outcomes = [
+        outcome(POINTS[0], 1.0, 600),
+        outcome(POINTS[1], 0.99, 700),
+        outcome(POINTS[2], 0.989, 800),
+        outcome(POINTS[3], 1.0, 500),
+        Outcome(
+            POINTS[4],
+            {"training": Record.failed(POINTS[4], None, ValueError("no luck"), None, 1.0)},
+            complete=True,
+        ),
+    ]
+    return curricula.collect(outcomes)
+
+
+def test_every_variant_is_trained_with_three_seeds() -> None:
+    names = [curricula._variant(point.all_settings) for point in POINTS]
+    assert names == [name for name in curricula.VARIANTS for _ in range(3)]
+    assert [point.seed for point in POINTS] == [0, 1, 2] * len(curricula.VARIANTS)
+
+
+def test_variants_change_what_they_say_and_nothing_else() -> None:
+    recipe = POINTS[0].config.flat()
+    for point in POINTS[::3]:
+        changed = curricula.VARIANTS[curricula._variant(point.all_settings)]
+        expected: dict[str, Any] = {**recipe, **changed}
+        assert point.config.flat() == expected
+
+
+def test_runs_that_solve_it_are_counted(found: Results) -> None:
+    first, second, *others = found["variants"].values()
+    assert (first["solved"], first["of"], first["failed"]) == (2, 3, [])
+    assert (second["solved"], second["of"], second["failed"]) == (1, 2, [1])
+    assert all(variant["of"] == 0 for variant in others)
+    assert "recipe 2 of 3, phantom gradient 1 of 2" in curricula.caption(found)
+
+
+def test_every_run_has_a_mark_in_its_row(found: Results) -> None:
+    with styled():
+        accuracy, updates = curricula.draw(found, 6.75).axes
+    assert [label.get_text() for label in accuracy.get_yticklabels()] == list(curricula.VARIANTS)
+    for axes, expected in (
+        (accuracy, [[1.0, 0.99, 0.989], [1.0]]),
+        (updates, [[600, 700, 800], [500]]),
+    ):
+        for row, values in enumerate(expected):
+            assert np.asarray(axes.lines[row].get_xdata()).tolist() == values
+            assert (np.abs(np.asarray(axes.lines[row].get_ydata(), dtype=float) - row) < 0.5).all()
+
+
+def test_measure_is_the_analysis_and_the_last_step(untrained: Callable[[Point], Run]) -> None:
+    settings = LengthSettings(lengths=(4, 8), sequences=4)
+    run = replace(untrained(POINTS[0]), metrics=[{"step": 3}, {"step": 7}])
+    (expected,) = analyse(run, settings).numbers().values()
+    measured = curricula.measure(run, settings)
+    assert (measured["accuracy"], measured["updates"]) == (expected["accuracy"], 7)
+
+
+def test_the_stored_results_hold_every_seed_and_the_recipe_solves_s3() -> None:
+    variants = StoredResults.read("curricula").results["variants"]
+    assert list(variants) == list(curricula.VARIANTS)
+    assert all(sorted(variant["seeds"]) == ["0", "1", "2"] for variant in variants.values())
+    assert variants["recipe"]["solved"] == 3
