@@ -76,7 +76,7 @@ class Phase:
         carried_share: probability that a sequence goes on from where one of the last step ended.
         carried_right: whether only those go on that were right.
         loss_until_error: whether tokens behind the first wrong answer of a sequence leave the loss.
-        random_starts: probability that a sequence is solved from random latents, not from zero.
+        random_starts: probability that a sequence is solved from latents from everywhere, not from zero.
         mode: in which order the fixed points of the tokens are sought.
 
     Example:
@@ -156,8 +156,8 @@ class Curriculum(CheckedConfig):
         default=0.0,
         ge=0,
         le=1,
-        description="probability that a sequence is solved from random latents and not from zero, in the "
-        "free phase",
+        description="probability that a sequence is solved from random latents and from those of other "
+        "tokens, and not from zero, in the free phase",
     )
     free_gradient: Literal["phantom", "implicit"] = Field(
         default="phantom",

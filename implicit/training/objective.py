@@ -1,6 +1,6 @@
 """What is minimised: the weighted cross-entropy of the targets, and penalties if the phase has any."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from implicit.modes import SequenceSolution, Solve
 from implicit.training.penalties.attraction import attraction_penalty
 from implicit.training.penalties.contraction import contraction_penalty
 from implicit.training.penalties.forgetting import forgetting_penalty
-from implicit.training.random_starts import some_random_starts
+from implicit.training.random_starts import starts_from_everywhere
 from implicit.training.streams import TokenBatch
 from theory.transition import State
 
@@ -91,17 +91,12 @@ def objective(
     """
     penalty, forgetting, attraction = None, None, None
     implicit = model.implicit
-    start = None
+    solve = Solve(phase.mode, stopping=phase.stopping, gradient=phase.gradient, windows=TRAINING_WINDOWS)
     if implicit is not None and phase.random_starts > 0:
-        shape = (*batch.tokens.shape, implicit.latent_size)
-        start = some_random_starts(shape, phase.random_starts, noise).to(next(implicit.parameters()))
-    solve = Solve(
-        phase.mode,
-        stopping=phase.stopping,
-        gradient=phase.gradient,
-        windows=TRAINING_WINDOWS,
-        start=start,
-    )
+        with torch.no_grad():
+            found = model.run(batch.tokens, state, solve, lengths=batch.lengths).solution
+        assert found is not None
+        solve = replace(solve, start=starts_from_everywhere(found.latents, phase.random_starts, noise))
     output = model.run(batch.tokens, state, solve, lengths=batch.lengths)
     solution = output.solution
     if implicit is not None and solution is not None:

@@ -1,7 +1,8 @@
-"""Random latents for the search of a fixed point to begin from, in training.
+"""Latents from everywhere for the search of a fixed point to begin from, in training.
 
 Started from zero, training asks for one right fixed point per token and says nothing of others, in which the
-simultaneous mode may end. From random starts the loss itself asks that every start leads to the right answer.
+simultaneous mode may end. From other starts the loss itself asks that every start leads to the right answer.
+The starts that matter most are latents of other answers, which random directions hardly ever come near.
 """
 
 import torch
@@ -31,24 +32,29 @@ def random_latents(shape: tuple[int, int, int], generator: torch.Generator | Non
     return direction / direction.norm(dim=-1, keepdim=True) * length
 
 
-def some_random_starts(
-    shape: tuple[int, int, int], share: float, generator: torch.Generator | None = None
-) -> Tensor:
-    """Draw, for each sequence with a probability, random latents for all its tokens; zeros else.
+def starts_from_everywhere(latents: Tensor, share: float, generator: torch.Generator | None = None) -> Tensor:
+    """Draw latents to start from: at random for half of the tokens, those of other tokens for half.
 
     Args:
-        shape: batch, tokens and features.
-        share: the probability.
-        generator: draws both.
+        latents: fixed points that were found from zero, ``[batch, tokens, features]``.
+        share: the probability, for each sequence, that its tokens do not start from zero.
+        generator: draws.
 
     Returns:
-        Float32, on the CPU.
+        The starts, like ``latents``.
 
     Example:
-        >>> drawn = some_random_starts((1000, 2, 4), 0.5, torch.Generator().manual_seed(0))
-        >>> 450 < int((drawn != 0).all(dim=-1).all(dim=-1).sum()) < 550
-        True
+        >>> latents = torch.full((50, 40, 4), 9.0)  # longer than a random latent may be
+        >>> starts = starts_from_everywhere(latents, 1.0, torch.Generator().manual_seed(0))
+        >>> round((starts == 9).all(dim=-1).double().mean().item(), 1)
+        0.5
+        >>> starts_from_everywhere(latents, 0.0).abs().max().item()
+        0.0
     """
-    latents = random_latents(shape, generator)
-    chosen = torch.rand((shape[0], 1, 1), generator=generator) < share
-    return latents * chosen
+    batch, tokens, size = latents.shape
+    drawn = random_latents((batch, tokens, size), generator).to(latents)
+    order = torch.randperm(batch * tokens, generator=generator).to(latents.device)
+    others = latents.flatten(0, 1)[order].view_as(latents)
+    at_random = torch.rand((batch, tokens, 1), generator=generator).to(latents) < 0.5
+    chosen = torch.rand((batch, 1, 1), generator=generator).to(latents) < share
+    return torch.where(at_random, drawn, others) * chosen
