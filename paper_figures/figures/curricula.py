@@ -150,14 +150,14 @@ def draw(found: Results, width: float) -> Figure:
         _marks(updates, row, [run["updates"] for run in runs])
     accuracy.axvline(1 / 6, color=GREY, linewidth=0.9, linestyle=":")
     accuracy.set(
-        xlabel=f"accuracy\nat {TESTED_LENGTH} tokens",
+        xlabel=f"accuracy,\n{TESTED_LENGTH} tokens",
         xlim=(-0.08, 1.08),
         yticks=range(len(names)),
         yticklabels=names,
         ylim=(len(names) - 0.5, -0.5),
     )
-    agreement.set(xlabel="share of tokens\nat which modes agree", xlim=(-0.08, 1.08))
-    updates.set(xlabel="updates\nin training", xlim=(0, 1700))
+    agreement.set(xlabel="tokens where\nmodes agree", xlim=(-0.08, 1.08))
+    updates.set(xlabel="training,\nupdates", xlim=(0, 1700))
     return figure
 
 
@@ -182,9 +182,9 @@ def caption(found: Results) -> str:
         f"{settings['seed']}, {settings['mode']} mode; dotted: chance), share of the tokens of "
         f"{modes['sequences']} sequences of {modes['length']} at which both modes, from zero, reach the same "
         "fixed point, and updates until training ended; a mark per seed. Recipe: fixed points are sought "
-        "from random latents, the loss of a sequence ends at its first wrong answer, a penalty on "
-        "contraction near and far, exact gradients, no bounded phase; training ends 300 updates after an "
-        "accuracy of 0.97, at most after 1,500. The next two change one part. Bounded, then free: 1,000 "
+        "from random latents and those of other tokens, the loss of a sequence ends at its first wrong "
+        "answer, a penalty on contraction near and far, exact gradients, no bounded phase; training ends 300 "
+        "updates after an accuracy of 0.97, at most after 1,500. The next two change one part. Bounded, then free: 1,000 "
         "updates through six self-iterations from zero at lengths that grow by 4 every 125 updates, then 500 "
         "with phantom gradients, loss of all tokens, penalty near only, no state passing, a rate of 0.0015. "
         "Batches of 64 everywhere; lengths and the number of updates differ as said and drawn. At least "

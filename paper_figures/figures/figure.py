@@ -109,7 +109,7 @@ def runs_sentence(runs: Sequence[Mapping[str, Any]]) -> str:
         words = [
             model,
             *([f"on {task}"] if several_tasks else []),
-            *(f"{k}={v}" for k, v in settings.items()),
+            *(f"{k}={'none' if v is None else v}" for k, v in settings.items()),
         ]
         groups.setdefault(" ".join(words), []).append(run)
     failed = sum(run["status"] == "failed" for run in runs)

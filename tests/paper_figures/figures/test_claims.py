@@ -46,6 +46,13 @@ def _converged(share: float, seeds: int = 1) -> Change:
     return change
 
 
+def _published(runs: int) -> Change:
+    def change(found: dict[str, Any]) -> None:
+        found["variants"]["bounded, then free"]["solved"] = runs
+
+    return change
+
+
 CASES: list[tuple[str, Change, str, str]] = [
     ("length_generalization", _solved("implicit-mamba2", 4), "partly", "implicit Mamba-2 4 of 5"),
     ("length_generalization", _solved("implicit-mamba2", 0), "not reproduced", "implicit Mamba-2 0 of 5"),
@@ -54,6 +61,8 @@ CASES: list[tuple[str, Change, str, str]] = [
     ("jacobians", _holds("implicit-mamba2", 63), "partly", "implicit Mamba-2 63 of 64"),
     ("jacobians", _holds("implicit-mamba2", 0), "not reproduced", "implicit Mamba-2 0 of 64"),
     ("jacobians", _holds("mamba2", 1), "partly", "explicit Mamba-2 1 of 64"),
+    ("curricula", _published(2), "partly", "bounded, then free 2 of 3"),
+    ("curricula", _published(0), "not reproduced", "bounded, then free 0 of 3"),
     ("convergence", _converged(0.99), "partly", "99.00% sequential"),
     ("convergence", _converged(0.0), "not reproduced", "0.00% sequential"),
 ]
@@ -68,7 +77,7 @@ def test_changed_results_change_the_verdict(name: str, change: Change, word: str
     assert said in verdict.because
 
 
-@pytest.mark.parametrize("name", ["length_generalization", "jacobians", "convergence"])
+@pytest.mark.parametrize("name", ["length_generalization", "jacobians", "convergence", "curricula"])
 def test_stored_results_reproduce(name: str) -> None:
     assert FIGURES[name].claim.judge(StoredResults.read(name).results).word == "reproduced"
 

@@ -11,6 +11,7 @@ from analysis.agreement import AgreementSettings
 from analysis.agreement import analyse as compare_modes
 from analysis.framework.figures import styled
 from analysis.framework.output import RunIdentity
+from analysis.framework.palette import MODEL_LOOKS
 from analysis.length_generalization import LengthSettings, analyse
 from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Point
@@ -87,6 +88,7 @@ def test_every_run_has_a_mark_in_its_row(found: Results) -> None:
         for row, values in enumerate(expected):
             assert np.asarray(axes.lines[row].get_xdata()).tolist() == values
             assert (np.abs(np.asarray(axes.lines[row].get_ydata(), dtype=float) - row) < 0.5).all()
+            assert axes.lines[row].get_color() == MODEL_LOOKS["implicit-mamba2"].color
 
 
 def test_measure_is_the_analysis_and_the_last_step(untrained: Callable[[Point], Run]) -> None:
