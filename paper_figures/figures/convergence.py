@@ -18,7 +18,7 @@ from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import draw_legend, grouped
 
-SETTINGS = ConvergenceSettings(sequences=8, length=256, rtol=1e-6, max_iterations=1000, seed=0)
+SETTINGS = ConvergenceSettings(sequences=8, length=256, rtol=1e-6, max_iterations=2000, seed=0)
 
 
 def measure(run: Run, settings: ConvergenceSettings) -> dict[str, Any]:

@@ -184,10 +184,11 @@ def caption(found: Results) -> str:
         "fixed point, and updates until training ended; a mark per seed. Recipe: fixed points are sought "
         "from random latents and those of other tokens, the loss of a sequence ends at its first wrong "
         "answer, a penalty on contraction near and far, exact gradients, no bounded phase; training ends 300 "
-        "updates after an accuracy of 0.97, at most after 1,500. The next two change one part. Bounded, then free: 1,000 "
-        "updates through six self-iterations from zero at lengths that grow by 4 every 125 updates, then 500 "
-        "with phantom gradients, loss of all tokens, penalty near only, no state passing, a rate of 0.0015. "
-        "Batches of 64 everywhere; lengths and the number of updates differ as said and drawn. At least "
+        "updates after an accuracy of 0.97, at most after 1,500. The next two change one part. Bounded, "
+        "then free: 1,000 updates through six self-iterations from zero at lengths that grow by 4 every "
+        "125 updates, then 500 with phantom gradients, loss of all tokens, penalty near only, no state "
+        "passing, a rate of 0.0015. Batches of 64 everywhere; lengths and the number of updates differ as "
+        "said and drawn. At least "
         f"{SOLVED_ACCURACY} at {TESTED_LENGTH} tokens: {shares(_solved(found))}."
     )
 
