@@ -54,7 +54,7 @@ def pictures() -> list[Picture]:
 
     Example:
         >>> len(FIGURES) + len(SHOWN)
-        11
+        12
     """
     return [_of_paper(name) for name in FIGURES] + [_of_analysis(name) for name in SHOWN]
 

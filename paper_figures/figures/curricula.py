@@ -33,7 +33,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "free_gradient": "phantom",
         "random_starts": 0.0,
         "loss_until_error": False,
-        "contraction_scales": (0.1, 0.1),
+        "contraction_scales": [0.1, 0.1],
         "contraction_power": 1.0,
         "growth_accuracy": None,
         "start_length": 4,

@@ -137,7 +137,10 @@ for number, train in enumerate((first, second, implicit.train)):
 def test_short_curriculum_is_told_at_the_start_and_at_the_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    flags = "--steps 9 --warmup-steps 1 --length-growth-every 4 --batch-size 2 --evaluation-sequences 2"
+    flags = (
+        "--steps 9 --warmup-steps 1 --start-length 4 --length-growth 4 --length-growth-every 4 "
+        "--growth-accuracy none --batch-size 2 --evaluation-sequences 2"
+    )
     argv = ["--task", "S3", "--model", "lstm", "--quiet", "--out", str(tmp_path / "run"), *flags.split()]
     told = "the curriculum ends at length 12 of 32; raise steps to at least 29, "
     assert run_command(main, argv) == 0
@@ -154,7 +157,16 @@ def test_short_curriculum_is_told_at_the_start_and_at_the_end(
 
 
 def test_short_curriculum_is_a_warning_in_python(tmp_path: Path) -> None:
-    config = recipe("S3", "lstm", steps=2, warmup_steps=1, batch_size=2, d_model=4, evaluation_sequences=2)
+    config = recipe(
+        "S3",
+        "lstm",
+        steps=2,
+        warmup_steps=1,
+        start_length=4,
+        batch_size=2,
+        d_model=4,
+        evaluation_sequences=2,
+    )
     with pytest.warns(ShortCurriculumWarning, match="the curriculum ends at length 4 of 32"):
         train(config, tmp_path / "run", progress=False)
 
