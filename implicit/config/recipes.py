@@ -1,8 +1,9 @@
 """Good settings for each task, found by trial; every explicit model takes those of the implicit one.
 
-The controls get the same data, the same state passing, the same number of steps and the same optimiser, so
-that what differs is the model. They ignore the settings of the fixed point. The one exception: a Transformer,
-whose state grows with every token, begins every sequence anew.
+The controls get the same data streams, the same state passing, the same limit on steps and the same optimiser.
+They ignore the settings of the fixed point. Where training ends, or lengths grow, by accuracy, how many steps
+are taken, and of which lengths, depends on the model. A Transformer, whose state grows with every token, begins
+every sequence anew.
 """
 
 from typing import Any
@@ -136,7 +137,7 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
 
     Args:
         task: name of the task, or one of your own: ``module:name``, a specification, or the object itself;
-            it takes the settings that learn parity.
+            it takes `FALLBACK`.
         model: name of the model, or one of your own: ``module:name`` or the class itself.
         overrides: fields of `TrainConfig` (those of its groups by their flat names) or sizes of the model;
             they win over the recipe. A whole group takes the place of the recipe's. Fewer steps than the

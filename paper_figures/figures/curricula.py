@@ -17,6 +17,7 @@ from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, shares
 from paper_figures.figures.figure import PaperFigure, Results
+from paper_figures.figures.length_generalization import accuracy_at
 
 SETTINGS = LengthSettings(lengths=(32, 512), sequences=256, mode="sequential", seed=0)
 MODES = AgreementSettings(sequences=16, length=128, examples=0, seed=0)
@@ -118,16 +119,6 @@ def collect(outcomes: Sequence[Outcome], settings: LengthSettings = SETTINGS) ->
 def _variant(settings: Mapping[str, Any]) -> str:
     different = {name: value for name, value in settings.items() if name not in ("task", "model", "seed")}
     return next(name for name, variant in VARIANTS.items() if variant == different)
-
-
-def accuracy_at(run: Mapping[str, Any], length: int) -> float:
-    """Return the stored accuracy of a run at a length.
-
-    Example:
-        >>> accuracy_at({"accuracy": {"32": 1.0, "512": 0.75}}, 512)
-        0.75
-    """
-    return float(run["accuracy"][str(length)])
 
 
 def draw(found: Results, width: float) -> Figure:
