@@ -1,9 +1,9 @@
 """Good settings for each task, found by trial; every explicit model takes those of the implicit one.
 
-The controls get the same data streams, the same state passing, the same limit on steps and the same optimiser.
-They ignore the settings of the fixed point. Where training ends, or lengths grow, by accuracy, how many steps
-are taken, and of which lengths, depends on the model. A Transformer, whose state grows with every token, begins
-every sequence anew.
+The controls get the same data streams, the same state passing, the same limit on steps and the same
+optimiser. They ignore the settings of the fixed point. Where training ends, or lengths grow, by accuracy, how
+many steps are taken, and of which lengths, depends on the model. A Transformer, whose state grows with every
+token, begins every sequence anew.
 """
 
 from typing import Any
