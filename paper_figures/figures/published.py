@@ -63,7 +63,7 @@ def draw(tables: Tables, width: float) -> Figure:
 
 def _draw_models(axes: Axes, table: PublishedTable, column: str) -> None:
     """A line from the explicit to the free model of each family and size, with a mark at every variant."""
-    names = []
+    names: list[str] = []
     for family in FAMILIES:
         for size in SIZES:
             place, explicit, implicit = len(names), EXPLICIT[family], IMPLICIT[family]

@@ -12,6 +12,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from paper_figures.figures.published_figure import PublishedFigure
 from paper_figures.published_tables import TABLES
@@ -39,16 +40,22 @@ def drawn(name: str, width: float) -> Figure:
     return PUBLISHED[name].picture(width)
 
 
+def places(line: Line2D) -> list[tuple[float, int]]:
+    """The value of every mark of a line, and the row that it is nearest to."""
+    x, y = (np.asarray(data, dtype=float).tolist() for data in (line.get_xdata(), line.get_ydata()))
+    return [(value, round(row)) for value, row in zip(x, y, strict=True)]
+
+
+def look(line: Line2D) -> tuple[str, str, str]:
+    """Marker, colour and filling."""
+    face: Any = line.get_markerfacecolor()
+    return str(line.get_marker()), to_hex(line.get_color()), to_hex(face)
+
+
 def marks(axes: Axes) -> set[tuple[float, int, str, str, str]]:
-    """Every mark: its value, the row that it is nearest to, marker, colour and filling."""
-    found = set()
-    for line in axes.lines:
-        if line.get_marker() in ("", "None"):
-            continue
-        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True):  # type: ignore[arg-type]
-            face = to_hex(line.get_markerfacecolor())  # type: ignore[arg-type]
-            found.add((float(x), round(float(y)), str(line.get_marker()), to_hex(line.get_color()), face))  # type: ignore[arg-type]
-    return found
+    """Every mark: its value, its row, marker, colour and filling."""
+    with_marks = [line for line in axes.lines if line.get_marker() not in ("", "None")]
+    return {(*place, *look(line)) for line in with_marks for place in places(line)}
 
 
 def one(family: str, size: str, variant: str) -> Any:
@@ -140,8 +147,8 @@ def test_gains_are_the_free_model_less_the_explicit_one(width: float) -> None:
     largest = max(line.get_markersize() for line in dots)
     found = [
         (
-            round(float(np.asarray(line.get_xdata())[0]), 9),
-            round(float(np.asarray(line.get_ydata())[0])),
+            round(places(line)[0][0], 9),
+            places(line)[0][1],
             to_hex(line.get_color()),
             "1.3B" if line.get_markersize() == largest else "760M",
         )
@@ -178,12 +185,9 @@ def test_the_legend_names_every_look(width: float) -> None:
     figure = drawn("published", width)
     (legend,) = figure.legends
     looks = {
-        text.get_text(): (
-            handle.get_marker(),
-            to_hex(handle.get_color()),
-            to_hex(handle.get_markerfacecolor()),
-        )  # type: ignore[union-attr]
+        text.get_text(): look(handle)
         for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True)
+        if isinstance(handle, Line2D)
     }
     assert looks == {
         "Llama, explicit": ("s", "#000000", "#000000"),
@@ -198,13 +202,7 @@ def test_the_legend_names_every_look(width: float) -> None:
 
 def by_label(axes: Axes) -> dict[str, list[tuple[float, int]]]:
     """The marks that the legend names: values and rows."""
-    return {
-        str(line.get_label()): [
-            (float(x), round(float(y)))
-            for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)  # type: ignore[arg-type]
-        ]
-        for line in axes.lines
-    }
+    return {str(line.get_label()): places(line) for line in axes.lines}
 
 
 def flat(label: Any) -> str:
