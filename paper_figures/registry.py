@@ -3,14 +3,33 @@
 from automata.errors import unknown_name
 from paper_figures.figures import convergence, curricula, jacobians, length_generalization
 from paper_figures.figures.figure import PaperFigure
+from paper_figures.figures.published import FIGURE as LANGUAGE_MODELS
+from paper_figures.figures.published_figure import PublishedFigure
+from paper_figures.figures.published_neighbours import FIGURE as NEIGHBOURS
+
+AnyFigure = PaperFigure | PublishedFigure
 
 FIGURES: dict[str, PaperFigure] = {
     figure.name: figure
     for figure in (jacobians.FIGURE, convergence.FIGURE, length_generalization.FIGURE, curricula.FIGURE)
 }
+"""Those of experiments."""
+
+PUBLISHED: dict[str, PublishedFigure] = {figure.name: figure for figure in (LANGUAGE_MODELS, NEIGHBOURS)}
+"""Those of numbers that others published."""
 
 
-def figure_named(name: str) -> PaperFigure:
+def all_figures() -> dict[str, AnyFigure]:
+    """Return the figures of experiments, then those of published numbers.
+
+    Example:
+        >>> list(all_figures())[-2:]
+        ['published', 'published_neighbours']
+    """
+    return {**FIGURES, **PUBLISHED}
+
+
+def figure_named(name: str) -> AnyFigure:
     """Return a figure.
 
     Raises:
@@ -23,6 +42,7 @@ def figure_named(name: str) -> PaperFigure:
         Traceback (most recent call last):
         automata.errors.InputError: figure 'jacobian' is unknown; did you mean 'jacobians'? Known: ...
     """
-    if name not in FIGURES:
-        raise unknown_name("figure", name, FIGURES)
-    return FIGURES[name]
+    figures = all_figures()
+    if name not in figures:
+        raise unknown_name("figure", name, figures)
+    return figures[name]
