@@ -24,12 +24,11 @@ from paper_figures.experiments.records import Store
 from paper_figures.experiments.runner import carry_out
 from paper_figures.figures.figure import PaperFigure
 from paper_figures.registry import AnyFigure, all_figures, figure_named
-from paper_figures.stored_results import RESULTS, StoredResults
+from paper_figures.stored_results import RESULTS
+from paper_figures.summary import NOTHING_TO_RERUN, claim_rows, summary
 
 UNFINISHED = 1
 """Exit code if a run failed or did not end."""
-NOTHING_TO_RERUN = "nothing to rerun"
-"""What a rerun of published numbers costs."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -46,6 +45,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = _parser().parse_args(argv)
     if arguments.list:
         Console().print(claims_table(list(all_figures().values())), "")
+        return
+    if arguments.summary:
+        print(summary(list(all_figures().values())))
         return
     figures = [figure_named(name) for name in dict.fromkeys(arguments.names or all_figures())]
     store, executor = Store(Path(arguments.experiments)), _executor(arguments)
@@ -133,34 +135,9 @@ def claims_table(figures: Sequence[AnyFigure]) -> Table:
     table.add_column("figure", min_width=max(len(figure.name) for figure in figures))
     for column in ("claim", "verdict", "cost of a rerun"):
         table.add_column(column)
-    for figure in figures:
-        shown, claim = figure.shown(RESULTS), figure.claim
-        table.add_row(
-            figure.name,
-            f"{claim.statement} ({claim.source})",
-            str(shown.verdict),
-            NOTHING_TO_RERUN if shown.stored is None else cost_of_rerun(shown.stored),
-        )
+    for row in claim_rows(figures):
+        table.add_row(*row)
     return table
-
-
-def cost_of_rerun(stored: StoredResults) -> str:
-    """Return how long training and measuring took when the results were stored.
-
-    Example:
-        >>> cost_of_rerun(StoredResults.read("convergence"))
-        '5 runs, training time not stored, 2 min to measure'
-    """
-    training = (
-        "training time not stored"
-        if stored.training_seconds is None
-        else f"{_duration(stored.training_seconds)} to train"
-    )
-    return f"{len(stored.runs)} runs, {training}, {_duration(stored.seconds)} to measure"
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{seconds / 60:.0f} min"
 
 
 def status_table(figure: PaperFigure, outcomes: Sequence[Outcome]) -> Table:
@@ -193,6 +170,11 @@ def _parser() -> CommandParser:
     parser.add_argument("names", metavar="NAME", nargs="*", help="figures to draw (default: all)")
     parser.add_argument(
         "--list", action="store_true", help="show each figure's claim, how it fares and its cost, then stop"
+    )
+    parser.add_argument(
+        "--summary",
+        action="store_true",
+        help="print that list as the Markdown of docs/experiments.md, then stop",
     )
     parser.add_argument("--out", metavar="DIR", default="out/paper_figures", help="default: %(default)s")
     add_width_flag(parser)

@@ -17,6 +17,7 @@ from paper_figures.figures.claim import Claim, Verdict
 from paper_figures.figures.figure import PaperFigure
 from paper_figures.registry import FIGURES, PUBLISHED, all_figures
 from paper_figures.stored_results import RESULTS, StoredResults
+from paper_figures.summary import cost_of_rerun
 
 Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
 
@@ -118,7 +119,7 @@ def test_lists_claims_verdicts_and_costs(
 )
 def test_cost_of_a_rerun(seconds: float, training_seconds: float | None, cost: str) -> None:
     stored = StoredResults("f", "c", "2026-11-20", {}, seconds, training_seconds, [0], [{}], {})
-    assert command.cost_of_rerun(stored) == cost
+    assert cost_of_rerun(stored) == cost
 
 
 def test_every_figure_has_its_own_module_and_results() -> None:
