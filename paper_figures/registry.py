@@ -1,12 +1,30 @@
 """The figures of the paper, in the order of the paper."""
 
 from automata.errors import unknown_name
-from paper_figures.figures import convergence, curricula, jacobians, length_generalization
+from paper_figures.figures import (
+    convergence,
+    curricula,
+    depth,
+    implicit_twins,
+    jacobians,
+    length_generalization,
+    s5_length_generalization,
+    test_time_compute,
+)
 from paper_figures.figures.figure import PaperFigure
 
 FIGURES: dict[str, PaperFigure] = {
     figure.name: figure
-    for figure in (jacobians.FIGURE, convergence.FIGURE, length_generalization.FIGURE, curricula.FIGURE)
+    for figure in (
+        jacobians.FIGURE,
+        convergence.FIGURE,
+        length_generalization.FIGURE,
+        s5_length_generalization.FIGURE,
+        depth.FIGURE,
+        curricula.FIGURE,
+        test_time_compute.FIGURE,
+        implicit_twins.FIGURE,
+    )
 }
 
 
