@@ -6,10 +6,10 @@ from paper_figures.figures import (
     curricula,
     depth,
     implicit_twins,
+    iterations_at_test,
     jacobians,
     length_generalization,
     s5_length_generalization,
-    test_time_compute,
 )
 from paper_figures.figures.figure import PaperFigure
 
@@ -22,7 +22,7 @@ FIGURES: dict[str, PaperFigure] = {
         s5_length_generalization.FIGURE,
         depth.FIGURE,
         curricula.FIGURE,
-        test_time_compute.FIGURE,
+        iterations_at_test.FIGURE,
         implicit_twins.FIGURE,
     )
 }

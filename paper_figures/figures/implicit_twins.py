@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 from analysis.framework.figures import new_figure
 from analysis.framework.palette import GREY, MODEL_LOOKS, Look, model_label
 from analysis.length_generalization import LengthSettings
-from automata.tasks.audit import shortcut_audit
-from automata.tasks.registry import make_task
+from implicit.config.recipes import EVERY_ANSWER
 from implicit.training.evaluation import REPORTED_TOKENS
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
@@ -19,6 +18,7 @@ from paper_figures.figures.curricula import measure
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
 from paper_figures.figures.length_generalization import accuracy_at
+from paper_figures.figures.shortcuts import shortcuts, shortcuts_sentence
 
 TASK = "S3"
 SETTINGS = LengthSettings(lengths=(32, 512), sequences=256, mode="sequential", seed=0)
@@ -31,23 +31,10 @@ TRAINING: dict[str, Any] = {
     "task": TASK,
     "d_model": 32,
     "mlp_size": 0,
-    "length": 32,
-    "steps": 1500,
-    "final_steps": 300,
-    "learning_rate": 2e-3,
-    "growth_accuracy": 0.97,
-    "start_length": None,
-    "bounded_steps": 0,
-    "free_max_iterations": 60,
-    "free_rtol": 0.01,
-    "free_gradient": "implicit",
-    "contraction_weight": 0.02,
+    **EVERY_ANSWER,
     "contraction_scales": [0.1, 1.0],
-    "contraction_power": 2.0,
-    "random_starts": 1.0,
-    "loss_until_error": True,
-    "carried_share": 0.9,
-    "carried_right": True,
+    "carried_after": 0,
+    "length_growth_every": 1000,
 }
 """The recipe of implicit Mamba-2 on S3, for every cell."""
 SEEDS = range(3)
@@ -80,16 +67,10 @@ def collect(outcomes: Sequence[Outcome], settings: LengthSettings = SETTINGS) ->
             "solved": sum(accuracy >= SOLVED_ACCURACY for accuracy in accuracies),
             "of": len(accuracies) + len(group["failed"]),
         }
-    audit = shortcut_audit(make_task(TASK), TRAINED, windows=[8])
     return {
         "settings": settings.model_dump(mode="json"),
         "reported_tokens": REPORTED_TOKENS,
-        "shortcuts": {
-            "length": audit.length,
-            "majority": audit.majority,
-            "window": audit.windows[0].window,
-            "accuracy": audit.windows[0].accuracy,
-        },
+        "shortcuts": shortcuts(TASK, TRAINED),
         "models": models,
     }
 
@@ -133,7 +114,7 @@ def caption(found: Results) -> str:
         >>> print(caption(StoredResults.read("implicit_twins").results))
         Cells with the fixed point (circles) and without (squares) on S3: accuracy at 32 and 512 tokens ...
     """
-    settings, audit = found["settings"], found["shortcuts"]
+    settings = found["settings"]
     config = EXPERIMENT.points[0].config
     counts = "; ".join(
         f"{model_label(name)} {group['solved']} of {group['of']}" for name, group in found["models"].items()
@@ -147,9 +128,8 @@ def caption(found: Results) -> str:
         f"first wrong answer, training {config.curriculum.final_steps} updates after an accuracy of "
         f"{config.curriculum.growth_accuracy}, at most after {config.steps:,}. "
         "Explicit models have no fixed point and ignore what speaks of it. The delta rules have eigenvalues "
-        f"in [0, 1]. Shortcuts at {audit['length']} tokens: the most frequent answer "
-        f"{audit['majority']:.3f}, the best one on the last {audit['window']} tokens "
-        f"{audit['accuracy']:.3f}. At least {SOLVED_ACCURACY} at {TESTED} tokens: {counts}."
+        f"in [0, 1]. {shortcuts_sentence(found['shortcuts'])} At least {SOLVED_ACCURACY} at {TESTED} "
+        f"tokens: {counts}."
     )
 
 

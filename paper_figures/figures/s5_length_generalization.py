@@ -10,8 +10,6 @@ from analysis.framework.figures import new_figure, powers_of_two
 from analysis.framework.palette import GREY, MODEL_LOOKS, Look, model_label
 from analysis.framework.run_lines import RUN_LINES, draw_runs
 from analysis.length_generalization import LengthSettings, analyse
-from automata.tasks.audit import shortcut_audit
-from automata.tasks.registry import make_task
 from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
@@ -20,6 +18,7 @@ from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, share
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import Group, grouped
 from paper_figures.figures.length_generalization import accuracy_at
+from paper_figures.figures.shortcuts import shortcuts, shortcuts_sentence
 
 TASK = "S5-generators"
 SETTINGS = LengthSettings(
@@ -91,26 +90,8 @@ def collect(outcomes: Sequence[Outcome], settings: LengthSettings = SETTINGS) ->
         "settings": settings.model_dump(mode="json"),
         "reported_tokens": REPORTED_TOKENS,
         "training_length": TRAINING["length"],
-        "shortcuts": shortcuts(),
+        "shortcuts": shortcuts(TASK, TRAINING["length"]),
         "groups": groups,
-    }
-
-
-def shortcuts() -> dict[str, Any]:
-    """Return what can be had on the task without a state: the most frequent answer, and the last tokens.
-
-    Example:
-        >>> found = shortcuts()
-        >>> sorted(found), found["majority"] < found["accuracy"] < 0.1
-        (['accuracy', 'length', 'majority', 'window'], True)
-    """
-    audit = shortcut_audit(make_task(TASK), TRAINING["length"], windows=[8])
-    (window,) = audit.windows
-    return {
-        "length": audit.length,
-        "majority": audit.majority,
-        "window": window.window,
-        "accuracy": window.accuracy,
     }
 
 
@@ -184,16 +165,14 @@ def caption(found: Results) -> str:
         >>> print(caption(StoredResults.read("s5_length_generalization").results))
         Accuracy on S5, two generators as tokens, against length: ...
     """
-    settings, audit = found["settings"], found["shortcuts"]
+    settings = found["settings"]
     return (
         "Accuracy on S5, two generators as tokens, against length: mean over the last "
         f"{found['reported_tokens']} tokens of {settings['sequences']} fresh sequences (data seed "
         f"{settings['seed']}), the implicit model in {settings['mode']} mode to a relative tolerance of "
         f"{settings['rtol']:g}; dotted: chance, dashed: training length. {RUN_LINES} {training_sentence()} "
-        f"Shortcuts at {audit['length']} tokens: the most frequent answer is right at "
-        f"{audit['majority']:.3f}, the best one on the last {audit['window']} tokens at "
-        f"{audit['accuracy']:.3f}. Runs with at least {SOLVED_ACCURACY} at {SOLVED_LENGTH} tokens: "
-        f"{shares(_solved(found))}."
+        f"{shortcuts_sentence(found['shortcuts'])} Runs with at least {SOLVED_ACCURACY} at "
+        f"{SOLVED_LENGTH} tokens: {shares(_solved(found))}."
     )
 
 

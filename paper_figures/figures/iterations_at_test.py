@@ -87,7 +87,7 @@ def measure(run: Run, settings: BudgetSettings) -> dict[str, Any]:
 
 SEEDS = range(3)
 EXPERIMENT = Experiment(
-    "test_time_compute",
+    "iterations_at_test",
     (
         Grid({"seed": SEEDS}, {"task": "parity", "model": "implicit-mamba2", "carried_share": 0.9}),
         Grid({"seed": SEEDS}, {"task": "S3", "model": "implicit-mamba2"}),
@@ -121,7 +121,7 @@ def draw(found: Results, width: float) -> Figure:
         >>> from analysis.framework.figures import styled
         >>> from paper_figures.stored_results import StoredResults
         >>> with styled():
-        ...     len(draw(StoredResults.read("test_time_compute").results, 6.75).axes)
+        ...     len(draw(StoredResults.read("iterations_at_test").results, 6.75).axes)
         2
     """
     budgets = found["settings"]["budgets"]
@@ -145,7 +145,7 @@ def caption(found: Results) -> str:
 
     Example:
         >>> from paper_figures.stored_results import StoredResults
-        >>> print(caption(StoredResults.read("test_time_compute").results))
+        >>> print(caption(StoredResults.read("iterations_at_test").results))
         Accuracy of implicit Mamba-2 against the self-iterations allowed at test: ...
     """
     settings = found["settings"]
