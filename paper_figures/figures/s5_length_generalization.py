@@ -41,15 +41,15 @@ TRAINING: dict[str, Any] = {
     "carried_after": 1200,
 }
 """The same sequences for every model: their length follows the number of the update, not the accuracy."""
+REFLECTING = {"negative_eigenvalues": True}
+"""Of the delta rules: eigenvalues in [-1, 1], so that a step can reflect."""
 SEEDS = range(3)
 LAYERS = (1, 2, 4)
 GRIDS = (
     Grid({"model": ["implicit-mamba2", "lstm"], "seed": SEEDS}, {**TRAINING, "layers": 1}),
     Grid({"model": ["mamba2"], "layers": LAYERS, "seed": SEEDS}, TRAINING),
-    Grid(
-        {"model": ["deltanet", "gated-deltaproduct"], "layers": LAYERS, "seed": SEEDS},
-        {**TRAINING, "negative_eigenvalues": True},
-    ),
+    Grid({"model": ["deltanet"], "layers": LAYERS, "seed": SEEDS}, {**TRAINING, **REFLECTING}),
+    Grid({"model": ["gated-deltaproduct"], "layers": LAYERS[:2], "seed": SEEDS}, {**TRAINING, **REFLECTING}),
     Grid({"model": ["transformer"], "layers": LAYERS[1:], "seed": SEEDS}, TRAINING),
 )
 """One implicit layer, and every other family at several depths."""
