@@ -8,6 +8,7 @@ from paper_figures.figures import (
     implicit_twins,
     iterations_at_test,
     jacobians,
+    jacobians_in_training,
     length_generalization,
     s5_length_generalization,
 )
@@ -17,6 +18,7 @@ FIGURES: dict[str, PaperFigure] = {
     figure.name: figure
     for figure in (
         jacobians.FIGURE,
+        jacobians_in_training.FIGURE,
         convergence.FIGURE,
         length_generalization.FIGURE,
         s5_length_generalization.FIGURE,
