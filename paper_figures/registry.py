@@ -1,7 +1,17 @@
 """The figures of the paper, in the order of the paper."""
 
 from automata.errors import unknown_name
-from paper_figures.figures import convergence, curricula, jacobians, length_generalization
+from paper_figures.figures import (
+    convergence,
+    curricula,
+    depth,
+    implicit_twins,
+    iterations_at_test,
+    jacobians,
+    jacobians_in_training,
+    length_generalization,
+    s5_length_generalization,
+)
 from paper_figures.figures.figure import PaperFigure
 from paper_figures.figures.published import FIGURE as LANGUAGE_MODELS
 from paper_figures.figures.published_figure import PublishedFigure
@@ -11,7 +21,17 @@ AnyFigure = PaperFigure | PublishedFigure
 
 FIGURES: dict[str, PaperFigure] = {
     figure.name: figure
-    for figure in (jacobians.FIGURE, convergence.FIGURE, length_generalization.FIGURE, curricula.FIGURE)
+    for figure in (
+        jacobians.FIGURE,
+        jacobians_in_training.FIGURE,
+        convergence.FIGURE,
+        length_generalization.FIGURE,
+        s5_length_generalization.FIGURE,
+        depth.FIGURE,
+        curricula.FIGURE,
+        iterations_at_test.FIGURE,
+        implicit_twins.FIGURE,
+    )
 }
 """Those of experiments."""
 
