@@ -5,6 +5,7 @@ from paper_figures.figures import (
     convergence,
     curricula,
     depth,
+    few_hard_tokens,
     implicit_twins,
     iterations_at_test,
     jacobians,
@@ -30,6 +31,7 @@ FIGURES: dict[str, PaperFigure] = {
         depth.FIGURE,
         curricula.FIGURE,
         iterations_at_test.FIGURE,
+        few_hard_tokens.FIGURE,
         implicit_twins.FIGURE,
     )
 }

@@ -17,6 +17,7 @@ from paper_figures.figures.s5_length_generalization import (
     GRIDS,
     LAYERS,
     SETTINGS,
+    TASK_WORDS,
     family,
     training_sentence,
 )
@@ -133,11 +134,10 @@ def caption(found: Results) -> str:
         f"{model_label(model)} {', '.join(by_depth)}" for model, by_depth in found["families"].items()
     )
     return (
-        f"Fewest layers with which a family reaches {found['enough']:.0%} at a token of S5 (two generators "
-        "as tokens): one run of those trained; in brackets, where it differs, all of them; "
-        f"{NONE_ENOUGH} if no depth tried does. Share of {found['sequences']} fresh sequences. "
-        "The same models at every token, trained at up to 32 tokens, not one per length. Depths tried: "
-        f"{depths}. {training_sentence()}"
+        f"Fewest layers with which a family reaches {found['enough']:.0%} at a token of S5: one run of those "
+        f"trained; in brackets, where it differs, all of them; {NONE_ENOUGH} if no depth tried does. Share "
+        f"of {found['sequences']} fresh sequences. The same models at every token, trained at up to 32 "
+        f"tokens, not one per length. Depths tried: {depths}. {TASK_WORDS} {training_sentence()}"
     )
 
 

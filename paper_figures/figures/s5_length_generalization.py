@@ -21,6 +21,7 @@ from paper_figures.figures.length_generalization import accuracy_at
 from paper_figures.figures.shortcuts import shortcuts, shortcuts_sentence
 
 TASK = "S5-generators"
+TASK_WORDS = "Tokens are the identity and four permutations that generate S5."
 SETTINGS = LengthSettings(
     lengths=(4, 8, 16, 32, 64, 128, 256, 512, 1024), sequences=256, mode="sequential", seed=0
 )
@@ -163,11 +164,11 @@ def caption(found: Results) -> str:
     Example:
         >>> from paper_figures.stored_results import StoredResults
         >>> print(caption(StoredResults.read("s5_length_generalization").results))
-        Accuracy on S5, two generators as tokens, against length: ...
+        Accuracy on S5 against length. ...
     """
     settings = found["settings"]
     return (
-        "Accuracy on S5, two generators as tokens, against length: mean over the last "
+        f"Accuracy on S5 against length. {TASK_WORDS} Mean over the last "
         f"{found['reported_tokens']} tokens of {settings['sequences']} fresh sequences (data seed "
         f"{settings['seed']}), the implicit model in {settings['mode']} mode to a relative tolerance of "
         f"{settings['rtol']:g}; dotted: chance, dashed: training length. {RUN_LINES} {training_sentence()} "
