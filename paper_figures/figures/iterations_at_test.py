@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from analysis.framework.figures import legend_below, new_figure, powers_of_two
+from analysis.framework.figures import new_panels, powers_of_two
 from analysis.framework.palette import Look
 from analysis.framework.run_lines import RUN_LINES, draw_runs
 from analysis.length_generalization import analyse
@@ -125,18 +125,20 @@ def draw(found: Results, width: float) -> Figure:
         2
     """
     budgets = found["settings"]["budgets"]
-    figure = new_figure(width, 2.7)
-    panels = figure.subplots(1, 2, sharey=True)
+    figure, panels = new_panels(width, 2, height=2.4, columns=2)
     for axes, mode in zip(panels, MODES, strict=True):
         for task, group in found["tasks"].items():
             runs = [list(run[mode]["accuracy"].values()) for run in group["seeds"].values()]
             draw_runs(axes, budgets, runs, TASK_LOOKS[task], TASK_LABELS[task], breadth=1.4)
         powers_of_two(axes, budgets)
         axes.set(title=f"{mode} mode", ylim=(-0.04, 1.06))
-    panels[0].set(ylabel=f"accuracy (last {found['reported_tokens']} tokens)")
+    for axes in panels if width < 5 else panels[:1]:
+        axes.set_ylabel(f"accuracy (last {found['reported_tokens']} tokens)")
     panels[0].set(xlabel="self-iterations per token")
     panels[1].set(xlabel="sweeps over the sequence")
-    legend_below(panels[0])
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=1 if width < 5 else 3
+    )
     return figure
 
 
