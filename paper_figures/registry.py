@@ -6,7 +6,6 @@ from paper_figures.figures import (
     curricula,
     depth,
     few_hard_tokens,
-    implicit_twins,
     iterations_at_test,
     jacobians,
     jacobians_in_training,
@@ -32,7 +31,6 @@ FIGURES: dict[str, PaperFigure] = {
         curricula.FIGURE,
         iterations_at_test.FIGURE,
         few_hard_tokens.FIGURE,
-        implicit_twins.FIGURE,
     )
 }
 """Those of experiments."""

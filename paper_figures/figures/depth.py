@@ -108,7 +108,7 @@ def draw(found: Results, width: float) -> Figure:
                 if best == every
                 else f"{best} ({every or NONE_ENOUGH})"
             )
-            axes.text(column, row, words, ha="center", va="center", fontsize="small")
+            axes.text(column, row, words, ha="center", va="center")
     axes.set(
         xticks=range(len(tokens)),
         xticklabels=tokens,
@@ -128,7 +128,7 @@ def caption(found: Results) -> str:
     Example:
         >>> from paper_figures.stored_results import StoredResults
         >>> print(caption(StoredResults.read("depth").results))
-        Fewest layers with which a family reaches 90% at a token of S5 ...
+        Fewest layers with which a family reaches 90% at a token of S5...
     """
     depths = ", ".join(
         f"{model_label(model)} {', '.join(by_depth)}" for model, by_depth in found["families"].items()

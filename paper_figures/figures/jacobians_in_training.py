@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
 
-from analysis.framework.figures import legend_below, log_axis, new_figure
+from analysis.framework.figures import log_axis, new_figure
 from analysis.framework.palette import GREY, Look
 from analysis.jacobian.measurement import analyse
 from analysis.length_generalization import analyse as measure_lengths
@@ -170,7 +171,7 @@ def draw(found: Results, width: float) -> Figure:
         6
     """
     models = found["models"]
-    figure = new_figure(width, 6.2)
+    figure = new_figure(width, 6.6 if width < 5 else 5.6)
     panels = figure.subplots(len(ROWS), max(1, len(models)), sharex="col", sharey="row", squeeze=False)
     for column, (convolution, group) in zip(panels.T, models.items(), strict=False):
         column[0].set_title(WINDOWS[convolution])
@@ -186,9 +187,14 @@ def draw(found: Results, width: float) -> Figure:
     for axes, name in zip(panels[:, 0], ("share", "median of the states", "share of ‖ds'/ds‖"), strict=True):
         axes.set_ylabel(name)
     panels[0, 0].set(ylim=(-0.04, 1.06))
-    _name(panels[0, 0], {"accuracy": ACCURACY_LOOK, "states where Theorem 1 holds": HOLDS_LOOK})
-    _name(panels[1, 0], dict(QUANTITIES.values()))
-    _name(panels[2, 0], {name: look for name, (_, look) in BLOCKS.items()})
+    looks = {
+        "accuracy": ACCURACY_LOOK,
+        "states where Theorem 1 holds": HOLDS_LOOK,
+        **dict(QUANTITIES.values()),
+        **{name: look for name, (_, look) in BLOCKS.items()},
+    }
+    handles = [_name(panels[0, 0], name, look) for name, look in looks.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=1 if width < 5 else 3)
     return figure
 
 
@@ -213,10 +219,12 @@ def _line(
     )
 
 
-def _name(axes: Axes, looks: Mapping[str, Look]) -> None:
-    for name, look in looks.items():
-        axes.plot([], [], color=look.color, marker=look.marker, linestyle=look.dashes, label=name)
-    legend_below(axes, columns=2)
+def _name(axes: Axes, name: str, look: Look) -> Line2D:
+    """The handle of a look in the legend."""
+    (line,) = axes.plot(
+        [], [], color=look.color, marker=look.marker, linestyle=look.dashes, markersize=3, label=name
+    )
+    return line
 
 
 def _mass(groups: Mapping[str, float] | None, parts: Sequence[str]) -> float | None:
@@ -230,7 +238,7 @@ def caption(found: Results) -> str:
     Example:
         >>> from paper_figures.stored_results import StoredResults
         >>> print(caption(StoredResults.read("jacobians_in_training").results))
-        Implicit Mamba-2 learning parity, from its initial weights to the end of training ...
+        Implicit Mamba-2 learning parity, from its initial weights to the end of training...
     """
     settings = found["settings"]
     ends = "; ".join(f"{WINDOWS[width]} {_ends(group)}" for width, group in found["models"].items())
@@ -280,7 +288,7 @@ def judge(found: Mapping[str, Any]) -> Verdict:
 FIGURE = PaperFigure(
     title="Jacobians through training",
     claim=Claim(
-        "the trained transition is non-linear and non-diagonal in h, with and without a convolution",
+        "the transition of a trained implicit SSM is non-linear and non-diagonal in h",
         IMPLICIT_ARE_RNNS,
         judge,
     ),

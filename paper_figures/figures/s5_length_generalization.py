@@ -135,18 +135,23 @@ def draw(found: Results, width: float) -> Figure:
     models = list(dict.fromkeys(family(group)[0] for group in found["groups"]))
     columns = 2 if width < 5 else 3
     rows = -(-len(models) // columns)
-    figure = new_figure(width, 0.5 + 1.55 * rows)
-    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat
+    figure = new_figure(width, (1.0 if width < 5 else 0.7) + 1.55 * rows)
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for axes, model in zip(panels, models, strict=False):
         for group in found["groups"]:
             if family(group)[0] == model:
                 _draw_group(axes, group, lengths)
         axes.axhline(found["shortcuts"]["majority"], color=GREY, linewidth=0.9, linestyle=":")
         axes.axvline(found["training_length"], color=GREY, linewidth=0.9, linestyle="--")
-        powers_of_two(axes, lengths)
+        powers_of_two(axes, lengths[::2] if width < 5 else lengths)
         axes.set(title=model_label(model), ylim=(-0.04, 1.06))
-        axes.legend(loc="center right", fontsize="x-small", handlelength=2.2)
-    figure.supxlabel("sequence length (tokens)", fontsize="medium")
+    for layers, (marker, dashes) in DEPTH_MARKS.items():
+        label = f"{layers} layer{'s' * (layers > 1)}, mean of the runs"
+        panels[0].plot([], [], color=GREY, marker=marker, linestyle=dashes, markersize=4, label=label)
+    handles = panels[0].get_lines()[-len(DEPTH_MARKS) :]
+    figure.legend(handles=handles, loc="outside lower center", ncols=1 if width < 5 else 3)
+    for axes in panels[-columns:]:
+        axes.set_xlabel("tokens")
     figure.supylabel(f"accuracy (last {found['reported_tokens']} tokens)", fontsize="medium")
     return figure
 
