@@ -50,7 +50,8 @@ implicit.training.streams:TokenBatch lengths=None, end=None
 implicit.config.initial:InitialWeights noise=0.0
 implicit.training.initial:begin_from noise=0.0
 implicit.training.loop:take_steps show_progress=False, tensorboard=False, baselines=None, watch=None
-implicit.training.train:train progress=True, tensorboard=False, device='cpu', task=None, model=None, watch=None
+implicit.training.train:train progress=True, tensorboard=False, device='cpu', task=None, model=None,
+    watch=None
 implicit.training.objective:objective noise=None, state=None
 implicit.training.checkpoint:Progress step=0, seconds=0.0, target_met=0,
     growth=Growth(length=None, accuracy=0.0, final_from=None)

@@ -12,7 +12,7 @@ from analysis.framework.output import RunIdentity
 from analysis.jacobian.measurement import analyse
 from automata.errors import InputError
 from implicit import recipe
-from implicit.runs.loading import Run
+from implicit.runs.loading import Run, initial_model
 from implicit.train import train
 from paper_figures.experiments.grid import Point
 from paper_figures.experiments.outcomes import Outcome
@@ -97,7 +97,7 @@ def test_training_is_repeated_and_the_end_is_that_of_the_run(short: Run) -> None
 
 
 def test_other_weights_than_those_of_the_run_are_refused(short: Run, tmp_path: Path) -> None:
-    changed = Run(short.path, short.config, figure.initial_model(short.config, short.task), short.task, [])
+    changed = Run(short.path, short.config, initial_model(short.config, short.task), short.task, [])
     with torch.no_grad():
         changed.model.get_parameter("head.weight").mul_(2)
     with pytest.raises(InputError, match="ended in other weights than those stored"):
