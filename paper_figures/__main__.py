@@ -2,6 +2,7 @@
 
 Without ``--rerun`` they are drawn from the stored results. With it, the experiment behind each is carried
 out first: what its store holds is kept, what is missing is trained and measured, and the results are stored.
+Figures of numbers that others published have no experiment; there is nothing to rerun of them.
 """
 
 import sys
@@ -22,8 +23,9 @@ from paper_figures.experiments.outcomes import Outcome, outcomes_of
 from paper_figures.experiments.records import Store
 from paper_figures.experiments.runner import carry_out
 from paper_figures.figures.figure import PaperFigure
-from paper_figures.registry import FIGURES, figure_named
-from paper_figures.stored_results import RESULTS, StoredResults
+from paper_figures.registry import AnyFigure, all_figures, figure_named
+from paper_figures.stored_results import RESULTS
+from paper_figures.summary import NOTHING_TO_RERUN, claim_rows, summary
 
 UNFINISHED = 1
 """Exit code if a run failed or did not end."""
@@ -42,25 +44,47 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     arguments = _parser().parse_args(argv)
     if arguments.list:
-        Console().print(claims_table(list(FIGURES.values())), "")
+        Console().print(claims_table(list(all_figures().values())), "")
         return
-    figures = [figure_named(name) for name in dict.fromkeys(arguments.names or FIGURES)]
+    if arguments.summary:
+        print(summary(list(all_figures().values())))
+        return
+    figures = [figure_named(name) for name in dict.fromkeys(arguments.names or all_figures())]
     store, executor = Store(Path(arguments.experiments)), _executor(arguments)
     if arguments.status:
-        for figure in figures:
-            Console().print(status_table(figure, outcomes_of(figure.experiment, store)), "")
+        _print_status(figures, store)
         return
     folder, width = Path(arguments.out), checked_width(arguments.width)
+    measured = _with_experiment(figures, named=bool(arguments.names)) if arguments.rerun else []
     check_writable(folder)
-    sentences = _rerun(figures, store, executor, arguments.retry_failed) if arguments.rerun else []
-    stored = [StoredResults.read(figure.name, RESULTS) for figure in figures]
+    sentences = _rerun(measured, store, executor, arguments.retry_failed) if arguments.rerun else []
+    drawn = [figure.shown(RESULTS) for figure in figures]
     folder.mkdir(parents=True, exist_ok=True)
-    for figure, results in zip(figures, stored, strict=True):
-        picture, caption = figure.picture(results, width), figure.full_caption(results)
-        png, pdf = save_figure(picture, folder, figure.name, caption)
-        print(f"{figure.name}: {png}, {pdf.name} and {figure.name}.caption.txt, results of {results.date}")
+    for figure, shown in zip(figures, drawn, strict=True):
+        png, pdf = save_figure(shown.picture(width), folder, figure.name, shown.caption)
+        print(f"{figure.name}: {png}, {pdf.name} and {figure.name}.caption.txt, {shown.numbers}")
     if sentences:
         raise SystemExit(UNFINISHED)
+
+
+def _with_experiment(figures: Sequence[AnyFigure], *, named: bool) -> list[PaperFigure]:
+    """Return the figures that can be rerun; one of published numbers may not be asked for by name."""
+    for figure in figures:
+        if named and not isinstance(figure, PaperFigure):
+            raise InputError(
+                f"figure {figure.name} has {NOTHING_TO_RERUN}, its numbers are as their authors print them; "
+                "draw it without --rerun"
+            )
+    return [figure for figure in figures if isinstance(figure, PaperFigure)]
+
+
+def _print_status(figures: Sequence[AnyFigure], store: Store) -> None:
+    """Print the runs of every figure, or that it has none."""
+    for figure in figures:
+        if isinstance(figure, PaperFigure):
+            Console().print(status_table(figure, outcomes_of(figure.experiment, store)), "")
+        else:
+            Console().print(f"{figure.name}: no runs, its numbers are as their authors print them", "")
 
 
 def _executor(arguments: Any) -> Executor:
@@ -97,8 +121,10 @@ def _rerun(figures: list[PaperFigure], store: Store, executor: Executor, retry_f
     return said
 
 
-def claims_table(figures: Sequence[PaperFigure]) -> Table:
+def claims_table(figures: Sequence[AnyFigure]) -> Table:
     """Return a table of the claims: how they fare in the stored results, and what a rerun costs.
+
+    Claims whose numbers are only published are marked as such.
 
     Example:
         >>> table = claims_table([figure_named("convergence")])
@@ -109,34 +135,9 @@ def claims_table(figures: Sequence[PaperFigure]) -> Table:
     table.add_column("figure", min_width=max(len(figure.name) for figure in figures))
     for column in ("claim", "verdict", "cost of a rerun"):
         table.add_column(column)
-    for figure in figures:
-        stored = StoredResults.read(figure.name, RESULTS)
-        table.add_row(
-            figure.name,
-            f"{figure.claim.statement} ({figure.claim.source})",
-            str(figure.claim.judge(stored.results)),
-            cost_of_rerun(stored),
-        )
+    for row in claim_rows(figures):
+        table.add_row(*row)
     return table
-
-
-def cost_of_rerun(stored: StoredResults) -> str:
-    """Return how long training and measuring took when the results were stored.
-
-    Example:
-        >>> cost_of_rerun(StoredResults.read("convergence"))
-        '5 runs, training time not stored, 2 min to measure'
-    """
-    training = (
-        "training time not stored"
-        if stored.training_seconds is None
-        else f"{_duration(stored.training_seconds)} to train"
-    )
-    return f"{len(stored.runs)} runs, {training}, {_duration(stored.seconds)} to measure"
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{seconds / 60:.0f} min"
 
 
 def status_table(figure: PaperFigure, outcomes: Sequence[Outcome]) -> Table:
@@ -169,6 +170,11 @@ def _parser() -> CommandParser:
     parser.add_argument("names", metavar="NAME", nargs="*", help="figures to draw (default: all)")
     parser.add_argument(
         "--list", action="store_true", help="show each figure's claim, how it fares and its cost, then stop"
+    )
+    parser.add_argument(
+        "--summary",
+        action="store_true",
+        help="print that list as the Markdown of docs/experiments.md, then stop",
     )
     parser.add_argument("--out", metavar="DIR", default="out/paper_figures", help="default: %(default)s")
     add_width_flag(parser)

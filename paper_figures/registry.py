@@ -1,16 +1,57 @@
 """The figures of the paper, in the order of the paper."""
 
 from automata.errors import unknown_name
-from paper_figures.figures import convergence, curricula, jacobians, length_generalization
+from paper_figures.figures import (
+    convergence,
+    curricula,
+    depth,
+    few_hard_tokens,
+    implicit_twins,
+    iterations_at_test,
+    jacobians,
+    jacobians_in_training,
+    length_generalization,
+    s5_length_generalization,
+)
 from paper_figures.figures.figure import PaperFigure
+from paper_figures.figures.published import FIGURE as LANGUAGE_MODELS
+from paper_figures.figures.published_figure import PublishedFigure
+from paper_figures.figures.published_neighbours import FIGURE as NEIGHBOURS
+
+AnyFigure = PaperFigure | PublishedFigure
 
 FIGURES: dict[str, PaperFigure] = {
     figure.name: figure
-    for figure in (jacobians.FIGURE, convergence.FIGURE, length_generalization.FIGURE, curricula.FIGURE)
+    for figure in (
+        jacobians.FIGURE,
+        jacobians_in_training.FIGURE,
+        convergence.FIGURE,
+        length_generalization.FIGURE,
+        s5_length_generalization.FIGURE,
+        depth.FIGURE,
+        curricula.FIGURE,
+        iterations_at_test.FIGURE,
+        few_hard_tokens.FIGURE,
+        implicit_twins.FIGURE,
+    )
 }
+"""Those of experiments."""
+
+PUBLISHED: dict[str, PublishedFigure] = {figure.name: figure for figure in (LANGUAGE_MODELS, NEIGHBOURS)}
+"""Those of numbers that others published."""
 
 
-def figure_named(name: str) -> PaperFigure:
+def all_figures() -> dict[str, AnyFigure]:
+    """Return the figures of experiments, then those of published numbers.
+
+    Example:
+        >>> list(all_figures())[-2:]
+        ['published', 'published_neighbours']
+    """
+    return {**FIGURES, **PUBLISHED}
+
+
+def figure_named(name: str) -> AnyFigure:
     """Return a figure.
 
     Raises:
@@ -23,6 +64,7 @@ def figure_named(name: str) -> PaperFigure:
         Traceback (most recent call last):
         automata.errors.InputError: figure 'jacobian' is unknown; did you mean 'jacobians'? Known: ...
     """
-    if name not in FIGURES:
-        raise unknown_name("figure", name, FIGURES)
-    return FIGURES[name]
+    figures = all_figures()
+    if name not in figures:
+        raise unknown_name("figure", name, figures)
+    return figures[name]

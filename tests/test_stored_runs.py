@@ -22,7 +22,7 @@ SEED = 20  # of the test streams here; no run was trained or selected on them
 MODES: tuple[Mode, Mode] = ("simultaneous", "sequential")
 STORED = [
     *("parity", "parity-small", "parity-tiny", "s3", "s3-small", "s5-generators"),
-    *("parity-deltanet", "s3-gated-deltanet"),
+    *("parity-deltanet", "s3-gated-deltanet", "parity-recipe", "s3-recipe", "a4", "a5-generators"),
 ]
 
 
@@ -106,14 +106,27 @@ def test_stored_runs_solve_their_task(name: str, length: int, least: float) -> N
     assert (solution.logits.argmax(dim=-1) == labels)[:, -10:].double().mean() >= least
 
 
-def test_the_run_grown_to_40_tokens_solves_1024_at_the_tolerance_that_it_was_trained_with() -> None:
-    """At tighter tolerances 0.986 of 512 sequences end rightly (docs/training.md)."""
-    run = load_run("s5-generators-40")
-    tokens, labels = sample_sequences(run.task, 64, 1024, SEED)
+@pytest.mark.parametrize(
+    ("name", "length", "least"),
+    [
+        ("parity-recipe", 512, 1.0),
+        ("s3-recipe", 512, 1.0),
+        ("a4", 512, 1.0),
+        ("a5-generators", 1024, 0.99),
+        ("s5-generators-40", 1024, 0.99),
+    ],
+)
+def test_runs_of_the_recipes_solve_their_task_at_the_tolerance_that_they_were_trained_with(
+    name: str, length: int, least: float
+) -> None:
+    """More sequences, and tighter tolerances, at which S5 is right less often: docs/training.md."""
+    run = load_run(name)
+    assert run.config.length <= 40
+    tokens, labels = sample_sequences(run.task, 64, length, SEED)
     with torch.no_grad():
         solution = solved(run.model, tokens, mode="sequential", stopping=Stopping(rtol=1e-2))
     assert solution.share_converged == 1
-    assert (solution.logits.argmax(dim=-1) == labels)[:, -10:].double().mean() >= 0.99
+    assert (solution.logits.argmax(dim=-1) == labels)[:, -10:].double().mean() >= least
 
 
 @pytest.mark.parametrize("name", STORED)

@@ -11,8 +11,7 @@ from analysis.framework.figures import TEXT_WIDTH, styled
 from analysis.framework.settings import settings_from
 from analysis.questions import QUESTIONS
 from implicit.runs.loading import load_run
-from paper_figures.registry import FIGURES
-from paper_figures.stored_results import StoredResults
+from paper_figures.registry import all_figures
 from website.commands import anchor
 
 SHOWN: dict[str, tuple[str, dict[str, Any]]] = {
@@ -50,13 +49,13 @@ class Picture:
 
 
 def pictures() -> list[Picture]:
-    """Draw all figures: those of the paper from their stored results, those of analyses from a stored run.
+    """Draw all figures: of the paper from stored results or published numbers, of analyses from a stored run.
 
     Example:
-        >>> len(FIGURES) + len(SHOWN)
-        12
+        >>> len(all_figures()) + len(SHOWN)
+        14
     """
-    return [_of_paper(name) for name in FIGURES] + [_of_analysis(name) for name in SHOWN]
+    return [_of_paper(name) for name in all_figures()] + [_of_analysis(name) for name in SHOWN]
 
 
 def gallery_page(shown: list[Picture]) -> str:
@@ -71,8 +70,8 @@ def gallery_page(shown: list[Picture]) -> str:
         "# Gallery",
         "",
         "All figures, drawn when this site was built: those of the paper from the results stored with the "
-        "package, those of analyses from a stored run, with fewer sequences than by default. The command "
-        "below a figure draws it.",
+        "package, or from published tables, which the picture then says; those of analyses from a stored "
+        "run, with fewer sequences than by default. The command below a figure draws it.",
     ]
     for picture in shown:
         lines += ["", f"## {picture.title}", "", f"![{picture.title}]({picture.file})", ""]
@@ -81,9 +80,9 @@ def gallery_page(shown: list[Picture]) -> str:
 
 
 def _of_paper(name: str) -> Picture:
-    figure, stored = FIGURES[name], StoredResults.read(name)
+    title, shown = all_figures()[name].title, all_figures()[name].shown()
     command = f"python -m paper_figures {name}"
-    return Picture(name, figure.title, figure.full_caption(stored), command, _png(figure.picture(stored)))
+    return Picture(name, title, shown.caption, command, _png(shown.picture(TEXT_WIDTH)))
 
 
 def _of_analysis(name: str) -> Picture:

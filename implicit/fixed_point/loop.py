@@ -82,6 +82,11 @@ class Account:
         return self.status == Status.MAX_ITERATIONS
 
     @cached_property
+    def remaining(self) -> int:
+        """How many tokens are not done."""
+        return int(self.active.sum())
+
+    @cached_property
     def converged(self) -> Tensor:
         """Which tokens have converged, ``[batch, tokens]``, bool."""
         return self.status == Status.CONVERGED
@@ -117,8 +122,11 @@ class Account:
         active = self.active
         latent, image = latent.detach(), image.detach()
         measured = (image - latent).norm(dim=-1)
-        residual = torch.where(active, measured, self.residual)
-        met = self.converged | active & stopping.is_met(latent, residual)
+        if self.remaining == active.numel():  # in most evaluations, and fewer operations
+            residual, met = measured, stopping.is_met(latent, measured)
+        else:
+            residual = torch.where(active, measured, self.residual)
+            met = self.converged | active & stopping.is_met(latent, residual)
         if math.isfinite(measured.sum()):  # nearly always; an overflow of the sum only costs time
             settled = with_all_it_depends_on(met, dependence)
             status = torch.where(active & settled, int(Status.CONVERGED), self.status)
@@ -164,12 +172,14 @@ def solve(problem: FixedPointProblem, solver: Solver, stopping: Stopping, start:
     for evaluation in range(1, stopping.max_iterations + 1):
         image = problem.function(latent)
         account = account.after(latent, image, stopping, problem.dependence)
-        active = account.active
-        if evaluation == stopping.max_iterations or not bool(active.any()):
+        active, remaining = account.active, account.remaining
+        if evaluation == stopping.max_iterations or not remaining:
             break
         following, memory = solver.step(latent, image, active, memory)
-        # As long as every token goes on, there is nothing to keep.
-        latent = following if bool(active.all()) else torch.where(active[..., None], following, latent)
+        if remaining == active.numel():  # every token goes on, and there is nothing to keep
+            latent = following
+        else:
+            latent = torch.where(active[..., None], following, latent)
     return Solution(latent, account.iterations, account.residual, account.status)
 
 

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -26,6 +27,9 @@ from implicit.training.state_passing import Carried
 from implicit.training.streams import Stream, draw_batch, noise_generator
 from implicit.training.tensorboard import TensorBoard
 
+Watch = Callable[[int, SequenceModel], None]
+"""Takes the number of a training step and the model after it, which it must leave as it is."""
+
 
 def take_steps(
     config: TrainConfig,
@@ -35,6 +39,7 @@ def take_steps(
     show_progress: bool = False,
     tensorboard: bool = False,
     baselines: dict[int, float] | None = None,
+    watch: Watch | None = None,
 ) -> None:
     """Take the training steps that are left, from the folder's checkpoint if it has one.
 
@@ -49,6 +54,7 @@ def take_steps(
         show_progress: whether to show a progress bar on standard error, if that is a terminal.
         tensorboard: whether to write event files into the folder.
         baselines: the `majority_baselines`; computed if None.
+        watch: called after each of these steps.
 
     Raises:
         InputError: if the loss or its gradient is not finite.
@@ -88,6 +94,8 @@ def take_steps(
             rate = config.learning_rate_at(step, done.growth)
             result, carried = _step(config, task, model, optimizer, phase, rate, step, carried)
             bar.update()
+            if watch is not None:
+                watch(step, model)
             growth = config.curriculum.grown(
                 done.growth, step, result.late_accuracy, config.length, config.steps
             )

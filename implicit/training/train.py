@@ -14,7 +14,7 @@ from implicit.config.run import TrainConfig
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
 from implicit.training.initial import load_initial_weights
-from implicit.training.loop import majority_baselines, take_steps
+from implicit.training.loop import Watch, majority_baselines, take_steps
 from implicit.training.state_passing import check_state_passing
 
 
@@ -36,6 +36,7 @@ def train(
     *,
     task: TaskSource | None = None,
     model: AnyModel | None = None,
+    watch: Watch | None = None,
 ) -> Run:
     """Train a model, or go on where an interrupted run of the same configuration stopped.
 
@@ -49,6 +50,8 @@ def train(
             or the object. The folder holds what rebuilds it; what is of your own code has to be importable.
         model: what to train in place of the configuration's model, with its own default sizes: a name,
             ``module:name``, or a subclass of `SequenceModel` at the top level of a module.
+        watch: called with the number of each training step taken and the model after it, which it must leave
+            as it is (a copy is its own); not called for steps that an earlier process took.
 
     Returns:
         The finished run; if it was finished before, nothing is computed.
@@ -100,7 +103,7 @@ def train(
         else:
             folder.begin(config)
         if not folder.finished:
-            take_steps(config, built_task, built_model, folder, progress, tensorboard, baselines)
+            take_steps(config, built_task, built_model, folder, progress, tensorboard, baselines, watch)
             folder.finish(built_model)
     run = load_run(folder.path)
     if config.shortfall() is None and (shortfall := run_shortfall(run)):  # else it was said before

@@ -29,6 +29,10 @@ class Verdict:
         return f"{self.word}: {self.because}"
 
 
+AS_PUBLISHED = Verdict("published", "as its authors print it; nothing was run here")
+"""The verdict of every figure of published numbers."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """A claim of a paper, with the rule by which results judge it.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -11,7 +12,8 @@ from analysis.framework.figures import TEXT_WIDTH, styled
 from paper_figures.experiments.grid import TRAINING, Experiment
 from paper_figures.experiments.outcomes import Outcome, common_environment
 from paper_figures.figures.claim import Claim
-from paper_figures.stored_results import StoredResults
+from paper_figures.figures.shown import Shown
+from paper_figures.stored_results import RESULTS, StoredResults
 
 Results = dict[str, Any]
 """Numbers as JSON takes them."""
@@ -82,6 +84,20 @@ class PaperFigure:
         """Draw the stored numbers, so many inches wide."""
         with styled():
             return self.draw(dict(stored.results), width)
+
+    def shown(self, results: Path = RESULTS) -> Shown:
+        """Return what is shown of it, from the stored results in a folder.
+
+        Raises:
+            InputError: if they are missing or not those of this figure.
+        """
+        stored = StoredResults.read(self.name, results)
+        return Shown(
+            lambda width: self.picture(stored, width),
+            self.full_caption(stored),
+            self.claim.judge(stored.results),
+            stored,
+        )
 
 
 def runs_sentence(runs: Sequence[Mapping[str, Any]]) -> str:

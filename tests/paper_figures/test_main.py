@@ -15,8 +15,9 @@ from paper_figures.experiments.executors import Executor
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.figures.claim import Claim, Verdict
 from paper_figures.figures.figure import PaperFigure
-from paper_figures.registry import FIGURES
+from paper_figures.registry import FIGURES, PUBLISHED, all_figures
 from paper_figures.stored_results import RESULTS, StoredResults
+from paper_figures.summary import cost_of_rerun
 
 Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
 
@@ -67,9 +68,13 @@ def test_draws_every_figure_from_the_stored_results(
 ) -> None:
     command.main(["--out", str(tmp_path / "new" / "folder")])
     assert {path.name for path in (tmp_path / "new" / "folder").iterdir()} == {
-        f"{name}.{kind}" for name in FIGURES for kind in ("png", "pdf", "caption.txt")
+        f"{name}.{kind}" for name in all_figures() for kind in ("png", "pdf", "caption.txt")
     }
-    assert capsys.readouterr().out.count("\n") == len(FIGURES)
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in printed] == [*FIGURES, *PUBLISHED]
+    assert [line.endswith(", numbers as published") for line in printed] == [
+        name in PUBLISHED for name in all_figures()
+    ]
 
 
 @pytest.mark.usefixtures("no_training")
@@ -88,12 +93,20 @@ def test_lists_claims_verdicts_and_costs(
     command.main(["--list"])
     lines = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert lines[0].split("  ")[0] == "figure"
-    for line, (name, listed) in zip(lines[1:], FIGURES.items(), strict=True):
+    for line, (name, listed) in zip(lines[1 : len(FIGURES) + 1], FIGURES.items(), strict=True):
         stored = StoredResults.read(name)
         assert line.split()[0] == name
         assert f"{listed.claim.statement} ({listed.claim.source})" in line
         assert str(listed.claim.judge(stored.results)) in line
         assert f"{len(stored.runs)} runs, " in line
+    for line, (name, published) in zip(lines[len(FIGURES) + 1 :], PUBLISHED.items(), strict=True):
+        told = [part.strip() for part in line.split("  ") if part.strip()]
+        assert told == [
+            name,
+            f"{published.claim.statement} ({published.claim.source})",
+            "published: as its authors print it; nothing was run here",
+            "nothing to rerun",
+        ]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +119,7 @@ def test_lists_claims_verdicts_and_costs(
 )
 def test_cost_of_a_rerun(seconds: float, training_seconds: float | None, cost: str) -> None:
     stored = StoredResults("f", "c", "2026-11-20", {}, seconds, training_seconds, [0], [{}], {})
-    assert command.cost_of_rerun(stored) == cost
+    assert cost_of_rerun(stored) == cost
 
 
 def test_every_figure_has_its_own_module_and_results() -> None:
@@ -132,6 +145,27 @@ def test_rerun_stores_results_and_draws_them(
     monkeypatch.setattr(work, "train", None)  # nothing is trained or measured again
     command.main(["good", *flags(tmp_path)])
     assert StoredResults.read("good", results) == stored
+
+
+def test_rerun_of_everything_draws_what_is_published_and_trains_the_rest(
+    tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in FIGURES if name != "good"]:
+        monkeypatch.delitem(FIGURES, name)
+    command.main(flags(tmp_path))
+    assert [path.name for path in results.iterdir()] == ["good.json"]
+    drawn = {path.stem for path in (tmp_path / "out").glob("*.pdf")}
+    assert drawn == {"good", *PUBLISHED}
+
+
+@pytest.mark.usefixtures("no_training")
+def test_status_tells_that_published_numbers_have_no_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    command.main(["published", "--status", "--experiments", str(tmp_path / "experiments")])
+    printed = capsys.readouterr().out.strip()
+    assert printed == "published: no runs, its numbers are as their authors print them"
 
 
 def test_a_failed_run_is_told_and_stored_and_drawn(
@@ -201,6 +235,11 @@ BAD_INPUT = {
     "no width": (["--width", "wide"], "width is 'wide'; give inches from 3 to 20"),
     "too narrow": (["--width", "1"], "width is '1'; give inches from 3 to 20"),
     "retry without rerun": (["--retry-failed"], "--retry-failed is given without --rerun"),
+    "rerun of published numbers": (["published", "--rerun"], "figure published has nothing to rerun"),
+    "rerun of published numbers beside others": (
+        ["jacobians", "published_neighbours", "--rerun"],
+        "figure published_neighbours has nothing to rerun, its numbers are as their authors print them",
+    ),
 }
 
 

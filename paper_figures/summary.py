@@ -1,0 +1,60 @@
+"""All figures with their claims as a table in Markdown, that of docs/experiments.md."""
+
+from collections.abc import Sequence
+
+from paper_figures.registry import AnyFigure
+from paper_figures.stored_results import RESULTS, StoredResults
+
+NOTHING_TO_RERUN = "nothing to rerun"
+"""What a rerun of published numbers costs."""
+
+
+def claim_rows(figures: Sequence[AnyFigure]) -> list[tuple[str, str, str, str]]:
+    """Return name, claim, verdict on the stored results and cost of a rerun of each figure.
+
+    Example:
+        >>> from paper_figures.registry import figure_named
+        >>> ((name, claim, verdict, cost),) = claim_rows([figure_named("published")])
+        >>> name, verdict, cost
+        ('published', 'published: as its authors print it; nothing was run here', 'nothing to rerun')
+    """
+    rows = []
+    for figure in figures:
+        shown, claim = figure.shown(RESULTS), figure.claim
+        cost = NOTHING_TO_RERUN if shown.stored is None else cost_of_rerun(shown.stored)
+        rows.append((figure.name, f"{claim.statement} ({claim.source})", str(shown.verdict), cost))
+    return rows
+
+
+def summary(figures: Sequence[AnyFigure]) -> str:
+    """Return the table in Markdown.
+
+    Example:
+        >>> from paper_figures.registry import figure_named
+        >>> print(summary([figure_named("convergence")]).splitlines()[0])
+        | figure | claim | verdict on the stored results | cost of a rerun |
+    """
+    lines = ["| figure | claim | verdict on the stored results | cost of a rerun |", "|---|---|---|---|"]
+    for name, claim, verdict, cost in claim_rows(figures):
+        word, _, reason = verdict.partition(": ")
+        lines.append(f"| `{name}` | {claim} | **{word}**: {reason} | {cost} |")
+    return "\n".join(lines)
+
+
+def cost_of_rerun(stored: StoredResults) -> str:
+    """Return how long training and measuring took when the results were stored.
+
+    Example:
+        >>> cost_of_rerun(StoredResults.read("convergence"))
+        '5 runs, ... to train, ... to measure'
+    """
+    training = (
+        "training time not stored"
+        if stored.training_seconds is None
+        else f"{_duration(stored.training_seconds)} to train"
+    )
+    return f"{len(stored.runs)} runs, {training}, {_duration(stored.seconds)} to measure"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{seconds / 60:.0f} min"

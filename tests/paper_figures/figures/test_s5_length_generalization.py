@@ -1,0 +1,156 @@
+"""S5 against length: the same sequences for every model, runs counted and drawn, and what is stored."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from analysis.framework.figures import styled
+from analysis.framework.output import RunIdentity
+from analysis.framework.palette import MODEL_LOOKS
+from analysis.length_generalization import LengthSettings, analyse
+from implicit.runs.loading import Run
+from paper_figures.experiments.grid import Point
+from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.records import Record
+from paper_figures.figures import s5_length_generalization as figure
+from paper_figures.figures.figure import Results
+from paper_figures.figures.shortcuts import shortcuts
+from paper_figures.stored_results import StoredResults
+
+POINTS = figure.EXPERIMENT.points
+IDENTITY = RunIdentity("run", "S5-generators", "implicit-mamba2", 10, 32, 0, "0" * 64)
+LENGTHS = figure.SETTINGS.lengths
+
+
+def outcome(point: Point, accuracy: float) -> Outcome:
+    """A run that is right up to 32 tokens, and so often beyond."""
+    value = {
+        "accuracy": {str(length): 1.0 if length <= 32 else accuracy for length in LENGTHS},
+        "interval": {},
+        "share_converged": None,
+        "chance": 1 / 120,
+        "by_position": [1.0] * figure.POSITIONS,
+    }
+    records = {
+        "training": Record.done(point, None, IDENTITY, None, 1.0),
+        "accuracy": Record.done(point, figure.ACCURACY, IDENTITY, value, 2.0),
+    }
+    return Outcome(point, records, complete=True)
+
+
+def failed(point: Point) -> Outcome:
+    record = Record.failed(point, None, ValueError("no luck"), None, 1.0)
+    return Outcome(point, {"training": record}, complete=True)
+
+
+def points_of(model: str, layers: int = 1) -> list[Point]:
+    return [
+        point
+        for point in POINTS
+        if point.config.model == model and point.config.sizes.get("layers", 1) == layers
+    ]
+
+
+@pytest.fixture
+def found() -> Results:
+    """Two implicit runs of three extrapolate, no explicit one of one layer, one failed."""
+    first, second, third = points_of("implicit-mamba2")
+    one, other, _ = points_of("mamba2")
+    return figure.collect(
+        [outcome(first, 1.0), outcome(second, 0.99), outcome(third, 0.98), outcome(one, 0.1), failed(other)]
+    )
+
+
+def test_all_models_see_sequences_of_the_same_lengths_and_batches() -> None:
+    streams = {
+        (
+            config.batch_size,
+            config.length,
+            config.steps,
+            tuple(
+                config.curriculum.phase(step, config.length).length for step in range(1, config.steps + 1, 50)
+            ),
+            config.curriculum.growth_accuracy,
+            config.optimizer,
+            config.sizes["d_model"],
+        )
+        for config in (point.config for point in POINTS)
+    }
+    assert len(streams) == 1
+
+
+def test_state_passing_is_the_same_but_for_the_transformer() -> None:
+    for point in POINTS:
+        curriculum = point.config.curriculum
+        share = 0.0 if point.config.model == "transformer" else 0.9
+        assert (curriculum.carried_share, curriculum.carried_right, curriculum.carried_after) == (
+            share,
+            True,
+            1200,
+        )
+
+
+def test_every_family_has_three_seeds_at_each_depth_and_delta_rules_may_reflect() -> None:
+    depths: dict[tuple[str, int], list[int]] = {}
+    for point in POINTS:
+        sizes = point.config.sizes
+        depths.setdefault((point.config.model, sizes["layers"]), []).append(point.seed)
+        if "delta" in point.config.model:
+            assert sizes["negative_eigenvalues"] is True
+    assert all(seeds == [0, 1, 2] for seeds in depths.values())
+    assert {name for name, layers in depths if layers == 4} == {"mamba2", "deltanet", "transformer"}
+    assert [layers for name, layers in depths if name == "implicit-mamba2"] == [1]
+
+
+def test_runs_that_extrapolate_are_counted(found: Results) -> None:
+    implicit, explicit = found["groups"]
+    assert (implicit["solved"], implicit["of"]) == (2, 3)
+    assert (explicit["solved"], explicit["of"], explicit["failed"]) == (0, 2, [1])
+    verdict = figure.judge(found)
+    assert verdict.word == "partly"
+    assert "implicit Mamba-2 2 of 3, explicit Mamba-2 0 of 2" in verdict.because
+
+
+def test_verdicts() -> None:
+    implicit = [outcome(point, 1.0) for point in points_of("implicit-mamba2")]
+    lstm = [outcome(point, 1.0) for point in points_of("lstm")]
+    product = points_of("gated-deltaproduct", layers=2)
+    assert figure.judge(figure.collect(implicit + lstm)).word == "reproduced"
+    assert figure.judge(figure.collect([*implicit, outcome(product[0], 0.98)])).word == "reproduced"
+    assert figure.judge(figure.collect([*implicit, outcome(product[0], 0.99)])).word == "partly"
+    assert figure.judge(figure.collect(lstm)).word == "not reproduced"
+
+
+def test_a_panel_per_family_with_a_line_per_run_in_the_color_of_the_model(found: Results) -> None:
+    with styled():
+        axes = figure.draw(found, 6.75).axes
+    assert [panel.get_title() for panel in axes[:2]] == ["implicit Mamba-2", "explicit Mamba-2"]
+    thin = [line for line in axes[0].lines if line.get_linewidth() == 0.6]
+    assert [np.asarray(line.get_ydata())[-1] for line in thin] == [1.0, 0.99, 0.98]
+    assert {line.get_color() for line in thin} == {MODEL_LOOKS["implicit-mamba2"].color}
+
+
+def test_measure_is_the_analysis(untrained: Callable[[Point], Run]) -> None:
+    settings = LengthSettings(lengths=(4, 8), sequences=4)
+    run = untrained(points_of("implicit-mamba2")[0])
+    (expected,) = analyse(run, settings).numbers().values()
+    measured = figure.measure(run, settings)
+    assert measured["accuracy"] == expected["accuracy"]
+    assert measured["by_position"] == list(expected["accuracy_by_position"])
+
+
+def test_the_stored_results_hold_every_run() -> None:
+    groups = StoredResults.read("s5_length_generalization").results["groups"]
+    held = [
+        (*figure.family(group), int(seed)) for group in groups for seed in [*group["seeds"], *group["failed"]]
+    ]
+    assert sorted(held) == sorted(
+        (point.config.model, point.config.sizes["layers"], point.seed) for point in POINTS
+    )
+
+
+def test_shortcuts_are_far_from_what_counts() -> None:
+    found = shortcuts(figure.TASK, 32)
+    assert found["majority"] == pytest.approx(1 / 120, abs=1e-4)  # 32 tokens mix S5 to five digits
+    assert found["accuracy"] < 0.01
