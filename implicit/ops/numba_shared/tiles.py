@@ -15,6 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from implicit.ops.numba_shared.functions import one_like
 from implicit.ops.numba_shared.jit import inner
 from implicit.ops.numba_shared.products import REGISTER_BYTES
 from implicit.ops.numba_shared.views import address, view
@@ -76,8 +77,12 @@ def _function(builder, name, kinds, body):
     return function
 
 
-def _product_tile(registers: int):
-    """An intrinsic: a tile of the product, `TILE_ROWS` by some registers, plus ``scale`` times ``out``."""
+def _product_tile(registers: int, triangular: bool = False):
+    """An intrinsic: a tile of the product, `TILE_ROWS` by some registers, plus ``scale`` times ``out``.
+
+    If triangular, row r has ``inner`` terms, which may be none, and the r + 1 that follow: entries of the
+    left factor that stand further right are not read, so that an infinity or NaN does not pass by them.
+    """
 
     @intrinsic
     def tile(_context, inner, left, left_row, left_inner, right, right_inner, scale, out, out_row):
@@ -116,37 +121,57 @@ def _product_tile(registers: int):
                 for c in columns:
                     began[r][c].add_incoming(zero, before)
                     began[r][c].add_incoming(scaled[r][c], scaling)
+
+            def add_term(k, first, sums):
+                """The sums with term k; those of rows before the first as they are."""
+                own_left, own_right = builder.mul(left_inner, k), builder.mul(right_inner, k)
+                vectors = [
+                    _load(builder, vector, right, builder.add(own_right, whole(c * width)), size)
+                    for c in columns
+                ]
+                following = list(sums[:first])
+                for r in rows[first:]:
+                    scalar = builder.load(builder.gep(left, [builder.add(left_rows[r], own_left)]))
+                    number = _spread(builder, vector, scalar)
+                    following.append(
+                        [builder.call(multiply_add, [number, vectors[c], sums[r][c]]) for c in columns]
+                    )
+                return following
+
             loop, after = builder.append_basic_block("inner"), builder.append_basic_block("done")
-            builder.branch(loop)
+            if triangular:
+                builder.cbranch(builder.icmp_signed(">", inner, whole(0)), loop, after)
+            else:
+                builder.branch(loop)
             builder.position_at_end(loop)
             k = builder.phi(_INT64)
             k.add_incoming(whole(0), starting)
             sums = [[builder.phi(vector) for _ in columns] for _ in rows]
-            own_left, own_right = builder.mul(left_inner, k), builder.mul(right_inner, k)
-            vectors = [
-                _load(builder, vector, right, builder.add(own_right, whole(c * width)), size) for c in columns
-            ]
-            following = []
-            for r in rows:
-                scalar = builder.load(builder.gep(left, [builder.add(left_rows[r], own_left)]))
-                number = _spread(builder, vector, scalar)
-                following.append(
-                    [builder.call(multiply_add, [number, vectors[c], sums[r][c]]) for c in columns]
-                )
+            following = add_term(k, 0, sums)
             next_k = builder.add(k, whole(1))
-            k.add_incoming(next_k, builder.block)
+            k.add_incoming(next_k, loop)
             for r in rows:
                 for c in columns:
                     sums[r][c].add_incoming(began[r][c], starting)
-                    sums[r][c].add_incoming(following[r][c], builder.block)
+                    sums[r][c].add_incoming(following[r][c], loop)
             builder.cbranch(builder.icmp_signed("<", next_k, inner), loop, after)
             builder.position_at_end(after)
+            if triangular:
+                ended = [[builder.phi(vector) for _ in columns] for _ in rows]
+                for r in rows:
+                    for c in columns:
+                        ended[r][c].add_incoming(began[r][c], starting)
+                        ended[r][c].add_incoming(following[r][c], loop)
+                following = ended
+                for term in rows:
+                    following = add_term(builder.add(inner, whole(term)), term, following)
             for r in rows:
                 for c in columns:
                     _store(builder, following[r][c], out, places[r][c], size)
 
         def build(_context, builder, _signature, arguments):
-            name = f"implicit_product_{TILE_ROWS}_{registers}_{8 * size}"
+            kind = "triangular" if triangular else "product"
+            name = f"implicit_{kind}_{TILE_ROWS}_{registers}_{8 * size}"
             kinds = [argument.type for argument in arguments]
             builder.call(_function(builder, name, kinds, body), arguments)
 
@@ -158,6 +183,7 @@ def _product_tile(registers: int):
 
 
 _two, _one = _product_tile(2), _product_tile(1)
+_two_triangular, _one_triangular = _product_tile(2, triangular=True), _product_tile(1, triangular=True)
 
 
 @intrinsic
@@ -243,6 +269,47 @@ def multiply(rows, columns, inner, left, left_inner, right, scale, out, lanes):
                     address(right.memory, given),
                     right.row,
                     scale,
+                    address(out.memory, place),
+                    out.row,
+                )
+                column += lanes
+
+
+@inner
+def add_triangular(rows, columns, left, right, out, lanes):
+    """Add left right to ``out``, where the left factor is square and its entries above the diagonal are not read.
+
+    So a row of ``out`` depends on no later row of ``right``, be that infinite or NaN. Arguments as of
+    `multiply`.
+    """
+    one = one_like(out.memory)
+    for row in range(0, rows, TILE_ROWS):
+        own = left.first + row * left.row
+        column = 0
+        while column < columns:
+            given, place = right.first + column, out.first + row * out.row + column
+            if column + 2 * lanes <= columns:
+                _two_triangular(
+                    row,
+                    address(left.memory, own),
+                    left.row,
+                    1,
+                    address(right.memory, given),
+                    right.row,
+                    one,
+                    address(out.memory, place),
+                    out.row,
+                )
+                column += 2 * lanes
+            else:
+                _one_triangular(
+                    row,
+                    address(left.memory, own),
+                    left.row,
+                    1,
+                    address(right.memory, given),
+                    right.row,
+                    one,
                     address(out.memory, place),
                     out.row,
                 )

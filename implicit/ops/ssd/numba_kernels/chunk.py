@@ -20,8 +20,8 @@ import numpy as np
 from implicit.ops.numba_shared.functions import exp, one_like, zero_like
 from implicit.ops.numba_shared.jit import inner
 from implicit.ops.numba_shared.tiles import (
-    TILE_ROWS,
     Matrix,
+    add_triangular,
     clear_rows,
     copy_rows,
     multiply,
@@ -135,16 +135,13 @@ def take_head(work, x, dt, A, start, head, count, size):
 def forward_head(work, held, number, rows, y, lanes):
     """Outputs of ``rows`` tokens of a head into y; a state that is held becomes the one after them."""
     size, width = work.size, work.width
-    nothing, one = zero_like(work.memory), one_like(work.memory)
+    nothing = zero_like(work.memory)
     mix(work, rows)
     scaled, state = Matrix(work.memory, work.scaled, width), state_of(work, held, number)
     C, u = Matrix(work.memory, work.C, width), Matrix(work.memory, work.u, size)
     scale_rows(rows, width, C, view(work.memory, work.since, work.tokens), scaled)
     multiply(rows, size, width, scaled, 1, state, nothing, y, lanes)
-    for row in range(0, rows, TILE_ROWS):  # M has no entries behind its diagonal
-        mixing = Matrix(work.memory, work.mixing + row * work.tokens, work.tokens)
-        out = Matrix(y.memory, y.first + row * y.row, y.row)
-        multiply(TILE_ROWS, size, row + TILE_ROWS, mixing, 1, u, one, out, lanes)
+    add_triangular(rows, size, Matrix(work.memory, work.mixing, work.tokens), u, y, lanes)
     advance_state(work, held, number, rows, lanes)
 
 
