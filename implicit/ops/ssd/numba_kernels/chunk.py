@@ -152,10 +152,14 @@ def advance_state(work, held, number, rows, lanes):
     scale_rows(
         rows, work.size, Matrix(work.memory, work.u, work.size), view(work.memory, work.until, work.tokens), v
     )
-    through = work.memory[work.since + rows - 1]
-    multiply(
-        work.width, work.size, rows, turned_B, work.width, v, through, state_of(work, held, number), lanes
-    )
+    through, state = work.memory[work.since + rows - 1], state_of(work, held, number)
+    if through == 0:  # which `multiply` would take for an order to forget infinities and NaN, too
+        count = work.width * work.size
+        forgotten = view(held, state.first, count)
+        for i in range(count):
+            forgotten[i] *= through
+        through = one_like(work.memory)
+    multiply(work.width, work.size, rows, turned_B, work.width, v, through, state, lanes)
 
 
 @inner
