@@ -277,7 +277,7 @@ def multiply(rows, columns, inner, left, left_inner, right, scale, out, lanes):
 
 @inner
 def add_triangular(rows, columns, left, right, out, lanes):
-    """Add left right to ``out``, where the left factor is square and its entries above the diagonal are not read.
+    """Add left right to ``out``, where ``left`` is square and what stands above its diagonal is not read.
 
     So a row of ``out`` depends on no later row of ``right``, be that infinite or NaN. Arguments as of
     `multiply`.

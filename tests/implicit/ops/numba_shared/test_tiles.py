@@ -32,6 +32,13 @@ def product(left: Any, left_row: int, left_inner: int, right: Any, scale: Any, o
 
 
 @numba.njit(**OPTIONS)
+def triangular(left: Any, right: Any, out: Any, sizes: Any) -> None:
+    rows, columns, width = sizes
+    factors = tiles.Matrix(left, 0, rows), tiles.Matrix(right, 0, columns)
+    tiles.add_triangular(rows, columns, *factors, tiles.Matrix(out, 0, columns), width)
+
+
+@numba.njit(**OPTIONS)
 def turned(matrix: Any, out: Any, sizes: Any) -> None:
     rows, columns, width = sizes
     tiles.transpose(rows, columns, tiles.Matrix(matrix, 0, columns), tiles.Matrix(out, 0, rows), width)
@@ -58,6 +65,21 @@ def test_products_are_those_of_numpy(
     arguments = np.ascontiguousarray(given).reshape(-1), *steps, right.reshape(-1), dtype(scale)
     product(*arguments, out.reshape(-1), (rows, columns, inner, width))
     # Sums of 17 terms of order one, a rounding each: 17 times the half of eps, and entries of order 10.
+    np.testing.assert_allclose(out, expected, rtol=0, atol=100 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("row_tiles", "registers"), [(1, 1), (2, 2), (3, 3)])
+def test_triangular_products_do_not_read_above_the_diagonal(
+    row_tiles: int, registers: int, dtype: Any
+) -> None:
+    width = lanes(dtype)
+    rows, columns = row_tiles * tiles.TILE_ROWS, registers * width
+    left, right, out = draw(dtype, rows, rows), draw(dtype, rows, columns), draw(dtype, rows, columns)
+    expected = out + np.tril(left).astype(np.float64) @ right
+    left[np.triu_indices(rows, 1)] = np.nan
+    triangular(left.reshape(-1), right.reshape(-1), out.reshape(-1), (rows, columns, width))
+    # Sums of up to 25 terms of order one, a rounding each, and entries of order 10.
     np.testing.assert_allclose(out, expected, rtol=0, atol=100 * np.finfo(dtype).eps)
 
 
