@@ -106,20 +106,24 @@ def test_the_mixer_is_causal(
     }
     projected, window = normal(0, 1, LENGTH, features + channels + HEADS), normal(1, 1, channels, taps - 1)
     state = normal(2, 1, HEADS, size, STATE_SIZE)
-    weights = (
-        *(normal(3, channels, taps), normal(4, channels), normal(5, HEADS)),
-        *(-torch.linspace(0.1, 2, HEADS), normal(6, HEADS), normal(7, features)),
+    of_channels = normal(3, channels, taps).to(dtype), normal(4, channels).to(dtype)
+    dt_bias, D, weight = (
+        normal(5, HEADS).to(dtype),
+        normal(6, HEADS).to(dtype),
+        normal(7, features).to(dtype),
     )
-    fixed = [weight.to(dtype) for weight in weights]
+    of_heads = dt_bias, -torch.linspace(0.1, 2, HEADS, dtype=dtype), D
     clean = [tensor.to(dtype) for tensor in (projected, window, state)]
 
     def kernels(projected: Tensor, window: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        return mamba2_mixer(projected, window, *fixed, state, norm_groups=2, backend="numba")
+        return mamba2_mixer(
+            projected, window, *of_channels, *of_heads, weight, state, norm_groups=2, backend="numba"
+        )
 
     def token_by_token(projected: Tensor, window: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         op, outputs = definition(norm_groups=2, epsilon=1e-5), []
         for token in projected.split(1, dim=1):
-            output, state = op(token, window, *fixed, state, None)
+            output, state = op(token, window, *of_channels, *of_heads, weight, state, None)
             outputs.append(output)
             read = token[..., features : features + channels].mT
             window = torch.cat([window[..., 1:], read], dim=-1)
