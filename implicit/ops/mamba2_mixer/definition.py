@@ -1,6 +1,7 @@
 """What a Mamba-2 cell does between its projections, as it is written down."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +18,31 @@ from implicit.ops.ssd.chunked import CHUNK_SIZE, composition
 Convolve = Callable[[Tensor, Tensor, Tensor], Tensor]
 Scan = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, ...]]
 Normalise = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+class MixerTensors(NamedTuple):
+    """What an op of the mixer takes, in this order; `mamba2_mixer` says what each is.
+
+    ``real`` is 1 at real tokens and 0 at padding, of the dtype of the others; None if all are real.
+
+    Example:
+        >>> ones = torch.ones(1)
+        >>> tensors = torch.zeros(1, 1, 5), torch.zeros(1, 3, 0), torch.ones(3, 1), torch.zeros(3)
+        >>> given = MixerTensors(*tensors, *4 * (ones,), torch.ones(1, 1, 1, 1))
+        >>> definition(1, 1.0)(*given)[0].item()
+        0.0
+    """
+
+    projected: Tensor
+    window: Tensor
+    taps: Tensor
+    bias: Tensor
+    dt_bias: Tensor
+    A: Tensor
+    D: Tensor
+    weight: Tensor
+    state: Tensor
+    real: Tensor | None = None
 
 
 def definition(norm_groups: int, epsilon: float) -> Op:
@@ -61,28 +87,18 @@ def one_by_one(norm_groups: int, epsilon: float) -> Op:
 
 
 def _composed(convolve: Convolve, scan: Scan, normalise: Normalise) -> Op:
-    def mixer(
-        projected: Tensor,
-        window: Tensor,
-        taps: Tensor,
-        bias: Tensor,
-        dt_bias: Tensor,
-        A: Tensor,
-        D: Tensor,
-        weight: Tensor,
-        state: Tensor,
-        real: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:
-        heads, size, width = state.shape[-3:]
-        gate, channels, before = projected.split([len(weight), len(bias), heads], dim=-1)
-        dt = functional.softplus(before + dt_bias)
-        if real is not None:
-            dt = dt.masked_fill((real == 0)[..., None], 0)
-        convolved = convolve(torch.cat([window.mT, channels], dim=1), taps, bias)
+    def mixer(*tensors: Tensor | None) -> tuple[Tensor, Tensor]:
+        given = MixerTensors(*tensors)  # type: ignore[arg-type]  # only the last one may be absent
+        weight, bias, (heads, size, width) = given.weight, given.bias, given.state.shape[-3:]
+        gate, channels, before = given.projected.split([len(weight), len(bias), heads], dim=-1)
+        dt = functional.softplus(before + given.dt_bias)
+        if given.real is not None:
+            dt = dt.masked_fill((given.real == 0)[..., None], 0)
+        convolved = convolve(torch.cat([given.window.mT, channels], dim=1), given.taps, bias)
         shared = (len(bias) - len(weight)) // 2
         x, B, C = convolved.split([len(weight), shared, shared], dim=-1)
         x, B, C = x.unflatten(-1, (heads, size)), B.unflatten(-1, (-1, width)), C.unflatten(-1, (-1, width))
-        y, after = scan(x, dt, A, B, C, state)
-        return normalise(y, x, D, gate, weight), after
+        y, after = scan(x, dt, given.A, B, C, given.state)
+        return normalise(y, x, given.D, gate, weight), after
 
     return mixer

@@ -5,6 +5,7 @@ from torch import Tensor
 from automata.errors import InputError
 from implicit.ops.backends import AUTO
 from implicit.ops.mamba2_mixer.backends import BACKENDS, Request
+from implicit.ops.mamba2_mixer.definition import MixerTensors
 
 
 def mamba2_mixer(
@@ -62,35 +63,16 @@ def mamba2_mixer(
         >>> out.shape, state.shape
         (torch.Size([1, 3, 4]), torch.Size([1, 2, 2, 2]))
     """
-    _check_shapes(projected, window, taps, bias, dt_bias, A, D, weight, state, mask)
-    tensors = {
-        "projected": projected,
-        "window": window,
-        "taps": taps,
-        "bias": bias,
-        "dt_bias": dt_bias,
-        "A": A,
-        "D": D,
-        "weight": weight,
-        "state": state,
-    }
+    given = MixerTensors(projected, window, taps, bias, dt_bias, A, D, weight, state, mask)
+    _check_shapes(given)
+    tensors = {name: tensor for name, tensor in given._asdict().items() if name != "real"}
     op = BACKENDS[BACKENDS.choose(Request.of(tensors), backend)].run(norm_groups, epsilon)
-    outputs, after = op(*tensors.values(), None if mask is None else mask.to(projected.dtype))
+    outputs, after = op(*given._replace(real=None if mask is None else mask.to(projected.dtype)))
     return outputs, after
 
 
-def _check_shapes(
-    projected: Tensor,
-    window: Tensor,
-    taps: Tensor,
-    bias: Tensor,
-    dt_bias: Tensor,
-    A: Tensor,
-    D: Tensor,
-    weight: Tensor,
-    state: Tensor,
-    mask: Tensor | None,
-) -> None:
+def _check_shapes(given: MixerTensors) -> None:
+    projected, taps, state = given.projected, given.taps, given.state
     if projected.ndim != 3 or state.ndim != 4 or taps.ndim != 2 or 0 in projected.shape:
         raise InputError(
             f"projected, state and taps have shapes {tuple(projected.shape)}, {tuple(state.shape)} and "
@@ -109,19 +91,20 @@ def _check_shapes(
             f"{features} + 2 * {columns} channels per group, and at least one tap"
         )
     expected = {
-        "projected": (projected, (batch, length, features + channels + heads)),
-        "window": (window, (batch, channels, width - 1)),
-        "bias": (bias, (channels,)),
-        "dt_bias": (dt_bias, (heads,)),
-        "A": (A, (heads,)),
-        "D": (D, (heads,)),
-        "weight": (weight, (features,)),
-        "state": (state, (batch, heads, size, columns)),
+        "projected": (batch, length, features + channels + heads),
+        "window": (batch, channels, width - 1),
+        "bias": (channels,),
+        "dt_bias": (heads,),
+        "A": (heads,),
+        "D": (heads,),
+        "weight": (features,),
+        "state": (batch, heads, size, columns),
+        "real": (batch, length),
     }
-    if mask is not None:
-        expected["mask"] = (mask, (batch, length))
-    for name, (tensor, shape) in expected.items():
-        if tuple(tensor.shape) != shape:
+    for name, shape in expected.items():
+        tensor = getattr(given, name)
+        if tensor is not None and tuple(tensor.shape) != shape:
             raise InputError(
-                f"{name} has shape {tuple(tensor.shape)}; with state and taps as given it must be {shape}"
+                f"{'mask' if name == 'real' else name} has shape {tuple(tensor.shape)}; with state and taps "
+                f"as given it must be {shape}"
             )

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from implicit.ops.hand_written_passes import Arguments
+from implicit.ops.mamba2_mixer.definition import MixerTensors
 from implicit.ops.mamba2_mixer.numba_kernels import kernel
 from implicit.ops.mamba2_mixer.numba_kernels.around_scan import Inputs, Room
 from implicit.ops.mamba2_mixer.numba_kernels.around_scan_gradient import Found
@@ -19,8 +20,8 @@ from implicit.ops.numba_shared.tiles import memory
 from implicit.ops.ssd.numba_kernels.room import room_for_chunk, room_for_states
 
 
-def forward(norm_groups: int, epsilon: float, *given: Any) -> tuple[Tensor, Tensor]:
-    """Outputs and final state; the tensors are those of `implicit.ops.mamba2_mixer.definition.definition`.
+def forward(norm_groups: int, epsilon: float, *tensors: Any) -> tuple[Tensor, Tensor]:
+    """Outputs and final state of `MixerTensors`.
 
     Example:
         >>> ones = torch.ones(1)
@@ -29,11 +30,11 @@ def forward(norm_groups: int, epsilon: float, *given: Any) -> tuple[Tensor, Tens
         >>> output.item(), round(state.item(), 3)  # Δ = log(1 + e), and nothing is written
         (0.0, 3.718)
     """
-    projected, _, _, _, dt_bias, *_, state, _ = given
-    inputs = _inputs(norm_groups, epsilon, functional.softplus(_before(projected, dt_bias)), *given)
-    states, lanes = array(state), lanes_of(inputs.A.dtype)
+    given = MixerTensors(*tensors)
+    inputs = _inputs(norm_groups, epsilon, functional.softplus(_before(given)), given)
+    states, lanes = array(given.state), lanes_of(inputs.A.dtype)
     after = np.empty_like(states)
-    out = torch.empty(*projected.shape[:2], len(inputs.weight), dtype=projected.dtype)
+    out = torch.empty(*given.projected.shape[:2], len(inputs.weight), dtype=given.projected.dtype)
 
     def run(first: int, last: int) -> None:
         work, _ = room_for_chunk(inputs.length, inputs.size, inputs.width, inputs.A.dtype)
@@ -45,8 +46,8 @@ def forward(norm_groups: int, epsilon: float, *given: Any) -> tuple[Tensor, Tens
     return out, torch.from_numpy(after)
 
 
-def backward(norm_groups: int, epsilon: float, given: Arguments, gradients: Arguments) -> Arguments:
-    """Gradients of the tensors of `forward`, from those of the outputs and the final state.
+def backward(norm_groups: int, epsilon: float, tensors: Arguments, gradients: Arguments) -> Arguments:
+    """Gradients of `MixerTensors`, from those of the outputs and the final state.
 
     Example:
         The state is e^Δ times what it was.
@@ -57,10 +58,10 @@ def backward(norm_groups: int, epsilon: float, given: Arguments, gradients: Argu
         >>> round(backward(1, 1.0, given, (None, torch.ones(1, 1, 1, 1)))[8].item(), 3)
         3.718
     """
-    projected, window, taps, _, dt_bias, A, *_, state, real = given
-    before = _before(projected, dt_bias)
+    given = MixerTensors(*tensors)
+    projected, state, before = given.projected, given.state, _before(given)
     dt = functional.softplus(before)
-    inputs = _inputs(norm_groups, epsilon, dt, *given)
+    inputs = _inputs(norm_groups, epsilon, dt, given)
     outputs_dot, state_dot = gradients
     batch, heads, features = len(projected), len(inputs.A), len(inputs.weight)
     states, lanes = array(state), lanes_of(inputs.A.dtype)
@@ -76,7 +77,7 @@ def backward(norm_groups: int, epsilon: float, given: Arguments, gradients: Argu
     dt_dot, rates = torch.empty_like(before), torch.empty_like(before)
     found = Found(
         projected_dot.numpy().reshape(-1),
-        zeros(window[0].numel()),
+        zeros(given.window[0].numel()),
         zeros(inputs.taps.size),
         zeros(inputs.bias.size),
         dt_dot.numpy().reshape(-1),
@@ -101,16 +102,16 @@ def backward(norm_groups: int, epsilon: float, given: Arguments, gradients: Argu
         for part in (found.taps, found.bias, found.skip, found.weight)
     )
     before_dot = dt_dot.mul_(before.sigmoid_())  # the derivative of softplus
-    if real is not None:
-        before_dot.mul_(real[..., None])
+    if given.real is not None:
+        before_dot.mul_(given.real[..., None])
     projected_dot[..., -heads:] = before_dot
     return (
         projected_dot,
         window_dot,
-        taps_dot.view(taps.shape[::-1]).T,
+        taps_dot.view(given.taps.shape[::-1]).T,
         bias_dot,
         before_dot.sum((0, 1)),
-        (rates.double() * torch.from_numpy(inputs.dt).view_as(dt)).sum((0, 1)).to(A.dtype),
+        (rates.double() * torch.from_numpy(inputs.dt).view_as(dt)).sum((0, 1)).to(given.A.dtype),
         skip_dot.view(heads, -1).sum(1),
         weight_dot,
         torch.from_numpy(states_dot),
@@ -118,41 +119,29 @@ def backward(norm_groups: int, epsilon: float, given: Arguments, gradients: Argu
     )
 
 
-def _before(projected: Tensor, dt_bias: Tensor) -> Tensor:
+def _before(given: MixerTensors) -> Tensor:
     """What softplus makes Δ of, contiguous."""
-    return projected.detach()[..., -len(dt_bias) :] + dt_bias.detach()
+    return given.projected.detach()[..., -len(given.dt_bias) :] + given.dt_bias.detach()
 
 
-def _inputs(
-    norm_groups: int,
-    epsilon: float,
-    dt: Tensor,
-    projected: Tensor,
-    window: Tensor,
-    taps: Tensor,
-    bias: Tensor,
-    dt_bias: Tensor,
-    A: Tensor,
-    D: Tensor,
-    weight: Tensor,
-    state: Tensor,
-    real: Tensor | None,
-) -> Inputs:
-    heads, size, width = state.shape[1:]
-    number = array(weight).dtype.type
+def _inputs(norm_groups: int, epsilon: float, dt: Tensor, given: MixerTensors) -> Inputs:
+    heads, size, width = given.state.shape[1:]
+    if given.real is not None:
+        dt = dt.masked_fill((given.real == 0)[..., None], 0)
+    number = array(given.weight).dtype.type
     return Inputs(
-        Strided.of(projected),
-        array(dt if real is None else dt.masked_fill((real == 0)[..., None], 0)).reshape(-1),
-        array(window.mT).reshape(-1),
-        array(taps.T).reshape(-1),
-        array(bias),
-        array(A),
-        array(D).repeat(size),
-        array(weight),
+        Strided.of(given.projected),
+        array(dt).reshape(-1),
+        array(given.window.mT).reshape(-1),
+        array(given.taps.T).reshape(-1),
+        array(given.bias),
+        array(given.A),
+        array(given.D).repeat(size),
+        array(given.weight),
         number(epsilon),
-        number(norm_groups / len(weight)),
-        projected.shape[1],
-        (len(bias) - heads * size) // (2 * width),
+        number(norm_groups / len(given.weight)),
+        given.projected.shape[1],
+        (len(given.bias) - heads * size) // (2 * width),
         size,
         width,
         norm_groups,
