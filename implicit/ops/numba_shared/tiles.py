@@ -77,19 +77,21 @@ def _function(builder, name, kinds, body):
     return function
 
 
-def _product_tile(registers: int, triangular: bool = False):
+def _product_tile(registers: int):
     """An intrinsic: a tile of the product, `TILE_ROWS` by some registers, plus ``scale`` times ``out``.
 
-    If triangular, row r has ``inner`` terms, which may be none, and the r + 1 that follow: entries of the
-    left factor that stand further right are not read, so that an infinity or NaN does not pass by them.
+    With ``triangular`` 1 and not 0, row r has ``inner`` terms, which may be none, and the r + 1 that follow:
+    entries of the left factor that stand further right are not read, so that no NaN passes by a 0 of them.
     """
 
     @intrinsic
-    def tile(_context, inner, left, left_row, left_inner, right, right_inner, scale, out, out_row):
+    def tile(
+        _context, inner, triangular, left, left_row, left_inner, right, right_inner, scale, out, out_row
+    ):
         vector, width, size = _vector_of(left.dtype)
 
         def body(builder, arguments):
-            inner, left, left_row, left_inner, right, right_inner, scale, out, out_row = arguments
+            inner, triangular, left, left_row, left_inner, right, right_inner, scale, out, out_row = arguments
             whole = lambda n: ir.Constant(_INT64, n)  # noqa: E731
             multiply_add = cgutils.get_or_insert_function(
                 builder.module,
@@ -101,6 +103,16 @@ def _product_tile(registers: int, triangular: bool = False):
             places = [
                 [builder.add(builder.mul(out_row, whole(r)), whole(c * width)) for c in columns] for r in rows
             ]
+
+            def one_of(sums, block, others, other):
+                """The sums that the block before this one has found."""
+                found = [[builder.phi(vector) for _ in columns] for _ in rows]
+                for r in rows:
+                    for c in columns:
+                        found[r][c].add_incoming(sums[r][c], block)
+                        found[r][c].add_incoming(others[r][c], other)
+                return found
+
             zero = ir.Constant(vector, [ir.Constant(vector.element, 0.0)] * width)
             anew = builder.fcmp_ordered("==", scale, ir.Constant(vector.element, 0.0))
             factor = _spread(builder, vector, scale)
@@ -116,11 +128,7 @@ def _product_tile(registers: int, triangular: bool = False):
             ]
             builder.branch(starting)
             builder.position_at_end(starting)
-            began = [[builder.phi(vector) for _ in columns] for _ in rows]
-            for r in rows:
-                for c in columns:
-                    began[r][c].add_incoming(zero, before)
-                    began[r][c].add_incoming(scaled[r][c], scaling)
+            began = one_of([[zero for _ in columns] for _ in rows], before, scaled, scaling)
 
             def add_term(k, first, sums):
                 """The sums with term k; those of rows before the first as they are."""
@@ -138,11 +146,10 @@ def _product_tile(registers: int, triangular: bool = False):
                     )
                 return following
 
-            loop, after = builder.append_basic_block("inner"), builder.append_basic_block("done")
-            if triangular:
-                builder.cbranch(builder.icmp_signed(">", inner, whole(0)), loop, after)
-            else:
-                builder.branch(loop)
+            loop, summed, diagonal, done = map(
+                builder.append_basic_block, ("inner", "summed", "diagonal", "done")
+            )
+            builder.cbranch(builder.icmp_signed(">", inner, whole(0)), loop, summed)
             builder.position_at_end(loop)
             k = builder.phi(_INT64)
             k.add_incoming(whole(0), starting)
@@ -154,36 +161,34 @@ def _product_tile(registers: int, triangular: bool = False):
                 for c in columns:
                     sums[r][c].add_incoming(began[r][c], starting)
                     sums[r][c].add_incoming(following[r][c], loop)
-            builder.cbranch(builder.icmp_signed("<", next_k, inner), loop, after)
-            builder.position_at_end(after)
-            if triangular:
-                ended = [[builder.phi(vector) for _ in columns] for _ in rows]
-                for r in rows:
-                    for c in columns:
-                        ended[r][c].add_incoming(began[r][c], starting)
-                        ended[r][c].add_incoming(following[r][c], loop)
-                following = ended
-                for term in rows:
-                    following = add_term(builder.add(inner, whole(term)), term, following)
+            builder.cbranch(builder.icmp_signed("<", next_k, inner), loop, summed)
+            builder.position_at_end(summed)
+            sums = one_of(began, starting, following, loop)
+            builder.cbranch(builder.icmp_signed("==", triangular, whole(0)), done, diagonal)
+            builder.position_at_end(diagonal)
+            following = sums
+            for term in rows:
+                following = add_term(builder.add(inner, whole(term)), term, following)
+            builder.branch(done)
+            builder.position_at_end(done)
+            sums = one_of(sums, summed, following, diagonal)
             for r in rows:
                 for c in columns:
-                    _store(builder, following[r][c], out, places[r][c], size)
+                    _store(builder, sums[r][c], out, places[r][c], size)
 
         def build(_context, builder, _signature, arguments):
-            kind = "triangular" if triangular else "product"
-            name = f"implicit_{kind}_{TILE_ROWS}_{registers}_{8 * size}"
+            name = f"implicit_product_{TILE_ROWS}_{registers}_{8 * size}"
             kinds = [argument.type for argument in arguments]
             builder.call(_function(builder, name, kinds, body), arguments)
 
         pointer, int64 = types.CPointer(left.dtype), types.int64
-        signature = types.void(int64, pointer, int64, int64, pointer, int64, left.dtype, pointer, int64)
-        return signature, build
+        factors = (pointer, int64, int64, pointer, int64)
+        return types.void(int64, int64, *factors, left.dtype, pointer, int64), build
 
     return tile
 
 
 _two, _one = _product_tile(2), _product_tile(1)
-_two_triangular, _one_triangular = _product_tile(2, triangular=True), _product_tile(1, triangular=True)
 
 
 @intrinsic
@@ -242,6 +247,12 @@ def multiply(rows, columns, inner, left, left_inner, right, scale, out, lanes):
         out: a `Matrix`.
         lanes: numbers of a register.
     """
+    _multiply(rows, columns, inner, 0, left, left_inner, right, scale, out, lanes)
+
+
+@inner
+def _multiply(rows, columns, inner, triangular, left, left_inner, right, scale, out, lanes):
+    """`multiply`; with ``triangular`` 1, a row has as many terms more as there are up to the diagonal."""
     for row in range(0, rows, TILE_ROWS):
         own = left.first + row * left.row
         column = 0
@@ -249,7 +260,8 @@ def multiply(rows, columns, inner, left, left_inner, right, scale, out, lanes):
             given, place = right.first + column, out.first + row * out.row + column
             if column + 2 * lanes <= columns:
                 _two(
-                    inner,
+                    inner + triangular * row,
+                    triangular,
                     address(left.memory, own),
                     left.row,
                     left_inner,
@@ -262,7 +274,8 @@ def multiply(rows, columns, inner, left, left_inner, right, scale, out, lanes):
                 column += 2 * lanes
             else:
                 _one(
-                    inner,
+                    inner + triangular * row,
+                    triangular,
                     address(left.memory, own),
                     left.row,
                     left_inner,
@@ -282,38 +295,7 @@ def add_triangular(rows, columns, left, right, out, lanes):
     So a row of ``out`` depends on no later row of ``right``, be that infinite or NaN. Arguments as of
     `multiply`.
     """
-    one = one_like(out.memory)
-    for row in range(0, rows, TILE_ROWS):
-        own = left.first + row * left.row
-        column = 0
-        while column < columns:
-            given, place = right.first + column, out.first + row * out.row + column
-            if column + 2 * lanes <= columns:
-                _two_triangular(
-                    row,
-                    address(left.memory, own),
-                    left.row,
-                    1,
-                    address(right.memory, given),
-                    right.row,
-                    one,
-                    address(out.memory, place),
-                    out.row,
-                )
-                column += 2 * lanes
-            else:
-                _one_triangular(
-                    row,
-                    address(left.memory, own),
-                    left.row,
-                    1,
-                    address(right.memory, given),
-                    right.row,
-                    one,
-                    address(out.memory, place),
-                    out.row,
-                )
-                column += lanes
+    _multiply(rows, columns, 0, 1, left, 1, right, one_like(out.memory), out, lanes)
 
 
 @inner
