@@ -23,8 +23,10 @@ from torch.nn import functional
 
 from implicit.cells.mamba2_derivative import output_with_derivative
 from implicit.cells.mamba2_parameters import Mamba2Parameters
+from implicit.ops.backends import AUTO
 from implicit.ops.gated_norm import gated_norm
 from implicit.ops.linear import linear
+from implicit.ops.mamba2_mixer import mamba2_mixer
 from implicit.ops.ssd import ssd, ssd_states, ssd_step
 from theory.transition import State
 
@@ -39,7 +41,7 @@ class Mamba2Cell(Mamba2Parameters):
         expand: d_inner = expand · d_model.
         head_size: channels per head; divides d_inner.
         groups: groups that share B and C; divides the number of heads.
-        backend: backend of the SSD scan.
+        backend: of the SSD scan; ``"auto"`` leaves all between the projections to `mamba2_mixer`.
 
     Raises:
         InputError: for sizes below 1 or that do not divide.
@@ -88,11 +90,36 @@ class Mamba2Cell(Mamba2Parameters):
         Returns:
             Outputs, ``[batch, length, d_model]``, and the state after the last real token.
         """
+        if self.backend != AUTO:
+            return self._one_by_one(inputs, state, injection, mask)
+        projected = self.project_inputs(inputs, injection)
+        normalised, ssm = mamba2_mixer(
+            projected,
+            state["conv"],
+            self.conv1d.weight[:, 0],
+            self.conv_bias,
+            self.dt_bias,
+            -torch.exp(self.A_log),
+            self.D,
+            self.norm.weight,
+            state["ssm"],
+            mask,
+            norm_groups=self.norm.groups,
+            epsilon=self.norm.epsilon,
+        )
+        channels = projected[..., self.d_inner : self.d_inner + self.conv_channels]
+        outputs = linear(normalised, self.out_proj.weight)
+        return outputs, {"conv": self._last_window(state["conv"], channels, mask), "ssm": ssm}
+
+    def _one_by_one(
+        self, inputs: Tensor, state: State, injection: Tensor | None, mask: Tensor | None
+    ) -> tuple[Tensor, State]:
+        """`forward` with a backend of the scan that was asked for."""
         gate, padded, x, B, C, dt = self._prepare(inputs, state, injection, mask)
         y, ssm = ssd(x, dt, -torch.exp(self.A_log), B, C, state["ssm"], backend=self.backend)
         normalised = gated_norm(y, x, self.D, gate, self.norm.weight, self.norm.groups, self.norm.epsilon)
-        outputs = linear(normalised, self.out_proj.weight)
-        return outputs, {"conv": self._last_window(padded, inputs.shape[1], mask), "ssm": ssm}
+        window = self._last_window(padded[:, : self.d_conv - 1].mT, padded[:, self.d_conv - 1 :], mask)
+        return linear(normalised, self.out_proj.weight), {"conv": window, "ssm": ssm}
 
     def states(
         self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
@@ -159,9 +186,12 @@ class Mamba2Cell(Mamba2Parameters):
             dt = dt.masked_fill(~mask[..., None], 0)
         return gate, padded, x, B, C, dt
 
-    def _last_window(self, padded: Tensor, length: int, mask: Tensor | None) -> Tensor:
+    def _last_window(self, window: Tensor, channels: Tensor, mask: Tensor | None) -> Tensor:
         """The window after the last real token, ``[batch, channels, d_conv − 1]``."""
+        before = self.d_conv - 1
         if mask is None:
-            return padded[:, length:].mT
-        place = mask.sum(dim=1, keepdim=True) + torch.arange(self.d_conv - 1, device=mask.device)
+            last = channels[:, max(0, channels.shape[1] - before) :].mT
+            return torch.cat([window[..., last.shape[-1] :], last], dim=-1)
+        padded = torch.cat([window.mT, channels], dim=1)
+        place = mask.sum(dim=1, keepdim=True) + torch.arange(before, device=mask.device)
         return padded.gather(1, place[..., None].expand(-1, -1, padded.shape[-1])).mT

@@ -96,11 +96,14 @@ class Mamba2Parameters(Cell):
         """Return the short convolution with its activation, of channels that the window is prepended to."""
         return short_convolution(padded, self.conv1d.weight[:, 0], self.conv_bias)
 
+    def project_inputs(self, inputs: Tensor, injection: Tensor | None) -> Tensor:
+        """Return the input projection plus the injection, ``[…, d_in_proj]``."""
+        projected = linear(inputs, self.in_proj.weight)
+        return projected if injection is None else projected + injection
+
     def project(self, inputs: Tensor, injection: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return gate, convolution channels and Δ, from the input projection plus the injection."""
-        projected = linear(inputs, self.in_proj.weight)
-        if injection is not None:
-            projected = projected + injection
+        projected = self.project_inputs(inputs, injection)
         gate, channels, dt = projected.split([self.d_inner, self.conv_channels, self.heads], dim=-1)
         return gate, channels, functional.softplus(dt + self.dt_bias)
 

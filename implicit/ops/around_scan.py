@@ -4,6 +4,7 @@ import torch
 
 from implicit.ops.backends import Explanation, default_device
 from implicit.ops.gated_norm import backends as gated_norm
+from implicit.ops.mamba2_mixer import backends as mamba2_mixer
 from implicit.ops.short_convolution import backends as short_convolution
 
 
@@ -11,6 +12,8 @@ def explain_around_scan(
     device: str | None = None, dtype: torch.dtype = torch.float32, *, features: int = 1536, width: int = 4
 ) -> dict[str, Explanation]:
     """Say which backend ``"auto"`` takes for each op around the scan, why, and what the other lacks.
+
+    A cell asks for the ``mamba2_mixer``; where that is not run by kernels of its own, for the two others.
 
     Args:
         device: type of the device of the tensors; ``"cuda"`` if there is one, else ``"cpu"``, for None.
@@ -29,6 +32,7 @@ def explain_around_scan(
     """
     device, dtypes = device or default_device(), (dtype,)
     return {
+        "mamba2_mixer": mamba2_mixer.BACKENDS.explain(mamba2_mixer.Request(device, dtypes)),
         "gated_norm": gated_norm.BACKENDS.explain(gated_norm.Request(device, dtypes, features=features)),
         "short_convolution": short_convolution.BACKENDS.explain(
             short_convolution.Request(device, dtypes, width=width)

@@ -1,9 +1,13 @@
 """The linear map x Wᵀ, through oneDNN where that is the faster library.
 
 PyTorch multiplies float32 matrices on a CPU with MKL. On processors of other makers than its own, MKL does
-without their widest instructions; oneDNN, which PyTorch carries too, takes half the time there.
+without their widest instructions; oneDNN, which PyTorch carries too, takes half the time there. On those of
+its maker MKL takes a tenth less than oneDNN.
 """
 
+import functools
+import platform
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -40,6 +44,16 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
     return _Product.apply(rows, weight, demand).view(*x.shape[:-1], -1)
 
 
+@functools.cache
+def _mkl_knows_this_processor() -> bool:
+    """Whether PyTorch carries MKL and the processor is of its maker."""
+    try:
+        processor = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # not Linux
+        processor = platform.processor()
+    return torch.backends.mkl.is_available() and "GenuineIntel" in processor
+
+
 def _is_for_onednn(x: Tensor, weight: Tensor) -> bool:
     return (
         x.dtype == weight.dtype == torch.float32
@@ -47,6 +61,7 @@ def _is_for_onednn(x: Tensor, weight: Tensor) -> bool:
         and x.numel() * len(weight) >= SMALLEST_PRODUCT
         and torch.backends.mkldnn.is_available()
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and not _mkl_knows_this_processor()
         and not torch.is_autocast_enabled("cpu")
     )
 

@@ -138,6 +138,18 @@ def _zero_like(array):
     return lambda array: 0.0
 
 
+def one_like(array):
+    """1 of the element type of an array."""
+    raise NotImplementedError
+
+
+@overload(one_like)
+def _one_like(array):
+    if array.dtype == types.float32:
+        return lambda array: _ONE
+    return lambda array: 1.0
+
+
 def norm_factor(squares, count, epsilon):
     """(mean of so many squares + ε)^(−1/2)."""
     raise NotImplementedError

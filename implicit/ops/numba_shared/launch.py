@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,35 @@ def array(tensor: Tensor) -> NDArray[Any]:
         [1.0, 1.0]
     """
     return np.ascontiguousarray(tensor.detach().contiguous().numpy())
+
+
+class Strided(NamedTuple):
+    """Numbers of tokens of sequences in one flat array: where sequence b and token t begin.
+
+    Attributes:
+        flat: the numbers from the first token on.
+        sequence: entries from a sequence to the next.
+        token: entries from a token to the next.
+
+    Example:
+        >>> parts = Strided.of(torch.arange(12.0).view(2, 3, 2)[:, :, 1:])
+        >>> parts.flat[1 * parts.sequence + 2 * parts.token].item(), parts.sequence, parts.token
+        (11.0, 6, 2)
+    """
+
+    flat: NDArray[Any]
+    sequence: int
+    token: int
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> "Strided":
+        """Read ``[batch, length, …]``, without a copy where the numbers of a token lie side by side."""
+        tensor = tensor.detach()
+        if not tensor[:1, :1].is_contiguous():
+            tensor = tensor.contiguous()
+        sequence, token = tensor.stride()[:2]
+        last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+        return cls(tensor.as_strided((last + 1,), (1,)).numpy(), sequence, token)
 
 
 def deal(run: Callable[[int, int], None], batch: int) -> None:

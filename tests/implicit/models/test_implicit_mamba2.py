@@ -1,6 +1,7 @@
 """ImplicitMamba2 beyond the contract: its self-map, its modes, its gradients, and what it says of failure."""
 
 import warnings
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -211,8 +212,9 @@ def test_a_sequence_with_broken_weights_is_reported_non_finite(mode: Mode) -> No
     model.embedding.weight[3] = torch.nan
     solution = solved(model, torch.tensor([[0, 1, 2], [0, 3, 1]]), mode)
     assert solution.converged[0].all()
-    # Together, the chunked scan multiplies later tokens by zero, and 0 · NaN reaches the token before too.
-    assert bool(solution.converged[1, 0]) is (mode == "sequential")
+    # Without kernels, the chunked scan multiplies later tokens by zero, and 0 · NaN reaches the one before.
+    if mode == "sequential" or find_spec("numba"):
+        assert solution.converged[1, 0]
     assert solution.status[1, 1] == Status.NON_FINITE
     assert not solution.converged[1, 2]
     assert solution.iterations.max() < 500  # nothing waits for a token that cannot converge

@@ -59,9 +59,16 @@ def test_two_dtypes_that_the_kernels_take_may_be_mixed() -> None:
 @pytest.mark.triton
 def test_the_explanation_names_every_op_and_why() -> None:
     found = explain_around_scan("cuda", torch.float64)
+    assert found.pop("mamba2_mixer").chosen == "ops"
     assert set(found) == {"gated_norm", "short_convolution"}
     for explanation in found.values():
         assert explanation.chosen == "torch"
         assert explanation.reason.startswith("triton cannot run this: the tensors are torch.float64")
     on_gpu = explain_around_scan("cuda", torch.bfloat16, features=9000)
     assert [on_gpu[name].chosen for name in ("gated_norm", "short_convolution")] == ["torch", "triton"]
+
+
+def test_on_a_cpu_the_mixer_has_kernels_for_float32_and_float64() -> None:
+    pytest.importorskip("numba")
+    for dtype, chosen in ((torch.float32, "numba"), (torch.float64, "numba"), (torch.bfloat16, "ops")):
+        assert explain_around_scan("cpu", dtype)["mamba2_mixer"].chosen == chosen

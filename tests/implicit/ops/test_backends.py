@@ -10,7 +10,15 @@ import torch
 
 from automata.errors import InputError
 from implicit import ops
-from implicit.ops import delta_rule, gated_norm, needs, sequential_solve, short_convolution, ssd
+from implicit.ops import (
+    delta_rule,
+    gated_norm,
+    mamba2_mixer,
+    needs,
+    sequential_solve,
+    short_convolution,
+    ssd,
+)
 from implicit.ops.backends import Backend, Backends, Preference
 from implicit.ops.needs import Need, at_most, element_types, on_cuda, package
 from implicit.ops.request import common_device
@@ -124,6 +132,10 @@ OPS: dict[str, tuple[Backends[Any, Any], Any]] = {
     "short_convolution": (
         short_convolution.backends.BACKENDS,
         lambda device: short_convolution.backends.Request(device, FLOAT32, width=4),
+    ),
+    "mamba2_mixer": (
+        mamba2_mixer.backends.BACKENDS,
+        lambda device: mamba2_mixer.backends.Request(device, FLOAT32),
     ),
     "delta_rule": (delta_rule.backends.BACKENDS, delta_rule.backends.Request),
     "sequential_solve": (sequential_solve.backends.BACKENDS, sequential_solve.backends.Request),

@@ -15,6 +15,7 @@ from implicit.ops.linear import linear
 @pytest.fixture(autouse=True)
 def onednn_at_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SMALLEST_PRODUCT", 0)
+    monkeypatch.setattr(module, "_mkl_knows_this_processor", lambda: False)
 
 
 def arguments(*shape: int, out_features: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
@@ -48,6 +49,12 @@ def test_onednn_is_what_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
     x, weight = arguments(4, 5, out_features=3)
     assert type(linear(x, weight).grad_fn).__name__ == "ViewBackward0"
     monkeypatch.setattr(module, "SMALLEST_PRODUCT", 4 * 5 * 3 + 1)
+    assert type(linear(x, weight).grad_fn).__name__ != "ViewBackward0"
+
+
+def test_mkl_multiplies_on_processors_of_its_maker(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = arguments(4, 5, out_features=3)
+    monkeypatch.setattr(module, "_mkl_knows_this_processor", lambda: True)
     assert type(linear(x, weight).grad_fn).__name__ != "ViewBackward0"
 
 

@@ -2,12 +2,13 @@
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from implicit.ops.numba_shared.launch import array, deal
+from implicit.ops.numba_shared.launch import Strided, array, deal
 from implicit.ops.numba_shared.products import lanes as lanes_of
 from implicit.ops.ssd.numba_kernels import kernel
-from implicit.ops.ssd.numba_kernels.tiles import ROWS
+from implicit.ops.ssd.numba_kernels.room import room_for_chunk, room_for_states
 
 
 def forward(
@@ -21,16 +22,18 @@ def forward(
         >>> y.flatten().tolist(), state.item()
         ([1.0, 2.0], 2.0)
     """
-    inputs = kernel.Inputs(*(array(part) for part in (x, dt, A, B, C)))
-    states = _state(inputs, initial_state)
-    y = np.empty_like(inputs.x)
-    lanes = lanes_of(y.dtype)
+    inputs = _inputs(x, dt, A, B, C)
+    states = _state(x, B, initial_state)
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
+    lanes = lanes_of(inputs.A.dtype)
 
     def run(first: int, last: int) -> None:
-        kernel.forward(inputs, states, y, _work(inputs, lanes), lanes, first, last)
+        work, _ = room_for_chunk(x.shape[1], x.shape[3], B.shape[3], inputs.A.dtype)
+        held = room_for_states(work, x.shape[2])
+        kernel.forward(inputs, states.reshape(-1), Strided.of(y), work, held, lanes, first, last)
 
     deal(run, len(x))
-    return torch.from_numpy(y), torch.from_numpy(states)
+    return y, torch.from_numpy(states)
 
 
 def backward(
@@ -53,41 +56,36 @@ def backward(
         >>> backward(x, dt, torch.zeros(1), B, B, None, ones, None)[4].flatten().tolist()
         [1.0, 2.0]
     """
-    inputs = kernel.Inputs(*(array(part) for part in (x, dt, A, B, C)))
-    states, states_dot = _state(inputs, initial_state), _state(inputs, state_dot)
-    y = np.zeros_like(inputs.x) if y_dot is None else array(y_dot)
-    found = tuple(np.empty_like(part) for part in (inputs.x, inputs.dt, inputs.dt, inputs.B, inputs.C))
-    lanes = lanes_of(y.dtype)
+    inputs = _inputs(x, dt, A, B, C)
+    states, states_dot = _state(x, B, initial_state), _state(x, B, state_dot)
+    outputs_dot = Strided.of(torch.zeros_like(x) if y_dot is None else y_dot)
+    made = [torch.empty_like(part, memory_format=torch.contiguous_format) for part in (x, dt, B, C, dt)]
+    found = kernel.Gradients(*(Strided.of(part) for part in made))
+    lanes = lanes_of(inputs.A.dtype)
 
     def run(first: int, last: int) -> None:
-        work = _work(inputs, lanes)
-        kernel.backward(inputs, states, y, states_dot, found, work, _back(work, lanes), lanes, first, last)
+        work, back = room_for_chunk(x.shape[1], x.shape[3], B.shape[3], inputs.A.dtype)
+        held, held_dot = room_for_states(work, x.shape[2], x.shape[1]), room_for_states(work, x.shape[2])
+        flat = states.reshape(-1), outputs_dot, states_dot.reshape(-1)
+        kernel.backward(inputs, *flat, found, work, back, held, held_dot, lanes, first, last)
 
     deal(run, len(x))
-    x_dot, dt_dot, rates, B_dot, C_dot = (torch.from_numpy(part) for part in found)
+    x_dot, dt_dot, B_dot, C_dot, rates = made
     A_dot = (rates.double() * dt).sum((0, 1)).to(A.dtype)
     before = None if initial_state is None else torch.from_numpy(states_dot)
     return x_dot, dt_dot, A_dot, B_dot, C_dot, before
 
 
-def _state(inputs: kernel.Inputs, given: Tensor | None) -> np.ndarray:
+def _inputs(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor) -> kernel.Inputs:
+    x_part, dt_part, B_part, C_part = (Strided.of(part) for part in (x, dt, B, C))
+    return kernel.Inputs(
+        x_part, dt_part, array(A), B_part, C_part, x.shape[1], B.shape[2], x.shape[3], B.shape[3]
+    )
+
+
+def _state(x: Tensor, B: Tensor, given: Tensor | None) -> NDArray[np.floating]:
     """A state to be replaced in place: a copy, or zeros."""
     if given is not None:
         return array(given).copy()
-    batch, _, heads, size = inputs.x.shape
-    return np.zeros((batch, heads, size, inputs.B.shape[3]), inputs.x.dtype)
-
-
-def _work(inputs: kernel.Inputs, lanes: int) -> kernel.Work:
-    length, dtype = inputs.x.shape[1], inputs.x.dtype
-    unit = max(lanes, ROWS)  # both sizes are rows in one product and columns in another
-    size, width = (-(-n // unit) * unit for n in (inputs.x.shape[3], inputs.B.shape[3]))
-    shapes = (length + 1,), *2 * ((length, size),), *2 * ((length, width),), (width, size), (size, width)
-    return kernel.Work(*(np.zeros(shape, dtype) for shape in shapes))
-
-
-def _back(work: kernel.Work, lanes: int) -> kernel.Backward:
-    length = len(work.u)
-    u, B, state = work.u.shape, work.B.shape, work.state.shape
-    shapes = u, B, B, (length * ROWS, lanes), (length, lanes), state, work.transposed.shape, u
-    return kernel.Backward(*(np.zeros(shape, work.u.dtype) for shape in shapes))
+    batch, _, heads, size = x.shape
+    return np.zeros((batch, heads, size, B.shape[3]), array(x[:0]).dtype)

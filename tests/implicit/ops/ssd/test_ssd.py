@@ -300,7 +300,8 @@ def test_resets_do_not_cost_the_precision_of_what_follows(backend: str) -> None:
     assert (state - exact_state).abs().max() < 5e-6 * exact_state.abs().max()
 
 
-def test_resets_do_not_cost_the_precision_of_the_gradients() -> None:
+@pytest.mark.parametrize("backend", PORTABLE[1:])
+def test_resets_do_not_cost_the_precision_of_the_gradients(backend: str) -> None:
     """At a reset, Δ A = −320, almost nothing depends on the decay, and what cancels there must cancel."""
     arguments = random_arguments(130)
     resets = torch.arange(130) % 32 < 8
@@ -308,7 +309,7 @@ def test_resets_do_not_cost_the_precision_of_the_gradients() -> None:
         dt=torch.where(resets, 40.0, 0.01).expand(2, 4, 130).mT.double(), A=torch.full((4,), -8.0).double()
     )
     exact = gradients(arguments, "reference")
-    results = gradients(cast(arguments, torch.float32), "chunked")
+    results = gradients(cast(arguments, torch.float32), backend)
     for name, result, expected in zip(Arguments._fields, results, exact, strict=True):
         by_token = result.shape[:2] == (2, 130)
         # Tokens that reset apart from the others: their Δ x is 4000 times as large.

@@ -1,0 +1,110 @@
+"""The public function of the mixer: arguments checked, a backend chosen and run."""
+
+from torch import Tensor
+
+from automata.errors import InputError
+from implicit.ops.backends import AUTO
+from implicit.ops.mamba2_mixer.backends import BACKENDS, Request
+from implicit.ops.mamba2_mixer.definition import MixerTensors
+
+
+def mamba2_mixer(
+    projected: Tensor,
+    window: Tensor,
+    taps: Tensor,
+    bias: Tensor,
+    dt_bias: Tensor,
+    A: Tensor,
+    D: Tensor,
+    weight: Tensor,
+    state: Tensor,
+    mask: Tensor | None = None,
+    *,
+    norm_groups: int = 1,
+    epsilon: float = 1e-5,
+    backend: str = AUTO,
+) -> tuple[Tensor, Tensor]:
+    """Compute short convolution, SSD scan and gated norm of a Mamba-2 cell.
+
+    Args:
+        projected: gate, convolution channels (x, B and C) and pre-activations of Δ, ``[batch, length,
+            features + channels + heads]``.
+        window: channels of the tokens before the sequence, ``[batch, channels, width − 1]``.
+        taps: of the convolution, ``[channels, width]``; the last one is that of the token itself.
+        bias: of the convolution, ``[channels]``.
+        dt_bias: Δ = softplus(pre-activation + dt_bias), ``[heads]``.
+        A: negative decay rates, ``[heads]``.
+        D: of the skip connection, ``[heads]``.
+        weight: of the norm, ``[features]``.
+        state: of the scan before the first token, ``[batch, heads, head_size, state_size]``.
+        mask: which tokens are real, ``[batch, length]``, bool; Δ is 0 at the others. All if None.
+        norm_groups: groups of neighbouring features, each normalised by itself.
+        epsilon: ε in the norm's factor (mean square + ε)^(−1/2).
+        backend: ``"ops"`` (`short_convolution`, `ssd` and `gated_norm`, each with a backend of its own),
+            ``"numba"`` (all of a sequence by our kernels for CPUs) or ``"auto"``, the kernels on a CPU.
+
+    Returns:
+        The outputs, ``[batch, length, features]``, and the state after the last token; differentiable to any
+        order.
+
+    Raises:
+        InputError: for shapes that do not fit, tensors on several devices, an unknown backend or one that
+            cannot run these tensors.
+
+    Source:
+        Dao & Gu 2024, arXiv 2405.21060; ``mamba_split_conv1d_scan_combined`` of mamba_ssm.
+
+    Example:
+        >>> import torch
+        >>> projected, window = torch.ones(1, 3, 4 + 8 + 2), torch.zeros(1, 8, 3)
+        >>> of_channels, of_heads = (torch.ones(8, 4), torch.zeros(8)), 3 * (torch.ones(2),)
+        >>> state = torch.zeros(1, 2, 2, 2)
+        >>> out, state = mamba2_mixer(projected, window, *of_channels, *of_heads, torch.ones(4), state)
+        >>> out.shape, state.shape
+        (torch.Size([1, 3, 4]), torch.Size([1, 2, 2, 2]))
+    """
+    given = MixerTensors(projected, window, taps, bias, dt_bias, A, D, weight, state, mask)
+    _check_shapes(given)
+    tensors = {name: tensor for name, tensor in given._asdict().items() if name != "real"}
+    op = BACKENDS[BACKENDS.choose(Request.of(tensors), backend)].run(norm_groups, epsilon)
+    outputs, after = op(*given._replace(real=None if mask is None else mask.to(projected.dtype)))
+    return outputs, after
+
+
+def _check_shapes(given: MixerTensors) -> None:
+    projected, taps, state = given.projected, given.taps, given.state
+    if projected.ndim != 3 or state.ndim != 4 or taps.ndim != 2 or 0 in projected.shape:
+        raise InputError(
+            f"projected, state and taps have shapes {tuple(projected.shape)}, {tuple(state.shape)} and "
+            f"{tuple(taps.shape)}; give [batch, length, …], [batch, heads, head_size, state_size] and "
+            "[channels, width], and at least one sequence and one token"
+        )
+    (batch, length, _), (channels, width), (_, heads, size, columns) = (
+        projected.shape,
+        taps.shape,
+        state.shape,
+    )
+    features = heads * size
+    if not width or not columns or channels <= features or (channels - features) % (2 * columns):
+        raise InputError(
+            f"taps has shape {tuple(taps.shape)}; with a state of shape {tuple(state.shape)} give it "
+            f"{features} + 2 * {columns} channels per group, and at least one tap"
+        )
+    expected = {
+        "projected": (batch, length, features + channels + heads),
+        "window": (batch, channels, width - 1),
+        "bias": (channels,),
+        "dt_bias": (heads,),
+        "A": (heads,),
+        "D": (heads,),
+        "weight": (features,),
+        "state": (batch, heads, size, columns),
+        "real": (batch, length),
+    }
+    for name, shape in expected.items():
+        tensor = getattr(given, name)
+        if tensor is not None and tuple(tensor.shape) != shape:
+            raise InputError(
+                f"{'mask' if name == 'real' else name} has shape {tuple(tensor.shape)}; with state and taps "
+                f"as given it must be {shape}"
+            )

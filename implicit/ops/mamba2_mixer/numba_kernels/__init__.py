@@ -1,0 +1,5 @@
+"""The mixer for CPUs, compiled by numba. Importing it imports numba."""
+
+from implicit.ops.mamba2_mixer.numba_kernels.launch import backward, forward
+
+__all__ = ["backward", "forward"]

@@ -1,0 +1,185 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+"""The scan of one sequence and its gradients: a chunk of tokens after the other, each head by itself.
+
+States of all heads are held in one array, [n, p], one behind the other; the gradients need those before every
+chunk.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from implicit.ops.numba_shared.functions import zero_like
+from implicit.ops.numba_shared.jit import inner
+from implicit.ops.numba_shared.tiles import TILE_ROWS, Matrix, clear_rows, copy_rows, transpose
+from implicit.ops.numba_shared.views import view
+from implicit.ops.ssd.numba_kernels.chunk import (
+    Part,
+    advance_state,
+    forward_head,
+    state_of,
+    take_group,
+    take_head,
+)
+from implicit.ops.ssd.numba_kernels.chunk_gradient import backward_head, begin_group, end_group
+
+
+class Sequence(NamedTuple):
+    """The arguments of `ssd` but the state, of one sequence; ``size`` and ``width`` are those of a state."""
+
+    x: Part
+    dt: Part
+    A: np.ndarray
+    B: Part
+    C: Part
+    length: int
+    groups: int
+    size: int
+    width: int
+
+
+class Found(NamedTuple):
+    """Gradients of x, Δ, B, C and of the logarithms of the decays of a sequence, to be written."""
+
+    x: Part
+    dt: Part
+    B: Part
+    C: Part
+    rates: Part
+
+
+@inner
+def scan(sequence, y, work, held, keep, lanes):
+    """Write the outputs; the states that are held become those after the sequence.
+
+    With ``keep``, those before every chunk stay where they are, and the next ones are held behind them.
+    """
+    tokens, heads, size = work.tokens, len(sequence.A), sequence.size
+    for start in range(0, sequence.length, tokens):
+        count = min(tokens, sequence.length - start)
+        rows = -(-count // TILE_ROWS) * TILE_ROWS
+        for head in range(heads):
+            number = head
+            if keep:
+                number = _repeat_state(work, held, start // tokens * heads + head, heads)
+            _take(sequence, work, start, head, count, lanes)
+            out = Matrix(y.flat, y.first + start * y.step + head * size, y.step)
+            if count == rows and size == work.size:
+                forward_head(work, held, number, rows, out, lanes)
+            else:  # tiles would overlap what stands beside them
+                filled = Matrix(work.memory, work.y, work.size)
+                forward_head(work, held, number, rows, filled, lanes)
+                copy_rows(count, size, filled, out)
+
+
+@inner
+def advance(sequence, work, held, first, lanes):
+    """Replace the states of all heads, held from number ``first`` on, by those after the sequence."""
+    for start in range(0, sequence.length, work.tokens):
+        count = min(work.tokens, sequence.length - start)
+        for head in range(len(sequence.A)):
+            _take(sequence, work, start, head, count, lanes)
+            advance_state(work, held, first + head, -(-count // TILE_ROWS) * TILE_ROWS, lanes)
+
+
+@inner
+def states_before_chunks(sequence, work, held, lanes):
+    """Find the states before all chunks but the first, before which they are held."""
+    tokens, heads = work.tokens, len(sequence.A)
+    for start in range(0, sequence.length - tokens, tokens):
+        for head in range(heads):
+            number = _repeat_state(work, held, start // tokens * heads + head, heads)
+            _take(sequence, work, start, head, tokens, lanes)
+            advance_state(work, held, number, tokens, lanes)
+
+
+@inner
+def copy_states(held, first, out, out_first, count, work):
+    """Copy so many states, from number ``first`` to number ``out_first``."""
+    for state in range(count):
+        copy_rows(
+            work.width, work.size, state_of(work, held, first + state), state_of(work, out, out_first + state)
+        )
+
+
+@inner
+def _repeat_state(work, held, number, heads):
+    """Copy a state to the place of the one after the chunk; return its number."""
+    copy_states(held, number, held, number + heads, 1, work)
+    return number + heads
+
+
+@inner
+def scan_back(sequence, y_dot, found, work, back, held, held_dot, lanes):
+    """Write the gradients, from the states before every chunk; ``held_dot`` is Ṡ' and becomes Ṡ."""
+    tokens, heads, size, width = work.tokens, len(sequence.A), sequence.size, sequence.width
+    of_group = heads // sequence.groups
+    for chunk in range(-(-sequence.length // tokens) - 1, -1, -1):
+        start = chunk * tokens
+        count = min(tokens, sequence.length - start)
+        rows = -(-count // TILE_ROWS) * TILE_ROWS
+        for head in range(heads):
+            if head % of_group == 0:
+                begin_group(work, back)
+            _take(sequence, work, start, head, count, lanes)
+            given = Matrix(y_dot.flat, y_dot.first + start * y_dot.step + head * size, y_dot.step)
+            copy_rows(count, size, given, Matrix(work.memory, back.y, work.size))
+            clear_rows(count, tokens, size, Matrix(work.memory, back.y, work.size))
+            backward_head(work, back, held, chunk * heads + head, held_dot, head, rows, lanes)
+            _give_head(sequence, found, work, back, start, head, count)
+            if head % of_group == of_group - 1:
+                end_group(work, back, rows, lanes)
+                for sums, part in ((back.B, found.B), (back.C, found.C)):
+                    first = part.first + start * part.step + head // of_group * width
+                    copy_rows(
+                        count,
+                        width,
+                        Matrix(work.memory, sums, work.width),
+                        Matrix(part.flat, first, part.step),
+                    )
+
+
+@inner
+def _take(sequence, work, start, head, count, lanes):
+    of_group = len(sequence.A) // sequence.groups
+    if head % of_group == 0:
+        take_group(work, sequence.B, sequence.C, start, head // of_group, count, sequence.width, lanes)
+    take_head(work, sequence.x, sequence.dt, sequence.A[head], start, head, count, sequence.size)
+
+
+@inner
+def _give_head(sequence, found, work, back, start, head, count):
+    """ẋ = Δ u̇ and the gradient of Δ, by u and by the decay."""
+    x, dt, size, rates = sequence.x, sequence.dt, sequence.size, view(work.memory, back.rates, work.tokens)
+    for t in range(count):
+        token, along = start + t, zero_like(work.memory)
+        length, u_dot = (
+            dt.flat[dt.first + token * dt.step + head],
+            view(work.memory, back.u + t * work.size, size),
+        )
+        given = view(x.flat, x.first + token * x.step + head * size, size)
+        out = view(found.x.flat, found.x.first + token * found.x.step + head * size, size)
+        for i in range(size):
+            along += given[i] * u_dot[i]
+            out[i] = length * u_dot[i]
+        found.rates.flat[found.rates.first + token * found.rates.step + head] = rates[t]
+        found.dt.flat[found.dt.first + token * found.dt.step + head] = along + rates[t] * sequence.A[head]
+
+
+@inner
+def take_states(states, first, held, work, heads, size, width, lanes):
+    """Hold the states of a sequence, [heads, p, n] from entry ``first`` of a flat array on."""
+    room = Matrix(work.memory, work.state, work.width)
+    clear_rows(0, work.size, work.width, room)
+    for head in range(heads):
+        copy_rows(size, width, Matrix(states, first + head * size * width, width), room)
+        transpose(work.size, work.width, room, state_of(work, held, head), lanes)
+
+
+@inner
+def give_states(states, first, held, work, heads, size, width, lanes):
+    """Write the states of a sequence back where `take_states` took them."""
+    room = Matrix(work.memory, work.state, work.width)
+    for head in range(heads):
+        transpose(work.width, work.size, state_of(work, held, head), room, lanes)
+        copy_rows(size, width, room, Matrix(states, first + head * size * width, width))

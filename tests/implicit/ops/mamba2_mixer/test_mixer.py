@@ -1,0 +1,243 @@
+"""The mixer of Mamba-2: our kernels against its definition, in every derivative, at the edges of sizes."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from implicit.ops.mamba2_mixer import mamba2_mixer
+from implicit.ops.mamba2_mixer.definition import definition
+
+pytest.importorskip("numba")
+
+EPSILON = 1e-5
+
+
+class Arguments(NamedTuple):
+    """The tensors of the mixer that have gradients, in its order."""
+
+    projected: Tensor
+    window: Tensor
+    taps: Tensor
+    bias: Tensor
+    dt_bias: Tensor
+    A: Tensor
+    D: Tensor
+    weight: Tensor
+    state: Tensor
+
+
+def draw(
+    length: int = 7,
+    *,
+    batch: int = 2,
+    heads: int = 4,
+    head_size: int = 3,
+    groups: int = 2,
+    state_size: int = 5,
+    width: int = 4,
+    dtype: torch.dtype = torch.float64,
+) -> Arguments:
+    """Draw arguments of order one; the tokens are a slice of a wider tensor, as after an injection."""
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    features = heads * head_size
+    channels = features + 2 * groups * state_size
+    drawn = Arguments(
+        normal(batch, length, features + channels + heads + 3)[..., 1:-2],
+        normal(batch, channels, width - 1),
+        normal(channels, width) / 2,
+        normal(channels),
+        normal(heads),
+        -torch.rand(heads, generator=generator, dtype=torch.float64) * 2,
+        normal(heads),
+        normal(features),
+        normal(batch, heads, head_size, state_size),
+    )
+    return Arguments(*(part.to(dtype) for part in drawn))
+
+
+Mixer = Callable[..., tuple[Tensor, Tensor]]
+
+
+def by_definition(
+    *tensors: Tensor, mask: Tensor | None = None, norm_groups: int = 1
+) -> tuple[Tensor, Tensor]:
+    real = None if mask is None else mask.to(tensors[0].dtype)
+    outputs, state = definition(norm_groups, EPSILON)(*tensors, real)
+    return outputs, state
+
+
+def by_kernels(*tensors: Tensor, mask: Tensor | None = None, norm_groups: int = 1) -> tuple[Tensor, Tensor]:
+    return mamba2_mixer(*Arguments(*tensors), mask, norm_groups=norm_groups, epsilon=EPSILON, backend="numba")
+
+
+def results(mixer: Mixer, arguments: Arguments, loss: str = "both", **options: Any) -> dict[str, Tensor]:
+    """Outputs, state and all gradients of a loss that weighs every entry of the results differently."""
+    leaves = Arguments(*(part.clone().requires_grad_() for part in arguments))
+    outputs, state = mixer(*leaves, **options)
+    generator = torch.Generator().manual_seed(1)
+    weights = [torch.randn(part.shape, generator=generator, dtype=torch.float64) for part in (outputs, state)]
+    parts = [
+        (part * weight.to(part.dtype)).sum() for part, weight in zip((outputs, state), weights, strict=True)
+    ]
+    total = {"outputs": parts[0], "state": parts[1], "both": parts[0] + parts[1]}[loss]
+    found = torch.autograd.grad(total, leaves, materialize_grads=True)
+    return {"outputs": outputs, "final state": state, **dict(zip(Arguments._fields, found, strict=True))}
+
+
+def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor], tolerance: float) -> None:
+    for name, part in expected.items():
+        if part.numel():
+            error = (found[name].double() - part).abs().max().item() / max(part.abs().max().item(), 1e-30)
+            assert error <= tolerance, f"{name} is {error:.2g} off"
+
+
+SIZES: dict[str, dict[str, Any]] = {
+    "one-of-each": {"batch": 1, "heads": 1, "groups": 1, "head_size": 1, "state_size": 1},
+    "whole-registers": {"heads": 2, "groups": 1, "head_size": 16, "state_size": 16},
+    "a-group-a-head": {"heads": 3, "groups": 3},
+    "wide-state": {"heads": 2, "groups": 1, "head_size": 2, "state_size": 35},
+    "no-window": {"width": 1},
+    "two-taps": {"width": 2},
+    "longer-window-than-a-run": {"width": 70},
+}
+
+
+@pytest.mark.usefixtures("poisoned_memory")
+@pytest.mark.parametrize("length", [1, 33, 64, 65, 130])
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+def test_equals_the_definition_with_all_gradients(sizes: dict[str, Any], length: int) -> None:
+    arguments = draw(length, **sizes)
+    # float64 sums of up to 130 tokens, whose terms cancel to a hundredth.
+    assert_equal(results(by_kernels, arguments), results(by_definition, arguments), 1e-11)
+
+
+@pytest.mark.usefixtures("poisoned_memory")
+@pytest.mark.parametrize("loss", ["outputs", "state"])
+def test_gradients_that_come_through_one_result(loss: str) -> None:
+    arguments = draw(70)
+    assert_equal(results(by_kernels, arguments, loss), results(by_definition, arguments, loss), 1e-11)
+
+
+@pytest.mark.parametrize("norm_groups", [1, 2, 4])
+def test_groups_of_the_norm(norm_groups: int) -> None:
+    found = results(by_kernels, draw(40), norm_groups=norm_groups)
+    assert_equal(found, results(by_definition, draw(40), norm_groups=norm_groups), 1e-11)
+
+
+def test_padding_leaves_the_state() -> None:
+    arguments = draw(70)
+    mask = torch.arange(70) < torch.tensor([[70], [41]])
+    masked = results(by_kernels, arguments, mask=mask)
+    assert_equal(masked, results(by_definition, arguments, mask=mask), 1e-11)
+    shorter = arguments._replace(
+        projected=arguments.projected[1:, :41],
+        **{name: getattr(arguments, name)[1:] for name in ("window", "state")},
+    )
+    torch.testing.assert_close(by_kernels(*shorter)[1][0], masked["final state"][1], rtol=1e-13, atol=1e-13)
+
+
+# Rounded inputs, 6e-8, and sums of 130 tokens in float32, forwards and backwards.
+def test_in_float32() -> None:
+    exact = results(by_definition, draw(130))
+    found = results(by_kernels, draw(130, dtype=torch.float32))
+    assert all(part.dtype == torch.float32 for part in found.values())
+    assert_equal(found, exact, 5e-6)
+
+
+def test_first_and_second_derivatives_by_finite_differences() -> None:
+    arguments = draw(3, batch=1, heads=2, head_size=2, groups=1, state_size=2, width=2)
+    leaves = tuple(part.clone().requires_grad_() for part in arguments)
+    # gradcheck's own tolerances: central differences in float64 with a step of 1e-6.
+    assert torch.autograd.gradcheck(by_kernels, leaves)
+    assert torch.autograd.gradgradcheck(by_kernels, leaves)
+
+
+def test_transforms_of_torch_func() -> None:
+    arguments = draw(4, batch=1)
+
+    def jacobians(mixer: Mixer) -> tuple[Tensor, ...]:
+        return torch.func.jacrev(lambda p, s: mixer(p, *arguments[1:-1], s), (0, 1))(
+            arguments[0], arguments[-1]
+        )[0]
+
+    for found, expected in zip(jacobians(by_kernels), jacobians(by_definition), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-13)  # float64 rounding
+    several = torch.stack([arguments.projected, 2 * arguments.projected])
+    mapped = torch.func.vmap(lambda p: by_kernels(p, *arguments[1:])[0])(several)
+    for found, given in zip(mapped, several, strict=True):
+        torch.testing.assert_close(found, by_kernels(given, *arguments[1:])[0], rtol=1e-11, atol=1e-12)
+
+
+def test_the_state_and_the_window_continue_the_sequence() -> None:
+    arguments = draw(130)
+    whole, final = by_kernels(*arguments)
+    features, channels = len(arguments.weight), len(arguments.bias)
+    for split in (3, 32, 64, 100):
+        before, middle = by_kernels(*arguments._replace(projected=arguments.projected[:, :split]))
+        window = arguments.projected[:, split - 3 : split, features : features + channels].mT
+        rest = arguments._replace(projected=arguments.projected[:, split:], window=window, state=middle)
+        after, last = by_kernels(*rest)
+        torch.testing.assert_close(torch.cat([before, after], 1), whole, rtol=1e-11, atol=1e-11)
+        torch.testing.assert_close(last, final, rtol=1e-11, atol=1e-12)  # float64 rounding
+
+
+def test_a_sequence_does_not_see_the_others_of_its_batch() -> None:
+    arguments = draw(65, batch=3)
+    outputs, state = by_kernels(*arguments)
+    arguments.projected[1] = torch.nan
+    beside, state_beside = by_kernels(*arguments)
+    assert torch.equal(beside[[0, 2]], outputs[[0, 2]])
+    assert torch.equal(state_beside[[0, 2]], state[[0, 2]])
+    assert beside[1].isnan().all()
+
+
+def test_the_number_of_threads_does_not_matter() -> None:
+    arguments, threads = draw(65, batch=3), torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = results(by_kernels, arguments)
+        torch.set_num_threads(2)
+        together = results(by_kernels, arguments)
+    finally:
+        torch.set_num_threads(threads)
+    for name, part in alone.items():
+        assert torch.equal(together[name], part), name
+
+
+def test_without_the_kernels_each_op_runs_by_itself() -> None:
+    arguments = draw(20)
+    found = results(lambda *tensors: mamba2_mixer(*Arguments(*tensors), backend="ops"), arguments)
+    assert_equal(found, results(by_definition, arguments), 1e-11)
+    half = Arguments(*(part.bfloat16() for part in arguments))
+    assert mamba2_mixer(*half)[0].dtype == torch.bfloat16
+    with pytest.raises(InputError, match="backend 'numba' cannot run this: the tensors are"):
+        mamba2_mixer(*half, backend="numba")
+
+
+@pytest.mark.parametrize("name", ["projected", "window", "bias", "dt_bias", "A", "D", "weight", "mask"])
+def test_shapes_that_do_not_fit_are_refused(name: str) -> None:
+    arguments = draw(5)._asdict()
+    arguments[name] = torch.ones(2, 6, 1)
+    with pytest.raises(InputError, match=rf"{name} has shape \(2, 6, 1\); with state and taps"):
+        mamba2_mixer(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("projected", (2, 0, 36), "at least one sequence"),
+        ("taps", (13, 4), "channels per group"),
+        ("state", (2, 4, 3), "heads"),
+    ],
+)
+def test_sizes_that_make_no_mixer_are_refused(name: str, shape: tuple[int, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        mamba2_mixer(**{**draw(5)._asdict(), name: torch.ones(shape)})

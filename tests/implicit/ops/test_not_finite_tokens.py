@@ -1,0 +1,132 @@
+"""What an infinity or NaN in one token does to the others: nothing to earlier tokens or other sequences.
+
+Every other sequence of a batch has a number that is not finite; those between them are computed by the same
+thread in the same memory. The oracles go token by token, so that no later token can
+reach an earlier one: the recurrence as it is written down, and the mixer's definition on one token at a time.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from implicit.ops.mamba2_mixer import mamba2_mixer
+from implicit.ops.mamba2_mixer.definition import definition
+from implicit.ops.ssd import ssd, ssd_reference
+
+pytest.importorskip("numba")
+
+LENGTH, HEADS, STATE_SIZE = 70, 4, 5
+PLACES = (0, 3, 7, 8, 31, 32, 37, 63, 64, 66, 69)
+"""First and last tokens and such inside of tiles of 4 or 8, of chunks of 32 and of the mixer's runs of 64."""
+VALUES = (torch.nan, torch.inf, -torch.inf)
+SIZES = (3, 16)
+"""Channels of a head: filled up to a register, and whole registers."""
+
+Scan = Callable[..., tuple[Tensor, Tensor]]
+
+
+def normal(seed: int, *shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def assert_nothing_reaches_the_others(
+    run: Scan, oracle: Scan, clean: Sequence[Tensor], part: int, entry: int
+) -> None:
+    """Write what is not finite to an entry of tokens of a part, in every other one of equal sequences."""
+    cases = [(place, value) for place in PLACES for value in VALUES]
+    batch = [tensor.repeat(2 * len(cases), *[1] * (tensor.ndim - 1)) for tensor in clean]
+    # In the same places: PyTorch's softplus of a number depends on whether it stands at the end of an array.
+    outputs_without, states_without = run(*batch)
+    for number, (place, value) in enumerate(cases):
+        batch[part][2 * number, place].view(-1)[entry] = value
+    outputs, states = run(*batch)
+    expected, expected_states = oracle(*batch)
+    assert outputs_without.isfinite().all()
+    assert states_without.isfinite().all()
+    assert torch.equal(outputs[1::2], outputs_without[1::2])
+    assert torch.equal(states[1::2], states_without[1::2])
+    for number, (place, value) in enumerate(cases):
+        before = outputs[2 * number, :place], outputs_without[2 * number, :place]
+        assert torch.equal(*before), f"{value} in token {place} reaches earlier tokens"
+    assert torch.equal(outputs.isfinite().all(-1), expected.isfinite().all(-1))
+    assert torch.equal(states.isfinite(), expected_states.isfinite())
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(("name", "part"), [("x", 0), ("dt", 1), ("B", 2), ("C", 3)])
+def test_the_scan_is_causal(name: str, part: int, dtype: torch.dtype, size: int) -> None:
+    x, state = normal(0, 1, LENGTH, HEADS, size), normal(1, 1, HEADS, size, STATE_SIZE)
+    B, C = normal(2, 1, LENGTH, 2, STATE_SIZE), normal(3, 1, LENGTH, 2, STATE_SIZE)
+    dt, A = normal(4, 1, LENGTH, HEADS).abs(), -torch.linspace(0.1, 2, HEADS)
+    clean = [tensor.to(dtype) for tensor in (x, dt, B, C, state)]
+
+    def scan(op: Scan) -> Scan:
+        return lambda x, dt, B, C, state: op(x, dt, A.to(dtype), B, C, state)
+
+    kernels = scan(functools.partial(ssd, backend="numba"))
+    assert_nothing_reaches_the_others(kernels, scan(ssd_reference), clean, part, entry=2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_resets_do_not_forget_what_is_not_finite(dtype: torch.dtype) -> None:
+    """The decay of a chunk of resets is 0 after rounding, and 0 times NaN is NaN."""
+    x, B, dt = (
+        torch.ones(1, 100, 1, 1, dtype=dtype),
+        torch.ones(1, 100, 1, 1, dtype=dtype),
+        torch.ones(1, 100, 1),
+    )
+    dt[:, 32:] = 400
+    x[:, 10] = torch.nan
+    y, state = ssd(x, dt.to(dtype), -torch.ones(1, dtype=dtype), B, B, backend="numba")
+    assert y[:, :10].isfinite().all()
+    assert y[:, 10:].isnan().all()
+    assert state.isnan().all()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", ["gate", "x", "B", "C", "dt"])
+def test_the_mixer_is_causal(
+    name: str, dtype: torch.dtype, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The definition takes differences of logarithms of decays, which are NaN where both are infinite.
+    monkeypatch.setattr("implicit.ops.mamba2_mixer.definition.composition", lambda _: ssd_reference)
+    features, shared, taps = HEADS * size, 2 * STATE_SIZE, 4
+    channels = features + 2 * shared
+    first = {
+        "gate": 0,
+        "x": features,
+        "B": 2 * features,
+        "C": 2 * features + shared,
+        "dt": features + channels,
+    }
+    projected, window = normal(0, 1, LENGTH, features + channels + HEADS), normal(1, 1, channels, taps - 1)
+    state = normal(2, 1, HEADS, size, STATE_SIZE)
+    of_channels = normal(3, channels, taps).to(dtype), normal(4, channels).to(dtype)
+    dt_bias, D, weight = (
+        normal(5, HEADS).to(dtype),
+        normal(6, HEADS).to(dtype),
+        normal(7, features).to(dtype),
+    )
+    of_heads = dt_bias, -torch.linspace(0.1, 2, HEADS, dtype=dtype), D
+    clean = [tensor.to(dtype) for tensor in (projected, window, state)]
+
+    def kernels(projected: Tensor, window: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        return mamba2_mixer(
+            projected, window, *of_channels, *of_heads, weight, state, norm_groups=2, backend="numba"
+        )
+
+    def token_by_token(projected: Tensor, window: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        op, outputs = definition(norm_groups=2, epsilon=1e-5), []
+        for token in projected.split(1, dim=1):
+            output, state = op(token, window, *of_channels, *of_heads, weight, state, None)
+            outputs.append(output)
+            read = token[..., features : features + channels].mT
+            window = torch.cat([window[..., 1:], read], dim=-1)
+        return torch.cat(outputs, dim=1), state
+
+    assert_nothing_reaches_the_others(kernels, token_by_token, clean, 0, first[name] + 2)
