@@ -15,7 +15,7 @@ def evaluations_per_token(point: Point) -> float:
     The most there can be: every token takes all self-iterations that the free phase allows.
 
     Example:
-        >>> settings = {"task": "parity", "seed": 0, "steps": 10, "bounded_steps": 5, "bounded_iterations": 4}
+        >>> settings = {"task": "parity", "seed": 0, "steps": 200, "bounded_steps": 100, "bounded_iterations": 4}
         >>> free = {"free_max_iterations": 32, "free_gradient": "phantom", "phantom_steps": 4}
         >>> evaluations_per_token(Point({**settings, **free, "model": "mamba2"}))
         3.0
@@ -39,8 +39,8 @@ def training_operations(point: Point) -> float:
     scans and attention are left out.
 
     Example:
-        >>> point = Point({"task": "parity", "model": "lstm", "seed": 0, "steps": 10, "d_model": 4})
-        >>> training_operations(point) == 2 * 178 * 10 * 64 * 32 * 3
+        >>> point = Point({"task": "parity", "model": "lstm", "seed": 0, "steps": 200, "d_model": 4})
+        >>> training_operations(point) == 2 * 178 * 200 * 64 * 32 * 3
         True
     """
     config = point.config
@@ -54,7 +54,7 @@ def expected_cost(experiment: Experiment) -> str:
 
     Example:
         >>> from paper_figures.experiments.grid import Grid
-        >>> grid = Grid({"seed": range(3)}, {"task": "parity", "model": "lstm", "steps": 10})
+        >>> grid = Grid({"seed": range(3)}, {"task": "parity", "model": "lstm", "steps": 200})
         >>> expected_cost(Experiment("lstm", (grid,), ()))
         '3 runs, at most ... operations to train: 0 h on a GPU at 10 TFLOP/s (assumed, not measured)'
     """
