@@ -40,8 +40,10 @@ LAYERS = (1, 2, 4)
 GRIDS = (
     Grid({"model": ["implicit-mamba2", "lstm"], "seed": SEEDS}, {**TRAINING, "layers": 1}),
     Grid({"model": ["mamba2"], "layers": LAYERS, "seed": SEEDS}, TRAINING),
-    Grid({"model": ["deltanet"], "layers": LAYERS, "seed": SEEDS}, {**TRAINING, **REFLECTING}),
-    Grid({"model": ["gated-deltaproduct"], "layers": LAYERS[:2], "seed": SEEDS}, {**TRAINING, **REFLECTING}),
+    Grid(
+        {"model": ["deltanet", "gated-deltaproduct"], "layers": LAYERS, "seed": SEEDS},
+        {**TRAINING, **REFLECTING},
+    ),
     Grid({"model": ["transformer"], "layers": LAYERS[1:], "seed": SEEDS}, TRAINING),
 )
 """One implicit layer, and every other family at several depths."""
