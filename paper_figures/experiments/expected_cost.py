@@ -15,11 +15,12 @@ def evaluations_per_token(point: Point) -> float:
     The most there can be: every token takes all self-iterations that the free phase allows.
 
     Example:
-        >>> settings = {"task": "parity", "seed": 0, "steps": 200, "bounded_steps": 100, "bounded_iterations": 4}
-        >>> free = {"free_max_iterations": 32, "free_gradient": "phantom", "phantom_steps": 4}
-        >>> evaluations_per_token(Point({**settings, **free, "model": "mamba2"}))
+        >>> settings = {"task": "parity", "seed": 0, "steps": 200, "bounded_steps": 100}
+        >>> settings |= {"bounded_iterations": 4, "free_max_iterations": 32}
+        >>> settings |= {"free_gradient": "phantom", "phantom_steps": 4}
+        >>> evaluations_per_token(Point({**settings, "model": "mamba2"}))
         3.0
-        >>> evaluations_per_token(Point({**settings, **free, "model": "implicit-mamba2"}))
+        >>> evaluations_per_token(Point({**settings, "model": "implicit-mamba2"}))
         28.0
     """
     config = point.config
