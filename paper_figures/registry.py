@@ -6,6 +6,7 @@ from paper_figures.figures import (
     curricula,
     depth,
     few_hard_tokens,
+    gradients,
     iterations_at_test,
     jacobians,
     jacobians_in_training,
@@ -29,6 +30,7 @@ FIGURES: dict[str, PaperFigure] = {
         s5_length_generalization.FIGURE,
         depth.FIGURE,
         curricula.FIGURE,
+        gradients.FIGURE,
         iterations_at_test.FIGURE,
         few_hard_tokens.FIGURE,
     )
