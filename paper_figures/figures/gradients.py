@@ -1,8 +1,8 @@
 """What the gradient rule does to length generalisation on S5, and how far back phantom steps give credit.
 
-A phantom gradient of k steps differentiates k more self-iterations from the fixed point. In each of them every
-token reads the tokens before it once: what reaches a token through n others needs n + 1 steps. So it is a
-back-propagation through time that is cut after k transitions; the exact gradient is not.
+A phantom gradient of k steps differentiates k more self-iterations from the fixed point. In each of them
+every token reads the tokens before it once: what reaches a token through n others needs n + 1 steps. So it is
+a back-propagation through time that is cut after k transitions; the exact gradient is not.
 """
 
 import copy
@@ -101,11 +101,11 @@ def measure_reach(run: Run, settings: ReachSettings) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(settings.seed)
     direction = torch.randn(solution.value.shape[-1], generator=generator, dtype=torch.float64)
     exact = _derivative(model, tokens, solution, FactoredImplicit(), direction)
-    norm = exact.flatten(2).norm(dim=(0, 2)).flip(0)
+    norm = exact.norm(dim=(0, 2)).flip(0)
     distance = {}
     for steps in settings.steps:
         apart = _derivative(model, tokens, solution, Phantom(steps), direction) - exact
-        distance[str(steps)] = (apart.flatten(2).norm(dim=(0, 2)).flip(0) / norm).tolist()
+        distance[str(steps)] = (apart.norm(dim=(0, 2)).flip(0) / norm).tolist()
     return {"norm": norm.tolist(), "distance": distance}
 
 

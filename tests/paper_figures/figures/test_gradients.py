@@ -1,0 +1,159 @@
+"""Exact and phantom gradients: how far off they are between tokens, runs counted, drawn, and stored."""
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.framework.figures import styled
+from analysis.framework.needs import as_implicit
+from analysis.framework.output import RunIdentity
+from automata.errors import InputError
+from implicit.fixed_point import Stopping
+from implicit.modes import Solve, Windowed
+from implicit.runs.loading import Run, load_run
+from implicit.training.streams import Stream, draw_batch
+from paper_figures.experiments.grid import Point
+from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.records import Record
+from paper_figures.figures import gradients as figure
+from paper_figures.figures.figure import Results
+from paper_figures.stored_results import StoredResults
+
+POINTS = figure.EXPERIMENT.points
+IDENTITY = RunIdentity("run", "S5-generators", "implicit-mamba2", 10, 40, 0, "0" * 64)
+REACH = figure.ReachSettings(steps=(1, 2, 200), sequences=2, length=5, seed=3)
+
+
+def outcome(point: Point, accuracy: float) -> Outcome:
+    accuracies, reach = figure.EXPERIMENT.measurements
+    value = {
+        "accuracy": {str(length): 1.0 if length <= 40 else accuracy for length in figure.SETTINGS.lengths},
+        "share_converged": {},
+        "updates": 1000 + point.seed,
+    }
+    apart = {str(steps): [1.0 / steps] * 24 for steps in figure.REACH.steps}
+    records = {
+        "training": Record.done(point, None, IDENTITY, None, 1.0),
+        "accuracy": Record.done(point, accuracies, IDENTITY, value, 2.0),
+        "gradient_reach": Record.done(point, reach, IDENTITY, {"norm": [1.0] * 24, "distance": apart}, 2.0),
+    }
+    return Outcome(point, records, complete=True)
+
+
+def failed(point: Point) -> Outcome:
+    record = Record.failed(point, None, ValueError("no luck"), None, 1.0)
+    return Outcome(point, {"training": record}, complete=True)
+
+
+@pytest.fixture
+def found() -> Results:
+    """Exact: two runs of three keep their state, one failed. Phantom: one of three."""
+    return figure.collect(
+        [
+            outcome(POINTS[0], 1.0),
+            outcome(POINTS[1], 0.99),
+            failed(POINTS[2]),
+            outcome(POINTS[3], 0.989),
+            outcome(POINTS[4], 0.5),
+            outcome(POINTS[5], 0.99),
+        ]
+    )
+
+
+def test_the_two_rules_differ_in_nothing_else() -> None:
+    configs = [point.config.as_json() for point in POINTS]
+    for exact, phantom in zip(configs[:3], configs[3:], strict=True):
+        assert exact["curriculum"].pop("free_gradient") == "implicit"
+        assert phantom["curriculum"].pop("free_gradient") == "phantom"
+        assert exact == phantom
+        assert exact["curriculum"]["phantom_steps"] == 4
+        assert exact["curriculum"]["carried_share"] == 0
+    assert [config["seed"] for config in configs] == [0, 1, 2] * 2
+
+
+@pytest.fixture(scope="module")
+def parity() -> Run:
+    return load_run("parity")
+
+
+def test_the_exact_derivative_is_that_of_differences(parity: Run) -> None:
+    """Against central differences of the fixed points themselves, found anew in float64.
+
+    A step of 1e-5 errs by 1e-10 of the third derivative, and by the tolerance of the fixed points, 1e-12,
+    over the step: 1e-7 and less; 1e-5 is left for their condition.
+    """
+    model = as_implicit(parity).double()
+    tokens = draw_batch(parity.task, 2, 4, 0, Stream.TEST)[0]
+    solve = Solve(Windowed(block=None), stopping=Stopping(rtol=1e-12, max_iterations=4000))
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        solution = model.fixed_points(tokens, solve=solve)
+        direction = torch.randn(solution.value.shape[-1], generator=generator, dtype=torch.float64)
+    exact = figure._derivative(model, tokens, solution, figure.FactoredImplicit(), direction)
+    shift = torch.randn(exact.shape, generator=generator, dtype=torch.float64)
+
+    def last(step: float) -> float:
+        hook = model.get_submodule("embedding").register_forward_hook(lambda m, i, out: out + step * shift)
+        try:
+            with torch.no_grad():
+                return float((model.fixed_points(tokens, solve=solve).value[:, -1] @ direction).sum())
+        finally:
+            hook.remove()
+
+    difference = (last(1e-5) - last(-1e-5)) / 2e-5
+    assert float((exact * shift).sum()) == pytest.approx(difference, rel=1e-5)
+
+
+def test_many_steps_are_exact_and_few_are_not(parity: Run) -> None:
+    found = figure.measure_reach(parity, REACH)
+    assert set(found["distance"]) == {"1", "2", "200"}
+    assert [len(apart) for apart in found["distance"].values()] == [5] * 3
+    assert max(found["distance"]["200"]) < 1e-6
+    assert np.all(np.array(found["distance"]["1"]) > np.array(found["distance"]["2"]))
+    assert np.all(np.array(found["norm"]) > 0)
+
+
+def test_fixed_points_that_are_not_reached_are_refused(parity: Run) -> None:
+    with pytest.raises(InputError, match="which some tokens do not reach in 3 self-iterations"):
+        figure.measure_reach(parity, REACH.model_copy(update={"max_iterations": 3}))
+
+
+def test_runs_are_counted_with_those_that_failed(found: Results) -> None:
+    counts = {rule: (group["solved"], group["of"]) for rule, group in found["rules"].items()}
+    assert counts == {"implicit": (2, 3), "phantom": (1, 3)}
+    assert figure.judge(found).word == "partly"
+    assert "exact gradient 2 of 3, 4 phantom steps 1 of 3" in figure.judge(found).because
+
+
+def test_the_verdict_is_that_of_phantom_gradients() -> None:
+    exact, phantom = POINTS[:3], POINTS[3:]
+    wrong = [outcome(point, 0.98) for point in phantom]
+    right = [outcome(point, 0.99) for point in phantom]
+    best = [outcome(point, 1.0) for point in exact]
+    assert figure.judge(figure.collect([*best, *wrong])).word == "not reproduced"
+    assert figure.judge(figure.collect([*best, *right])).word == "reproduced"
+    assert figure.judge(figure.collect([*best, *right[:2], failed(phantom[2])])).word == "partly"
+
+
+def test_the_caption_tells_the_updates_of_every_run(found: Results) -> None:
+    assert "(exact gradient 1000, 1001; 4 phantom steps 1000, 1001, 1002)" in figure.caption(found)
+
+
+@pytest.mark.parametrize("width", [3.3, 6.75])
+def test_every_run_has_its_lines(found: Results, width: float) -> None:
+    with styled():
+        accuracy, reach = figure.draw(found, width).axes
+    colors = [line.get_color() for line in accuracy.get_lines()]
+    assert colors.count(figure.RULES["implicit"][1].color) >= 2
+    drawn = [line for line in reach.get_lines() if len(np.asarray(line.get_ydata())) == 24]
+    assert len(drawn) == 5 * len(figure.REACH.steps)
+    names = [text.get_text() for text in reach.get_legend().get_texts()]
+    assert names == ["1 step", "4 steps", "16 steps", "64 steps"]
+
+
+def test_the_stored_verdict_follows_from_the_stored_runs() -> None:
+    stored = StoredResults.read("gradients")
+    for group in stored.results["rules"].values():
+        at = [run["accuracy"]["256"] for run in group["seeds"].values()]
+        assert group["solved"] == sum(accuracy >= 0.99 for accuracy in at)
+        assert len(at) + len(group["failed"]) == group["of"] == 3
