@@ -17,6 +17,7 @@ from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, shares
 from paper_figures.figures.figure import PaperFigure, Results
+from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.length_generalization import accuracy_at
 
 SETTINGS = LengthSettings(lengths=(32, 512), sequences=256, mode="sequential", seed=0)
@@ -172,15 +173,15 @@ def caption(found: Results) -> str:
         f"last {found['reported_tokens']} tokens of {settings['sequences']} fresh sequences, data seed "
         f"{settings['seed']}, {settings['mode']} mode; dotted: chance), share of the tokens of "
         f"{modes['sequences']} sequences of {modes['length']} at which both modes, from zero, reach the same "
-        "fixed point, and updates until training ended; a mark per seed. Recipe: fixed points are sought "
-        "from random latents and those of other tokens, the loss of a sequence ends at its first wrong "
-        "answer, a penalty on contraction near and far, exact gradients, no bounded phase; training ends 300 "
-        "updates after an accuracy of 0.97, at most after 1,500. The next two change one part. Bounded, "
-        "then free: 1,000 updates through six self-iterations from zero at lengths that grow by 4 every "
-        "125 updates, then 500 with phantom gradients, loss of all tokens, penalty near only, no state "
-        "passing, a rate of 0.0015. Batches of 64 everywhere; lengths and the number of updates differ as "
-        "said and drawn. At least "
-        f"{SOLVED_ACCURACY} at {TESTED_LENGTH} tokens: {shares(_solved(found))}."
+        "fixed point, and updates until training ended; a mark per seed. "
+        f"{interval_sentence(settings['sequences'])} Recipe: fixed points are sought from random latents and "
+        "those of other tokens, the loss of a sequence ends at its first wrong answer, a penalty on "
+        "contraction near and far, exact gradients, no bounded phase; training ends 300 updates after an "
+        "accuracy of 0.97, at most after 1,500. The next two change one part. Bounded, then free: 1,000 "
+        "updates through six self-iterations from zero at lengths that grow by 4 every 125 updates, then "
+        "500 with phantom gradients, loss of all tokens, penalty near only, no state passing, a rate of "
+        "0.0015. Batches of 64 everywhere; lengths and the number of updates differ as said and drawn. At "
+        f"least {SOLVED_ACCURACY} at {TESTED_LENGTH} tokens: {shares(_solved(found))}."
     )
 
 

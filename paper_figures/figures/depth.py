@@ -12,6 +12,7 @@ from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
+from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.s5_training import (
     ACCURACY,
     FULL_GRIDS,
@@ -147,9 +148,9 @@ def caption(found: Results) -> str:
     return (
         f"Fewest layers with which a family reaches {found['enough']:.0%} at a token of S5: one run of those "
         f"trained; in brackets, where it differs, all of them; {NONE_ENOUGH} if no depth tried does. Share "
-        f"of {found['sequences']} fresh sequences. The same models at every token, trained at up to "
-        f"{training['length']} tokens, not one per length. Depths tried: {depths}. "
-        f"{TASK_WORDS[training['task']]} {training_sentence(training)}"
+        f"of {found['sequences']} fresh sequences. {interval_sentence(found['sequences'])} The same models "
+        f"at every token, trained at up to {training['length']} tokens, not one per length. Depths tried: "
+        f"{depths}. {TASK_WORDS[training['task']]} {training_sentence(training)}"
     )
 
 

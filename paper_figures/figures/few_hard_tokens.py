@@ -31,6 +31,7 @@ from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
+from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.s5_training import SEEDS, TASK, TASK_WORDS, TRAINING
 
 ORDERS = {"hardest": Look("#0072B2", "o"), "random": Look("#D55E00", "s", "--")}
@@ -248,7 +249,7 @@ def caption(found: Results) -> str:
         f"{settings['length']} tokens (data seed {settings['seed']}). {TASK_WORDS[TASK]} Those with the full "
         "budget are pairs of the state before a token and the token: the ones that took most "
         "self-iterations on as many other sequences, or randomly chosen ones. The state before a token is "
-        f"read off the right answers. {RUN_LINES} {_words(found)}"
+        f"read off the right answers. {RUN_LINES} {interval_sentence(settings['sequences'])} {_words(found)}"
     )
 
 

@@ -36,6 +36,7 @@ from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, share
 from paper_figures.figures.curricula import measure
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
+from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.length_generalization import accuracy_at
 from paper_figures.figures.shortcuts import shortcuts, shortcuts_sentence
 
@@ -252,15 +253,15 @@ def caption(found: Results) -> str:
         "Implicit Mamba-2 trained on S5 with the exact gradient and with phantom gradients of four steps. "
         f"One panel: accuracy (mean over the last {found['reported_tokens']} tokens of "
         f"{settings['sequences']} fresh sequences, data seed {settings['seed']}, {settings['mode']} mode to "
-        f"a relative tolerance of {settings['rtol']:g}, that of training; dotted: chance). {RUN_LINES} Both "
-        f"by the recipe of {TASK} but without state passing: lengths grow by accuracy from 4 to "
-        f"{found['training_length']} tokens, and training ends 500 updates after that is passed, so that the "
-        f"number of updates depends on the run ({updates}); a step takes about as long with either. Other "
-        "panel, a line per run and number of steps: how far the phantom gradient of a direction of the last "
-        f"latent in the embedding of an earlier token is from the exact one, over {reach['sequences']} "
-        f"sequences of {reach['length']} tokens, at the end of training, in float64. "
-        f"{shortcuts_sentence(found['shortcuts'])} At least {SOLVED_ACCURACY} at {SOLVED_LENGTH} tokens: "
-        f"{shares(_solved(found)) or 'no runs'}."
+        f"a relative tolerance of {settings['rtol']:g}, that of training; dotted: chance). {RUN_LINES} "
+        f"{interval_sentence(settings['sequences'])} Both by the recipe of {TASK} but without state passing: "
+        f"lengths grow by accuracy from 4 to {found['training_length']} tokens, and training ends 500 "
+        f"updates after that is passed, so that the number of updates depends on the run ({updates}); a step "
+        "takes about as long with either. Other panel, a line per run and number of steps: how far the "
+        "phantom gradient of a direction of the last latent in the embedding of an earlier token is from "
+        f"the exact one, over {reach['sequences']} sequences of {reach['length']} tokens, at the end of "
+        f"training, in float64. {shortcuts_sentence(found['shortcuts'])} At least {SOLVED_ACCURACY} at "
+        f"{SOLVED_LENGTH} tokens: {shares(_solved(found)) or 'no runs'}."
     )
 
 

@@ -19,6 +19,7 @@ from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
+from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.s5_training import TRAINING
 
 MODES: tuple[Mode, ...] = ("sequential", "simultaneous")
@@ -154,13 +155,12 @@ def caption(found: Results) -> str:
     return (
         "Accuracy of implicit Mamba-2 against the self-iterations allowed at test: mean over the last "
         f"{found['reported_tokens']} tokens of {settings['sequences']} fresh sequences of "
-        f"{settings['length']} tokens (data seed {settings['seed']}). A token stops at a relative "
-        f"residual of {settings['rtol']:g} or when its budget is spent; its last iterate is "
-        "decoded and, in sequential mode, its state handed on. "
-        "A sweep of the simultaneous mode iterates all tokens once. "
-        f"{RUN_LINES} Trained at 32 tokens, the first two by their recipes, S5 as in the figure of length "
-        "generalization on S5. Least budget with which the mean accuracy is within 0.01 of that with the "
-        f"largest: {_least(found)}."
+        f"{settings['length']} tokens (data seed {settings['seed']}). A token stops at a relative residual "
+        f"of {settings['rtol']:g} or when its budget is spent; its last iterate is decoded and, in "
+        "sequential mode, its state handed on. A sweep of the simultaneous mode iterates all tokens once. "
+        f"{RUN_LINES} {interval_sentence(settings['sequences'])} Trained at 32 tokens, the first two by "
+        "their recipes, S5 as in the figure of length generalization on S5. Least budget with which the "
+        f"mean accuracy is within 0.01 of that with the largest: {_least(found)}."
     )
 
 

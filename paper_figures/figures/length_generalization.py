@@ -16,6 +16,7 @@ from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, shares
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import draw_legend, group_label, group_looks, grouped
+from paper_figures.figures.intervals import interval_sentence
 
 SETTINGS = LengthSettings(lengths=(32, 64, 128, 256, 512), sequences=512, mode="sequential", seed=0)
 SOLVED_LENGTH = 256
@@ -132,12 +133,10 @@ def caption(found: Results) -> str:
     return (
         f"Accuracy on parity against length: mean over the last {found['reported_tokens']} tokens of "
         f"{settings['sequences']} fresh sequences (data seed {settings['seed']}), implicit models in "
-        f"{settings['mode']} mode. {RUN_LINES} Lines are drawn broader the earlier they stand in the "
-        "legend, so "
-        f"that equal ones show. Trained at length {', '.join(map(str, found['training_lengths']))} tokens, "
-        f"{_updates()}. "
-        "Runs with an accuracy of at least "
-        f"{SOLVED_ACCURACY} at length {SOLVED_LENGTH}: {solved}."
+        f"{settings['mode']} mode. {RUN_LINES} {interval_sentence(settings['sequences'])} Lines are drawn "
+        "broader the earlier they stand in the legend, so that equal ones show. Trained at length "
+        f"{', '.join(map(str, found['training_lengths']))} tokens, {_updates()}. Runs with an accuracy of at "
+        f"least {SOLVED_ACCURACY} at length {SOLVED_LENGTH}: {solved}."
     )
 
 

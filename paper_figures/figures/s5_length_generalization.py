@@ -16,6 +16,7 @@ from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, shares
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import Group, grouped
+from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.length_generalization import accuracy_at
 from paper_figures.figures.s5_training import (
     ACCURACY,
@@ -139,8 +140,9 @@ def caption(found: Results) -> str:
         f"{found['reported_tokens']} tokens of {settings['sequences']} fresh sequences (data seed "
         f"{settings['seed']}), the implicit model in {settings['mode']} mode to a relative tolerance of "
         f"{settings['rtol']:g}; dotted: chance, dashed: training length. {RUN_LINES} "
-        f"{training_sentence(found['training'])} {shortcuts_sentence(found['shortcuts'])} Runs with at "
-        f"least {SOLVED_ACCURACY} at {SOLVED_LENGTH} tokens: {shares(_solved(found))}."
+        f"{interval_sentence(settings['sequences'])} {training_sentence(found['training'])} "
+        f"{shortcuts_sentence(found['shortcuts'])} Runs with at least {SOLVED_ACCURACY} at {SOLVED_LENGTH} "
+        f"tokens: {shares(_solved(found))}."
     )
 
 
