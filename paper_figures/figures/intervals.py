@@ -13,11 +13,11 @@ def interval_sentence(sequences: int) -> str:
 
     Example:
         >>> interval_sentence(256)
-        'The 95% interval of a run is at most ±0.06; of one without errors it begins at 0.985.'
+        "The 95% interval of a run's accuracy is at most ±0.06; of one without errors it begins at 0.985."
     """
     low, high = wilson_interval(0.5, sequences)
     perfect, _ = wilson_interval(1.0, sequences)
     return (
-        f"The 95% interval of a run is at most ±{(high - low) / 2:.2f}; of one without errors it begins at "
+        f"The 95% interval of a run's accuracy is at most ±{(high - low) / 2:.2f}; of one without errors it begins at "
         f"{perfect:.3f}."
     )
