@@ -18,6 +18,6 @@ def interval_sentence(sequences: int) -> str:
     low, high = wilson_interval(0.5, sequences)
     perfect, _ = wilson_interval(1.0, sequences)
     return (
-        f"The 95% interval of a run's accuracy is at most ±{(high - low) / 2:.2f}; of one without errors it begins at "
-        f"{perfect:.3f}."
+        f"The 95% interval of a run's accuracy is at most ±{(high - low) / 2:.2f}; of one without errors it "
+        f"begins at {perfect:.3f}."
     )
