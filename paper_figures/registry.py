@@ -2,6 +2,7 @@
 
 from automata.errors import unknown_name
 from paper_figures.figures import (
+    bounded_and_free,
     convergence,
     curricula,
     depth,
@@ -29,6 +30,7 @@ FIGURES: dict[str, PaperFigure] = {
         s5_length_generalization.FIGURE,
         depth.FIGURE,
         curricula.FIGURE,
+        bounded_and_free.FIGURE,
         iterations_at_test.FIGURE,
         few_hard_tokens.FIGURE,
     )
