@@ -2,9 +2,9 @@
 
 Counted from the curriculum and from the self-iterations in the metrics, which hold some of the updates;
 between these they are taken to change linearly. Evaluations with gradient are those that are differentiated:
-the unrolled self-iterations of the bounded phase, the phantom steps of the free one or the one evaluation that
-the implicit gradient starts from, and two for the contraction penalty. Not counted: the adjoint system of the
-implicit gradient, the evaluation per token that the state after it takes in every phase, and validation.
+the unrolled self-iterations of the bounded phase, the phantom steps of the free one or the one evaluation
+that the implicit gradient starts from, and two for the contraction penalty. Not counted: the adjoint system
+of the implicit gradient, the evaluation per token that the state after it takes in every phase, validation.
 """
 
 from dataclasses import asdict, dataclass
