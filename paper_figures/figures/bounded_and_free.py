@@ -181,7 +181,12 @@ def draw(found: Results, width: float) -> Figure:
         for name, group in found["curricula"].items():
             look, runs = LOOKS[name], group["seeds"].values()
             cost = [run["cost"]["total"] / 1e6 for run in runs]
-            shown = {"linestyle": "", "marker": look.marker, "color": look.color, "alpha": 0.8}
+            shown: dict[str, Any] = {
+                "linestyle": "",
+                "marker": look.marker,
+                "color": look.color,
+                "alpha": 0.8,
+            }
             size = 6.5 if look.marker == "*" else 4.5
             axes.plot(cost, [accuracy_at(run, length) for run in runs], markersize=size, label=name, **shown)
             if name == BOUNDED:
@@ -288,7 +293,7 @@ def judge(found: Mapping[str, Any]) -> Verdict:
     return Verdict("reproduced" if shown == learnt == len(seeds) else "partly", because)
 
 
-def _as_good_for_less(switched: Mapping[str, Any], free: Mapping[str, Any]) -> bool:
+def _as_good_for_less(switched: dict[str, Any], free: dict[str, Any]) -> bool:
     return switched["cost"]["total"] < free["cost"]["total"] and all(
         accuracy_at(switched, length) >= accuracy_at(free, length) - TOLERANCE for length in LENGTHS
     )
