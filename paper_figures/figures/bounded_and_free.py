@@ -1,13 +1,15 @@
 """When to switch from the bounded phase to the free one: quality against what the training cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import ConfigDict, Field, PositiveInt
 
-from analysis.framework.figures import new_panels
-from analysis.framework.palette import GREY, Look
+from analysis.framework.figures import new_figure
+from analysis.framework.palette import GREY, MODEL_LOOKS
 from analysis.length_generalization import LengthSettings
 from implicit.checked_config import CheckedConfig
 from implicit.gradients import Unrolled
@@ -17,7 +19,7 @@ from implicit.training.evaluation import REPORTED_TOKENS, evaluate
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures import curricula
-from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
+from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, shares
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.length_generalization import accuracy_at
 from paper_figures.figures.training_cost import GRADIENT_WEIGHT, training_cost
@@ -45,7 +47,7 @@ COMMON: dict[str, Any] = {
 }
 """What all curricula by step number have in common."""
 
-BOUNDED, PUBLISHED, FREE, RECIPE = "bounded only", "switch at 80%", "free only", "recipe, by accuracy"
+BOUNDED, PUBLISHED, FREE, RECIPE = "bounded only", "switch at 80%", "free only", "by accuracy"
 BOUNDED_SHARES = {BOUNDED: 1.0, PUBLISHED: 0.8, "switch at 50%": 0.5, "switch at 20%": 0.2, FREE: 0.0}
 """The share of the updates in the bounded phase, by what the curriculum is called in the figure."""
 CURRICULA: dict[str, dict[str, Any]] = {
@@ -53,15 +55,7 @@ CURRICULA: dict[str, dict[str, Any]] = {
     RECIPE: {},
 }
 """What differs from the recipe of S3."""
-LOOKS = {
-    BOUNDED: Look("#D55E00", "s"),
-    PUBLISHED: Look("#0072B2", "o"),
-    "switch at 50%": Look("#56B4E9", "^"),
-    "switch at 20%": Look("#CC79A7", "v"),
-    FREE: Look("#000000", "D"),
-    RECIPE: Look("#009E73", "*"),
-}
-AS_TRAINED = f"{BOUNDED}, {BOUNDED_ITERATIONS} self-iterations at test"
+AS_TRAINED = f"{BOUNDED},\n{BOUNDED_ITERATIONS} sweeps at test"
 TOLERANCE = 0.01
 """By how much a run may be less accurate than another of the same quality."""
 
@@ -166,45 +160,50 @@ def _curriculum(settings: Mapping[str, Any]) -> str:
 
 
 def draw(found: Results, width: float) -> Figure:
-    """Draw a panel per length: accuracy against cost, a mark per run.
+    r"""Draw a row per curriculum and a mark per run: accuracy at both lengths, and cost.
 
     Example:
         >>> from analysis.framework.figures import styled
         >>> with styled():
-        ...     [axes.get_title() for axes in draw(collect([]), 6.75).axes]
-        ['32 tokens (training length)', '512 tokens']
+        ...     [axes.get_xlabel() for axes in draw(collect([]), 6.75).axes]
+        ['accuracy,\n32 tokens', 'accuracy,\n512 tokens', 'evaluations in\ntraining, millions']
     """
-    narrow = width < 5
-    figure, panels = new_panels(width, len(LENGTHS), height=2.0 if narrow else 2.9, columns=2)
-    for axes, length in zip(panels, LENGTHS, strict=True):
-        axes.axhline(1 / 6, color=GREY, linewidth=0.9, linestyle=":", label="chance")
-        for name, group in found["curricula"].items():
-            look, runs = LOOKS[name], group["seeds"].values()
-            cost = [run["cost"]["total"] / 1e6 for run in runs]
-            shown: dict[str, Any] = {
-                "linestyle": "",
-                "marker": look.marker,
-                "color": look.color,
-                "alpha": 0.8,
-            }
-            size = 6.5 if look.marker == "*" else 4.5
-            axes.plot(cost, [accuracy_at(run, length) for run in runs], markersize=size, label=name, **shown)
-            if name == BOUNDED:
-                limited = [run["bounded_accuracy"][str(length)] for run in runs]
-                axes.plot(cost, limited, markersize=size, markerfacecolor="none", label=AS_TRAINED, **shown)
-        axes.set(
-            title=f"{length} tokens" + " (training length)" * (length == LENGTHS[0]),
-            xlim=(0, None),
-            ylim=(-0.04, 1.06),
-        )
-    for axes in panels if narrow else panels[:1]:
-        axes.set_ylabel(f"accuracy (last {found['reported_tokens']} tokens)")
-    for axes in panels[-1:] if narrow else panels:
-        axes.set_xlabel("evaluations of the self-map in training (millions)")
-    figure.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2 if narrow else 4
+    figure = new_figure(width, 2.5)
+    *accuracies, cost = figure.subplots(1, len(LENGTHS) + 1, sharey=True)
+    names = _rows(found)
+    for row, runs in enumerate(names.values()):
+        for axes, length in zip(accuracies, LENGTHS, strict=True):
+            _marks(axes, row, [accuracy_at(run, length) for run in runs])
+        _marks(cost, row, _costs([runs]))
+    for axes, length in zip(accuracies, LENGTHS, strict=True):
+        axes.axvline(1 / 6, color=GREY, linewidth=0.9, linestyle=":")
+        axes.set(xlabel=f"accuracy,\n{length} tokens", xlim=(-0.08, 1.08))
+    accuracies[0].set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5))
+    cost.set(
+        xlabel="evaluations in\ntraining, millions", xlim=(0, 1.1 * max(_costs(names.values()), default=1.0))
     )
     return figure
+
+
+def _rows(found: Results) -> dict[str, list[dict[str, Any]]]:
+    """The runs of every row; bounded only has a second one, with the self-iterations of its training."""
+    rows = {}
+    for name, group in found["curricula"].items():
+        rows[name] = list(group["seeds"].values())
+        if name == BOUNDED:
+            rows[AS_TRAINED] = [{**run, "accuracy": run["bounded_accuracy"]} for run in rows[name]]
+    return rows
+
+
+def _costs(rows: Iterable[Sequence[Mapping[str, Any]]]) -> list[float]:
+    """The cost of every run, in millions of evaluations."""
+    return [run["cost"]["total"] / 1e6 for runs in rows for run in runs]
+
+
+def _marks(axes: Axes, row: int, values: Sequence[float]) -> None:
+    look = MODEL_LOOKS["implicit-mamba2"]
+    places = row + 0.2 * (np.arange(len(values)) - (len(values) - 1) / 2)
+    axes.plot(values, places, linestyle="", marker=look.marker, color=look.color, markersize=3.5, alpha=0.8)
 
 
 def caption(found: Results) -> str:
@@ -216,20 +215,21 @@ def caption(found: Results) -> str:
     """
     settings = found["settings"]
     return (
-        "Accuracy of implicit Mamba-2 on S3 against what its training cost, a mark per run: mean over the "
-        f"last {found['reported_tokens']} tokens of {settings['sequences']} fresh sequences (data seed "
+        "Accuracy of implicit Mamba-2 on S3 and what its training cost, a mark per run: mean over the last "
+        f"{found['reported_tokens']} tokens of {settings['sequences']} fresh sequences (data seed "
         f"{settings['seed']}), {settings['mode']} mode to a relative residual of {settings['rtol']:g}, at "
-        f"most {settings['max_iterations']} self-iterations per token; hollow: {BOUNDED_ITERATIONS} sweeps "
-        "over the sequence, as in bounded training. Dotted: chance. The first five take the same "
-        f"{UPDATES:,} updates on the same batches of 64, at lengths that grow by 4 every 125 updates to 32; "
-        f"bounded: {BOUNDED_ITERATIONS} self-iterations, all differentiated; free: at most 24 to a tolerance "
-        "of 0.05, then 4 phantom steps; neither penalties nor state passing. The switch comes after "
-        f"that share of the updates ({_shares_of_tokens(found)} of the tokens: early sequences are short). "
-        "The recipe ends by its own accuracy after fewer updates, all of 32 tokens, and has another loss, "
-        "penalty, rate and gradient: it is no curriculum among equals. Cost: evaluations at one token, "
+        f"most {settings['max_iterations']} self-iterations per token; the second row: "
+        f"{BOUNDED_ITERATIONS} sweeps over the sequence, as in bounded training. Dotted: chance. The first "
+        f"five curricula take the same {UPDATES:,} updates on the same batches of 64, at lengths that grow "
+        f"by 4 every 125 updates to 32. Bounded: {BOUNDED_ITERATIONS} self-iterations, all differentiated. "
+        "Free: at most 24 to a tolerance of 0.05, then 4 phantom steps. No penalty, no state passing. They "
+        "switch after that share of the updates, or "
+        f"{_shares_of_tokens(found)} of the tokens: early sequences are short. By accuracy: the recipe of "
+        "S3, which takes fewer updates, all of 32 tokens, and differs in loss, penalty, starts, rate, "
+        "gradient and state passing, too. Cost: evaluations of the self-map at a token, "
         f"{GRADIENT_WEIGHT} for one with gradient; self-iterations were recorded every 50 updates (recipe: "
-        "100) and are interpolated; what the recipe's exact gradient solves is not counted. Per curriculum, "
-        f"accuracy at {LENGTHS[-1]} tokens and mean cost: {_reached(found)}."
+        "100) and are interpolated; what the recipe's exact gradient takes to solve its adjoint system is "
+        f"not counted. Accuracy at {LENGTHS[-1]} tokens and mean cost: {_reached(found)}."
     )
 
 
@@ -269,28 +269,32 @@ def judge(found: Mapping[str, Any]) -> Verdict:
         >>> judge(collect([])).word
         'not reproduced'
     """
-    switched, free = found["curricula"][PUBLISHED], found["curricula"][FREE]
-    seeds = sorted(
-        {*switched["seeds"], *map(str, switched["failed"]), *free["seeds"], *map(str, free["failed"])}
-    )
-    pairs = [
-        (switched["seeds"][seed], free["seeds"][seed])
-        for seed in seeds
-        if seed in switched["seeds"] and seed in free["seeds"]
-    ]
-    shown = sum(_as_good_for_less(one, other) for one, other in pairs)
-    learnt = sum(accuracy_at(run, LENGTHS[0]) >= curricula.SOLVED_ACCURACY for run in free["seeds"].values())
+    groups = found["curricula"]
+    free = groups[FREE]["seeds"].values()
+    learnt = sum(accuracy_at(run, LENGTHS[0]) >= curricula.SOLVED_ACCURACY for run in free)
+    counts = {name: _as_good(found, name) for name, share in BOUNDED_SHARES.items() if 0 < share < 1}
+    shown, of = counts[PUBLISHED]
     because = (
-        f"the switch at 80% is within {TOLERANCE} of free only at {LENGTHS[0]} and {LENGTHS[1]} tokens, for "
-        f"less, in {shown} of {len(seeds)} seeds; free only has at least {curricula.SOLVED_ACCURACY} at "
-        f"{LENGTHS[0]} tokens in {learnt}"
+        f"seeds in which it is within {TOLERANCE} of free only at {LENGTHS[0]} and {LENGTHS[1]} tokens, for "
+        f"less: {shares(counts)}; free only has at least {curricula.SOLVED_ACCURACY} at {LENGTHS[0]} tokens "
+        f"in {learnt} of {of}"
     )
-    if pairs:
-        ratio = sum(one["cost"]["total"] for one, _ in pairs) / sum(one["cost"]["total"] for _, one in pairs)
-        because += f"; cost {ratio:.2f} of free only"
+    if groups[PUBLISHED]["seeds"] and groups[FREE]["seeds"]:
+        because += (
+            f"; cost at 80%: {_mean_cost(groups[PUBLISHED]) / _mean_cost(groups[FREE]):.2f} of free only"
+        )
     if shown == 0:
         return Verdict("not reproduced", because)
-    return Verdict("reproduced" if shown == learnt == len(seeds) else "partly", because)
+    return Verdict("reproduced" if shown == learnt == of else "partly", because)
+
+
+def _as_good(found: Mapping[str, Any], name: str) -> tuple[int, int]:
+    """In how many seeds a curriculum is as good as free only for less, and of how many; failed runs count."""
+    switched, free = found["curricula"][name], found["curricula"][FREE]
+    seeds = {str(seed) for group in (switched, free) for seed in (*group["seeds"], *group["failed"])}
+    both = seeds & switched["seeds"].keys() & free["seeds"].keys()
+    shown = sum(_as_good_for_less(switched["seeds"][seed], free["seeds"][seed]) for seed in both)
+    return shown, len(seeds)
 
 
 def _as_good_for_less(switched: dict[str, Any], free: dict[str, Any]) -> bool:

@@ -20,7 +20,6 @@ from paper_figures.experiments.records import Record
 from paper_figures.figures import bounded_and_free, curricula
 from paper_figures.figures.figure import Results
 from paper_figures.stored_results import StoredResults
-from tests.drawn_figures import WIDTHS
 
 POINTS = bounded_and_free.EXPERIMENT.points
 IDENTITY = RunIdentity("run", "S3", "implicit-mamba2", 10, 32, 0, "0" * 64)
@@ -79,13 +78,28 @@ def test_curricula_by_step_number_differ_in_the_switch_only() -> None:
 @pytest.mark.parametrize(
     ("switched", "free", "word", "said"),
     [
-        ([GOOD] * 3, [DEAR] * 3, "reproduced", "in 3 of 3 seeds"),
-        ([(0.99, 0.99, 30e6)] * 3, [DEAR] * 3, "reproduced", "in 3 of 3 seeds"),  # within the tolerance
-        ([(1.0, 0.98, 30e6), GOOD, GOOD], [DEAR] * 3, "partly", "in 2 of 3 seeds"),  # worse beyond training
-        ([(0.98, 1.0, 30e6), GOOD, GOOD], [DEAR] * 3, "partly", "in 2 of 3 seeds"),  # worse at its length
-        ([GOOD] * 3, [GOOD] * 3, "not reproduced", "in 0 of 3 seeds"),  # as good, and not cheaper
-        ([(0.2, 0.2, 30e6)] * 3, [(0.2, 0.2, 40e6)] * 3, "partly", "at 32 tokens in 0"),  # alike, and bad
-        ([(0.2, 0.2, 30e6)] * 3, [DEAR] * 3, "not reproduced", "in 0 of 3 seeds"),
+        ([GOOD] * 3, [DEAR] * 3, "reproduced", "switch at 80% 3 of 3"),
+        ([(0.99, 0.99, 30e6)] * 3, [DEAR] * 3, "reproduced", "switch at 80% 3 of 3"),  # within the tolerance
+        (
+            [(1.0, 0.98, 30e6), GOOD, GOOD],
+            [DEAR] * 3,
+            "partly",
+            "switch at 80% 2 of 3",
+        ),  # worse beyond training
+        (
+            [(0.98, 1.0, 30e6), GOOD, GOOD],
+            [DEAR] * 3,
+            "partly",
+            "switch at 80% 2 of 3",
+        ),  # worse at its length
+        ([GOOD] * 3, [GOOD] * 3, "not reproduced", "switch at 80% 0 of 3"),  # as good, and not cheaper
+        (
+            [(0.2, 0.2, 30e6)] * 3,
+            [(0.2, 0.2, 40e6)] * 3,
+            "partly",
+            "at 32 tokens in 0 of 3",
+        ),  # alike, and bad
+        ([(0.2, 0.2, 30e6)] * 3, [DEAR] * 3, "not reproduced", "switch at 80% 0 of 3"),
     ],
 )
 def test_verdicts(switched: list[Any], free: list[Any], word: str, said: str) -> None:
@@ -96,35 +110,32 @@ def test_verdicts(switched: list[Any], free: list[Any], word: str, said: str) ->
 
 def test_the_verdict_tells_the_cost_and_counts_a_failed_run_as_a_seed() -> None:
     verdict = bounded_and_free.judge(found_with([GOOD] * 3, [DEAR] * 3))
-    assert verdict.because.endswith("; cost 0.75 of free only")
+    assert verdict.because.endswith("; cost at 80%: 0.75 of free only")
     outcomes = [outcome(point, *GOOD) for point in POINTS[PUBLISHED]]
     outcomes += [outcome(point, *DEAR) for point in POINTS[FREE][:2]] + [failed(POINTS[14])]
     verdict = bounded_and_free.judge(bounded_and_free.collect(outcomes))
     assert verdict.word == "partly"
-    assert "in 2 of 3 seeds" in verdict.because
+    assert "switch at 80% 2 of 3" in verdict.because
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_every_run_has_its_marks_at_its_cost(width: float) -> None:
-    outcomes = [outcome(point, 0.9, 0.1 * place / 2, (place + 1) * 1e6) for place, point in enumerate(POINTS)]
+def test_every_run_has_a_mark_in_its_row() -> None:
+    outcomes = [outcome(point, 0.9, place / 20, (place + 1) * 1e6) for place, point in enumerate(POINTS)]
     with styled():
-        panels = bounded_and_free.draw(bounded_and_free.collect(outcomes), width).axes
-    for axes, factor in zip(panels, (0.0, 0.05), strict=True):
-        lines = {str(line.get_label()): line for line in axes.lines}
-        assert list(lines)[1:3] == ["bounded only", "bounded only, 4 self-iterations at test"]
-        for number, name in enumerate(bounded_and_free.CURRICULA):
-            places = [3 * number, 3 * number + 1, 3 * number + 2]
-            expected = [0.9 if factor == 0 else factor * place for place in places]
-            np.testing.assert_array_equal(
-                np.asarray(lines[name].get_xdata()), [place + 1 for place in places]
-            )
-            np.testing.assert_allclose(np.asarray(lines[name].get_ydata(), float), expected, atol=1e-15)
-        hollow = lines["bounded only, 4 self-iterations at test"]
-        limited = [0.45] * 3 if factor == 0 else [0.0, 0.025, 0.05]
-        np.testing.assert_allclose(np.asarray(hollow.get_ydata(), float), limited, atol=1e-15)
-        assert hollow.get_markerfacecolor() == "none"
-    looks = {(look.color, look.marker) for look in bounded_and_free.LOOKS.values()}
-    assert len(looks) == len(bounded_and_free.CURRICULA)
+        short, long, cost = bounded_and_free.draw(bounded_and_free.collect(outcomes), 6.75).axes
+    names = [label.get_text() for label in short.get_yticklabels()]
+    assert names[:2] == ["bounded only", "bounded only,\n4 sweeps at test"]
+    assert [*names[:1], *names[2:]] == list(bounded_and_free.CURRICULA)
+    places = [[0, 1, 2], [0, 1, 2], *([3 * row, 3 * row + 1, 3 * row + 2] for row in range(1, 6))]
+    for row, of_row in enumerate(places):
+        halved = 0.5 if row == 1 else 1.0
+        for axes, expected in (
+            (short, [0.9 * halved] * 3),
+            (long, [halved * place / 20 for place in of_row]),
+            (cost, [place + 1 for place in of_row]),
+        ):
+            assert np.asarray(axes.lines[row].get_xdata()).tolist() == expected
+            assert (np.abs(np.asarray(axes.lines[row].get_ydata(), dtype=float) - row) < 0.5).all()
+        assert cost.get_xlim()[1] > 18  # the last cost
 
 
 def test_bounded_accuracy_is_that_of_so_many_sweeps_on_the_same_sequences(
@@ -171,7 +182,7 @@ def test_the_stored_results_hold_every_seed_and_the_caption_says_them() -> None:
 
 
 def test_the_recipe_is_as_accurate_as_in_the_figure_of_curricula() -> None:
-    mine = StoredResults.read("bounded_and_free").results["curricula"]["recipe, by accuracy"]["seeds"]
+    mine = StoredResults.read("bounded_and_free").results["curricula"]["by accuracy"]["seeds"]
     theirs = StoredResults.read("curricula").results["variants"]["recipe"]["seeds"]
     for seed, run in theirs.items():
         assert mine[seed]["accuracy"] == run["accuracy"]
