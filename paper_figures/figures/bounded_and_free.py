@@ -166,7 +166,7 @@ def draw(found: Results, width: float) -> Figure:
         >>> from analysis.framework.figures import styled
         >>> with styled():
         ...     [axes.get_xlabel() for axes in draw(collect([]), 6.75).axes]
-        ['accuracy,\n32 tokens', 'accuracy,\n512 tokens', 'evaluations in\ntraining, millions']
+        ['accuracy,\n32 tokens', 'accuracy,\n512 tokens', 'evaluations,\nmillions']
     """
     figure = new_figure(width, 2.5)
     *accuracies, cost = figure.subplots(1, len(LENGTHS) + 1, sharey=True)
@@ -177,11 +177,10 @@ def draw(found: Results, width: float) -> Figure:
         _marks(cost, row, _costs([runs]))
     for axes, length in zip(accuracies, LENGTHS, strict=True):
         axes.axvline(1 / 6, color=GREY, linewidth=0.9, linestyle=":")
-        axes.set(xlabel=f"accuracy,\n{length} tokens", xlim=(-0.08, 1.08))
+        axes.set(xlabel=f"accuracy,\n{length} tokens", xlim=(-0.08, 1.08), xticks=(0, 0.5, 1))
     accuracies[0].set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5))
-    cost.set(
-        xlabel="evaluations in\ntraining, millions", xlim=(0, 1.1 * max(_costs(names.values()), default=1.0))
-    )
+    cost.set(xlabel="evaluations,\nmillions", xlim=(0, 1.1 * max(_costs(names.values()), default=1.0)))
+    cost.locator_params(axis="x", nbins=4)
     return figure
 
 
@@ -226,7 +225,7 @@ def caption(found: Results) -> str:
         "switch after that share of the updates, or "
         f"{_shares_of_tokens(found)} of the tokens: early sequences are short. By accuracy: the recipe of "
         "S3, which takes fewer updates, all of 32 tokens, and differs in loss, penalty, starts, rate, "
-        "gradient and state passing, too. Cost: evaluations of the self-map at a token, "
+        "gradient and state passing, too. Cost: evaluations of the self-map at a token in training, "
         f"{GRADIENT_WEIGHT} for one with gradient; self-iterations were recorded every 50 updates (recipe: "
         "100) and are interpolated; what the recipe's exact gradient takes to solve its adjoint system is "
         f"not counted. Accuracy at {LENGTHS[-1]} tokens and mean cost: {_reached(found)}."
