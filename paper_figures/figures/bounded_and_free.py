@@ -136,7 +136,7 @@ def collect(outcomes: Sequence[Outcome]) -> Results:
     """
     found: dict[str, Any] = {name: {"seeds": {}, "failed": []} for name in CURRICULA}
     for outcome in outcomes:
-        group = found[_curriculum(outcome.point.all_settings)]
+        group = found[curricula.variant_of(outcome.point.all_settings, CURRICULA)]
         if outcome.complete and outcome.failure is None:
             values = outcome.values
             group["seeds"][str(outcome.point.seed)] = {
@@ -152,11 +152,6 @@ def collect(outcomes: Sequence[Outcome]) -> Results:
         "reported_tokens": REPORTED_TOKENS,
         "curricula": found,
     }
-
-
-def _curriculum(settings: Mapping[str, Any]) -> str:
-    different = {name: value for name, value in settings.items() if name not in ("task", "model", "seed")}
-    return next(name for name, chosen in CURRICULA.items() if chosen == different)
 
 
 def draw(found: Results, width: float) -> Figure:
@@ -209,8 +204,9 @@ def caption(found: Results) -> str:
     """Tell what is drawn, what the curricula are, what is counted, and what each cost and reached.
 
     Example:
-        >>> print(caption(collect([])))
-        Accuracy of implicit Mamba-2 on S3 against what its training cost, a mark per run: ...
+        >>> from paper_figures.stored_results import StoredResults
+        >>> print(caption(StoredResults.read("bounded_and_free").results))
+        Accuracy of implicit Mamba-2 on S3 and what its training cost, a mark per run: ...
     """
     settings = found["settings"]
     return (
