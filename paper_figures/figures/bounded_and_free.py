@@ -213,7 +213,8 @@ def caption(found: Results) -> str:
         "Accuracy of implicit Mamba-2 on S3 and what its training cost, a mark per run: mean over the last "
         f"{found['reported_tokens']} tokens of {settings['sequences']} fresh sequences (data seed "
         f"{settings['seed']}), {settings['mode']} mode to a relative residual of {settings['rtol']:g}, at "
-        f"most {settings['max_iterations']} self-iterations per token; the second row: "
+        f"most {settings['max_iterations']} self-iterations per token, which not all tokens reached (least "
+        f"share in a run, {LENGTHS[-1]} tokens: {_converged(found)}); the second row: "
         f"{BOUNDED_ITERATIONS} sweeps over the sequence, as in bounded training. Dotted: chance. The first "
         f"five curricula take the same {UPDATES:,} updates on the same batches of 64, at lengths that grow "
         f"by 4 every 125 updates to 32. Bounded: {BOUNDED_ITERATIONS} self-iterations, all differentiated. "
@@ -226,6 +227,17 @@ def caption(found: Results) -> str:
         "100) and are interpolated; what the recipe's exact gradient takes to solve its adjoint system is "
         f"not counted. Accuracy at {LENGTHS[-1]} tokens and mean cost: {_reached(found)}."
     )
+
+
+def _converged(found: Mapping[str, Any]) -> str:
+    """The least share of converged tokens among the runs of each curriculum, where it is below 1."""
+    least = {
+        name: min(run["share_converged"][str(LENGTHS[-1])] for run in group["seeds"].values())
+        for name, group in found["curricula"].items()
+        if group["seeds"]
+    }
+    below = [f"{name} {share:.2f}" for name, share in least.items() if share < 1]
+    return ", ".join([*below, "all others 1" if below else "1"])
 
 
 def _shares_of_tokens(found: Mapping[str, Any]) -> str:

@@ -177,6 +177,11 @@ def test_the_stored_results_hold_every_seed_and_the_caption_says_them() -> None:
         for run in runs:
             cost = run["cost"]
             assert cost["total"] == cost["without_gradient"] + 3 * cost["with_gradient"]
+    shares = [
+        min(run["share_converged"]["512"] for run in group["seeds"].values()) for group in groups.values()
+    ]
+    assert f"bounded only {shares[0]:.2f}, switch at 80% {shares[1]:.2f}, all others 1)" in caption
+    assert shares[2:] == [1.0] * 4
     tokens = {run["cost"]["tokens"] for name in list(groups)[:5] for run in groups[name]["seeds"].values()}
     assert tokens == {64 * (125 * sum(range(4, 32, 4)) + 625 * 32)}
 
