@@ -2,6 +2,7 @@
 
 from automata.errors import unknown_name
 from paper_figures.figures import (
+    bounded_and_free,
     convergence,
     curricula,
     depth,
@@ -31,6 +32,7 @@ FIGURES: dict[str, PaperFigure] = {
         depth.FIGURE,
         curricula.FIGURE,
         gradients.FIGURE,
+        bounded_and_free.FIGURE,
         iterations_at_test.FIGURE,
         few_hard_tokens.FIGURE,
     )

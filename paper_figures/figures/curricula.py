@@ -99,7 +99,7 @@ def collect(outcomes: Sequence[Outcome], settings: LengthSettings = SETTINGS) ->
     """
     variants: dict[str, dict[str, Any]] = {name: {"seeds": {}, "failed": []} for name in VARIANTS}
     for outcome in outcomes:
-        variant = variants[_variant(outcome.point.all_settings)]
+        variant = variants[variant_of(outcome.point.all_settings)]
         if outcome.complete and outcome.failure is None:
             values = outcome.values["accuracy"] | outcome.values["agreement"]
             variant["seeds"][str(outcome.point.seed)] = values
@@ -117,9 +117,19 @@ def collect(outcomes: Sequence[Outcome], settings: LengthSettings = SETTINGS) ->
     }
 
 
-def _variant(settings: Mapping[str, Any]) -> str:
+def variant_of(settings: Mapping[str, Any], variants: Mapping[str, Mapping[str, Any]] = VARIANTS) -> str:
+    """Return which variant of a recipe a point was trained with.
+
+    Args:
+        settings: of the point.
+        variants: what differs from the recipe, by name.
+
+    Example:
+        >>> variant_of({"task": "S3", "model": "implicit-mamba2", "random_starts": 0.0, "seed": 1})
+        'from zero'
+    """
     different = {name: value for name, value in settings.items() if name not in ("task", "model", "seed")}
-    return next(name for name, variant in VARIANTS.items() if variant == different)
+    return next(name for name, variant in variants.items() if variant == different)
 
 
 def draw(found: Results, width: float) -> Figure:

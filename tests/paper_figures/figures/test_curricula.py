@@ -55,7 +55,7 @@ def found() -> Results:
 
 
 def test_every_variant_is_trained_with_three_seeds() -> None:
-    names = [curricula._variant(point.all_settings) for point in POINTS]
+    names = [curricula.variant_of(point.all_settings) for point in POINTS]
     assert names == [name for name in curricula.VARIANTS for _ in range(3)]
     assert [point.seed for point in POINTS] == [0, 1, 2] * len(curricula.VARIANTS)
 
@@ -63,7 +63,7 @@ def test_every_variant_is_trained_with_three_seeds() -> None:
 def test_variants_change_what_they_say_and_nothing_else() -> None:
     recipe = POINTS[0].config.flat()
     for point in POINTS[::3]:
-        changed = curricula.VARIANTS[curricula._variant(point.all_settings)]
+        changed = curricula.VARIANTS[curricula.variant_of(point.all_settings)]
         expected: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in {**recipe, **changed}.items()

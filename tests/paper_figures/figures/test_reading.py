@@ -303,6 +303,7 @@ def legends_of(figure: Figure) -> list[Any]:
 OTHER_SERIES = {
     "curricula": "one model, in rows",
     "gradients": "one model, gradients of its training",
+    "bounded_and_free": "one model, curricula by name",
     "depth": "models in rows, layers in cells",
     "s5_length_generalization": "a model in each panel, named by its title",
     "iterations_at_test": "one model on several tasks",
