@@ -1,6 +1,6 @@
 """What a figure of the paper is: an experiment, the numbers collected from it, and their drawing."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from analysis.framework.figures import TEXT_WIDTH, styled
 from paper_figures.experiments.grid import TRAINING, Experiment
 from paper_figures.experiments.outcomes import Outcome, common_environment
 from paper_figures.figures.claim import Claim
+from paper_figures.figures.runs_sentence import runs_sentence
 from paper_figures.figures.shown import Shown
 from paper_figures.stored_results import RESULTS, StoredResults
 
@@ -116,47 +117,3 @@ class PaperFigure:
             self.claim.judge(stored.results),
             stored,
         )
-
-
-def runs_sentence(runs: Sequence[Mapping[str, Any]]) -> str:
-    """Tell how many training runs there are, of what settings and seeds, and which failed.
-
-    Args:
-        runs: as `StoredResults` holds them.
-
-    Example:
-        >>> run = {"settings": {"task": "parity", "model": "lstm", "seed": 0}, "status": "done"}
-        >>> other = {"settings": {"task": "parity", "model": "lstm", "seed": 1}, "status": "failed"}
-        >>> runs_sentence([run])
-        'Training runs: 1, none failed: lstm 1 (seed 0).'
-        >>> runs_sentence([run, other])
-        'Training runs: 2, 1 failed: lstm 1 of 2 (seed 0; failed: 1).'
-    """
-    if not runs:
-        return "No training runs."
-    several_tasks = len({run["settings"]["task"] for run in runs}) > 1
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for run in runs:
-        settings = dict(run["settings"])
-        task, model = settings.pop("task"), settings.pop("model")
-        settings.pop("seed")
-        words = [
-            model,
-            *([f"on {task}"] if several_tasks else []),
-            *(f"{k}={'none' if v is None else v}" for k, v in settings.items()),
-        ]
-        groups.setdefault(" ".join(words), []).append(run)
-    failed = sum(run["status"] == "failed" for run in runs)
-    listed = "; ".join(f"{name} {_seeds(group)}" for name, group in groups.items())
-    return f"Training runs: {len(runs)}, {failed or 'none'} failed: {listed}."
-
-
-def _seeds(group: Sequence[Mapping[str, Any]]) -> str:
-    """How many runs of one kind there are, with their seeds and those that failed."""
-    done = sorted(run["settings"]["seed"] for run in group if run["status"] == "done")
-    failed = sorted(run["settings"]["seed"] for run in group if run["status"] != "done")
-    words = [f"seed{'s' * (len(done) > 1)} {', '.join(map(str, done))}"] if done else []
-    if failed:
-        words.append(f"failed: {', '.join(map(str, failed))}")
-    count = f"{len(done)} of {len(group)}" if failed else f"{len(done)}"
-    return f"{count} ({'; '.join(words)})"
