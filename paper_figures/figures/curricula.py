@@ -26,12 +26,12 @@ TESTED_LENGTH = 512
 SOLVED_ACCURACY = 0.99
 """A run solves S3 if it is this accurate at that length."""
 
-AS_PUBLISHED = "bounded, then free"
+BOUNDED_FIRST = "bounded, then free"
 VARIANTS: dict[str, dict[str, Any]] = {
     "recipe": {},
     "from zero": {"random_starts": 0.0},
     "loss of all tokens": {"loss_until_error": False},
-    AS_PUBLISHED: {
+    BOUNDED_FIRST: {
         "free_gradient": "phantom",
         "random_starts": 0.0,
         "loss_until_error": False,
@@ -189,9 +189,10 @@ def caption(found: Results) -> str:
         "contraction near and far, exact gradients, no bounded phase; training ends 300 updates after an "
         "accuracy of 0.97, at most after 1,500. The next two change one part. Bounded, then free: 1,000 "
         "updates through six self-iterations from zero at lengths that grow by 4 every 125 updates, then "
-        "500 with phantom gradients, loss of all tokens, penalty near only, no state passing, a rate of "
-        "0.0015. Batches of 64 everywhere; lengths and the number of updates differ as said and drawn. At "
-        f"least {SOLVED_ACCURACY} at {TESTED_LENGTH} tokens: {shares(_solved(found))}."
+        "500 with phantom gradients of four steps at fixed points of at most 24 self-iterations to 0.02, "
+        "loss of all tokens, penalty near only, no state passing, a rate of 0.0015: of the kind of the "
+        "paper's, but not its settings. Batches of 64 everywhere; lengths and the number of updates differ "
+        f"as said and drawn. At least {SOLVED_ACCURACY} at {TESTED_LENGTH} tokens: {shares(_solved(found))}."
     )
 
 
@@ -205,7 +206,7 @@ def judge(found: Mapping[str, Any]) -> Verdict:
         'not reproduced'
     """
     counts = _solved(found)
-    solved, of = counts.get(AS_PUBLISHED, (0, 0))
+    solved, of = counts.get(BOUNDED_FIRST, (0, 0))
     because = f"at least {SOLVED_ACCURACY} at {TESTED_LENGTH} tokens: {shares(counts) or 'no runs'}"
     if solved == 0:
         return Verdict("not reproduced", because)
@@ -217,9 +218,9 @@ def _solved(found: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
 
 
 FIGURE = PaperFigure(
-    title="What training on S3 needs",
+    title="Four ways to train on S3",
     claim=Claim(
-        "implicit SSMs are trained by a bounded phase, then free self-iterations with phantom gradients",
+        "implicit SSMs can be trained by a bounded phase, then free self-iterations with phantom gradients",
         IMPLICIT_ARE_RNNS,
         judge,
     ),

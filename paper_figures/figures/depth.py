@@ -157,9 +157,10 @@ def caption(found: Results) -> str:
 def judge(found: Mapping[str, Any]) -> Verdict:
     """Judge that explicit models need more layers for more tokens, and an implicit one does not.
 
-    Reproduced if every implicit run reaches the last token with one layer, and explicit Mamba-2 needs more
-    layers for the last token than for the first (or more than were tried); not reproduced if no implicit run
-    reaches the last token; partly otherwise.
+    Reproduced if every implicit run reaches the last token with one layer, explicit Mamba-2 takes more layers
+    for the last token than for the first (or more than were tried), and so does an LSTM of one layer, the
+    control: one layer of it can track S5, and if it does not, what is not reached is not shown to need more
+    layers. Not reproduced if no implicit run reaches the last token; partly otherwise.
 
     Example:
         >>> judge({"tokens": [4, 32], "families": {}}).word
@@ -176,10 +177,12 @@ def judge(found: Mapping[str, Any]) -> Verdict:
         f"{_words(fewest_layers(one_layer, last, every=True))} (all runs), explicit Mamba-2 "
         f"{_words(before)} and {_words(after)} (best run)"
     )
+    control = fewest_layers(families.get("lstm", {}), last, every=False)
+    because += f"; LSTM, which can do with 1, at token {last} {_words(control)}"
     if fewest_layers(one_layer, last, every=False) is None:
         return Verdict("not reproduced", because)
     needs_more = bool(explicit) and (after is None or (before is not None and after > before))
-    complete = fewest_layers(one_layer, last, every=True) == 1 and needs_more
+    complete = fewest_layers(one_layer, last, every=True) == 1 and needs_more and control == 1
     return Verdict("reproduced" if complete else "partly", because)
 
 

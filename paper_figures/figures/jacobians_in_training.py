@@ -200,7 +200,7 @@ def draw(found: Results, width: float) -> Figure:
 
 
 ACCURACY_LOOK = Look("#EE3377", "s")
-HOLDS_LOOK = Look("#009988", "o", "--")
+HOLDS_LOOK = Look("#882255", "o", "--")
 
 
 def _draw_shares(axes: Axes, course: Sequence[Mapping[str, Any]], states: int) -> None:
@@ -274,13 +274,18 @@ def judge(found: Mapping[str, Any]) -> Verdict:
         'not reproduced'
     """
     states = found["settings"]["states"]
-    ends, counts = [], {}
+    ends, counts, before = [], {}, 0
     for width, group in found["models"].items():
         held = [course[-1]["counts"]["holds"] for course in group["seeds"].values()]
         held += [0] * len(group["failed"])
         counts[WINDOWS[width]] = (sum(held), states * len(held))
         ends += held
-    because = f"states at which the conclusions hold at the end of training: {shares(counts) or 'no runs'}"
+        before += sum(course[0]["counts"]["holds"] for course in group["seeds"].values())
+    because = (
+        f"states at which the conclusions hold at the end of training: {shares(counts) or 'no runs'}; with "
+        f"the initial weights at {before} of {sum(of for _, of in counts.values())}, so that training is not "
+        "what makes them hold"
+    )
     if not any(ends):
         return Verdict("not reproduced", because)
     return Verdict("reproduced" if all(held == states for held in ends) else "partly", because)

@@ -117,6 +117,9 @@ def trained_as(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "length_growth_every": curriculum.length_growth_every,
         "carried_share": curriculum.carried_share,
         "carried_after": curriculum.carried_after,
+        "parameters": sorted(
+            outcome.run["parameters"] for outcome in outcomes if "parameters" in outcome.run
+        ),
     }
 
 
@@ -154,7 +157,12 @@ def training_sentence(training: Mapping[str, Any]) -> str:
     return (
         f"All models saw {lengths}, in batches of {training['batch_size']}, for {training['steps']:,} "
         f"updates, with width {training['width']} and one learning rate, {training['learning_rate']:g}, "
-        "chosen on implicit Mamba-2; numbers of parameters differ. "
-        f"{carried if training['carried_share'] else ''}Delta rules have eigenvalues in [-1, 1]. What a "
-        "family did not learn in this setting is not shown to be out of its reach."
+        f"chosen on implicit Mamba-2; parameters {_range(training['parameters'])} and sizes of the state "
+        "differ, and so does the work per update: the implicit model alone iterates, and has a penalty on "
+        f"its self-map. {carried if training['carried_share'] else ''}Delta rules have eigenvalues in [-1, "
+        "1]. What a family did not learn in this setting is not shown to be out of its reach."
     )
+
+
+def _range(numbers: Sequence[int]) -> str:
+    return f"({numbers[0]:,} to {numbers[-1]:,})" if numbers else "(no runs)"
