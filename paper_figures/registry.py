@@ -7,6 +7,7 @@ from paper_figures.figures import (
     depth,
     few_hard_tokens,
     iterations_at_test,
+    iterations_needed,
     jacobians,
     jacobians_in_training,
     length_generalization,
@@ -30,6 +31,7 @@ FIGURES: dict[str, PaperFigure] = {
         depth.FIGURE,
         curricula.FIGURE,
         iterations_at_test.FIGURE,
+        iterations_needed.FIGURE,
         few_hard_tokens.FIGURE,
     )
 }

@@ -1,0 +1,267 @@
+"""What the figure ``iterations_needed`` measures of a run: which of its tokens take how many iterations."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from torch import Tensor
+
+from analysis.convergence.explained import explained_variance
+from analysis.framework.needs import as_implicit, word_problem_of
+from analysis.framework.visited_states import sample_sequences
+from automata.errors import InputError
+from automata.tasks.word_problem import WordProblem
+from implicit.checked_config import CheckedConfig
+from implicit.fixed_point import Stopping
+from implicit.models.interface import FixedPointModel, ModelOutput
+from implicit.modes import Mode, SequenceSolution, Solve
+from implicit.runs.loading import Run
+
+Counts = NDArray[np.int64]
+
+
+class TokenSettings(CheckedConfig):
+    """What is measured.
+
+    Example:
+        >>> TokenSettings().tolerances
+        (0.01, 0.0001)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    tolerances: tuple[PositiveFloat, ...] = Field(
+        default=(1e-2, 1e-4), description="relative tolerances: that of training, and that of a model at test"
+    )
+    lengths: tuple[PositiveInt, ...] = Field(
+        default=(32, 64, 128, 256, 512), description="tokens per sequence, rising; shorter ones are prefixes"
+    )
+    sequences: PositiveInt = Field(default=128, description="sequences in sequential mode")
+    swept_sequences: PositiveInt = Field(default=8, description="the first of these, in simultaneous mode")
+    max_iterations: PositiveInt = Field(default=1000, description="the most self-iterations of a token")
+    max_sweeps: PositiveInt = Field(default=4096, description="the most sweeps over the sequences")
+    thresholds: tuple[PositiveInt, ...] = Field(
+        default=(4, 8, 16, 32), description="numbers of self-iterations that tokens may exceed"
+    )
+    window: PositiveInt = Field(default=4, description="last tokens, which the convolution of a model sees")
+    seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
+
+
+@torch.no_grad()
+def measure(run: Run, settings: TokenSettings) -> dict[str, Any]:
+    """Count self-iterations in both modes, at every tolerance, and those of training from its metrics.
+
+    Raises:
+        InputError: for a run that is no word problem, or that is not asked for the state itself.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> small = TokenSettings(tolerances=(0.01,), lengths=(4, 8), sequences=4, swept_sequences=2)
+        >>> found = measure(load_run("parity"), small)
+        >>> found["tolerances"]["0.01"]["simultaneous"]["share_converged"]
+        {'4': 1.0, '8': 1.0}
+        >>> sorted(found["tolerances"]["0.01"])
+        ['auto', 'sequential', 'simultaneous', 'tokens']
+    """
+    model, task = as_implicit(run), word_problem_of(run)
+    if task.output_size != task.state_count:
+        raise InputError(f"task {task.name} does not ask for its state; give a run of one that does")
+    tokens, labels = sample_sequences(task, settings.sequences, settings.lengths[-1], settings.seed)
+    return {
+        "tolerances": {
+            f"{rtol:g}": _at_tolerance(model, task, tokens, labels, rtol, settings)
+            for rtol in settings.tolerances
+        },
+        "training": training_course(run),
+    }
+
+
+def _at_tolerance(
+    model: FixedPointModel,
+    task: WordProblem,
+    tokens: Tensor,
+    labels: Tensor,
+    rtol: float,
+    settings: TokenSettings,
+) -> dict[str, Any]:
+    few = tokens[: settings.swept_sequences]
+    stopping = Stopping(rtol=rtol, max_iterations=settings.max_iterations)
+    sweeping = Stopping(rtol=rtol, max_iterations=settings.max_sweeps)
+    output, sequential = _solve(model, tokens, "sequential", stopping)
+    _, simultaneous = _solve(model, few, "simultaneous", sweeping)
+    answers = output.logits.argmax(dim=-1)
+    iterations = sequential.iterations.numpy()
+    return {
+        "sequential": {
+            "iterations": {str(length): float(iterations[:, :length].mean()) for length in settings.lengths},
+            "share_converged": _converged(sequential, settings),
+        },
+        "simultaneous": {
+            "sweeps": {
+                # A token is done when all before it are, so the last one of a prefix is its last to be.
+                str(length): simultaneous.iterations[:, length - 1].tolist()
+                for length in settings.lengths
+            },
+            "share_converged": _converged(simultaneous, settings),
+        },
+        "auto": {
+            str(len(batch)): _solve(model, batch[:, : settings.lengths[0]], "auto", stopping)[1].mode
+            for batch in (few, tokens)
+        },
+        "tokens": {
+            "accuracy": float((answers == labels).double().mean()),
+            **counted(iterations, settings.thresholds),
+            **compared(iterations, tokens.numpy(), labels.numpy(), answers.numpy(), task, settings.window),
+        },
+    }
+
+
+def _solve(
+    model: FixedPointModel, tokens: Tensor, mode: Mode, stopping: Stopping
+) -> tuple[ModelOutput, SequenceSolution]:
+    output = model.run(tokens, solve=Solve(mode, stopping=stopping))
+    assert output.solution is not None
+    return output, output.solution
+
+
+def _converged(solution: SequenceSolution, settings: TokenSettings) -> dict[str, float]:
+    """The share of converged tokens by length."""
+    return {str(length): float(solution.converged[:, :length].double().mean()) for length in settings.lengths}
+
+
+def counted(iterations: Counts, thresholds: tuple[int, ...]) -> dict[str, Any]:
+    """Tell how many tokens need how many self-iterations, and how many need more than each threshold.
+
+    Args:
+        iterations: of every token.
+        thresholds: numbers of self-iterations.
+
+    Returns:
+        ``histogram``: tokens by number; ``more_than``: shares of the tokens; ``more_than_twice_the_median``;
+        ``iterations_of_hardest_tenth``: the share of all self-iterations that the tenth of the tokens takes
+        which takes most (0.1 if all take equally many).
+
+    Example:
+        >>> found = counted(np.array([3] * 18 + [23, 23]), (4, 32))
+        >>> found["histogram"], found["more_than"], found["iterations_of_hardest_tenth"]
+        ({'3': 18, '23': 2}, {'4': 0.1, '32': 0.0}, 0.46)
+    """
+    numbers, tokens = np.unique(iterations, return_counts=True)
+    hardest = np.sort(iterations, axis=None)[-max(1, iterations.size // 10) :]
+    return {
+        "histogram": dict(zip(map(str, numbers.tolist()), tokens.tolist(), strict=True)),
+        "mean": float(iterations.mean()),
+        "median": float(np.median(iterations)),
+        "more_than": {str(limit): float((iterations > limit).mean()) for limit in thresholds},
+        "more_than_twice_the_median": float((iterations > 2 * np.median(iterations)).mean()),
+        "iterations_of_hardest_tenth": float(hardest.sum() / iterations.sum()),
+    }
+
+
+def compared(
+    iterations: Counts, tokens: Counts, labels: Counts, answers: Counts, task: WordProblem, window: int
+) -> dict[str, Any]:
+    """Compare the self-iterations of tokens by what distinguishes the tokens.
+
+    Args:
+        iterations: of every token, ``[sequences, length]``.
+        tokens: of the sequences.
+        labels: the right state after each.
+        answers: the state that the model answers after each.
+        task: that the sequences are of.
+        window: how many last tokens count as one kind.
+
+    Returns:
+        ``explained``: the variance of the iterations that each kind explains of other sequences, and into how
+        many groups it parts the tokens; ``means``: of the tokens that change the state or not, are answered
+        rightly or not (None where there are none), and by position in powers of two.
+
+    Example:
+        >>> from automata.tasks.registry import make_task
+        >>> parity, tokens = make_task("parity"), np.array([[0, 1, 1, 0], [1, 0, 0, 1]])
+        >>> labels = parity.states(tokens)
+        >>> found = compared(5 + tokens, tokens, labels, labels, parity, 4)
+        >>> found["explained"]["token"], found["means"]["state changes"], found["means"]["state stays"]
+        ({'variance': 1.0, 'groups': 2}, 6.0, 5.0)
+    """
+    before = states_before(labels, task.start())
+    kinds = {
+        "state changes or not": before != labels,
+        "token": tokens,
+        f"last {window} tokens": last_tokens(tokens, window, task.vocabulary_size),
+        "position": np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape),
+        "state before": before,
+        "state before and token": before * task.vocabulary_size + tokens,
+        "state answered before and token": states_before(answers, task.start()) * task.vocabulary_size
+        + tokens,
+    }
+    means: dict[str, float | None] = {
+        "state changes": _mean(iterations, before != labels),
+        "state stays": _mean(iterations, before == labels),
+        "answered rightly": _mean(iterations, answers == labels),
+        "answered wrongly": _mean(iterations, answers != labels),
+    }
+    place, end = 0, 1
+    while place < tokens.shape[1]:
+        until = min(end, tokens.shape[1])
+        means[f"positions {place + 1} to {until}"] = float(iterations[:, place:until].mean())
+        place, end = until, 2 * end
+    return {
+        "explained": {
+            name: {"variance": explained_variance(iterations, kind), "groups": len(np.unique(kind))}
+            for name, kind in kinds.items()
+        },
+        "means": means,
+    }
+
+
+def _mean(iterations: Counts, chosen: NDArray[np.bool_]) -> float | None:
+    return float(iterations[chosen].mean()) if chosen.any() else None
+
+
+def states_before(states: Counts, first: int) -> Counts:
+    """Return the state before each token, from those after each.
+
+    Example:
+        >>> states_before(np.array([[4, 5, 6]]), first=0)
+        array([[0, 4, 5]])
+    """
+    return np.concatenate([np.full_like(states[:, :1], first), states[:, :-1]], axis=1)
+
+
+def last_tokens(tokens: Counts, count: int, vocabulary: int) -> Counts:
+    """Return a number for the last so many tokens at each, those that are not there yet as one more token.
+
+    Example:
+        >>> last_tokens(np.array([[0, 1, 1]]), count=2, vocabulary=2)  # (none, 0), (0, 1), (1, 1)
+        array([[6, 1, 4]])
+    """
+    numbers = np.zeros_like(tokens)
+    for back in range(count - 1, -1, -1):
+        there = np.full_like(tokens, vocabulary)
+        there[:, back:] = tokens[:, : tokens.shape[1] - back]
+        numbers = numbers * (vocabulary + 1) + there
+    return numbers
+
+
+def training_course(run: Run) -> list[dict[str, float]]:
+    """Return the mean self-iterations per token of training and validation, wherever they were recorded.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> list(training_course(load_run("s3"))[-1])
+        ['step', 'length', 'iterations', 'share_converged', 'validation_iterations']
+    """
+    return [
+        {
+            "step": entry["step"],
+            "length": entry["length"],
+            "iterations": entry["mean_iterations"],
+            "share_converged": entry["share_converged"],
+            "validation_iterations": entry["validation"][str(run.config.length)]["mean_iterations"],
+        }
+        for entry in run.metrics
+        if "mean_iterations" in entry
+    ]
