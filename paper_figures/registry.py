@@ -2,6 +2,7 @@
 
 from automata.errors import unknown_name
 from paper_figures.figures import (
+    agreement_in_training,
     convergence,
     curricula,
     depth,
@@ -32,6 +33,7 @@ FIGURES: dict[str, PaperFigure] = {
         curricula.FIGURE,
         iterations_at_test.FIGURE,
         iterations_needed.FIGURE,
+        agreement_in_training.FIGURE,
         few_hard_tokens.FIGURE,
     )
 }
