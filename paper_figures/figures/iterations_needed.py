@@ -16,7 +16,7 @@ from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
 from paper_figures.figures.iterations_at_test import EXPERIMENT as SAME_RUNS
 from paper_figures.figures.iterations_at_test import TASK_LABELS, TASK_LOOKS
-from paper_figures.figures.token_iterations import TokenSettings, measure
+from paper_figures.figures.token_iterations import TokenSettings, measure, measure_hardest
 
 SETTINGS = TokenSettings()
 FEW, MANY = 8, 16
@@ -27,7 +27,12 @@ RAREST, SUBSET = 1e-4, 0.1
 """A small subset is at least and at most this share of the tokens."""
 
 EXPERIMENT = Experiment(
-    "iterations_needed", SAME_RUNS.grids, (Measurement("token_iterations", measure, SETTINGS),)
+    "iterations_needed",
+    SAME_RUNS.grids,
+    (
+        Measurement("token_iterations", measure, SETTINGS),
+        Measurement("hardest_tokens", measure_hardest, SETTINGS),
+    ),
 )
 
 
@@ -38,13 +43,19 @@ def collect(outcomes: Sequence[Outcome], settings: TokenSettings = SETTINGS) -> 
         >>> collect([])["tasks"]
         {}
     """
-    return {
-        "settings": settings.model_dump(mode="json"),
-        "tasks": {
-            group["settings"]["task"]: {"seeds": group["seeds"], "failed": group["failed"]}
-            for group in grouped(outcomes, "token_iterations")
-        },
-    }
+    tasks: dict[str, dict[str, Any]] = {}
+    for group, hardest in zip(
+        grouped(outcomes, "token_iterations"), grouped(outcomes, "hardest_tokens"), strict=True
+    ):
+        both = group["seeds"].keys() & hardest["seeds"].keys()
+        seeds = {
+            seed: {**run, "hardest": hardest["seeds"][seed]}
+            for seed, run in group["seeds"].items()
+            if seed in both
+        }
+        failed = sorted({*group["failed"], *hardest["failed"]})
+        tasks[group["settings"]["task"]] = {"seeds": seeds, "failed": failed}
+    return {"settings": settings.model_dump(mode="json"), "tasks": tasks}
 
 
 def shows_claim(tokens: Mapping[str, Any]) -> bool:

@@ -2,13 +2,10 @@
 
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from analysis.convergence.explained import explained_variance
 from analysis.framework.needs import as_implicit, word_problem_of
 from analysis.framework.visited_states import sample_sequences
 from automata.errors import InputError
@@ -18,8 +15,7 @@ from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel, ModelOutput
 from implicit.modes import Mode, SequenceSolution, Solve
 from implicit.runs.loading import Run
-
-Counts = NDArray[np.int64]
+from paper_figures.figures.token_kinds import beyond, compared, counted, explained_by, kinds_of
 
 
 class TokenSettings(CheckedConfig):
@@ -65,10 +61,7 @@ def measure(run: Run, settings: TokenSettings) -> dict[str, Any]:
         >>> sorted(found["tolerances"]["0.01"])
         ['auto', 'sequential', 'simultaneous', 'tokens']
     """
-    model, task = as_implicit(run), word_problem_of(run)
-    if task.output_size != task.state_count:
-        raise InputError(f"task {task.name} does not ask for its state; give a run of one that does")
-    tokens, labels = sample_sequences(task, settings.sequences, settings.lengths[-1], settings.seed)
+    model, task, tokens, labels = _drawn(run, settings)
     return {
         "tolerances": {
             f"{rtol:g}": _at_tolerance(model, task, tokens, labels, rtol, settings)
@@ -76,6 +69,47 @@ def measure(run: Run, settings: TokenSettings) -> dict[str, Any]:
         },
         "training": training_course(run),
     }
+
+
+@torch.no_grad()
+def measure_hardest(run: Run, settings: TokenSettings) -> dict[str, Any]:
+    """Tell who the tokens are that need most self-iterations in sequential mode, at every tolerance.
+
+    Returns:
+        ``beyond``: see `beyond`; ``explained``: as of `compared`, without the first token of a sequence,
+        which meets the empty state.
+
+    Raises:
+        InputError: as `measure` does.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> small = TokenSettings(tolerances=(0.01,), lengths=(4, 8), sequences=4, thresholds=(4, 8))
+        >>> found = measure_hardest(load_run("parity"), small)["0.01"]
+        >>> sorted(found), list(found["beyond"])
+        (['beyond', 'explained'], ['4', '8', 'twice the median'])
+    """
+    model, task, tokens, labels = _drawn(run, settings)
+    found = {}
+    for rtol in settings.tolerances:
+        stopping = Stopping(rtol=rtol, max_iterations=settings.max_iterations)
+        output, solution = _solve(model, tokens, "sequential", stopping)
+        iterations, answers = solution.iterations.numpy(), output.logits.argmax(dim=-1).numpy()
+        kinds = kinds_of(tokens.numpy(), labels.numpy(), answers, task, settings.window)
+        found[f"{rtol:g}"] = {
+            "beyond": beyond(iterations, kinds, answers == labels.numpy(), settings.thresholds),
+            "explained": explained_by(iterations[:, 1:], {name: kind[:, 1:] for name, kind in kinds.items()}),
+        }
+    return found
+
+
+def _drawn(run: Run, settings: TokenSettings) -> tuple[FixedPointModel, WordProblem, Tensor, Tensor]:
+    """The model and the task of a run, tokens, and the state after each."""
+    model, task = as_implicit(run), word_problem_of(run)
+    if task.output_size != task.state_count:
+        raise InputError(f"task {task.name} does not ask for its state; give a run of one that does")
+    tokens, labels = sample_sequences(task, settings.sequences, settings.lengths[-1], settings.seed)
+    return model, task, tokens, labels
 
 
 def _at_tolerance(
@@ -93,6 +127,7 @@ def _at_tolerance(
     _, simultaneous = _solve(model, few, "simultaneous", sweeping)
     answers = output.logits.argmax(dim=-1)
     iterations = sequential.iterations.numpy()
+    kinds = kinds_of(tokens.numpy(), labels.numpy(), answers.numpy(), task, settings.window)
     return {
         "sequential": {
             "iterations": {str(length): float(iterations[:, :length].mean()) for length in settings.lengths},
@@ -113,7 +148,7 @@ def _at_tolerance(
         "tokens": {
             "accuracy": float((answers == labels).double().mean()),
             **counted(iterations, settings.thresholds),
-            **compared(iterations, tokens.numpy(), labels.numpy(), answers.numpy(), task, settings.window),
+            **compared(iterations, kinds, labels.numpy(), answers.numpy(), task.start()),
         },
     }
 
@@ -129,121 +164,6 @@ def _solve(
 def _converged(solution: SequenceSolution, settings: TokenSettings) -> dict[str, float]:
     """The share of converged tokens by length."""
     return {str(length): float(solution.converged[:, :length].double().mean()) for length in settings.lengths}
-
-
-def counted(iterations: Counts, thresholds: tuple[int, ...]) -> dict[str, Any]:
-    """Tell how many tokens need how many self-iterations, and how many need more than each threshold.
-
-    Args:
-        iterations: of every token.
-        thresholds: numbers of self-iterations.
-
-    Returns:
-        ``histogram``: tokens by number; ``more_than``: shares of the tokens; ``more_than_twice_the_median``;
-        ``iterations_of_hardest_tenth``: the share of all self-iterations that the tenth of the tokens takes
-        which takes most (0.1 if all take equally many).
-
-    Example:
-        >>> found = counted(np.array([3] * 18 + [23, 23]), (4, 32))
-        >>> found["histogram"], found["more_than"], found["iterations_of_hardest_tenth"]
-        ({'3': 18, '23': 2}, {'4': 0.1, '32': 0.0}, 0.46)
-    """
-    numbers, tokens = np.unique(iterations, return_counts=True)
-    hardest = np.sort(iterations, axis=None)[-max(1, iterations.size // 10) :]
-    return {
-        "histogram": dict(zip(map(str, numbers.tolist()), tokens.tolist(), strict=True)),
-        "mean": float(iterations.mean()),
-        "median": float(np.median(iterations)),
-        "more_than": {str(limit): float((iterations > limit).mean()) for limit in thresholds},
-        "more_than_twice_the_median": float((iterations > 2 * np.median(iterations)).mean()),
-        "iterations_of_hardest_tenth": float(hardest.sum() / iterations.sum()),
-    }
-
-
-def compared(
-    iterations: Counts, tokens: Counts, labels: Counts, answers: Counts, task: WordProblem, window: int
-) -> dict[str, Any]:
-    """Compare the self-iterations of tokens by what distinguishes the tokens.
-
-    Args:
-        iterations: of every token, ``[sequences, length]``.
-        tokens: of the sequences.
-        labels: the right state after each.
-        answers: the state that the model answers after each.
-        task: that the sequences are of.
-        window: how many last tokens count as one kind.
-
-    Returns:
-        ``explained``: the variance of the iterations that each kind explains of other sequences, and into how
-        many groups it parts the tokens; ``means``: of the tokens that change the state or not, are answered
-        rightly or not (None where there are none), and by position in powers of two.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> parity, tokens = make_task("parity"), np.array([[0, 1, 1, 0], [1, 0, 0, 1]])
-        >>> labels = parity.states(tokens)
-        >>> found = compared(5 + tokens, tokens, labels, labels, parity, 4)
-        >>> found["explained"]["token"], found["means"]["state changes"], found["means"]["state stays"]
-        ({'variance': 1.0, 'groups': 2}, 6.0, 5.0)
-    """
-    before = states_before(labels, task.start())
-    kinds = {
-        "state changes or not": before != labels,
-        "token": tokens,
-        f"last {window} tokens": last_tokens(tokens, window, task.vocabulary_size),
-        "position": np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape),
-        "state before": before,
-        "state before and token": before * task.vocabulary_size + tokens,
-        "state answered before and token": states_before(answers, task.start()) * task.vocabulary_size
-        + tokens,
-    }
-    means: dict[str, float | None] = {
-        "state changes": _mean(iterations, before != labels),
-        "state stays": _mean(iterations, before == labels),
-        "answered rightly": _mean(iterations, answers == labels),
-        "answered wrongly": _mean(iterations, answers != labels),
-    }
-    place, end = 0, 1
-    while place < tokens.shape[1]:
-        until = min(end, tokens.shape[1])
-        means[f"positions {place + 1} to {until}"] = float(iterations[:, place:until].mean())
-        place, end = until, 2 * end
-    return {
-        "explained": {
-            name: {"variance": explained_variance(iterations, kind), "groups": len(np.unique(kind))}
-            for name, kind in kinds.items()
-        },
-        "means": means,
-    }
-
-
-def _mean(iterations: Counts, chosen: NDArray[np.bool_]) -> float | None:
-    return float(iterations[chosen].mean()) if chosen.any() else None
-
-
-def states_before(states: Counts, first: int) -> Counts:
-    """Return the state before each token, from those after each.
-
-    Example:
-        >>> states_before(np.array([[4, 5, 6]]), first=0)
-        array([[0, 4, 5]])
-    """
-    return np.concatenate([np.full_like(states[:, :1], first), states[:, :-1]], axis=1)
-
-
-def last_tokens(tokens: Counts, count: int, vocabulary: int) -> Counts:
-    """Return a number for the last so many tokens at each, those that are not there yet as one more token.
-
-    Example:
-        >>> last_tokens(np.array([[0, 1, 1]]), count=2, vocabulary=2)  # (none, 0), (0, 1), (1, 1)
-        array([[6, 1, 4]])
-    """
-    numbers = np.zeros_like(tokens)
-    for back in range(count - 1, -1, -1):
-        there = np.full_like(tokens, vocabulary)
-        there[:, back:] = tokens[:, : tokens.shape[1] - back]
-        numbers = numbers * (vocabulary + 1) + there
-    return numbers
 
 
 def training_course(run: Run) -> list[dict[str, float]]:

@@ -63,10 +63,19 @@ def outcome(point: Point, loose: dict[str, Any], tight: dict[str, Any], converge
         },
         "training": [{"step": 1, "iterations": 10.0}, {"step": 2, "iterations": 6.0}],
     }
-    (measurement,) = figure.EXPERIMENT.measurements
+    first = {"tokens": 10, "pairs": 5, "first": 0.4, "change": 0.9, "wrongly": 0.0}
+    hardest = {
+        tolerance: {
+            "beyond": dict.fromkeys(("4", "8", "16", "32", "twice the median"), first),
+            "explained": loose["explained"],
+        }
+        for tolerance in ("0.01", "0.0001")
+    }
+    counts, who = figure.EXPERIMENT.measurements
     records = {
         "training": Record.done(point, None, IDENTITY, None, 1.0),
-        "token_iterations": Record.done(point, measurement, IDENTITY, value, 2.0),
+        "token_iterations": Record.done(point, counts, IDENTITY, value, 2.0),
+        "hardest_tokens": Record.done(point, who, IDENTITY, hardest, 2.0),
     }
     return Outcome(point, records, complete=True)
 

@@ -16,12 +16,17 @@ from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Point
 from paper_figures.figures.token_iterations import (
     TokenSettings,
+    measure,
+    measure_hardest,
+    training_course,
+)
+from paper_figures.figures.token_kinds import (
+    beyond,
     compared,
     counted,
+    kinds_of,
     last_tokens,
-    measure,
     states_before,
-    training_course,
 )
 
 SMALL = TokenSettings(tolerances=(1e-2, 1e-4), lengths=(3, 6, 12), sequences=4, swept_sequences=2)
@@ -128,7 +133,8 @@ def test_state_and_token_explain_what_they_decide_and_the_token_does_not() -> No
     iterations = 5 + 3 * ((before + tokens) % 2)
     answers = labels.copy()
     answers[:, 10:] = (labels[:, 10:] + 1) % 6
-    found = compared(iterations, tokens, labels, answers, task, 4)
+    kinds = kinds_of(tokens, labels, answers, task, 4)
+    found = compared(iterations, kinds, labels, answers, task.start())
     explained = {kind: share["variance"] for kind, share in found["explained"].items()}
     assert explained["state before and token"] == 1.0
     assert explained["state answered before and token"] is not None
@@ -143,6 +149,40 @@ def test_state_and_token_explain_what_they_decide_and_the_token_does_not() -> No
     assert means["positions 1 to 1"] == iterations[:, 0].mean()
     assert means["positions 33 to 50"] == iterations[:, 32:].mean()
     assert means["state stays"] == iterations[labels == before].mean()
+
+
+def test_the_hardest_are_described_token_by_token() -> None:
+    task, rng = make_task("S3"), np.random.default_rng(1)
+    tokens, labels = task.sample(batch=9, length=11, rng=rng)
+    iterations, answers = rng.geometric(0.15, size=(9, 11)), rng.integers(6, size=(9, 11))
+    found = beyond(iterations, kinds_of(tokens, labels, answers, task, 4), answers == labels, (8, 16, 64))
+    assert list(found) == ["8", "16", "64", "twice the median"]
+    for name, limit in (("8", 8), ("16", 16), ("twice the median", 2 * np.median(iterations))):
+        listed = []
+        for row in range(9):
+            state = task.start()
+            for place, token in enumerate(tokens[row]):
+                following = int(labels[row, place])
+                if iterations[row, place] > limit:
+                    wrong = answers[row, place] != following
+                    listed.append(((state, int(token)), place == 0, following != state, wrong))
+                state = following
+        assert found[name]["tokens"] == len(listed) > 0
+        assert found[name]["pairs"] == len({pair for pair, *_ in listed})
+        for what, column in (("first", 1), ("change", 2), ("wrongly", 3)):
+            share = sum(bool(token[column]) for token in listed) / len(listed)
+            assert found[name][what] == pytest.approx(share, abs=1e-15)
+    assert found["64"] == {"tokens": 0, "pairs": 0, "first": None, "change": None, "wrongly": None}
+
+
+def test_the_hardest_are_those_of_the_counts_and_the_first_token_is_left_out(run: Run) -> None:
+    counts, hardest = measure(run, SMALL)["tolerances"], measure_hardest(run, SMALL)
+    for tolerance, found in hardest.items():
+        of_counts = counts[tolerance]["tokens"]
+        for limit, share in of_counts["more_than"].items():
+            assert found["beyond"][limit]["tokens"] == share * 48
+        assert found["explained"]["position"]["groups"] == 11
+        assert of_counts["explained"]["position"]["groups"] == 12
 
 
 def test_a_task_that_does_not_ask_for_the_state_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
