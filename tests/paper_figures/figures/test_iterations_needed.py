@@ -20,7 +20,7 @@ from paper_figures.stored_results import StoredResults
 POINTS = figure.EXPERIMENT.points
 LENGTHS = figure.SETTINGS.lengths
 IDENTITY = RunIdentity("run", "parity", "implicit-mamba2", 10, 32, 0, "0" * 64)
-KINDS = ("token", "position", "state before and token")
+VARIANCES = dict(zip(figure.KINDS, (0.03, 0.1, 0.12, -0.01, 0.2, 0.6), strict=True))
 
 
 def tokens(more_than_few: float, more_than_many: float, tail: float = 0.01) -> dict[str, Any]:
@@ -32,11 +32,7 @@ def tokens(more_than_few: float, more_than_many: float, tail: float = 0.01) -> d
         "more_than": {"4": 0.4, "8": more_than_few, "16": more_than_many, "32": 0.0},
         "more_than_twice_the_median": tail,
         "iterations_of_hardest_tenth": 0.3,
-        "explained": {
-            kind: {"variance": share, "groups": 4}
-            for kind, share in zip(KINDS, (0.1, 0.02, 0.6), strict=True)
-        },
-        "means": {"state changes": 7.0, "state stays": 5.0},
+        "means": {"state changes": 7.0, "state stays": 3.5, "positions 1 to 1": 12.4},
     }
 
 
@@ -67,7 +63,7 @@ def outcome(point: Point, loose: dict[str, Any], tight: dict[str, Any], converge
     hardest = {
         tolerance: {
             "beyond": dict.fromkeys(("4", "8", "16", "32", "twice the median"), first),
-            "explained": loose["explained"],
+            "explained": {kind: {"variance": share, "groups": 4} for kind, share in VARIANCES.items()},
         }
         for tolerance in ("0.01", "0.0001")
     }
@@ -108,7 +104,7 @@ def test_few_for_most_and_many_for_a_small_subset(of: dict[str, Any], shown: boo
 @pytest.mark.parametrize(
     ("loose", "tight", "word", "said"),
     [
-        (SHOWN, SHOWN, "reproduced", "2 of 2 at 0.01, 2 of 2 at 0.0001; more than twice the median"),
+        (SHOWN, SHOWN, "reproduced", "2 of 2 at 0.01, 2 of 2 at 0.0001; 1% of the tokens need"),
         (SHOWN, ALL_HARD, "partly", "2 of 2 at 0.01, 1 of 2 at 0.0001"),
         (ALL_HARD, NONE_HARD, "partly", "1 of 2 at 0.01, 1 of 2 at 0.0001"),
     ],
@@ -125,7 +121,8 @@ def test_no_run_refutes_and_a_failed_one_counts() -> None:
     lost = Outcome(POINTS[1], {"training": record}, complete=True)
     verdict = figure.judge(figure.collect([outcome(POINTS[0], SHOWN, SHOWN), lost]))
     assert verdict.word == "partly"
-    assert "1 of 2 at 0.01, 1 of 2 at 0.0001; more than twice the median of the run: 1%" in verdict.because
+    assert "1 of 2 at 0.01, 1 of 2 at 0.0001; 1% of the tokens need more than twice" in verdict.because
+    assert verdict.because.endswith("the hardest tenth takes 30% of all self-iterations")
     assert figure.judge(figure.collect([outcome(POINTS[0], ALL_HARD, NONE_HARD)])).word == "not reproduced"
 
 
@@ -152,20 +149,19 @@ def test_every_run_is_drawn_in_every_panel(found: Results) -> None:
         marks = [
             line for line in kinds.lines if line.get_color() == iterations_at_test.TASK_LOOKS[task].color
         ]
-        assert [np.asarray(line.get_xdata()).tolist() for line in marks] == [[0.1, 0.02, 0.6]] * 3
-    assert [text.get_text() for text in kinds.get_yticklabels()] == list(KINDS)
+        assert [np.asarray(line.get_xdata()).tolist() for line in marks] == [list(VARIANCES.values())] * 3
+    assert [text.get_text() for text in kinds.get_yticklabels()] == list(figure.KINDS.values())
 
 
 def test_where_nothing_varies_nothing_is_marked(found: Results) -> None:
     changed = copy.deepcopy(found)
-    at = changed["tasks"]["parity"]["seeds"]["0"]["tolerances"]["0.0001"]["tokens"]["explained"]
+    at = changed["tasks"]["parity"]["seeds"]["0"]["hardest"]["0.0001"]["explained"]
     at["token"]["variance"] = None
     with styled():
         kinds = figure.draw(changed, 6.75).axes[-1]
     color = iterations_at_test.TASK_LOOKS["parity"].color
     marks = [line for line in kinds.lines if line.get_color() == color]
-    assert [len(np.asarray(line.get_xdata())) for line in marks] == [2, 3, 3]
-    assert "parity 10%, 2%" not in figure.caption(changed)
+    assert [len(np.asarray(line.get_xdata())) for line in marks] == [5, 6, 6]
 
 
 def test_caption_tells_what_did_not_converge(found: Results) -> None:
@@ -173,6 +169,10 @@ def test_caption_tells_what_did_not_converge(found: Results) -> None:
     assert "parity simultaneous to 0.01 50%" in words
     assert "sequential to" not in words
     assert "parity 8.0, 8.0, 8.0" in words
+    assert "parity 10% and 1% to 0.01, 50% and 20% to 0.0001; S3" in words
+    assert "take 2.00 to 2.00 times the mean" in words
+    assert "and they take 0.50 to 0.50 times what others take" in words
+    assert "state and token explain 60% on parity; 60% on S3" in words
     everywhere = figure.collect([outcome(POINTS[0], SHOWN, SHOWN)])
     assert "All tokens converged." in figure.caption(everywhere)
 
