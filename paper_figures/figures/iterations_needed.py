@@ -118,8 +118,18 @@ def _runs(found: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _range(shares: Sequence[float]) -> str:
-    low, high = (f"{100 * share:.2g}%" for share in (min(shares), max(shares)))
+    low, high = (percentage(share) for share in (min(shares), max(shares)))
     return low if low == high else f"{low} to {high}"
+
+
+def percentage(share: float) -> str:
+    """Return a share in percent with two digits, all of them before the point.
+
+    Example:
+        >>> percentage(1.0), percentage(0.534), percentage(0.00034)
+        ('100%', '53%', '0.034%')
+    """
+    return f"{100 * share:.0f}%" if share >= 0.0995 else f"{100 * share:.2g}%"
 
 
 def draw(found: Results, width: float) -> Figure:
@@ -178,13 +188,24 @@ def _draw_lengths(axes: Axes, found: Results, tolerance: str) -> None:
 def _draw_shares(axes: Axes, found: Results, tolerance: str) -> None:
     for task, run in _runs(found):
         numbers, shares = shares_beyond(run["tolerances"][tolerance]["tokens"]["histogram"])
-        axes.step(numbers, shares, where="post", color=TASK_LOOKS[task].color, linewidth=0.9)
+        look = TASK_LOOKS[task]
+        axes.step(
+            numbers,
+            shares,
+            where="post",
+            color=look.color,
+            marker=look.marker,
+            markevery=0.06,
+            markersize=2.5,
+            linewidth=0.9,
+        )
     for threshold in found["settings"]["thresholds"]:
         axes.axvline(threshold, color=GREY, linewidth=0.9, linestyle=":")
-    axes.set(ylim=(5e-6, 1.6), xlim=(1, 64))
+    axes.set(ylim=(5e-6, 1.6))
     log_axis(axes)
-    powers_of_two(axes, (1, 2, 4, 8, 16, 32, 64))
+    powers_of_two(axes, (4, 8, 16, 32, 64, 128, 256, 512))
     axes.set(
+        xlim=(3, 600),
         title=f"sequential mode, to {tolerance}",
         xlabel="self-iterations k",
         ylabel="tokens that need\nmore than k (share)",
@@ -253,17 +274,17 @@ def caption(found: Results) -> str:
         f"Self-iterations of implicit Mamba-2 at test, from zero, to relative tolerances of {loose} (as in "
         f"training) and {tight}: {settings['sequences']} sequences of {settings['lengths'][-1]} tokens (data "
         f"seed {settings['seed']}) in sequential mode, {settings['swept_sequences']} of them in simultaneous "
-        "mode, where a self-iteration is a sweep over all tokens until the last is done (limit "
-        f"{settings['max_sweeps']:,}, dotted). {_unconverged(found)} A line or mark per run. Tokens that "
-        f"need more than {FEW} and more than {MANY}: {_beyond(found)}. Last panel: share of the variance of "
-        "a token's self-iterations that means of groups, taken on half of the sequences, explain on the "
-        "other, without first tokens, which meet an empty state and take "
-        f"{_times(found, tight, 'positions 1 to 1', 'mean')} times the mean; state and token explain "
-        f"{_explained(found, tight)}. Mean in the records of training, per token: {_training(found)}. "
-        "Trained at 32 tokens with a penalty on contraction, which makes fixed points quick to reach. The "
-        "only tokens here that leave the state as it is are identities, and they take "
-        f"{_times(found, tight, 'state stays', 'state changes')} times what others take; the claim is of "
-        "mixtures with easier tokens, and of answers, which may be right before the tolerance is met."
+        "mode, where a self-iteration is a sweep over all tokens until the last is done (dotted: the limit "
+        f"of {settings['max_sweeps']:,}). {_unconverged(found)} A line or mark per run. Tokens that need "
+        f"more than {FEW} to {loose}: {_beyond(found, loose, FEW)}; more than {MANY} to {tight}: "
+        f"{_beyond(found, tight, MANY)}. Last panel: variance of the self-iterations that the means of "
+        "groups, taken on half of the sequences, explain on the other (state and token: "
+        f"{_explained(found, tight)}), without first tokens, which meet an empty state and take "
+        f"{_times(found, tight, 'positions 1 to 1', 'mean')} times the mean. In training, mean per token "
+        f"over all records: {_training(found)}. Trained at 32 tokens with a penalty on contraction, which "
+        "makes fixed points quick to reach. Identities, the only tokens that leave the state as it is, take "
+        f"{_times(found, tight, 'state stays', 'state changes')} times what others take, so these words lack "
+        "the easy tokens of the claim; it is of answers, too, which can be right before a tolerance is met."
     )
 
 
@@ -283,25 +304,14 @@ def _unconverged(found: Results) -> str:
     return f"Not all tokens converged: {'; '.join(said)}." if said else "All tokens converged."
 
 
-def _beyond(found: Results) -> str:
-    """The shares of tokens above both limits, by task and tolerance."""
-    return "; ".join(
-        f"{TASK_LABELS[task]} "
-        + ", ".join(
-            " and ".join(
-                _range([tokens["more_than"][str(limit)] for tokens in _tokens(found, task, f"{rtol:g}")])
-                for limit in (FEW, MANY)
-            )
-            + f" to {rtol:g}"
-            for rtol in found["settings"]["tolerances"]
-        )
-        for task in found["tasks"]
-        if _tokens(found, task, f"{found['settings']['tolerances'][0]:g}")
-    )
-
-
-def _tokens(found: Results, task: str, tolerance: str) -> list[Mapping[str, Any]]:
-    return [run["tolerances"][tolerance]["tokens"] for of, run in _runs(found) if of == task]
+def _beyond(found: Results, tolerance: str, limit: int) -> str:
+    """The shares of tokens above a limit, by task."""
+    said = []
+    for task in found["tasks"]:
+        tokens = [run["tolerances"][tolerance]["tokens"] for of, run in _runs(found) if of == task]
+        if tokens:
+            said.append(f"{TASK_LABELS[task]} {_range([of['more_than'][str(limit)] for of in tokens])}")
+    return "; ".join(said) or "none"
 
 
 def _times(found: Results, tolerance: str, of: str, over: str) -> str:
@@ -313,14 +323,14 @@ def _times(found: Results, tolerance: str, of: str, over: str) -> str:
 
 
 def _explained(found: Results, tolerance: str) -> str:
-    """What state and token explain, and the best of the others, by task."""
+    """What state and token explain, by task."""
     said = []
     for task in found["tasks"]:
         runs = [run["hardest"][tolerance]["explained"] for of, run in _runs(found) if of == task]
         both = [run["state before and token"]["variance"] for run in runs]
         shares = [share for share in both if share is not None]
         if shares:
-            said.append(f"{_range(shares)} on {TASK_LABELS[task]}")
+            said.append(f"{TASK_LABELS[task]} {_range(shares)}")
     return "; ".join(said) or "nothing"
 
 

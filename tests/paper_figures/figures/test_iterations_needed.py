@@ -169,10 +169,11 @@ def test_caption_tells_what_did_not_converge(found: Results) -> None:
     assert "parity simultaneous to 0.01 50%" in words
     assert "sequential to" not in words
     assert "parity 8.0, 8.0, 8.0" in words
-    assert "parity 10% and 1% to 0.01, 50% and 20% to 0.0001; S3" in words
+    assert "more than 8 to 0.01: parity 10%; S3 10%; S5, generators 10%; more than 16 to 0.0001" in words
+    assert "more than 16 to 0.0001: parity 20%; S3 20%; S5, generators 20%." in words
     assert "take 2.00 to 2.00 times the mean" in words
-    assert "and they take 0.50 to 0.50 times what others take" in words
-    assert "state and token explain 60% on parity; 60% on S3" in words
+    assert "state as it is, take 0.50 to 0.50 times what others take" in words
+    assert "(state and token: parity 60%; S3 60%;" in words
     everywhere = figure.collect([outcome(POINTS[0], SHOWN, SHOWN)])
     assert "All tokens converged." in figure.caption(everywhere)
 
