@@ -96,8 +96,17 @@ def _look(run: Run, model: SequenceModel, settings: CourseSettings) -> dict[str,
     how: dict[str, Any] = settings.model_dump(exclude={"steps", "answered"})
     agreement = compare_modes(seen, **how, examples=0)
     modes = follow_both(seen, **how).modes
-    answered = {"lengths": (settings.length,), "sequences": settings.answered, "seed": settings.seed}
-    (lengths,) = measure_lengths(seen, mode="sequential", **answered).numbers().values()
+    (lengths,) = (
+        measure_lengths(
+            seen,
+            lengths=(settings.length,),
+            sequences=settings.answered,
+            mode="sequential",
+            seed=settings.seed,
+        )
+        .numbers()
+        .values()
+    )
     return {
         **agreement.shares,
         "same_answer": float(agreement.same_answer.mean()),

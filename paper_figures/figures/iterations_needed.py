@@ -161,7 +161,7 @@ def draw(found: Results, width: float) -> Figure:
     return figure
 
 
-DASHES = {"sequential": "-", "simultaneous": "--"}
+DASHES: dict[str, Any] = {"sequential": "-", "simultaneous": "--"}
 
 
 def _draw_lengths(axes: Axes, found: Results, tolerance: str) -> None:
