@@ -116,7 +116,9 @@ def test_every_run_is_drawn_in_the_column_of_its_task(found: Results) -> None:
             "simultaneous": [[250.0, 250.0]] * 3,
             "training": [[9.0, 6.0]] * 3,
         }
-    assert "parity 0.250, 0.250, 0.250 and 1.000, 1.000, 1.000" in figure.caption(found)
+    assert "at the end: parity 0.25, 0.25, 0.25 / 0.25, 0.25, 0.25 / 1.00, 1.00, 1.00; S3" in figure.caption(
+        found
+    )
 
 
 def test_the_stored_results_hold_every_run() -> None:
