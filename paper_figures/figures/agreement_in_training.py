@@ -233,7 +233,7 @@ def caption(found: Results) -> str:
         "until the last token is done; black: mean over a batch of training, at 32 tokens and from random "
         "latents, to a tolerance of 0.01. Training ends by accuracy, sooner in some runs than in others; "
         "what happens between the marks was not seen. Shares "
-        f"that agree, at first, least of all, and at the end: {ends}."
+        f"that agree, at first / least after that / at the end: {ends}."
     )
 
 
@@ -241,7 +241,7 @@ def _ends(group: Mapping[str, Any]) -> str:
     shares_of = [[entry["agree"] for entry in run["course"]] for run in group["seeds"].values()]
     said = [
         ", ".join(f"{share:.2f}" for share in chosen)
-        for chosen in zip(*((of[0], min(of), of[-1]) for of in shares_of), strict=True)
+        for chosen in zip(*((of[0], min(of[1:] or of), of[-1]) for of in shares_of), strict=True)
     ]
     return " / ".join(said) or "none"
 

@@ -53,7 +53,9 @@ def outcome(point: Point, *course: dict[str, Any]) -> Outcome:
 
 @pytest.fixture
 def found() -> Results:
-    return figure.collect([outcome(point, entry(0, 0.25), entry(200, 1.0)) for point in POINTS])
+    return figure.collect(
+        [outcome(point, entry(0, 0.25), entry(100, 0.5), entry(200, 1.0)) for point in POINTS]
+    )
 
 
 def test_runs_are_among_those_of_the_iterations_needed() -> None:
@@ -112,11 +114,11 @@ def test_every_run_is_drawn_in_the_column_of_its_task(found: Results) -> None:
             )
         }
         assert drawn == {
-            "agree": [[0.25, 1.0]] * 3,
-            "simultaneous": [[250.0, 250.0]] * 3,
+            "agree": [[0.25, 0.5, 1.0]] * 3,
+            "simultaneous": [[250.0] * 3] * 3,
             "training": [[9.0, 6.0]] * 3,
         }
-    assert "at the end: parity 0.25, 0.25, 0.25 / 0.25, 0.25, 0.25 / 1.00, 1.00, 1.00; S3" in figure.caption(
+    assert "at the end: parity 0.25, 0.25, 0.25 / 0.50, 0.50, 0.50 / 1.00, 1.00, 1.00; S3" in figure.caption(
         found
     )
 
