@@ -2,6 +2,7 @@
 
 from automata.errors import unknown_name
 from paper_figures.figures import (
+    agreement_in_training,
     bounded_and_free,
     convergence,
     curricula,
@@ -9,6 +10,7 @@ from paper_figures.figures import (
     few_hard_tokens,
     gradients,
     iterations_at_test,
+    iterations_needed,
     jacobians,
     jacobians_in_training,
     length_generalization,
@@ -34,6 +36,8 @@ FIGURES: dict[str, PaperFigure] = {
         gradients.FIGURE,
         bounded_and_free.FIGURE,
         iterations_at_test.FIGURE,
+        iterations_needed.FIGURE,
+        agreement_in_training.FIGURE,
         few_hard_tokens.FIGURE,
     )
 }

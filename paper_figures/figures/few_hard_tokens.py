@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
+from analysis.convergence.explained import group_means
 from analysis.framework.figures import new_panels
 from analysis.framework.needs import as_implicit, word_problem_of
 from analysis.framework.palette import Look
@@ -129,10 +130,7 @@ def mean_iterations(
     solution = model.run(tokens, solve=_solve(settings.full_budget, settings)).solution
     assert solution is not None
     numbers, iterations = pairs.flatten().numpy(), solution.iterations.flatten().double().numpy()
-    occurrences = np.bincount(numbers, minlength=count)
-    sums = np.bincount(numbers, weights=iterations, minlength=count)
-    means: NDArray[np.float64] = sums / np.maximum(occurrences, 1)
-    return means
+    return group_means(iterations, numbers, count, otherwise=0.0)
 
 
 def _among(pairs: Tensor, order: NDArray[np.int64], share: float) -> Tensor:

@@ -3,14 +3,10 @@
 The training of a run is repeated, and looked at on the way.
 """
 
-import copy
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -20,13 +16,12 @@ from analysis.framework.figures import log_axis, new_figure
 from analysis.framework.palette import GREY, Look
 from analysis.jacobian.measurement import analyse
 from analysis.length_generalization import analyse as measure_lengths
-from automata.errors import InputError
 from implicit.checked_config import CheckedConfig
 from implicit.models.interface import SequenceModel
-from implicit.runs.loading import Run, initial_model
-from implicit.train import train
+from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.retraining import models_on_the_way
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, shares
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
@@ -66,8 +61,10 @@ def measure(run: Run, settings: TrainingSettings) -> list[dict[str, Any]]:
         InputError: if the training does not end in the weights of the run.
 
     Example:
+        >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
         >>> from implicit import recipe
+        >>> from implicit.train import train
         >>> sizes = {"d_model": 4, "head_size": 4, "d_state": 2}
         >>> config = recipe("parity", "implicit-mamba2", steps=2, warmup_steps=1, batch_size=4, **sizes)
         >>> with TemporaryDirectory() as folder:
@@ -76,24 +73,8 @@ def measure(run: Run, settings: TrainingSettings) -> list[dict[str, Any]]:
         >>> [entry["step"] for entry in found], sorted(found[0]["counts"])
         ([0, 2], ['fails', 'holds', 'inconclusive'])
     """
-    kept: dict[int, SequenceModel] = {}
-    if 0 in settings.steps:
-        kept[0] = initial_model(run.config, run.task)
-
-    def keep(step: int, model: SequenceModel) -> None:
-        if step in settings.steps:
-            kept[step] = copy.deepcopy(model)
-
-    with tempfile.TemporaryDirectory() as folder:
-        again = train(run.config, Path(folder) / "run", progress=False, watch=keep)
-    ended, weights = run.model.state_dict(), again.model.state_dict()
-    if any(not torch.equal(ended[name], weights[name]) for name in ended):
-        raise InputError(
-            f"training of {run.path.name} ended in other weights than those stored; train both with the same "
-            "number of threads on the same machine"
-        )
-    kept[again.metrics[-1]["step"]] = again.model
-    return [{"step": step, **_look(run, model, settings)} for step, model in sorted(kept.items())]
+    kept = models_on_the_way(run, settings.steps)
+    return [{"step": step, **_look(run, model, settings)} for step, model in kept.items()]
 
 
 def _look(run: Run, model: SequenceModel, settings: TrainingSettings) -> dict[str, Any]:

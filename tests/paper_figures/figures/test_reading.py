@@ -308,6 +308,8 @@ OTHER_SERIES = {
     "depth": "models in rows, layers in cells",
     "s5_length_generalization": "a model in each panel, named by its title",
     "iterations_at_test": "one model on several tasks",
+    "iterations_needed": "one model on several tasks",
+    "agreement_in_training": "one model, its modes in one legend with shares of the tokens",
     "few_hard_tokens": "one model, tokens by how they are chosen",
     "jacobians_in_training": "one model, quantities of its Jacobian",
 }
