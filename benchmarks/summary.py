@@ -27,19 +27,18 @@ def summary(benchmarks: Iterable[Benchmark], results: Mapping[str, Mapping[str, 
         >>> headline = Headline("Sum of eight", "loop", "numpy", {"n": 8}, aim="at least 2")
         >>> sums = Benchmark("sums", "Adding up", lambda: [], "sums are equal", (headline,))
         >>> print(summary([sums], {"sums": {"runs": [run, run]}}).splitlines()[-1])
-        | Sum of eight | loop / numpy | time | 4.0, 4.0 | at least 2 | sums are equal |
+        | Sum of eight | loop / numpy | time | 4.0, 4.0 | at least 2 | sums are equal | Abacus, 2026-11-20 |
     """
     lines = [
         _where(run for result in results.values() for run in result["runs"]),
         "",
-        "| question | ratio of | in | every run | aim | checked first |",
-        "|---|---|---|---|---|---|",
+        "| question | ratio of | in | every run | aim | checked first | measured |",
+        "|---|---|---|---|---|---|---|",
     ]
     for benchmark in benchmarks:
+        runs = results[benchmark.name]["runs"]
         for headline in benchmark.headlines:
-            ratios = [
-                _ratio(_case(run["cases"], headline), headline) for run in results[benchmark.name]["runs"]
-            ]
+            ratios = [_ratio(_case(run["cases"], headline), headline) for run in runs]
             quantity = _IN_WORDS.get(headline.quantity, headline.quantity.replace("_", " "))
             cells = (
                 headline.question,
@@ -48,6 +47,7 @@ def summary(benchmarks: Iterable[Benchmark], results: Mapping[str, Mapping[str, 
                 ", ".join(ratios),
                 headline.aim,
                 benchmark.checked,
+                "; ".join(dict.fromkeys(f"{run['environment']['processor']}, {run['date']}" for run in runs)),
             )
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

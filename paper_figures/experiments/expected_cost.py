@@ -57,11 +57,11 @@ def expected_cost(experiment: Experiment) -> str:
         >>> from paper_figures.experiments.grid import Grid
         >>> grid = Grid({"seed": range(3)}, {"task": "parity", "model": "lstm", "steps": 200})
         >>> expected_cost(Experiment("lstm", (grid,), ()))
-        '3 runs, at most ... operations to train: 0 h on a GPU at 10 TFLOP/s (assumed, not measured)'
+        '3 runs, about ... operations to train: 0 h on a GPU at 10 TFLOP/s (assumed, not measured)'
     """
     operations = sum(training_operations(point) for point in experiment.points)
     hours = operations / ASSUMED_RATE / 3600
     return (
-        f"{len(experiment.points)} runs, at most {operations:.1e} operations to train: {hours:.0f} h on a "
+        f"{len(experiment.points)} runs, about {operations:.1e} operations to train: {hours:.0f} h on a "
         f"GPU at {ASSUMED_RATE / 1e12:.0f} TFLOP/s (assumed, not measured)"
     )
