@@ -111,7 +111,7 @@ class ErrorControlAnalysis:
         count = len(self.followed.shares[self.smallest])
         failed = spread.failure
         accuracy = (
-            f"accuracy stayed at {spread.accuracy.min():.3f} or more"
+            f"accuracy was never below {spread.accuracy.min():.3f}"
             if failed is None
             else f"accuracy fell below {SHARE_BELOW:.0%} after {failed:.0f} tokens"
         )
