@@ -105,6 +105,7 @@ def trained_as(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """
     config = (outcomes[0].point if outcomes else GRIDS[0].points[0]).config
     curriculum = config.curriculum
+    parameters = [outcome.run["parameters"] for outcome in outcomes if "parameters" in outcome.run]
     return {
         "task": str(config.task),
         "length": config.length,
@@ -117,9 +118,7 @@ def trained_as(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "length_growth_every": curriculum.length_growth_every,
         "carried_share": curriculum.carried_share,
         "carried_after": curriculum.carried_after,
-        "parameters": sorted(
-            outcome.run["parameters"] for outcome in outcomes if "parameters" in outcome.run
-        ),
+        "parameters": [min(parameters), max(parameters)] if parameters else [],
     }
 
 
