@@ -78,8 +78,13 @@ def test_accuracy_is_that_of_the_token_itself() -> None:
 def test_verdicts(found: Results) -> None:
     assert depth.judge(found).word == "partly"
     found["families"]["implicit-mamba2"]["1"]["failed"] = []
-    assert depth.judge(found).word == "reproduced"
     everywhere = dict.fromkeys(depth.TOKENS, 0.95)
+    assert depth.judge(found).word == "partly"  # the control was not trained
+    found["families"]["lstm"] = {"1": runs({4: 1.0})}
+    assert depth.judge(found).word == "partly"  # nor did it learn what it can
+    assert "LSTM, which can do with 1, at token 32 none of those tried" in depth.judge(found).because
+    found["families"]["lstm"] = {"1": runs({}, everywhere)}
+    assert depth.judge(found).word == "reproduced"
     found["families"]["mamba2"] = {"1": runs(everywhere)}
     assert depth.judge(found).word == "partly"
     found["families"]["implicit-mamba2"]["1"] = runs({4: 1.0})

@@ -128,7 +128,8 @@ def test_no_run_refutes_and_a_failed_one_counts() -> None:
     assert few_hard_tokens.judge(few_hard_tokens.collect([right, lost])).word == "partly"
     verdict = few_hard_tokens.judge(few_hard_tokens.collect([outcome(POINTS[0], SLOW, SLOW)]))
     assert verdict.word == "not reproduced"
-    assert "restores it: 0 of 1; with 6 self-iterations elsewhere and that tenth: 0.600" in verdict.because
+    assert "a random tenth does not: 0 of 1; " in verdict.because
+    assert "6 elsewhere 0.500/0.600/1.000; 8 elsewhere 1.000/1.000/1.000" in verdict.because
 
 
 def test_a_panel_per_budget_with_every_run() -> None:
@@ -141,7 +142,7 @@ def test_a_panel_per_budget_with_every_run() -> None:
     thin = [np.asarray(line.get_ydata()).tolist() for line in axes[1].lines if line.get_linewidth() == 0.6]
     assert thin == [STEEP] * 3 + [SLOW] * 3
     assert (
-        "0% of the pairs: accuracy 0.500, 0.500, 0.500, 6.0, 6.0, 6.0 per token"
+        "0% of the pairs: accuracy 0.500, 0.500, 0.500, 6.0, 6.0, 6.0 self-iterations per token"
         in few_hard_tokens.caption(found)
     )
 

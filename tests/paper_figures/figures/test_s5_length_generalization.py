@@ -65,7 +65,8 @@ def test_every_family_has_three_seeds_at_each_depth_and_delta_rules_may_reflect(
         if "delta" in point.config.model:
             assert sizes["negative_eigenvalues"] is True
     assert all(seeds == [0, 1, 2] for seeds in depths.values())
-    assert {name for name, layers in depths if layers == 4} == {"mamba2", "deltanet", "transformer"}
+    deep = {"mamba2", "deltanet", "gated-deltaproduct", "transformer"}
+    assert {name for name, layers in depths if layers == 4} == deep
     assert [layers for name, layers in depths if name == "implicit-mamba2"] == [1]
 
 
