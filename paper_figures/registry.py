@@ -6,6 +6,7 @@ from paper_figures.figures import (
     curricula,
     depth,
     few_hard_tokens,
+    hard_tokens_in_training,
     iterations_at_test,
     jacobians,
     jacobians_in_training,
@@ -31,6 +32,7 @@ FIGURES: dict[str, PaperFigure] = {
         curricula.FIGURE,
         iterations_at_test.FIGURE,
         few_hard_tokens.FIGURE,
+        hard_tokens_in_training.FIGURE,
     )
 }
 """Those of experiments."""
