@@ -53,9 +53,12 @@ class HardTrainingSettings(CheckedConfig):
     limits: tuple[PositiveInt, ...] = Field(default=(2, 4, 8, 16), description="the most self-iterations")
     no_limit: PositiveInt = Field(default=2048, description="the most self-iterations where none is set")
     length: PositiveInt = Field(default=256, description="tokens per sequence")
-    sequences: PositiveInt = Field(default=128, description="sequences, sequential mode")
+    shorter: tuple[PositiveInt, ...] = Field(
+        default=(16, 32, 64, 128), description="lengths of their beginnings, measured without a limit"
+    )
+    sequences: PositiveInt = Field(default=256, description="sequences, sequential mode")
     swept_sequences: PositiveInt = Field(
-        default=16, description="how many of them, the first ones, in simultaneous mode"
+        default=64, description="how many of them, the first ones, in simultaneous mode"
     )
     rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance at which a token stops early")
     seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
@@ -70,12 +73,12 @@ def measure(run: Run, settings: HardTrainingSettings) -> dict[str, Any]:
     Returns:
         By the probability of a hard token: the accuracy by mode and limit; for the sequential mode without a
         limit the mean self-iterations of all, of easy and of hard tokens, the share of tokens that took more
-        than each limit, and the share that converged.
+        than each limit, the share that converged, and the accuracy at shorter lengths.
 
     Example:
         >>> from implicit.runs.loading import load_run
         >>> small = HardTrainingSettings(
-        ...     hard_fractions=(1.0,), limits=(64,), no_limit=100, length=4, sequences=2, swept_sequences=1
+        ...     hard_fractions=(1.0,), limits=(64,), length=4, shorter=(), sequences=2, swept_sequences=1
         ... )
         >>> found = measure(load_run("parity"), small)["1.0"]
         >>> found["sequential"], found["simultaneous"]["none"], found["share_above"]
@@ -96,13 +99,17 @@ def measure(run: Run, settings: HardTrainingSettings) -> dict[str, Any]:
                 solve = Solve(mode, stopping=Stopping(rtol=settings.rtol, max_iterations=limit))
                 with torch.no_grad():
                     output = model.run(tokens[some], solve=solve)
-                right = (output.logits.argmax(dim=-1) == labels[some])[:, -REPORTED_TOKENS:]
-                found[mode][name] = right.double().mean().item()
+                right = (output.logits.argmax(dim=-1) == labels[some]).double()
+                found[mode][name] = right[:, -REPORTED_TOKENS:].mean().item()
                 if mode == "sequential" and name == NO_LIMIT:
                     assert output.solution is not None
                     easy = torch.isin(tokens, torch.tensor(task.easy_tokens))
                     found |= effort(output.solution.iterations, easy, settings.limits)
                     found["share_converged"] = output.solution.share_converged
+                    found["by_length"] = {
+                        str(length): right[:, max(0, length - REPORTED_TOKENS) : length].mean().item()
+                        for length in (*settings.shorter, settings.length)
+                    }
         measured[str(fraction)] = found
     return measured
 
@@ -153,7 +160,7 @@ TRAINING: dict[str, Any] = {
     "d_conv": 4,
     "batch_size": 64,
     "length": 32,
-    "steps": 1500,
+    "steps": 1200,
     "start_length": 8,
     "length_growth": 8,
     "length_growth_every": 300,
@@ -170,8 +177,8 @@ TRAINING: dict[str, Any] = {
     "contraction_power": 2.0,
     "carried_share": 0.9,
     "carried_right": True,
-    "carried_after": 1000,
-    "evaluate_every": 500,
+    "carried_after": 900,
+    "evaluate_every": 400,
 }
 """Lengths follow the number of the update: answering "no change" is right at nearly all tokens where few are
 hard, so that sequences which grow by accuracy would grow before the group is learnt, and the models would see
