@@ -4,148 +4,39 @@ The task is a product of a group and a monoid. An *easy* token leaves the group 
 drawn uniformly from all tokens; the probability of a hard one is varied in training and at test.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import torch
 from matplotlib.figure import Figure
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
-from torch import Tensor
 
 from analysis.framework.figures import new_panels
-from analysis.framework.needs import as_implicit, word_problem_of
 from analysis.framework.palette import GREY, Look
 from analysis.framework.run_lines import RUN_LINES, draw_runs
-from analysis.framework.visited_states import sample_sequences
-from automata.tasks.specification import task_from
-from implicit.checked_config import CheckedConfig
 from implicit.config.run import TrainConfig
-from implicit.fixed_point import Stopping
-from implicit.modes import Mode, Solve
-from implicit.runs.loading import Run, initial_model
+from implicit.runs.loading import initial_model
 from implicit.training.evaluation import REPORTED_TOKENS
 from paper_figures.experiments.grid import TRAINING as OF_TRAINING
 from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.groups import grouped
-from paper_figures.figures.shortcuts import shortcuts, shortcuts_sentence
-
-MODES: tuple[Mode, ...] = ("sequential", "simultaneous")
-NO_LIMIT = "none"
-"""The limit that is one of the settings, so large that it is none."""
-
-
-class HardTrainingSettings(CheckedConfig):
-    """What is measured.
-
-    Example:
-        >>> HardTrainingSettings().hard_fractions
-        (0.1, 0.5)
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    hard_fractions: tuple[float, ...] = Field(
-        default=(0.1, 0.5), description="probabilities of a hard token at test"
-    )
-    limits: tuple[PositiveInt, ...] = Field(default=(2, 4, 8, 16), description="the most self-iterations")
-    no_limit: PositiveInt = Field(default=2048, description="the most self-iterations where none is set")
-    length: PositiveInt = Field(default=256, description="tokens per sequence")
-    shorter: tuple[PositiveInt, ...] = Field(
-        default=(16, 32, 64, 128), description="lengths of their beginnings, measured without a limit"
-    )
-    sequences: PositiveInt = Field(default=256, description="sequences, sequential mode")
-    swept_sequences: PositiveInt = Field(
-        default=64, description="how many of them, the first ones, in simultaneous mode"
-    )
-    rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance at which a token stops early")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
-
+from paper_figures.figures.groups import Group, grouped
+from paper_figures.figures.hard_tokens_measured import MODES, NO_LIMIT, HardTrainingSettings, measure
+from paper_figures.figures.shortcuts import shortcuts
 
 SETTINGS = HardTrainingSettings()
-
-
-def measure(run: Run, settings: HardTrainingSettings) -> dict[str, Any]:
-    """Measure accuracy with every limit, in both modes, and what the tokens take without one.
-
-    Returns:
-        By the probability of a hard token: the accuracy by mode and limit; for the sequential mode without a
-        limit the mean self-iterations of all, of easy and of hard tokens, the share of tokens that took more
-        than each limit, the share that converged, and the accuracy at shorter lengths.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = HardTrainingSettings(
-        ...     hard_fractions=(1.0,), limits=(64,), length=4, shorter=(), sequences=2, swept_sequences=1
-        ... )
-        >>> found = measure(load_run("parity"), small)["1.0"]
-        >>> found["sequential"], found["simultaneous"]["none"], found["share_above"]
-        ({'64': 1.0, 'none': 1.0}, 1.0, {'64': 0.0})
-    """
-    model, task = as_implicit(run), word_problem_of(run)
-    limits = {**{str(limit): limit for limit in settings.limits}, NO_LIMIT: settings.no_limit}
-    measured: dict[str, Any] = {}
-    for fraction in settings.hard_fractions:
-        tokens, labels = sample_sequences(
-            task_from(task, fraction), settings.sequences, settings.length, settings.seed
-        )
-        found: dict[str, Any] = {}
-        for mode in MODES:
-            some = slice(settings.swept_sequences if mode == "simultaneous" else None)
-            found[mode] = {}
-            for name, limit in limits.items():
-                solve = Solve(mode, stopping=Stopping(rtol=settings.rtol, max_iterations=limit))
-                with torch.no_grad():
-                    output = model.run(tokens[some], solve=solve)
-                right = (output.logits.argmax(dim=-1) == labels[some]).double()
-                found[mode][name] = right[:, -REPORTED_TOKENS:].mean().item()
-                if mode == "sequential" and name == NO_LIMIT:
-                    assert output.solution is not None
-                    easy = torch.isin(tokens, torch.tensor(task.easy_tokens))
-                    found |= effort(output.solution.iterations, easy, settings.limits)
-                    found["share_converged"] = output.solution.share_converged
-                    found["by_length"] = {
-                        str(length): right[:, max(0, length - REPORTED_TOKENS) : length].mean().item()
-                        for length in (*settings.shorter, settings.length)
-                    }
-        measured[str(fraction)] = found
-    return measured
-
-
-def effort(iterations: Tensor, easy: Tensor, limits: Sequence[int]) -> dict[str, Any]:
-    """Return the mean self-iterations of all, of easy and of hard tokens, and the share above every limit.
-
-    Args:
-        iterations: of every token, ``[sequences, length]``.
-        easy: which tokens are easy, bool ``[sequences, length]``.
-        limits: of self-iterations.
-
-    Example:
-        >>> effort(torch.tensor([[3, 9]]), torch.tensor([[True, False]]), [4])
-        {'iterations': {'all': 6.0, 'easy': 3.0, 'hard': 9.0}, 'share_above': {'4': 0.5}}
-    """
-    among = {"all": torch.ones_like(easy), "easy": easy, "hard": ~easy}
-    return {
-        "iterations": {
-            name: iterations[those].double().mean().item() if those.any() else None
-            for name, those in among.items()
-        },
-        "share_above": {str(limit): (iterations > limit).double().mean().item() for limit in limits},
-    }
-
-
 FRACTION_LOOKS = {
     0.02: Look("#CC79A7", "v", ":"),
+    0.05: Look("#56B4E9", "D", ":"),
     0.1: Look("#0072B2", "o"),
+    0.25: Look("#E69F00", "P", "--"),
     0.5: Look("#D55E00", "s", "--"),
     1.0: Look("#009E73", "^", "-."),
 }
 """By the probability of a hard token in training."""
 
 TRAINED, TESTED, ENOUGH = 0.1, 0.5, 8
-"""What is claimed: probabilities of a hard token in training and at test, and self-iterations that suffice."""
+"""What is claimed: the share of hard tokens in training and at test, and the self-iterations that suffice."""
 SOLVED_ACCURACY = 0.99
 """A run solves the task if it is this accurate."""
 
@@ -185,12 +76,16 @@ hard, so that sequences which grow by accuracy would grow before the group is le
 different data. What ends a sequence's loss, and which sequences go on, is each model's own."""
 EXPERIMENT = Experiment(
     "hard_tokens_in_training",
-    (Grid({"hard_fraction": list(FRACTION_LOOKS), "seed": SEEDS}, {"model": "implicit-mamba2", **TRAINING}),),
+    (
+        Grid(
+            {"hard_fraction": [0.02, 0.1, 0.5, 1.0], "seed": SEEDS}, {"model": "implicit-mamba2", **TRAINING}
+        ),
+    ),
     (Measurement("limits", measure, SETTINGS),),
 )
 
 FULL = Grid(
-    {"hard_fraction": [0.02, 0.05, 0.1, 0.25, 0.5, 1.0], "seed": SEEDS},
+    {"hard_fraction": list(FRACTION_LOOKS), "seed": SEEDS},
     {
         "task": "A5xM",
         "model": "implicit-mamba2",
@@ -213,9 +108,9 @@ FULL = Grid(
         "carried_share": 0.0,
     },
 )
-"""The setting of the paper as its authors' public code has it, without their dropout and weight norm: A5 times
-a four-element monoid, 240 tokens, 8.4 million sequences of 256 tokens. Nothing here was trained in it; each
-point's `command` does so, given a GPU. What it would cost is estimated by `full_cost`."""
+"""The setting of the paper as its authors' public code has it, but for dropout and weight norm: A5 times a
+four-element monoid, 240 tokens, 8.4 million sequences of 256 tokens. Nothing was trained in it here; the
+`command` of a point does so, for a GPU. `full_cost` estimates what it would cost."""
 
 
 def full_cost(seconds_per_token: float) -> dict[str, float]:
@@ -252,22 +147,23 @@ def _cell_weights(point: Point) -> int:
 
 
 def collect(outcomes: Sequence[Outcome], settings: HardTrainingSettings = SETTINGS) -> Results:
-    """Collect what was measured by the hard tokens of training, audit the tests, and tell the cost.
+    """Collect what was measured by the hard tokens of training, audit the tests, and tell what a token cost.
 
     Example:
         >>> found = collect([])
         >>> found["groups"], found["seconds_per_token"], found["shortcuts"]["0.5"]["length"]
         ([], None, 256)
     """
-    seconds = [outcome.records[OF_TRAINING].seconds for outcome in outcomes if OF_TRAINING in outcome.records]
-    trained = [outcome.point.config for outcome in outcomes if OF_TRAINING in outcome.records]
-    tokens = sum(tokens_trained(config) for config in trained)
+    task = next((str(outcome.point.all_settings["task"]) for outcome in outcomes), TASK)
+    trained = [outcome for outcome in outcomes if OF_TRAINING in outcome.records]
+    tokens = sum(tokens_trained(outcome.point.config) for outcome in trained)
+    seconds = sum(outcome.records[OF_TRAINING].seconds for outcome in trained)
     return {
         "settings": settings.model_dump(mode="json"),
         "reported_tokens": REPORTED_TOKENS,
-        "seconds_per_token": sum(seconds) / tokens if tokens else None,
+        "seconds_per_token": seconds / tokens if tokens else None,
         "shortcuts": {
-            str(fraction): shortcuts(TASK, settings.length, fraction) for fraction in settings.hard_fractions
+            str(fraction): shortcuts(task, settings.length, fraction) for fraction in settings.hard_fractions
         },
         "groups": grouped(outcomes, "limits"),
     }
@@ -328,14 +224,81 @@ def _percent(fraction: float | str) -> str:
 
 
 def caption(found: Results) -> str:
-    """Tell what is drawn, how the models were trained, and how few self-iterations hard tokens take.
+    """Tell what is drawn, how the models were trained, and what tokens take without a limit.
 
     Example:
         >>> from paper_figures.stored_results import StoredResults
         >>> print(caption(StoredResults.read("hard_tokens_in_training").results))
-        Accuracy of implicit Mamba-2 on S3 times a memory ...
+        Accuracy of implicit Mamba-2 on S3 times a memory with three resets, 24 tokens, ...
     """
-    return "Accuracy of implicit Mamba-2 on S3 times a memory."
+    settings = found["settings"]
+    config = EXPERIMENT.points[0].config
+    curriculum = config.curriculum
+    audits = dict.fromkeys(f"{audit['accuracy']:.3f}" for audit in found["shortcuts"].values())
+    window = next(iter(found["shortcuts"].values()))["window"]
+    return (
+        "Accuracy of implicit Mamba-2 on S3 times a memory with three resets, 24 tokens, against the most "
+        "self-iterations allowed at test. Hard tokens are drawn from all 24, easy ones from the four that "
+        f"leave S3 as it is. Mean over the last {found['reported_tokens']} of {settings['length']} tokens of "
+        f"{settings['sequences']} fresh sequences answered token after token (sequential), of the first "
+        f"{settings['swept_sequences']} in sweeps over the whole sequence (simultaneous); data seed "
+        f"{settings['seed']}, relative tolerance {settings['rtol']:g}, none: at most "
+        f"{settings['no_limit']:,}. Dotted: the best answer on the last {window} tokens, "
+        f"{' and '.join(audits)}. {RUN_LINES} All models: {config.steps:,} updates of {config.batch_size} "
+        f"sequences of {curriculum.start_length} tokens, {curriculum.length_growth} more every "
+        f"{curriculum.length_growth_every} updates up to {config.length}, in a setting chosen on "
+        f"{_percent(TRAINED)} hard tokens; where the loss of a sequence ends, and which go on, depends on "
+        f"the model's answers. Tested on {_percent(TESTED)} without a limit, sequentially: "
+        f"{_accuracies(found['groups'])}. {_effort(found['groups'])} {_cost(found['seconds_per_token'])}"
+    )
+
+
+def _accuracies(groups: Sequence[Group]) -> str:
+    said = []
+    for group in groups:
+        runs = [run[str(TESTED)]["sequential"][NO_LIMIT] for run in group["seeds"].values()]
+        accuracies = ", ".join(f"{accuracy:.3f}" for accuracy in runs)
+        said.append(f"trained on {_percent(group['settings']['hard_fraction'])} {accuracies or 'no run'}")
+    return "; ".join(said) or "no run"
+
+
+def _effort(groups: Sequence[Group]) -> str:
+    """What tokens take in the runs that the claim is about."""
+    runs = [run[str(TESTED)] for run in _claimed(groups)["seeds"].values()]
+    if not runs:
+        return ""
+    easy, hard = (_mean(run["iterations"][kind] for run in runs) for kind in ("easy", "hard"))
+    above = {
+        limit: 100 * _mean(run["share_above"][limit] for run in runs) for limit in runs[0]["share_above"]
+    }
+    shares = ", ".join(f"{share:.1f}% over {limit}" for limit, share in above.items())
+    return (
+        f"Trained on {_percent(TRAINED)} and so tested, a token takes {easy:.1f} self-iterations where S3 "
+        f"rests and {hard:.1f} where it moves (mean of {len(runs)} runs; {shares})."
+    )
+
+
+def _claimed(groups: Sequence[Group]) -> Group:
+    """The runs that the claim is about."""
+    nothing: Group = {"settings": {}, "seeds": {}, "failed": []}
+    return next((group for group in groups if group["settings"]["hard_fraction"] == TRAINED), nothing)
+
+
+def _mean(values: Iterable[float]) -> float:
+    several = list(values)
+    return sum(several) / len(several)
+
+
+def _cost(seconds_per_token: float | None) -> str:
+    """What the setting of the paper would cost, as an estimate."""
+    if seconds_per_token is None:
+        return ""
+    cost, width = full_cost(seconds_per_token), FULL.points[0].config.sizes["d_model"]
+    return (
+        f"The paper's setting, A5 times a four-element monoid, width {width}, {cost['tokens'] / 1e9:.1f} "
+        f"billion tokens per run, was not trained: estimated from our {1e6 * seconds_per_token:.0f} µs per "
+        f"token in proportion to the cell's weights, {cost['days']:,.0f} days of this core per run."
+    )
 
 
 def judge(found: Mapping[str, Any]) -> Verdict:
@@ -350,19 +313,24 @@ def judge(found: Mapping[str, Any]) -> Verdict:
         >>> judge({"groups": []}).word
         'not reproduced'
     """
-    group = next((g for g in found["groups"] if g["settings"]["hard_fraction"] == TRAINED), None)
-    runs = [] if group is None else [run[str(TESTED)] for run in group["seeds"].values()]
-    of = len(runs) + (0 if group is None else len(group["failed"]))
+    group = _claimed(found["groups"])
+    runs = [run[str(TESTED)] for run in group["seeds"].values()]
+    of = len(runs) + len(group["failed"])
     shown = {mode: sum(_shows(run[mode]) for run in runs) for mode in MODES}
     because = f"of {of} runs trained on {_percent(TRAINED)} hard tokens and tested on {_percent(TESTED)}: "
-    because += "; ".join(
-        f"{mode} mode {sum(run[mode][NO_LIMIT] >= SOLVED_ACCURACY for run in runs)} right at "
-        f"{SOLVED_ACCURACY:g} without a limit, {shown[mode]} with {ENOUGH} self-iterations too"
-        for mode in MODES
-    )
+    because += "; ".join(f"{mode} mode {_counted(runs, mode)}" for mode in MODES)
     if not any(shown.values()):
         return Verdict("not reproduced", because)
     return Verdict("reproduced" if min(shown.values()) == of else "partly", because)
+
+
+def _counted(runs: Sequence[Mapping[str, Any]], mode: str) -> str:
+    solved = sum(run[mode][NO_LIMIT] >= SOLVED_ACCURACY for run in runs)
+    reached = ", ".join(f"{run[mode][NO_LIMIT]:.3f}" for run in runs)
+    return (
+        f"{solved} reach {SOLVED_ACCURACY:g} without a limit ({reached or 'no run'}), "
+        f"{sum(_shows(run[mode]) for run in runs)} with {ENOUGH} self-iterations too"
+    )
 
 
 def _shows(accuracy: Mapping[str, float]) -> bool:

@@ -306,6 +306,7 @@ OTHER_SERIES = {
     "s5_length_generalization": "a model in each panel, named by its title",
     "iterations_at_test": "one model on several tasks",
     "few_hard_tokens": "one model, tokens by how they are chosen",
+    "hard_tokens_in_training": "one model, by the hard tokens of its training",
     "jacobians_in_training": "one model, quantities of its Jacobian",
 }
 """Figures whose legends name something else than models or modes; their own tests read them."""
