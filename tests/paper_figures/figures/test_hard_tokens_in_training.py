@@ -21,7 +21,7 @@ from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.records import Record
 from paper_figures.figures import hard_tokens_in_training
 from paper_figures.figures.figure import Results
-from paper_figures.figures.hard_tokens_measured import HardTrainingSettings, effort, measure
+from paper_figures.figures.hard_tokens_measured import MODES, HardTrainingSettings, effort, measure
 from paper_figures.stored_results import StoredResults
 from tests.drawn_figures import SUM_ORDER, WIDTHS, faults, panel
 
@@ -119,7 +119,7 @@ def test_measures_the_task_with_another_share_of_hard_tokens(untrained: Callable
         states = torch.tensor(
             [[monoid.multiply(*word[: k + 1]) for k in range(12)] for word in tokens.tolist()]
         )
-        for mode, count in (("sequential", 8), ("simultaneous", 4)):
+        for mode, count in zip(MODES, (8, 4), strict=True):
             for name, limit in (("1", 1), ("3", 3), ("none", 2048)):
                 solve = Solve(mode, stopping=Stopping(rtol=SMALL.rtol, max_iterations=limit))
                 with torch.no_grad():
