@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from analysis.framework.figures import new_panels
 from analysis.framework.palette import GREY, Look
-from analysis.framework.run_lines import RUN_LINES, draw_runs
+from analysis.framework.run_lines import RUN_LINES, breadths, draw_runs
 from implicit.config.run import TrainConfig
 from implicit.runs.loading import initial_model
 from implicit.training.evaluation import REPORTED_TOKENS
@@ -25,6 +25,11 @@ from paper_figures.figures.hard_tokens_measured import MODES, NO_LIMIT, HardTrai
 from paper_figures.figures.shortcuts import shortcuts
 
 SETTINGS = HardTrainingSettings()
+LIMITED = {
+    "sequential": "self-iterations per token, at most",
+    "simultaneous": "sweeps over the sequence, at most",
+}
+"""What the limit is of, by mode."""
 FRACTION_LOOKS = {
     0.02: Look("#CC79A7", "v", ":"),
     0.05: Look("#56B4E9", "D", ":"),
@@ -197,22 +202,20 @@ def draw(found: Results, width: float) -> Figure:
     settings = found["settings"]
     limits = [*map(str, settings["limits"]), NO_LIMIT]
     asked = [(mode, str(fraction)) for mode in MODES for fraction in settings["hard_fractions"]]
-    figure, panels = new_panels(width, len(asked), height=1.7 if width < 5 else 2.1, columns=2)
-    for axes, (mode, fraction) in zip(panels, asked, strict=True):
-        for group in found["groups"]:
+    figure, panels = new_panels(width, len(asked), height=1.8 if width < 5 else 2.2, columns=2)
+    beside = 1 if width < 5 else 2
+    for number, (axes, (mode, fraction)) in enumerate(zip(panels, asked, strict=True)):
+        for group, breadth in zip(found["groups"], breadths(len(found["groups"])), strict=True):
             in_training = group["settings"]["hard_fraction"]
             runs = [list(run[fraction][mode].values()) for run in group["seeds"].values()]
             label = f"trained on {_percent(in_training)} hard"
-            draw_runs(axes, range(len(limits)), runs, FRACTION_LOOKS[in_training], label, breadth=1.4)
+            draw_runs(axes, range(len(limits)), runs, FRACTION_LOOKS[in_training], label, breadth=breadth)
         axes.axhline(found["shortcuts"][fraction]["accuracy"], color=GREY, linewidth=0.9, linestyle=":")
         axes.set_xticks(range(len(limits)), limits)
         axes.set(title=f"{mode}, {_percent(fraction)} hard at test", ylim=(-0.04, 1.06))
-    beside = 1 if width < 5 else 2
-    for number, axes in enumerate(panels):
         if number % beside == 0:
             axes.set_ylabel(f"accuracy (last {found['reported_tokens']})")
-    for axes in panels[-beside:]:
-        axes.set_xlabel("self-iterations at most")
+        axes.set_xlabel(LIMITED[mode])
     figure.legend(
         *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=1 if width < 5 else 2
     )
