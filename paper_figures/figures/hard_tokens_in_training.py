@@ -275,9 +275,10 @@ def _effort(groups: Sequence[Group]) -> str:
         limit: 100 * _mean(run["share_above"][limit] for run in runs) for limit in runs[0]["share_above"]
     }
     shares = ", ".join(f"{share:.1f}% over {limit}" for limit, share in above.items())
+    converged = 100 * _mean(run["share_converged"] for run in runs)
     return (
         f"Trained on {_percent(TRAINED)} and so tested, a token takes {easy:.1f} self-iterations where S3 "
-        f"rests and {hard:.1f} where it moves (mean of {len(runs)} runs; {shares})."
+        f"rests and {hard:.1f} where it moves (mean of {len(runs)} runs; {shares}; {converged:.1f}% converge)."
     )
 
 
