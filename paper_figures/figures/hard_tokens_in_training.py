@@ -278,7 +278,8 @@ def _effort(groups: Sequence[Group]) -> str:
     converged = 100 * _mean(run["share_converged"] for run in runs)
     return (
         f"Trained on {_percent(TRAINED)} and so tested, a token takes {easy:.1f} self-iterations where S3 "
-        f"rests and {hard:.1f} where it moves (mean of {len(runs)} runs; {shares}; {converged:.1f}% converge)."
+        f"rests and {hard:.1f} where it moves (mean of {len(runs)} runs; {shares}; {converged:.1f}% "
+        "converge)."
     )
 
 
