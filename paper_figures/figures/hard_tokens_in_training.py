@@ -251,17 +251,21 @@ def caption(found: Results) -> str:
         f"sequences of {curriculum.start_length} tokens, {curriculum.length_growth} more every "
         f"{curriculum.length_growth_every} updates up to {config.length}, in a setting chosen on "
         f"{_percent(TRAINED)} hard tokens; where the loss of a sequence ends, and which go on, depends on "
-        f"the model's answers. Tested on {_percent(TESTED)} without a limit, sequentially: "
-        f"{_accuracies(found['groups'])}. {_effort(found['groups'])} {_cost(found['seconds_per_token'])}"
+        f"the model's answers. Sequentially without a limit: "
+        f"{_accuracies(found['groups'], settings['hard_fractions'])}. {_effort(found['groups'])} {_cost(found['seconds_per_token'])}"
     )
 
 
-def _accuracies(groups: Sequence[Group]) -> str:
+def _accuracies(groups: Sequence[Group], fractions: Sequence[float]) -> str:
+    """The accuracy of every run without a limit, sequentially, by training and test."""
     said = []
     for group in groups:
-        runs = [run[str(TESTED)]["sequential"][NO_LIMIT] for run in group["seeds"].values()]
-        accuracies = ", ".join(f"{accuracy:.3f}" for accuracy in runs)
-        said.append(f"trained on {_percent(group['settings']['hard_fraction'])} {accuracies or 'no run'}")
+        tested = []
+        for fraction in fractions:
+            runs = [run[str(fraction)]["sequential"][NO_LIMIT] for run in group["seeds"].values()]
+            accuracies = ", ".join(f"{accuracy:.3f}" for accuracy in runs)
+            tested.append(f"{accuracies or 'no run'} at {_percent(fraction)}")
+        said.append(f"trained on {_percent(group['settings']['hard_fraction'])} {' and '.join(tested)}")
     return "; ".join(said) or "no run"
 
 
@@ -277,9 +281,9 @@ def _effort(groups: Sequence[Group]) -> str:
     shares = ", ".join(f"{share:.1f}% over {limit}" for limit, share in above.items())
     converged = 100 * _mean(run["share_converged"] for run in runs)
     return (
-        f"Trained on {_percent(TRAINED)} and so tested, a token takes {easy:.1f} self-iterations where S3 "
-        f"rests and {hard:.1f} where it moves (mean of {len(runs)} runs; {shares}; {converged:.1f}% "
-        "converge)."
+        f"Trained on {_percent(TRAINED)} and tested on {_percent(TESTED)}, a token then takes {easy:.1f} "
+        f"self-iterations where S3 rests and {hard:.1f} where it moves (mean of {len(runs)} runs; {shares}; "
+        f"{converged:.1f}% converge)."
     )
 
 
