@@ -252,7 +252,8 @@ def caption(found: Results) -> str:
         f"{curriculum.length_growth_every} updates up to {config.length}, in a setting chosen on "
         f"{_percent(TRAINED)} hard tokens; where the loss of a sequence ends, and which go on, depends on "
         f"the model's answers. Sequentially without a limit: "
-        f"{_accuracies(found['groups'], settings['hard_fractions'])}. {_effort(found['groups'])} {_cost(found['seconds_per_token'])}"
+        f"{_accuracies(found['groups'], settings['hard_fractions'])}. {_effort(found['groups'])} "
+        f"{_cost(found['seconds_per_token'])}"
     )
 
 
@@ -326,7 +327,10 @@ def judge(found: Mapping[str, Any]) -> Verdict:
     runs = [run[str(TESTED)] for run in group["seeds"].values()]
     of = len(runs) + len(group["failed"])
     shown = {mode: sum(_shows(run[mode]) for run in runs) for mode in MODES}
-    because = f"of {of} runs trained on {_percent(TRAINED)} hard tokens and tested on {_percent(TESTED)}: "
+    because = (
+        f"with S3 in place of A5 and few updates, of {of} runs trained on {_percent(TRAINED)} hard tokens and "
+        f"tested on {_percent(TESTED)}: "
+    )
     because += "; ".join(f"{mode} mode {_counted(runs, mode)}" for mode in MODES)
     if not any(shown.values()):
         return Verdict("not reproduced", because)
