@@ -328,8 +328,8 @@ def judge(found: Mapping[str, Any]) -> Verdict:
     of = len(runs) + len(group["failed"])
     shown = {mode: sum(_shows(run[mode]) for run in runs) for mode in MODES}
     because = (
-        f"with S3 in place of A5 and few updates, of {of} runs trained on {_percent(TRAINED)} hard tokens and "
-        f"tested on {_percent(TESTED)}: "
+        f"with S3 in place of A5 and few updates, of {of} runs trained on {_percent(TRAINED)} hard tokens "
+        f"and tested on {_percent(TESTED)}: "
     )
     because += "; ".join(f"{mode} mode {_counted(runs, mode)}" for mode in MODES)
     if not any(shown.values()):
