@@ -2,7 +2,8 @@
 
 Without ``--rerun`` they are drawn from the stored results. With it, the experiment behind each is carried
 out first: what its store holds is kept, what is missing is trained and measured, and the results are stored.
-Figures of numbers that others published have no experiment; there is nothing to rerun of them.
+Figures of numbers that others published have no experiment; there is nothing to rerun of them. With
+``--full`` the experiment is that at the size of the paper, for a GPU; its results have a file of their own.
 """
 
 import sys
@@ -25,7 +26,7 @@ from paper_figures.experiments.runner import carry_out
 from paper_figures.figures.figure import PaperFigure
 from paper_figures.registry import AnyFigure, all_figures, figure_named
 from paper_figures.stored_results import RESULTS
-from paper_figures.summary import NOTHING_TO_RERUN, claim_rows, summary
+from paper_figures.summary import NOTHING_TO_RERUN, at_full_size, claim_rows, summary
 
 UNFINISHED = 1
 """Exit code if a run failed or did not end."""
@@ -44,12 +45,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     arguments = _parser().parse_args(argv)
     if arguments.list:
-        Console().print(claims_table(list(all_figures().values())), "")
+        Console().print(claims_table(_figures(arguments.names, arguments.full)), "")
         return
     if arguments.summary:
-        print(summary(list(all_figures().values())))
+        print(summary(_figures(arguments.names, arguments.full)))
         return
-    figures = [figure_named(name) for name in dict.fromkeys(arguments.names or all_figures())]
+    figures = _figures(arguments.names, arguments.full)
     store, executor = Store(Path(arguments.experiments)), _executor(arguments)
     if arguments.status:
         _print_status(figures, store)
@@ -57,7 +58,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     folder, width = Path(arguments.out), checked_width(arguments.width)
     measured = _with_experiment(figures, named=bool(arguments.names)) if arguments.rerun else []
     check_writable(folder)
-    sentences = _rerun(measured, store, executor, arguments.retry_failed) if arguments.rerun else []
+    sentences = []
+    if arguments.rerun:
+        device = arguments.device or "cpu"
+        sentences = _rerun(measured, store, executor, device, retry_failed=arguments.retry_failed)
     drawn = [figure.shown(RESULTS) for figure in figures]
     folder.mkdir(parents=True, exist_ok=True)
     for figure, shown in zip(figures, drawn, strict=True):
@@ -65,6 +69,22 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{figure.name}: {png}, {pdf.name} and {figure.name}.caption.txt, {shown.numbers}")
     if sentences:
         raise SystemExit(UNFINISHED)
+
+
+def _figures(names: Sequence[str], full: bool) -> list[AnyFigure]:
+    """Return the figures of those names, or all; at the size of the paper if asked for."""
+    figures = [figure_named(name) for name in dict.fromkeys(names or all_figures())]
+    if not full:
+        return figures
+    large = at_full_size(figures)
+    if names and len(large) < len(figures):
+        found = {figure.experiment.name for figure in large}
+        (missing, *_) = (figure.name for figure in figures if figure.name not in found)
+        raise InputError(
+            f"figure {missing} has no experiment at the size of a paper; leave out --full, or name one that "
+            "python -m paper_figures --list --full shows"
+        )
+    return list(large)
 
 
 def _with_experiment(figures: Sequence[AnyFigure], *, named: bool) -> list[PaperFigure]:
@@ -90,7 +110,7 @@ def _print_status(figures: Sequence[AnyFigure], store: Store) -> None:
 def _executor(arguments: Any) -> Executor:
     """The executor of the flags, which only ``--rerun`` takes."""
     if not arguments.rerun:
-        for flag in ("jobs", "cluster", "slurm", "retry_failed"):
+        for flag in ("jobs", "cluster", "slurm", "device", "retry_failed"):
             if getattr(arguments, flag):
                 raise InputError(f"--{flag.replace('_', '-')} is given without --rerun; give that as well")
     if arguments.jobs is not None and not arguments.jobs.removeprefix("-").isdecimal():
@@ -102,7 +122,9 @@ def _executor(arguments: Any) -> Executor:
     )
 
 
-def _rerun(figures: list[PaperFigure], store: Store, executor: Executor, retry_failed: bool) -> list[str]:
+def _rerun(
+    figures: list[PaperFigure], store: Store, executor: Executor, device: str, *, retry_failed: bool
+) -> list[str]:
     """Carry out the experiments and store their results; return what was said about failed runs.
 
     Raises:
@@ -111,7 +133,7 @@ def _rerun(figures: list[PaperFigure], store: Store, executor: Executor, retry_f
     check_writable(RESULTS, "folder of the stored results")
     said = []
     for figure in figures:
-        report = carry_out(figure.experiment, store, executor, retry_failed=retry_failed)
+        report = carry_out(figure.experiment, store, executor, retry_failed=retry_failed, device=device)
         for sentence in report.sentences():
             print(f"{figure.name}: {sentence}", file=sys.stderr)
             said.append(sentence)
@@ -176,6 +198,12 @@ def _parser() -> CommandParser:
         action="store_true",
         help="print that list as the Markdown of docs/experiments.md, then stop",
     )
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="of those that have one, the experiment at the size of the paper, for a GPU; with --list: which "
+        "they are and what each is expected to cost",
+    )
     parser.add_argument("--out", metavar="DIR", default="out/paper_figures", help="default: %(default)s")
     add_width_flag(parser)
     group = parser.add_argument_group("experiments")
@@ -193,6 +221,7 @@ def _parser() -> CommandParser:
         default="out/experiments",
         help="where runs and measurements are, and go (default: %(default)s)",
     )
+    group.add_argument("--device", metavar="NAME", help="where to train, such as cuda (default: cpu)")
     group.add_argument("--jobs", metavar="N", help="how many runs at once (default: 1)")
     group.add_argument(
         "--cluster",

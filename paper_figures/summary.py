@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 
+from paper_figures.experiments.expected_cost import expected_cost
+from paper_figures.figures.figure import PaperFigure
 from paper_figures.registry import AnyFigure
 from paper_figures.stored_results import RESULTS, StoredResults
 
 NOTHING_TO_RERUN = "nothing to rerun"
 """What a rerun of published numbers costs."""
+NOT_RUN = "not run: written and checked, but nobody has trained it here"
+"""The verdict on an experiment at full size without results."""
 
 
 def claim_rows(figures: Sequence[AnyFigure]) -> list[tuple[str, str, str, str]]:
@@ -20,10 +24,26 @@ def claim_rows(figures: Sequence[AnyFigure]) -> list[tuple[str, str, str, str]]:
     """
     rows = []
     for figure in figures:
-        shown, claim = figure.shown(RESULTS), figure.claim
+        claim = figure.claim
+        if isinstance(figure, PaperFigure) and figure.in_full and not figure.stored_in(RESULTS):
+            cost = expected_cost(figure.experiment)
+            rows.append((figure.name, f"{claim.statement} ({claim.source})", NOT_RUN, cost))
+            continue
+        shown = figure.shown(RESULTS)
         cost = NOTHING_TO_RERUN if shown.stored is None else cost_of_rerun(shown.stored)
         rows.append((figure.name, f"{claim.statement} ({claim.source})", str(shown.verdict), cost))
     return rows
+
+
+def at_full_size(figures: Sequence[AnyFigure]) -> list[PaperFigure]:
+    """Return those of the figures that have an experiment at the size of the paper, at that size.
+
+    Example:
+        >>> from paper_figures.registry import all_figures
+        >>> at_full_size(list(all_figures().values()))[0].command
+        'python -m paper_figures s5_length_generalization --full'
+    """
+    return [figure.at_full_size() for figure in figures if isinstance(figure, PaperFigure) and figure.full]
 
 
 def summary(figures: Sequence[AnyFigure]) -> str:

@@ -83,7 +83,7 @@ def train(
     if config.compiled is not None:
         raise InputError("compiled is set, which is for models that are not trained; leave it out")
     built_task = config.build_task()
-    built_model = initial_model(config, built_task).to(_device(device))
+    built_model = initial_model(config, built_task).to(available_device(device))
     check_state_passing(config.curriculum, built_task, built_model)
     if folder.begun:
         folder.check_same(config)
@@ -121,8 +121,19 @@ def run_shortfall(run: Run) -> str | None:
     return run.config.shortfall(run.metrics[-1].get("length") if run.metrics else None)
 
 
-def _device(name: str) -> torch.device:
-    """Return the device of that name if this machine has it."""
+def available_device(name: str) -> torch.device:
+    """Return the device of that name.
+
+    Raises:
+        InputError: if this machine does not have it.
+
+    Example:
+        >>> available_device("cpu")
+        device(type='cpu')
+        >>> available_device("gpu")
+        Traceback (most recent call last):
+        automata.errors.InputError: device is 'gpu', which is not to be had here; choose from cpu...
+    """
     try:
         device = torch.device(name)
         torch.empty(1, device=device).cpu()

@@ -11,6 +11,7 @@ from uuid import uuid4
 from filelock import FileLock
 
 from analysis.framework.output import check_writable
+from implicit.training.train import available_device
 from paper_figures.experiments.executors import Executor, Job
 from paper_figures.experiments.grid import Experiment
 from paper_figures.experiments.outcomes import Outcome, outcomes_of
@@ -70,6 +71,7 @@ def carry_out(
     *,
     retry_failed: bool = False,
     threads: int = 1,
+    device: str = "cpu",
 ) -> Report:
     """Train and measure what is missing, and return what came of every point.
 
@@ -82,9 +84,11 @@ def carry_out(
         executor: where to work; in this process if None.
         retry_failed: whether to try what failed before again, from the beginning.
         threads: of torch, in each worker.
+        device: where each worker trains and measures, such as ``"cuda"``.
 
     Raises:
-        InputError: for a bad setting of any point, or a store that cannot be written; nothing is begun then.
+        InputError: for a bad setting of any point, a device that is not there, or a store that cannot be
+            written; nothing is begun then.
         OSError: if the store cannot be written on the way, with one worker in this process.
 
     Example:
@@ -102,10 +106,12 @@ def carry_out(
     points = experiment.points  # checks their settings
     check_writable(store.path, "experiments")
     executor.check()
+    if executor.cluster == "local":
+        available_device(device)
     runner = uuid4().hex
     if retry_failed:
         forget_failures(experiment, store, runner)
-    worker = Worker(experiment, store.path, runner, threads)
+    worker = Worker(experiment, store.path, runner, threads, device)
     nothing_left = all(store.ended(point, experiment.measurements) for point in points)
     if executor.in_process or nothing_left:
         with shown(experiment, store, workers=1):
@@ -122,6 +128,7 @@ def _with_jobs(worker: Worker, store: Store, executor: Executor, logs: Path) -> 
         store.path.absolute(),
         worker.runner,
         worker.threads,
+        worker.device,
         logs,
         ends_with_runner=executor.cluster == "local",
     )

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from analysis.framework.output import RunIdentity, json_ready
 from implicit.runs.files import write_bytes
 from implicit.runs.loading import Run
-from implicit.train import train
+from implicit.training.train import available_device, train
 from paper_figures.experiments.grid import Experiment, Measurement, Point
 from paper_figures.experiments.records import Record, Store
 
@@ -43,6 +43,7 @@ class Worker:
         runner: name of the runner that this worker belongs to. What a worker of the same runner died of is
             not tried again by its fellows.
         threads: of torch; the weights depend on their number, and so it does not depend on that of workers.
+        device: where to train and to measure, such as ``"cuda"``; the weights are the same only to rounding.
         logs: the folder of the runner's logs, where a worker that cannot go on says why.
         ends_with_runner: whether the worker ends, after the point in hand, when the runner no longer lives;
             on a cluster it does not, and needs nobody to stay logged in.
@@ -63,6 +64,7 @@ class Worker:
     store: Path
     runner: str
     threads: int = 1
+    device: str = "cpu"
     logs: Path | None = None
     ends_with_runner: bool = False
 
@@ -70,11 +72,13 @@ class Worker:
         """Work until every point ended or is given up.
 
         Raises:
+            InputError: for a device that this machine does not have.
             OSError: if the store cannot be written.
         """
         threads = torch.get_num_threads()
         torch.set_num_threads(self.threads)
         try:
+            available_device(self.device)
             self._work()
         except Exception as error:
             if self.logs is not None:
@@ -103,7 +107,7 @@ class Worker:
                     if free is None:
                         waiting = True  # somebody works on it, and may die
                     elif free and not store.ended(point, self.experiment.measurements):
-                        do(store, point, self.experiment.measurements)
+                        do(store, point, self.experiment.measurements, self.device)
                         idle = False
             if idle and not waiting:
                 return
@@ -157,7 +161,7 @@ def claimed(store: Store, point: Point, runner: str) -> Iterator[bool | None]:
         lock.release()
 
 
-def do(store: Store, point: Point, measurements: tuple[Measurement, ...]) -> None:
+def do(store: Store, point: Point, measurements: tuple[Measurement, ...], device: str = "cpu") -> None:
     """Train what is not trained and measure what is not measured, and store how each ended.
 
     An exception of the training or of a measurement is stored as its failure; what the file system or the
@@ -165,7 +169,7 @@ def do(store: Store, point: Point, measurements: tuple[Measurement, ...]) -> Non
     """
     began = time.monotonic()
     try:
-        run = train(point.config, store.run_folder(point), progress=False)
+        run = train(point.config, store.run_folder(point), progress=False, device=device)
     except Exception as error:
         _raise_if_outside(error)
         store.write(point, None, Record.failed(point, None, error, None, time.monotonic() - began))
@@ -174,6 +178,7 @@ def do(store: Store, point: Point, measurements: tuple[Measurement, ...]) -> Non
     training = store.read(point, None)
     if training is None or training.run != json_ready(identity.__dict__):
         store.write(point, None, Record.done(point, None, identity, None, run.metrics[-1]["seconds"]))
+    run.model.to(device)
     for measurement in measurements:
         if store.read(point, measurement) is None:
             store.write(point, measurement, _measured(point, measurement, run, identity))

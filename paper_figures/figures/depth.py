@@ -12,13 +12,14 @@ from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
-from paper_figures.figures.s5_length_generalization import (
+from paper_figures.figures.s5_training import (
     ACCURACY,
+    FULL_GRIDS,
     GRIDS,
-    LAYERS,
     SETTINGS,
     TASK_WORDS,
     family,
+    trained_as,
     training_sentence,
 )
 
@@ -28,6 +29,10 @@ ENOUGH = 0.9
 NONE_ENOUGH = "–"
 
 EXPERIMENT = Experiment("depth", GRIDS, (ACCURACY,))
+FULL = Experiment("depth", FULL_GRIDS, (ACCURACY,))
+
+STRENGTHS = {1: 0.75, 2: 0.45, 4: 0.2, 8: 0.1, 16: 0.05}
+"""Of the colour of a cell, by number of layers."""
 
 
 def collect(outcomes: Sequence[Outcome]) -> Results:
@@ -46,7 +51,13 @@ def collect(outcomes: Sequence[Outcome]) -> Results:
             for seed, run in group["seeds"].items()
         }
         families.setdefault(model, {})[str(layers)] = {"seeds": runs, "failed": group["failed"]}
-    return {"sequences": SETTINGS.sequences, "tokens": list(TOKENS), "enough": ENOUGH, "families": families}
+    return {
+        "sequences": SETTINGS.sequences,
+        "training": trained_as(outcomes),
+        "tokens": list(TOKENS),
+        "enough": ENOUGH,
+        "families": families,
+    }
 
 
 def fewest_layers(depths: Mapping[str, Any], token: int, *, every: bool) -> int | None:
@@ -86,7 +97,6 @@ def draw(found: Results, width: float) -> Figure:
     families, tokens = found["families"], found["tokens"]
     figure = new_figure(width, 0.75 + 0.36 * len(families))
     axes = figure.subplots()
-    strengths = dict(zip(LAYERS, (0.75, 0.45, 0.2), strict=True))
     for row, (model, depths) in enumerate(families.items()):
         for column, token in enumerate(tokens):
             best = fewest_layers(depths, token, every=False)
@@ -98,17 +108,10 @@ def draw(found: Results, width: float) -> Figure:
                     row - 0.5,
                     row + 0.5,
                     color=color,
-                    alpha=strengths[best],
+                    alpha=STRENGTHS[best],
                     linewidth=0,
                 )
-            words = (
-                NONE_ENOUGH
-                if best is None
-                else f"{best}"
-                if best == every
-                else f"{best} ({every or NONE_ENOUGH})"
-            )
-            axes.text(column, row, words, ha="center", va="center")
+            axes.text(column, row, _cell_words(best, every), ha="center", va="center")
     axes.set(
         xticks=range(len(tokens)),
         xticklabels=tokens,
@@ -122,6 +125,13 @@ def draw(found: Results, width: float) -> Figure:
     return figure
 
 
+def _cell_words(best: int | None, every: int | None) -> str:
+    """Fewest layers of the best run and, in brackets where they differ, of all runs."""
+    if best is None:
+        return NONE_ENOUGH
+    return f"{best}" if best == every else f"{best} ({every or NONE_ENOUGH})"
+
+
 def caption(found: Results) -> str:
     """Tell what the cells hold and how the models were trained.
 
@@ -130,14 +140,16 @@ def caption(found: Results) -> str:
         >>> print(caption(StoredResults.read("depth").results))
         Fewest layers with which a family reaches 90% at a token of S5...
     """
+    training = found["training"]
     depths = ", ".join(
         f"{model_label(model)} {', '.join(by_depth)}" for model, by_depth in found["families"].items()
     )
     return (
         f"Fewest layers with which a family reaches {found['enough']:.0%} at a token of S5: one run of those "
         f"trained; in brackets, where it differs, all of them; {NONE_ENOUGH} if no depth tried does. Share "
-        f"of {found['sequences']} fresh sequences. The same models at every token, trained at up to 32 "
-        f"tokens, not one per length. Depths tried: {depths}. {TASK_WORDS} {training_sentence()}"
+        f"of {found['sequences']} fresh sequences. The same models at every token, trained at up to "
+        f"{training['length']} tokens, not one per length. Depths tried: {depths}. "
+        f"{TASK_WORDS[training['task']]} {training_sentence(training)}"
     )
 
 
@@ -185,4 +197,5 @@ FIGURE = PaperFigure(
     collect=collect,
     draw=draw,
     caption=caption,
+    full=FULL,
 )

@@ -31,7 +31,7 @@ from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
-from paper_figures.figures.s5_length_generalization import SEEDS, TASK_WORDS, TRAINING
+from paper_figures.figures.s5_training import SEEDS, TASK, TASK_WORDS, TRAINING
 
 ORDERS = {"hardest": Look("#0072B2", "o"), "random": Look("#D55E00", "s", "--")}
 """Which pairs of state and token get the full budget: those that took most self-iterations, or any."""
@@ -245,7 +245,7 @@ def caption(found: Results) -> str:
         "Accuracy of implicit Mamba-2 on S5 when most tokens get few self-iterations and the others up to "
         f"{settings['full_budget']} (sequential mode, relative tolerance {settings['rtol']:g}): mean over "
         f"the last {found['reported_tokens']} tokens of {settings['sequences']} fresh sequences of "
-        f"{settings['length']} tokens (data seed {settings['seed']}). {TASK_WORDS} Those with the full "
+        f"{settings['length']} tokens (data seed {settings['seed']}). {TASK_WORDS[TASK]} Those with the full "
         "budget are pairs of the state before a token and the token: the ones that took most "
         "self-iterations on as many other sequences, or randomly chosen ones. The state before a token is "
         f"read off the right answers. {RUN_LINES} {_words(found)}"

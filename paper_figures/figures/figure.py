@@ -1,7 +1,7 @@
 """What a figure of the paper is: an experiment, the numbers collected from it, and their drawing."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ class PaperFigure:
         draw: draws that, so many inches wide; called within the style of `analysis.framework.figures`.
         caption: tells what was drawn; the runs, their seeds and what failed are added to it.
         claim: of a paper, that the results judge.
+        full: the experiment at the size of the paper, for a GPU; None if there is none.
+        in_full: whether `experiment` is that one.
 
     Example:
         >>> from paper_figures.figures.claim import Verdict
@@ -52,11 +54,23 @@ class PaperFigure:
     collect: Callable[[Sequence[Outcome]], Results]
     draw: Callable[[Results, float], Figure]
     caption: Callable[[Results], str]
+    full: Experiment | None = None
+    in_full: bool = False
 
     @property
     def name(self) -> str:
-        """The name of the experiment, of the stored results and of the files."""
-        return self.experiment.name
+        """The name of the stored results and files: that of the experiment, at full size with ``_full``."""
+        return f"{self.experiment.name}_full" if self.in_full else self.experiment.name
+
+    @property
+    def command(self) -> str:
+        """The command that draws it."""
+        return f"python -m paper_figures {self.experiment.name}{' --full' if self.in_full else ''}"
+
+    def at_full_size(self) -> "PaperFigure":
+        """Return the same figure of the experiment at the size of the paper, which there has to be."""
+        assert self.full is not None
+        return replace(self, experiment=self.full, full=None, in_full=True)
 
     def stored(self, outcomes: Sequence[Outcome]) -> StoredResults:
         """Return what is stored of an experiment that ended: the numbers, and how they came about."""
@@ -64,7 +78,7 @@ class PaperFigure:
         measured = [record for record in records if record.measurement != TRAINING]
         return StoredResults(
             figure=self.name,
-            command=f"python -m paper_figures {self.name} --rerun",
+            command=f"{self.command} --rerun",
             date=max((record.date for record in records), default=datetime.now(UTC).date().isoformat()),
             environment=common_environment(measured),
             seconds=round(sum(record.seconds for record in measured), 1),
@@ -84,6 +98,10 @@ class PaperFigure:
         """Draw the stored numbers, so many inches wide."""
         with styled():
             return self.draw(dict(stored.results), width)
+
+    def stored_in(self, results: Path = RESULTS) -> bool:
+        """Return whether a folder has results of it."""
+        return (results / f"{self.name}.json").is_file()
 
     def shown(self, results: Path = RESULTS) -> Shown:
         """Return what is shown of it, from the stored results in a folder.

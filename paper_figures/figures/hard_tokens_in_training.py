@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from analysis.framework.figures import new_panels
 from analysis.framework.palette import GREY, Look
 from analysis.framework.run_lines import RUN_LINES, draw_runs
+from automata.tasks.registry import make_task
 from implicit.config.run import TrainConfig
 from implicit.runs.loading import initial_model
 from implicit.training.evaluation import REPORTED_TOKENS
@@ -22,6 +23,7 @@ from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import Group, grouped
 from paper_figures.figures.hard_tokens_measured import MODES, NO_LIMIT, HardTrainingSettings, measure
+from paper_figures.figures.published_setting import PUBLISHED_MAMBA2, PUBLISHED_TRAINING
 from paper_figures.figures.shortcuts import shortcuts
 
 SETTINGS = HardTrainingSettings()
@@ -49,6 +51,8 @@ SOLVED_ACCURACY = 0.99
 
 SEEDS = range(3)
 TASK = "S3xM"
+GROUPS = {TASK: "S3", "A5xM": "A5"}
+"""The group of a task, for readers."""
 TRAINING: dict[str, Any] = {
     "task": TASK,
     "d_model": 32,
@@ -91,37 +95,28 @@ EXPERIMENT = Experiment(
     (Measurement("limits", measure, SETTINGS),),
 )
 
-FULL = Grid(
-    {"hard_fraction": list(FRACTION_LOOKS), "seed": SEEDS},
-    {
-        "task": "A5xM",
-        "model": "implicit-mamba2",
-        "d_model": 256,
-        "expand": 4,
-        "d_state": 128,
-        "head_size": 64,
-        "length": 256,
-        "batch_size": 512,
-        "steps": 16384,
-        "warmup_steps": 1638,
-        "learning_rate": 1e-3,
-        "bounded_steps": 4005,
-        "bounded_iterations": 4,
-        "free_mode": "simultaneous",
-        "free_max_iterations": 32,
-        "free_rtol": 0.05,
-        "phantom_steps": 4,
-        "contraction_weight": 0.0,
-        "carried_share": 0.0,
-    },
+FULL = Experiment(
+    EXPERIMENT.name,
+    (
+        Grid(
+            {"hard_fraction": list(FRACTION_LOOKS), "seed": SEEDS},
+            {
+                **PUBLISHED_TRAINING,
+                **PUBLISHED_MAMBA2,
+                "task": "A5xM",
+                "model": "implicit-mamba2",
+                "length": 256,
+            },
+        ),
+    ),
+    EXPERIMENT.measurements,
 )
-"""The setting of the paper as its authors' public code has it, but for dropout and weight norm: A5 times a
-four-element monoid, 240 tokens, 8.4 million sequences of 256 tokens. Nothing was trained in it here; the
-`command` of a point does so, for a GPU. `full_cost` estimates what it would cost."""
+"""The setting of the paper: A5 times a four-element monoid, 240 tokens, 8.4 million sequences of 256 tokens.
+Nothing was trained in it here; `full_cost` estimates what it would cost."""
 
 
 def full_cost(seconds_per_token: float) -> dict[str, float]:
-    """Estimate what a run in the setting of `FULL` costs from what a token of ours costs.
+    """Estimate what a run of `FULL` costs from what a token of ours costs.
 
     The cost of a token is taken to grow with the number of the cell's weights, each of which is used once per
     self-iteration; that the iterations are as many as in ours is assumed.
@@ -137,7 +132,7 @@ def full_cost(seconds_per_token: float) -> dict[str, float]:
         >>> cost["tokens"], 100 < cost["weights_ratio"] < 130
         (2147483648, True)
     """
-    ours, paper = (_cell_weights(grid.points[0]) for grid in (EXPERIMENT.grids[0], FULL))
+    ours, paper = (_cell_weights(experiment.points[0]) for experiment in (EXPERIMENT, FULL))
     config = FULL.points[0].config
     tokens = config.steps * config.batch_size * config.length
     ratio = paper / ours
@@ -166,6 +161,7 @@ def collect(outcomes: Sequence[Outcome], settings: HardTrainingSettings = SETTIN
     tokens = sum(tokens_trained(outcome.point.config) for outcome in trained)
     seconds = sum(outcome.records[OF_TRAINING].seconds for outcome in trained)
     return {
+        "task": task,
         "settings": settings.model_dump(mode="json"),
         "reported_tokens": REPORTED_TOKENS,
         "seconds_per_token": seconds / tokens if tokens else None,
@@ -236,26 +232,36 @@ def caption(found: Results) -> str:
         >>> print(caption(StoredResults.read("hard_tokens_in_training").results))
         Accuracy of implicit Mamba-2 on S3 times a memory with three resets, 24 tokens, ...
     """
-    settings = found["settings"]
-    config = EXPERIMENT.points[0].config
-    curriculum = config.curriculum
+    settings, group = found["settings"], GROUPS[found["task"]]
     audits = dict.fromkeys(f"{audit['accuracy']:.3f}" for audit in found["shortcuts"].values())
     window = next(iter(found["shortcuts"].values()))["window"]
+    tokens = make_task(found["task"]).vocabulary_size
     return (
-        "Accuracy of implicit Mamba-2 on S3 times a memory with three resets, 24 tokens, against the most "
-        "self-iterations allowed at test. Hard tokens are drawn from all 24, easy ones from the four that "
-        f"leave S3 as it is. Mean over the last {found['reported_tokens']} of {settings['length']} tokens of "
-        f"{settings['sequences']} fresh sequences answered token after token (sequential), of the first "
-        f"{settings['swept_sequences']} in sweeps over the whole sequence (simultaneous); data seed "
-        f"{settings['seed']}, relative tolerance {settings['rtol']:g}, none: at most "
-        f"{settings['no_limit']:,}. Dotted: the best answer on the last {window} tokens, "
-        f"{' and '.join(audits)}. {RUN_LINES} All models: {config.steps:,} updates of {config.batch_size} "
-        f"sequences of {curriculum.start_length} tokens, {curriculum.length_growth} more every "
+        f"Accuracy of implicit Mamba-2 on {group} times a memory with three resets, {tokens} tokens, against "
+        f"the most self-iterations allowed at test. Hard tokens are drawn from all {tokens}, easy ones from "
+        f"the four that leave {group} as it is. Mean over the last {found['reported_tokens']} of "
+        f"{settings['length']} tokens of {settings['sequences']} fresh sequences answered token after token "
+        f"(sequential), of the first {settings['swept_sequences']} in sweeps over the whole sequence "
+        f"(simultaneous); data seed {settings['seed']}, relative tolerance {settings['rtol']:g}, none: at "
+        f"most {settings['no_limit']:,}. Dotted: the best answer on the last {window} tokens, "
+        f"{' and '.join(audits)}. {RUN_LINES} {_training(found['task'])} Sequentially without a limit, "
+        f"lowest to highest run: {_accuracies(found['groups'], settings['hard_fractions'])}. "
+        f"{_effort(found['groups'], group)} {_cost(found)}"
+    ).strip()
+
+
+def _training(task: str) -> str:
+    """How the models were trained."""
+    config = (EXPERIMENT if task == TASK else FULL).points[0].config
+    curriculum = config.curriculum
+    updates = f"All models: {config.steps:,} updates of {config.batch_size} sequences of"
+    if task != TASK:
+        return f"{updates} {config.length} tokens."
+    return (
+        f"{updates} {curriculum.start_length} tokens, {curriculum.length_growth} more every "
         f"{curriculum.length_growth_every} updates up to {config.length}, in a setting chosen on "
         f"{_percent(TRAINED)} hard tokens; where the loss of a sequence ends, and which go on, depends on "
-        f"the model's answers. Sequentially without a limit, lowest to highest run: "
-        f"{_accuracies(found['groups'], settings['hard_fractions'])}. {_effort(found['groups'])} "
-        f"{_cost(found['seconds_per_token'])}"
+        "the model's answers."
     )
 
 
@@ -272,7 +278,7 @@ def _accuracies(groups: Sequence[Group], fractions: Sequence[float]) -> str:
     return "; ".join(said) or "no run"
 
 
-def _effort(groups: Sequence[Group]) -> str:
+def _effort(groups: Sequence[Group], group: str) -> str:
     """What tokens take in the runs that the claim is about."""
     runs = [run[str(TESTED)] for run in _claimed(groups)["seeds"].values()]
     if not runs:
@@ -283,8 +289,8 @@ def _effort(groups: Sequence[Group]) -> str:
     converged = 100 * _mean(run["share_converged"] for run in runs)
     return (
         f"Trained on {_percent(TRAINED)} and tested on {_percent(TESTED)}, a token then takes {easy:.1f} "
-        f"self-iterations where S3 rests and {hard:.1f} where it moves (mean of {len(runs)} runs; {shares}; "
-        f"{converged:.1f}% converge)."
+        f"self-iterations where {group} rests and {hard:.1f} where it moves (mean of {len(runs)} runs; "
+        f"{shares}; {converged:.1f}% converge)."
     )
 
 
@@ -299,9 +305,10 @@ def _mean(values: Iterable[float]) -> float:
     return sum(several) / len(several)
 
 
-def _cost(seconds_per_token: float | None) -> str:
-    """What the setting of the paper would cost, as an estimate."""
-    if seconds_per_token is None:
+def _cost(found: Results) -> str:
+    """What the setting of the paper would cost, as an estimate; nothing if it is that setting."""
+    seconds_per_token = found["seconds_per_token"]
+    if found["task"] != TASK or seconds_per_token is None:
         return ""
     cost, width = full_cost(seconds_per_token), FULL.points[0].config.sizes["d_model"]
     return (
@@ -320,17 +327,15 @@ def judge(found: Mapping[str, Any]) -> Verdict:
     otherwise.
 
     Example:
-        >>> judge({"groups": []}).word
+        >>> judge({"task": "S3xM", "groups": []}).word
         'not reproduced'
     """
     group = _claimed(found["groups"])
     runs = [run[str(TESTED)] for run in group["seeds"].values()]
     of = len(runs) + len(group["failed"])
     shown = {mode: sum(_shows(run[mode]) for run in runs) for mode in MODES}
-    because = (
-        f"with S3 in place of A5 and few updates, of {of} runs trained on {_percent(TRAINED)} hard tokens "
-        f"and tested on {_percent(TESTED)}: "
-    )
+    because = "with S3 in place of A5 and few updates, " if found["task"] == TASK else ""
+    because += f"of {of} runs trained on {_percent(TRAINED)} hard tokens and tested on {_percent(TESTED)}: "
     because += "; ".join(f"{mode} mode {_counted(runs, mode)}" for mode in MODES)
     if group["seeds"]:
         as_trained = [run[str(TRAINED)]["sequential"][NO_LIMIT] for run in group["seeds"].values()]
@@ -367,4 +372,5 @@ FIGURE = PaperFigure(
     collect=collect,
     draw=draw,
     caption=caption,
+    full=FULL,
 )

@@ -69,9 +69,10 @@ def measure(run: Run, settings: HardTrainingSettings) -> dict[str, Any]:
     limits = {**{str(limit): limit for limit in settings.limits}, NO_LIMIT: settings.no_limit}
     measured: dict[str, Any] = {}
     for fraction in settings.hard_fractions:
-        tokens, labels = sample_sequences(
+        drawn = sample_sequences(
             task_from(task, fraction), settings.sequences, settings.length, settings.seed
         )
+        tokens, labels = (part.to(run.model.device) for part in drawn)
         found: dict[str, Any] = {}
         for mode in MODES:
             some = slice(settings.swept_sequences if mode == "simultaneous" else None)
@@ -84,7 +85,7 @@ def measure(run: Run, settings: HardTrainingSettings) -> dict[str, Any]:
                 found[mode][name] = right[:, -REPORTED_TOKENS:].mean().item()
                 if mode == "sequential" and name == NO_LIMIT:
                     assert output.solution is not None
-                    easy = torch.isin(tokens, torch.tensor(task.easy_tokens))
+                    easy = torch.isin(tokens, tokens.new_tensor(task.easy_tokens))
                     found |= effort(output.solution.iterations, easy, settings.limits)
                     found["share_converged"] = output.solution.share_converged
                     found["by_length"] = {

@@ -19,7 +19,7 @@ from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
-from paper_figures.figures.s5_length_generalization import TRAINING
+from paper_figures.figures.s5_training import TRAINING
 
 MODES: tuple[Mode, ...] = ("sequential", "simultaneous")
 TASK_LOOKS = {

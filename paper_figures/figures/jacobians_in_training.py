@@ -145,7 +145,8 @@ def collect(outcomes: Sequence[Outcome], settings: TrainingSettings = SETTINGS) 
     }
 
 
-ROWS = ("share", "Jacobian", "blocks")
+ROW_LABELS = ("share", "median of the states", "share of ‖ds'/ds‖")
+"""Of the rows: accuracy and verdicts, quantities of ∂h'/∂h, masses of the blocks of ds'/ds."""
 QUANTITIES = {
     "off_diagonal_mass": ("off-diagonal mass", Look("#0077BB", "o")),
     "nonlinearity": ("non-linearity", Look("#EE7733", "^", "--")),
@@ -172,7 +173,7 @@ def draw(found: Results, width: float) -> Figure:
     """
     models = found["models"]
     figure = new_figure(width, 6.6 if width < 5 else 5.6)
-    panels = figure.subplots(len(ROWS), max(1, len(models)), sharex="col", sharey="row", squeeze=False)
+    panels = figure.subplots(len(ROW_LABELS), max(1, len(models)), sharex="col", sharey="row", squeeze=False)
     for column, (convolution, group) in zip(panels.T, models.items(), strict=False):
         column[0].set_title(WINDOWS[convolution])
         for course in group["seeds"].values():
@@ -184,7 +185,7 @@ def draw(found: Results, width: float) -> Figure:
         column[2].set_xlabel("training step")
         for axes in column[1:]:
             log_axis(axes)
-    for axes, name in zip(panels[:, 0], ("share", "median of the states", "share of ‖ds'/ds‖"), strict=True):
+    for axes, name in zip(panels[:, 0], ROW_LABELS, strict=True):
         axes.set_ylabel(name)
     panels[0, 0].set(ylim=(-0.04, 1.06))
     looks = {

@@ -9,69 +9,33 @@ from matplotlib.figure import Figure
 from analysis.framework.figures import new_figure, powers_of_two
 from analysis.framework.palette import GREY, MODEL_LOOKS, Look, model_label
 from analysis.framework.run_lines import RUN_LINES, draw_runs
-from analysis.length_generalization import LengthSettings, analyse
-from implicit.runs.loading import Run
+from analysis.length_generalization import LengthSettings
 from implicit.training.evaluation import REPORTED_TOKENS
-from paper_figures.experiments.grid import Experiment, Grid, Measurement
+from paper_figures.experiments.grid import Experiment
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, shares
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import Group, grouped
 from paper_figures.figures.length_generalization import accuracy_at
+from paper_figures.figures.s5_training import (
+    ACCURACY,
+    FULL_GRIDS,
+    GRIDS,
+    SETTINGS,
+    TASK_WORDS,
+    family,
+    task_and_length,
+    trained_as,
+    training_sentence,
+)
 from paper_figures.figures.shortcuts import shortcuts, shortcuts_sentence
 
-TASK = "S5-generators"
-TASK_WORDS = "Tokens are the identity and four permutations that generate S5."
-SETTINGS = LengthSettings(
-    lengths=(4, 8, 16, 32, 64, 128, 256, 512, 1024), sequences=256, mode="sequential", seed=0
-)
-POSITIONS = 32
-"""Of so many first tokens the accuracy is stored by position."""
 SOLVED_LENGTH = 256
 SOLVED_ACCURACY = 0.99
 """A run extrapolates if it is this accurate at that length."""
 
-TRAINING: dict[str, Any] = {
-    "task": TASK,
-    "length": 32,
-    "steps": 2000,
-    "start_length": 4,
-    "length_growth": 4,
-    "length_growth_every": 100,
-    "growth_accuracy": None,
-    "carried_after": 1200,
-}
-"""The same sequences for every model: their length follows the number of the update, not the accuracy."""
-REFLECTING = {"negative_eigenvalues": True}
-"""Of the delta rules: eigenvalues in [-1, 1], so that a step can reflect."""
-SEEDS = range(3)
-LAYERS = (1, 2, 4)
-GRIDS = (
-    Grid({"model": ["implicit-mamba2", "lstm"], "seed": SEEDS}, {**TRAINING, "layers": 1}),
-    Grid({"model": ["mamba2"], "layers": LAYERS, "seed": SEEDS}, TRAINING),
-    Grid({"model": ["deltanet"], "layers": LAYERS, "seed": SEEDS}, {**TRAINING, **REFLECTING}),
-    Grid({"model": ["gated-deltaproduct"], "layers": LAYERS[:2], "seed": SEEDS}, {**TRAINING, **REFLECTING}),
-    Grid({"model": ["transformer"], "layers": LAYERS[1:], "seed": SEEDS}, TRAINING),
-)
-"""One implicit layer, and every other family at several depths."""
-
-
-def measure(run: Run, settings: LengthSettings) -> dict[str, Any]:
-    """Measure the accuracy of a run at every length, and at each of the first tokens.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = measure(load_run("parity"), LengthSettings(lengths=(4,), sequences=2))
-        >>> sorted(found), found["by_position"]
-        (['accuracy', 'by_position', 'chance', 'interval', 'share_converged'], [1.0, 1.0, 1.0, 1.0])
-    """
-    (numbers,) = analyse(run, settings).numbers().values()
-    kept = {name: numbers[name] for name in ("accuracy", "interval", "share_converged", "chance")}
-    return {**kept, "by_position": [float(share) for share in numbers["accuracy_by_position"][:POSITIONS]]}
-
-
-ACCURACY = Measurement("accuracy", measure, SETTINGS)
 EXPERIMENT = Experiment("s5_length_generalization", GRIDS, (ACCURACY,))
+FULL = Experiment("s5_length_generalization", FULL_GRIDS, (ACCURACY,))
 
 
 def collect(outcomes: Sequence[Outcome], settings: LengthSettings = SETTINGS) -> Results:
@@ -90,23 +54,19 @@ def collect(outcomes: Sequence[Outcome], settings: LengthSettings = SETTINGS) ->
     return {
         "settings": settings.model_dump(mode="json"),
         "reported_tokens": REPORTED_TOKENS,
-        "training_length": TRAINING["length"],
-        "shortcuts": shortcuts(TASK, TRAINING["length"]),
+        "training": trained_as(outcomes),
+        "shortcuts": shortcuts(*task_and_length(outcomes)),
         "groups": groups,
     }
 
 
-def family(group: Group) -> tuple[str, int]:
-    """Return the model and the number of layers of a group.
-
-    Example:
-        >>> family({"settings": {"model": "mamba2", "layers": 4}})
-        ('mamba2', 4)
-    """
-    return group["settings"]["model"], group["settings"].get("layers", 1)
-
-
-DEPTH_MARKS: dict[int, tuple[str, Any]] = {1: ("o", "-"), 2: ("s", "--"), 4: ("^", ":")}
+DEPTH_MARKS: dict[int, tuple[str, Any]] = {
+    1: ("o", "-"),
+    2: ("s", "--"),
+    4: ("^", ":"),
+    8: ("D", "-."),
+    16: ("v", (0, (1, 3))),
+}
 """Marker and dashes by the number of layers."""
 
 
@@ -142,13 +102,15 @@ def draw(found: Results, width: float) -> Figure:
             if family(group)[0] == model:
                 _draw_group(axes, group, lengths)
         axes.axhline(found["shortcuts"]["majority"], color=GREY, linewidth=0.9, linestyle=":")
-        axes.axvline(found["training_length"], color=GREY, linewidth=0.9, linestyle="--")
+        axes.axvline(found["training"]["length"], color=GREY, linewidth=0.9, linestyle="--")
         powers_of_two(axes, lengths[::2] if width < 5 else lengths)
         axes.set(title=model_label(model), ylim=(-0.04, 1.06))
-    for layers, (marker, dashes) in DEPTH_MARKS.items():
+    depths = sorted({family(group)[1] for group in found["groups"]})
+    for layers in depths:
+        marker, dashes = DEPTH_MARKS[layers]
         label = f"{layers} layer{'s' * (layers > 1)}, mean of the runs"
         panels[0].plot([], [], color=GREY, marker=marker, linestyle=dashes, markersize=4, label=label)
-    handles = panels[0].get_lines()[-len(DEPTH_MARKS) :]
+    handles = panels[0].get_lines()[-len(depths) :]
     figure.legend(handles=handles, loc="outside lower center", ncols=1 if width < 5 else 3)
     for axes in panels[-columns:]:
         axes.set_xlabel("tokens")
@@ -173,32 +135,12 @@ def caption(found: Results) -> str:
     """
     settings = found["settings"]
     return (
-        f"Accuracy on S5 against length. {TASK_WORDS} Mean over the last "
+        f"Accuracy on S5 against length. {TASK_WORDS[found['training']['task']]} Mean over the last "
         f"{found['reported_tokens']} tokens of {settings['sequences']} fresh sequences (data seed "
         f"{settings['seed']}), the implicit model in {settings['mode']} mode to a relative tolerance of "
-        f"{settings['rtol']:g}; dotted: chance, dashed: training length. {RUN_LINES} {training_sentence()} "
-        f"{shortcuts_sentence(found['shortcuts'])} Runs with at least {SOLVED_ACCURACY} at "
-        f"{SOLVED_LENGTH} tokens: {shares(_solved(found))}."
-    )
-
-
-def training_sentence() -> str:
-    """Say how the models of this experiment were trained, and where they differ.
-
-    Example:
-        >>> training_sentence()
-        'All models saw sequences of the same lengths, 4 tokens and 4 more every 100 updates up to 32, ...'
-    """
-    config = EXPERIMENT.points[0].config
-    return (
-        f"All models saw sequences of the same lengths, {TRAINING['start_length']} tokens and "
-        f"{TRAINING['length_growth']} more every {TRAINING['length_growth_every']} updates up to "
-        f"{TRAINING['length']}, in batches of {config.batch_size}, for {TRAINING['steps']:,} updates, with "
-        f"width {config.sizes['d_model']} and one learning rate, {config.optimizer.learning_rate:g}, chosen "
-        "on implicit Mamba-2; numbers of parameters differ. "
-        f"After {TRAINING['carried_after']:,} updates nine in ten sequences whose last answers were right "
-        "went on in the next batch, except for the Transformer; which ones depends on the model. Delta rules "
-        "have eigenvalues in [-1, 1]."
+        f"{settings['rtol']:g}; dotted: chance, dashed: training length. {RUN_LINES} "
+        f"{training_sentence(found['training'])} {shortcuts_sentence(found['shortcuts'])} Runs with at "
+        f"least {SOLVED_ACCURACY} at {SOLVED_LENGTH} tokens: {shares(_solved(found))}."
     )
 
 
@@ -242,4 +184,5 @@ FIGURE = PaperFigure(
     collect=collect,
     draw=draw,
     caption=caption,
+    full=FULL,
 )

@@ -4,15 +4,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from paper_figures.registry import all_figures
 from paper_figures.summary import summary
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_page_is_what_the_command_prints() -> None:
+@pytest.mark.parametrize("size", [[], ["--full"]], ids=["small", "full"])
+def test_the_page_is_what_the_command_prints(size: list[str]) -> None:
     """In a process of its own: tests that replace a figure leave the others in another order."""
-    command = [sys.executable, "-m", "paper_figures", "--summary"]
+    command = [sys.executable, "-m", "paper_figures", "--summary", *size]
     printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip()
     assert f"\n\n{printed}\n\n" in (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
 

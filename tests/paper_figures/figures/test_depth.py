@@ -7,9 +7,10 @@ import pytest
 from analysis.framework.figures import styled
 from paper_figures.figures import depth
 from paper_figures.figures.figure import Results
-from paper_figures.figures.s5_length_generalization import ACCURACY, EXPERIMENT
+from paper_figures.figures.s5_length_generalization import EXPERIMENT
+from paper_figures.figures.s5_training import ACCURACY
 from paper_figures.stored_results import StoredResults
-from tests.paper_figures.figures.test_s5_length_generalization import failed, outcome, points_of
+from tests.paper_figures.figures.s5_outcomes import failed, outcome, points_of
 
 
 def runs(*rows: dict[int, float], failures: int = 0) -> dict[str, Any]:

@@ -81,7 +81,13 @@ def test_the_same_training_for_every_share_and_three_seeds() -> None:
 
 def test_full_size_is_the_setting_of_the_paper() -> None:
     points = hard_tokens_in_training.FULL.points
-    assert len(points) == 18
+    text = hard_tokens_in_training.caption(
+        hard_tokens_in_training.collect([Outcome(point, {}, complete=False) for point in points])
+    )
+    assert "on A5 times a memory with three resets, 240 tokens," in text
+    assert "All models: 16,384 updates of 512 sequences of 256 tokens. Sequentially" in text
+    assert "S3" not in text
+    assert len(points) == 18  # six shares of hard tokens
     config = points[0].config
     assert (config.task, config.length, config.batch_size * config.steps) == ("A5xM", 256, 2**23)
     assert config.build_task().vocabulary_size == 240

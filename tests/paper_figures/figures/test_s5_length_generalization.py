@@ -6,50 +6,16 @@ import numpy as np
 import pytest
 
 from analysis.framework.figures import styled
-from analysis.framework.output import RunIdentity
 from analysis.framework.palette import MODEL_LOOKS
 from analysis.length_generalization import LengthSettings, analyse
 from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Point
-from paper_figures.experiments.outcomes import Outcome
-from paper_figures.experiments.records import Record
 from paper_figures.figures import s5_length_generalization as figure
 from paper_figures.figures.figure import Results
+from paper_figures.figures.s5_training import TASK, measure
 from paper_figures.figures.shortcuts import shortcuts
 from paper_figures.stored_results import StoredResults
-
-POINTS = figure.EXPERIMENT.points
-IDENTITY = RunIdentity("run", "S5-generators", "implicit-mamba2", 10, 32, 0, "0" * 64)
-LENGTHS = figure.SETTINGS.lengths
-
-
-def outcome(point: Point, accuracy: float) -> Outcome:
-    """A run that is right up to 32 tokens, and so often beyond."""
-    value = {
-        "accuracy": {str(length): 1.0 if length <= 32 else accuracy for length in LENGTHS},
-        "interval": {},
-        "share_converged": None,
-        "chance": 1 / 120,
-        "by_position": [1.0] * figure.POSITIONS,
-    }
-    records = {
-        "training": Record.done(point, None, IDENTITY, None, 1.0),
-        "accuracy": Record.done(point, figure.ACCURACY, IDENTITY, value, 2.0),
-    }
-    return Outcome(point, records, complete=True)
-
-
-def failed(point: Point) -> Outcome:
-    record = Record.failed(point, None, ValueError("no luck"), None, 1.0)
-    return Outcome(point, {"training": record}, complete=True)
-
-
-def points_of(model: str, layers: int = 1) -> list[Point]:
-    return [
-        point
-        for point in POINTS
-        if point.config.model == model and point.config.sizes.get("layers", 1) == layers
-    ]
+from tests.paper_figures.figures.s5_outcomes import POINTS, failed, outcome, points_of
 
 
 @pytest.fixture
@@ -135,7 +101,7 @@ def test_measure_is_the_analysis(untrained: Callable[[Point], Run]) -> None:
     settings = LengthSettings(lengths=(4, 8), sequences=4)
     run = untrained(points_of("implicit-mamba2")[0])
     (expected,) = analyse(run, settings).numbers().values()
-    measured = figure.measure(run, settings)
+    measured = measure(run, settings)
     assert measured["accuracy"] == expected["accuracy"]
     assert measured["by_position"] == list(expected["accuracy_by_position"])
 
@@ -151,6 +117,6 @@ def test_the_stored_results_hold_every_run() -> None:
 
 
 def test_shortcuts_are_far_from_what_counts() -> None:
-    found = shortcuts(figure.TASK, 32)
+    found = shortcuts(TASK, 32)
     assert found["majority"] == pytest.approx(1 / 120, abs=1e-4)  # 32 tokens mix S5 to five digits
     assert found["accuracy"] < 0.01

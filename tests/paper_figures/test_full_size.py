@@ -1,0 +1,131 @@
+"""Experiments at the size of the papers: settings valid and trainable, listed, and sent to a device."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from automata.errors import InputError
+from implicit.config.recipes import recipe
+from implicit.runs.loading import Run
+from implicit.training.train import train
+from paper_figures import __main__ as command
+from paper_figures.experiments import work
+from paper_figures.experiments.expected_cost import training_operations
+from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
+from paper_figures.experiments.outcomes import outcomes_of
+from paper_figures.experiments.records import Store
+from paper_figures.experiments.runner import carry_out
+from paper_figures.experiments.work import Worker
+from paper_figures.figures.figure import PaperFigure
+from paper_figures.registry import FIGURES
+
+Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
+
+LARGE = [figure for figure in FIGURES.values() if figure.full is not None]
+POINTS = {
+    (point.config.model, str(point.config.task)): point
+    for figure in LARGE
+    if figure.full is not None
+    for point in reversed(figure.full.points)  # the one of the fewest layers and the first seed stays
+}
+SHORTENED = {"steps": 2, "warmup_steps": 1, "bounded_steps": 1, "batch_size": 2, "length": 4}
+BASE = {"task": "parity", "model": "lstm", "steps": 1, "warmup_steps": 1, "d_model": 4}
+
+
+@pytest.mark.parametrize("kind", POINTS, ids="-".join)
+def test_every_model_takes_a_step_of_each_phase_at_its_size(kind: tuple[str, str], tmp_path: Path) -> None:
+    point = POINTS[kind]
+    config = recipe(**{**point.all_settings, **SHORTENED})
+    assert config.sizes == point.config.sizes
+    assert point.config.batch_size * point.config.steps == 512 * 16384  # an epoch of 8.4M sequences
+    run = train(config, tmp_path / "run", progress=False)
+    assert [entry["step"] for entry in run.metrics] == [2]
+    assert torch.isfinite(torch.tensor(run.metrics[-1]["loss"]))
+
+
+@pytest.mark.parametrize("figure", LARGE, ids=lambda figure: figure.name)
+def test_at_full_size_a_figure_asks_the_same_with_other_runs(figure: PaperFigure) -> None:
+    large = figure.at_full_size()
+    assert large.name == f"{figure.name}_full"
+    assert large.experiment.measurements == figure.experiment.measurements
+    points = {point.identifier for point in large.experiment.points}
+    assert points.isdisjoint(point.identifier for point in figure.experiment.points)
+    assert large.stored([]).command == f"python -m paper_figures {figure.name} --full --rerun"
+
+
+def test_operations_are_counted_per_parameter_token_and_evaluation() -> None:
+    """By hand: 4,005 bounded steps with four evaluations and gradients, the others 32 + 4 with gradients."""
+    point = POINTS["implicit-mamba2", "S5"]
+    inner = 4 * 256
+    projections = 256 * (2 * inner + 2 * 128 + inner // 64) + inner * 256
+    per_token = (4005 * 4 * 3 + (16384 - 4005) * (32 + 4 * 3)) / 16384
+    at_least = 2 * projections * 16384 * 512 * 32 * per_token
+    assert at_least < training_operations(point) < 2 * at_least  # norms, window, embedding, injection
+
+
+def test_the_list_tells_what_they_cost_and_that_nobody_ran_them(capsys: pytest.CaptureFixture[str]) -> None:
+    command.main(["--summary", "--full"])
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert [row.split("`")[1] for row in rows] == [f"{figure.name}_full" for figure in LARGE]
+    for row in rows:
+        assert "**not run**" in row
+        assert "assumed, not measured" in row
+
+
+def test_a_figure_without_one_and_a_picture_without_results_are_refused(
+    refuses: Refuses, tmp_path: Path
+) -> None:
+    out = ["--out", str(tmp_path / "out")]
+    said = refuses(command.main, ["jacobians", "--full", *out])
+    assert "figure jacobians has no experiment at the size of a paper; leave out --full" in said
+    assert "published has no experiment" in refuses(command.main, ["published", "--full", *out])
+    said = refuses(command.main, ["depth", "--full", *out])
+    assert "results of figure depth_full are missing" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_device_that_is_not_there_is_refused_before_anything_is_begun(
+    refuses: Refuses, tmp_path: Path
+) -> None:
+    flags = ["--experiments", str(tmp_path / "experiments"), "--out", str(tmp_path / "out")]
+    said = refuses(command.main, ["convergence", "--rerun", "--device", "cuda:99", *flags])
+    assert "device is 'cuda:99', which is not to be had here; choose from cpu" in said
+    assert "--device is given without --rerun" in refuses(command.main, ["--device", "cuda", *flags])
+    assert not any(tmp_path.iterdir())
+
+
+def store_value(folder: Path) -> Any:
+    (outcome,) = outcomes_of(
+        Experiment("one", (Grid({"seed": [0]}, BASE),), (Measurement("device", len),)), Store(folder)
+    )
+    return outcome.values["device"]
+
+
+def test_training_and_measuring_are_told_the_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    told: list[Any] = []
+    real = work.train
+
+    def watched(*arguments: Any, **options: Any) -> Run:
+        told.append(options["device"])
+        return real(*arguments, **{**options, "device": "cpu"})
+
+    def measure(run: Run, settings: None) -> str:
+        return str(run.model.device)
+
+    monkeypatch.setattr(work, "train", watched)
+    work.do(Store(tmp_path), Point({**BASE, "seed": 0}), (Measurement("device", measure),), "meta")
+    record = store_value(tmp_path)
+    assert told == ["meta"]
+    assert record == "meta"
+
+
+def test_a_worker_on_another_machine_refuses_a_device_too(tmp_path: Path) -> None:
+    experiment = Experiment("one", (Grid({"seed": [0]}, BASE),), ())
+    with pytest.raises(InputError, match="device is 'cuda:99'"):
+        Worker(experiment, tmp_path, "me", device="cuda:99")()
+    with pytest.raises(InputError, match="device is 'cuda:99'"):
+        carry_out(experiment, Store(tmp_path), device="cuda:99")
+    assert not any(tmp_path.iterdir())
