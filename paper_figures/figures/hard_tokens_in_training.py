@@ -365,7 +365,7 @@ FIGURE = PaperFigure(
     claim=Claim(
         "trained on 10% hard tokens, implicit SSMs generalise to 50%, and 8 self-iterations suffice at 256 "
         "tokens",
-        f"{IMPLICIT_ARE_RNNS} (the numbers from a secondary source)",
+        f"{IMPLICIT_ARE_RNNS}; numbers from a secondary source",
         judge,
     ),
     experiment=EXPERIMENT,
