@@ -9,6 +9,7 @@ from paper_figures.figures import (
     depth,
     few_hard_tokens,
     gradients,
+    hard_tokens_in_training,
     iterations_at_test,
     iterations_needed,
     jacobians,
@@ -39,6 +40,7 @@ FIGURES: dict[str, PaperFigure] = {
         iterations_needed.FIGURE,
         agreement_in_training.FIGURE,
         few_hard_tokens.FIGURE,
+        hard_tokens_in_training.FIGURE,
     )
 }
 """Those of experiments."""

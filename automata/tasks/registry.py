@@ -77,16 +77,19 @@ def _a5_generators(name: str, description: str, hard_fraction: float) -> WordPro
     )
 
 
-def _a5_times_m(name: str, description: str, hard_fraction: float) -> WordProblem:
-    group, resets = alternating_group(5), reset_monoid(3)
-    easy = [group.identity * resets.order + element for element in range(resets.order)]
-    return WordProblem.from_monoid(
-        direct_product(group, resets),
-        hard_fraction=hard_fraction,
-        easy_tokens=easy,
-        name=name,
-        description=description,
-    )
+def _times_m(group: Callable[[], Monoid]) -> Callable[[str, str, float], WordProblem]:
+    def build(name: str, description: str, hard_fraction: float) -> WordProblem:
+        factor, resets = group(), reset_monoid(3)
+        easy = [factor.identity * resets.order + element for element in range(resets.order)]
+        return WordProblem.from_monoid(
+            direct_product(factor, resets),
+            hard_fraction=hard_fraction,
+            easy_tokens=easy,
+            name=name,
+            description=description,
+        )
+
+    return build
 
 
 def _flip_flop(name: str, description: str, hard_fraction: float) -> WordProblem:
@@ -204,7 +207,12 @@ TASKS = {
         TaskEntry(
             "A5xM",
             "A5 × U3, the memory with three resets; all 240 pairs are tokens; easy ones rest in A5",
-            _a5_times_m,
+            _times_m(lambda: alternating_group(5)),
+        ),
+        TaskEntry(
+            "S3xM",
+            "S3 × U3, the memory with three resets; all 24 pairs are tokens; easy ones rest in S3",
+            _times_m(lambda: symmetric_group(3)),
         ),
         TaskEntry(
             "flip-flop", "a bit that is kept or written; tokens keep, write 0, write 1; aperiodic", _flip_flop
@@ -299,7 +307,8 @@ def make_task(name: str, hard_fraction: float | None = None) -> WordProblem:
     Args:
         name: one of ``task_names()`` that is a word problem.
         hard_fraction: the probability that a token is drawn uniformly from all tokens instead of being the
-            identity (in ``A5xM``: the identity of A5 beside a uniform element of M); 1 if left out.
+            identity (in ``A5xM`` and ``S3xM``: the identity of the group beside a uniform element of M); 1 if
+            left out.
 
     Raises:
         InputError: the name is unknown (the nearest one is named) or is that of another kind of task, or

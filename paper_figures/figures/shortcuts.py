@@ -11,19 +11,20 @@ WINDOW = 8
 
 
 @cache
-def shortcuts(task: str, length: int) -> dict[str, Any]:
+def shortcuts(task: str, length: int, hard_fraction: float | None = None) -> dict[str, Any]:
     """Return how often the most frequent answer is right, and the best one on the last tokens.
 
     Args:
         task: its name.
         length: tokens in a sequence.
+        hard_fraction: as for ``make_task``.
 
     Example:
         >>> found = shortcuts("parity", 32)
         >>> found["length"], round(found["majority"], 3), found["window"], round(found["accuracy"], 3)
         (32, 0.5, 8, 0.5)
     """
-    audit = shortcut_audit(make_task(task), length, windows=[WINDOW])
+    audit = shortcut_audit(make_task(task, hard_fraction), length, windows=[WINDOW])
     (window,) = audit.windows
     return {
         "length": audit.length,

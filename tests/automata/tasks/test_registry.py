@@ -29,6 +29,7 @@ SIZES = {  # tokens, states, of the word problems
     "S5-generators": (5, 120),
     "A5-generators": (4, 60),
     "A5xM": (240, 240),
+    "S3xM": (24, 24),
     "flip-flop": (3, 2),
     "counter-5": (2, 5),
     "cyclic-navigation": (3, 5),

@@ -127,10 +127,11 @@ def test_one_easy_token_costs_no_draw() -> None:
     assert rng.random() == again.random()
 
 
-def test_easy_tokens_of_a_product_rest_in_the_group_only() -> None:
-    problem = make_task("A5xM", hard_fraction=0.0)
+@pytest.mark.parametrize("name", ["A5xM", "S3xM"])
+def test_easy_tokens_of_a_product_rest_in_the_group_only(name: str) -> None:
+    problem = make_task(name, hard_fraction=0.0)
     tokens, states = problem.sample(50, 200, np.random.default_rng(0))
-    assert (tokens // 4 == 0).all()  # the identity of A5 has number 0
+    assert (tokens // 4 == 0).all()  # the identity of the group has number 0
     assert (states // 4 == 0).all()
     assert set(np.unique(tokens % 4)) == {0, 1, 2, 3}
     # after a reset the memory goes on changing: late labels are spread over the three resets

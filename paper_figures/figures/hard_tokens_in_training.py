@@ -1,0 +1,376 @@
+"""How many hard tokens training needs: models trained on a few of them, tested on more and at few iterations.
+
+The task is a product of a group and a monoid. An *easy* token leaves the group where it is, a *hard* one is
+drawn uniformly from all tokens; the probability of a hard one is varied in training and at test.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from analysis.framework.figures import new_panels
+from analysis.framework.palette import GREY, Look
+from analysis.framework.run_lines import RUN_LINES, draw_runs
+from automata.tasks.registry import make_task
+from implicit.config.run import TrainConfig
+from implicit.runs.loading import initial_model
+from implicit.training.evaluation import REPORTED_TOKENS
+from paper_figures.experiments.grid import TRAINING as OF_TRAINING
+from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
+from paper_figures.experiments.outcomes import Outcome
+from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
+from paper_figures.figures.figure import PaperFigure, Results
+from paper_figures.figures.groups import Group, grouped
+from paper_figures.figures.hard_tokens_measured import MODES, NO_LIMIT, HardTrainingSettings, measure
+from paper_figures.figures.published_setting import PUBLISHED_MAMBA2, PUBLISHED_TRAINING
+from paper_figures.figures.shortcuts import shortcuts
+
+SETTINGS = HardTrainingSettings()
+LIMITED = {
+    "sequential": "self-iterations per token, at most",
+    "simultaneous": "sweeps over the sequence, at most",
+}
+"""What the limit is of, by mode."""
+FRACTION_LOOKS = {
+    0.02: Look("#CC79A7", "v", ":"),
+    0.05: Look("#56B4E9", "D", ":"),
+    0.1: Look("#0072B2", "o"),
+    0.25: Look("#E69F00", "P", "--"),
+    0.5: Look("#D55E00", "s", "--"),
+    1.0: Look("#009E73", "^", "-."),
+}
+"""By the probability of a hard token in training."""
+
+TRAINED, TESTED, ENOUGH = 0.1, 0.5, 8
+"""What is claimed: the share of hard tokens in training and at test, and the self-iterations that suffice."""
+TOLD = ("4", "8", "16")
+"""Self-iterations of which the caption tells how many tokens take more."""
+SOLVED_ACCURACY = 0.99
+"""A run solves the task if it is this accurate."""
+
+SEEDS = range(3)
+TASK = "S3xM"
+GROUPS = {TASK: "S3", "A5xM": "A5"}
+"""The group of a task, for readers."""
+TRAINING: dict[str, Any] = {
+    "task": TASK,
+    "d_model": 32,
+    "expand": 2,
+    "d_state": 16,
+    "head_size": 16,
+    "d_conv": 4,
+    "batch_size": 64,
+    "length": 32,
+    "steps": 1200,
+    "start_length": 8,
+    "length_growth": 8,
+    "length_growth_every": 300,
+    "growth_accuracy": None,
+    "learning_rate": 3e-3,
+    "bounded_steps": 0,
+    "free_max_iterations": 60,
+    "free_rtol": 0.01,
+    "free_gradient": "implicit",
+    "random_starts": 1.0,
+    "loss_until_error": True,
+    "contraction_weight": 0.02,
+    "contraction_scales": [0.1, 1.0],
+    "contraction_power": 2.0,
+    "carried_share": 0.9,
+    "carried_right": True,
+    "carried_after": 900,
+    "evaluate_every": 400,
+}
+"""Lengths follow the number of the update: answering "no change" is right at nearly all tokens where few are
+hard, so that sequences which grow by accuracy would grow before the group is learnt, and the models would see
+different data. What ends a sequence's loss, and which sequences go on, is each model's own."""
+EXPERIMENT = Experiment(
+    "hard_tokens_in_training",
+    (
+        Grid(
+            {"hard_fraction": [0.02, 0.1, 0.5, 1.0], "seed": SEEDS}, {"model": "implicit-mamba2", **TRAINING}
+        ),
+    ),
+    (Measurement("limits", measure, SETTINGS),),
+)
+
+FULL = Experiment(
+    EXPERIMENT.name,
+    (
+        Grid(
+            {"hard_fraction": list(FRACTION_LOOKS), "seed": SEEDS},
+            {
+                **PUBLISHED_TRAINING,
+                **PUBLISHED_MAMBA2,
+                "task": "A5xM",
+                "model": "implicit-mamba2",
+                "length": 256,
+            },
+        ),
+    ),
+    EXPERIMENT.measurements,
+)
+"""The setting of the paper: A5 times a four-element monoid, 240 tokens, 8.4 million sequences of 256 tokens.
+Nothing was trained in it here; `full_cost` estimates what it would cost."""
+
+
+def full_cost(seconds_per_token: float) -> dict[str, float]:
+    """Estimate what a run of `FULL` costs from what a token of ours costs.
+
+    The cost of a token is taken to grow with the number of the cell's weights, each of which is used once per
+    self-iteration; that the iterations are as many as in ours is assumed.
+
+    Args:
+        seconds_per_token: of training, on the processor that it was measured on.
+
+    Returns:
+        The tokens of a run, how many times our weights its cell has, and days on that processor.
+
+    Example:
+        >>> cost = full_cost(3e-5)
+        >>> cost["tokens"], 100 < cost["weights_ratio"] < 130
+        (2147483648, True)
+    """
+    ours, paper = (_cell_weights(experiment.points[0]) for experiment in (EXPERIMENT, FULL))
+    config = FULL.points[0].config
+    tokens = config.steps * config.batch_size * config.length
+    ratio = paper / ours
+    return {
+        "tokens": tokens,
+        "weights_ratio": ratio,
+        "days": tokens * ratio * seconds_per_token / 86400,
+    }
+
+
+def _cell_weights(point: Point) -> int:
+    model = initial_model(point.config, point.config.build_task())
+    return sum(weights.numel() for name, weights in model.named_parameters() if name.startswith("mixers."))
+
+
+def collect(outcomes: Sequence[Outcome], settings: HardTrainingSettings = SETTINGS) -> Results:
+    """Collect what was measured by the hard tokens of training, audit the tests, and tell what a token cost.
+
+    Example:
+        >>> found = collect([])
+        >>> found["groups"], found["seconds_per_token"], found["shortcuts"]["0.5"]["length"]
+        ([], None, 256)
+    """
+    task = next((str(outcome.point.all_settings["task"]) for outcome in outcomes), TASK)
+    trained = [outcome for outcome in outcomes if OF_TRAINING in outcome.records]
+    tokens = sum(tokens_trained(outcome.point.config) for outcome in trained)
+    seconds = sum(outcome.records[OF_TRAINING].seconds for outcome in trained)
+    return {
+        "task": task,
+        "settings": settings.model_dump(mode="json"),
+        "reported_tokens": REPORTED_TOKENS,
+        "seconds_per_token": seconds / tokens if tokens else None,
+        "shortcuts": {
+            str(fraction): shortcuts(task, settings.length, fraction) for fraction in settings.hard_fractions
+        },
+        "groups": grouped(outcomes, "limits"),
+    }
+
+
+def tokens_trained(config: TrainConfig) -> int:
+    """Return how many tokens a run is trained on whose sequences grow by step number.
+
+    Example:
+        >>> config = TrainConfig.of(
+        ...     task="S3", model="lstm", steps=3, warmup_steps=1, batch_size=2, length=8, start_length=4,
+        ...     length_growth=4, length_growth_every=2,
+        ... )
+        >>> tokens_trained(config)
+        32
+    """
+    lengths = (config.curriculum.phase(step, config.length).length for step in range(1, config.steps + 1))
+    return config.batch_size * sum(lengths)
+
+
+def draw(found: Results, width: float) -> Figure:
+    """Draw a row of panels per mode, a panel per test and a line per training, every run thin.
+
+    Example:
+        >>> from analysis.framework.figures import styled
+        >>> from paper_figures.stored_results import StoredResults
+        >>> with styled():
+        ...     len(draw(StoredResults.read("hard_tokens_in_training").results, 6.75).axes)
+        4
+    """
+    settings = found["settings"]
+    limits = [*map(str, settings["limits"]), NO_LIMIT]
+    asked = [(mode, str(fraction)) for mode in MODES for fraction in settings["hard_fractions"]]
+    figure, panels = new_panels(width, len(asked), height=1.8 if width < 5 else 2.2, columns=2)
+    beside = 1 if width < 5 else 2
+    for number, (axes, (mode, fraction)) in enumerate(zip(panels, asked, strict=True)):
+        for group in found["groups"]:
+            in_training = group["settings"]["hard_fraction"]
+            runs = [list(run[fraction][mode].values()) for run in group["seeds"].values()]
+            label = f"trained on {_percent(in_training)} hard"
+            draw_runs(axes, range(len(limits)), runs, FRACTION_LOOKS[in_training], label, breadth=1.4)
+        axes.axhline(found["shortcuts"][fraction]["accuracy"], color=GREY, linewidth=0.9, linestyle=":")
+        axes.set_xticks(range(len(limits)), limits)
+        axes.set(title=f"{mode}, {_percent(fraction)} hard at test", ylim=(-0.04, 1.06))
+        if number % beside == 0:
+            axes.set_ylabel(f"accuracy (last {found['reported_tokens']})")
+        axes.set_xlabel(LIMITED[mode])
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=1 if width < 5 else 2
+    )
+    return figure
+
+
+def _percent(fraction: float | str) -> str:
+    return f"{100 * float(fraction):g}%"
+
+
+def caption(found: Results) -> str:
+    """Tell what is drawn, how the models were trained, and what tokens take without a limit.
+
+    Example:
+        >>> from paper_figures.stored_results import StoredResults
+        >>> print(caption(StoredResults.read("hard_tokens_in_training").results))
+        Accuracy of implicit Mamba-2 on S3 times a memory with three resets, 24 tokens, ...
+    """
+    settings, group = found["settings"], GROUPS[found["task"]]
+    audits = dict.fromkeys(f"{audit['accuracy']:.3f}" for audit in found["shortcuts"].values())
+    window = next(iter(found["shortcuts"].values()))["window"]
+    tokens = make_task(found["task"]).vocabulary_size
+    return (
+        f"Accuracy of implicit Mamba-2 on {group} times a memory with three resets, {tokens} tokens, against "
+        f"the most self-iterations allowed at test. Hard tokens are drawn from all {tokens}, easy ones from "
+        f"the four that leave {group} as it is. Mean over the last {found['reported_tokens']} of "
+        f"{settings['length']} tokens of {settings['sequences']} fresh sequences answered token after token "
+        f"(sequential), of the first {settings['swept_sequences']} in sweeps over the whole sequence "
+        f"(simultaneous); data seed {settings['seed']}, relative tolerance {settings['rtol']:g}, none: at "
+        f"most {settings['no_limit']:,}. Dotted: the best answer on the last {window} tokens, "
+        f"{' and '.join(audits)}. {RUN_LINES} {_training(found['task'])} Sequentially without a limit, "
+        f"lowest to highest run: {_accuracies(found['groups'], settings['hard_fractions'])}. "
+        f"{_effort(found['groups'], group)} {_cost(found)}"
+    ).strip()
+
+
+def _training(task: str) -> str:
+    """How the models were trained."""
+    config = (EXPERIMENT if task == TASK else FULL).points[0].config
+    curriculum = config.curriculum
+    updates = f"All models: {config.steps:,} updates of {config.batch_size} sequences of"
+    if task != TASK:
+        return f"{updates} {config.length} tokens."
+    return (
+        f"{updates} {curriculum.start_length} tokens, {curriculum.length_growth} more every "
+        f"{curriculum.length_growth_every} updates up to {config.length}, in a setting chosen on "
+        f"{_percent(TRAINED)} hard tokens; where the loss of a sequence ends, and which go on, depends on "
+        "the model's answers."
+    )
+
+
+def _accuracies(groups: Sequence[Group], fractions: Sequence[float]) -> str:
+    """The lowest and the highest accuracy of a run without a limit, sequentially, by training and test."""
+    said = []
+    for group in groups:
+        tested = []
+        for fraction in fractions:
+            runs = [run[str(fraction)]["sequential"][NO_LIMIT] for run in group["seeds"].values()]
+            reached = f"{min(runs):.3f} to {max(runs):.3f}" if runs else "no run"
+            tested.append(f"{reached} at {_percent(fraction)}")
+        said.append(f"trained on {_percent(group['settings']['hard_fraction'])} {' and '.join(tested)}")
+    return "; ".join(said) or "no run"
+
+
+def _effort(groups: Sequence[Group], group: str) -> str:
+    """What tokens take in the runs that the claim is about."""
+    runs = [run[str(TESTED)] for run in _claimed(groups)["seeds"].values()]
+    if not runs:
+        return ""
+    easy, hard = (_mean(run["iterations"][kind] for run in runs) for kind in ("easy", "hard"))
+    above = {limit: 100 * _mean(run["share_above"][limit] for run in runs) for limit in TOLD}
+    shares = ", ".join(f"{share:.1f}% over {limit}" for limit, share in above.items())
+    converged = 100 * _mean(run["share_converged"] for run in runs)
+    return (
+        f"Trained on {_percent(TRAINED)} and tested on {_percent(TESTED)}, a token then takes {easy:.1f} "
+        f"self-iterations where {group} rests and {hard:.1f} where it moves (mean of {len(runs)} runs; "
+        f"{shares}; {converged:.1f}% converge)."
+    )
+
+
+def _claimed(groups: Sequence[Group]) -> Group:
+    """The runs that the claim is about."""
+    nothing: Group = {"settings": {}, "seeds": {}, "failed": []}
+    return next((group for group in groups if group["settings"]["hard_fraction"] == TRAINED), nothing)
+
+
+def _mean(values: Iterable[float]) -> float:
+    several = list(values)
+    return sum(several) / len(several)
+
+
+def _cost(found: Results) -> str:
+    """What the setting of the paper would cost, as an estimate; nothing if it is that setting."""
+    seconds_per_token = found["seconds_per_token"]
+    if found["task"] != TASK or seconds_per_token is None:
+        return ""
+    cost, width = full_cost(seconds_per_token), FULL.points[0].config.sizes["d_model"]
+    return (
+        f"The paper's setting, A5 times a four-element monoid, width {width}, {cost['tokens'] / 1e9:.1f} "
+        f"billion tokens per run, was not trained: estimated from our {1e6 * seconds_per_token:.0f} µs per "
+        f"token in proportion to the cell's weights, {cost['days']:,.0f} days of this core per run."
+    )
+
+
+def judge(found: Mapping[str, Any]) -> Verdict:
+    """Judge that training on 10% hard tokens generalises to 50%, and that 8 self-iterations suffice there.
+
+    A run trained at 0.1 shows it in a mode if, with 0.5 at test, it is right at no less than 0.99 of the last
+    tokens of the sequences without a limit, and with at most 8 self-iterations no more than 0.01 less often.
+    Reproduced if all of these runs show it in both modes; not reproduced if none does in either; partly
+    otherwise.
+
+    Example:
+        >>> judge({"task": "S3xM", "groups": []}).word
+        'not reproduced'
+    """
+    group = _claimed(found["groups"])
+    runs = [run[str(TESTED)] for run in group["seeds"].values()]
+    of = len(runs) + len(group["failed"])
+    shown = {mode: sum(_shows(run[mode]) for run in runs) for mode in MODES}
+    because = "with S3 in place of A5 and few updates, " if found["task"] == TASK else ""
+    because += f"of {of} runs trained on {_percent(TRAINED)} hard tokens and tested on {_percent(TESTED)}: "
+    because += "; ".join(f"{mode} mode {_counted(runs, mode)}" for mode in MODES)
+    if group["seeds"]:
+        as_trained = [run[str(TRAINED)]["sequential"][NO_LIMIT] for run in group["seeds"].values()]
+        reached = ", ".join(f"{accuracy:.3f}" for accuracy in as_trained)
+        because += f"; tested on {_percent(TRAINED)} they reach {reached} (sequential, without a limit)"
+    if not any(shown.values()):
+        return Verdict("not reproduced", because)
+    return Verdict("reproduced" if min(shown.values()) == of else "partly", because)
+
+
+def _counted(runs: Sequence[Mapping[str, Any]], mode: str) -> str:
+    solved = sum(run[mode][NO_LIMIT] >= SOLVED_ACCURACY for run in runs)
+    reached = ", ".join(f"{run[mode][NO_LIMIT]:.3f}" for run in runs)
+    return (
+        f"{solved} reach {SOLVED_ACCURACY:g} without a limit ({reached or 'no run'}), "
+        f"{sum(_shows(run[mode]) for run in runs)} with {ENOUGH} self-iterations too"
+    )
+
+
+def _shows(accuracy: Mapping[str, float]) -> bool:
+    unlimited = accuracy[NO_LIMIT]
+    return unlimited >= SOLVED_ACCURACY and accuracy[str(ENOUGH)] >= unlimited - 0.01
+
+
+FIGURE = PaperFigure(
+    title="Few hard tokens in training",
+    claim=Claim(
+        "trained on 10% hard tokens, implicit SSMs generalise to 50%, and 8 self-iterations suffice at 256 "
+        "tokens",
+        f"{IMPLICIT_ARE_RNNS}; numbers from a secondary source",
+        judge,
+    ),
+    experiment=EXPERIMENT,
+    collect=collect,
+    draw=draw,
+    caption=caption,
+    full=FULL,
+)
