@@ -5,6 +5,7 @@ from paper_figures.figures import (
     convergence,
     curricula,
     depth,
+    error_control,
     few_hard_tokens,
     iterations_at_test,
     jacobians,
@@ -31,6 +32,7 @@ FIGURES: dict[str, PaperFigure] = {
         curricula.FIGURE,
         iterations_at_test.FIGURE,
         few_hard_tokens.FIGURE,
+        error_control.FIGURE,
     )
 }
 """Those of experiments."""
