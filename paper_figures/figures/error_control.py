@@ -1,19 +1,23 @@
 """Do errors at short lengths tell the length at which a model fails? Predicted against measured, on S3."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from analysis import error_control, executed
 from analysis.check_certificate import check_certificate
 from analysis.error_control.spread import SHARE_BELOW
+from analysis.framework.figures import new_panels, powers_of_two
 from analysis.framework.output import RunIdentity, json_ready
+from analysis.framework.palette import GREY, Look, model_label
 from analysis.length_generalization import analyse
 from implicit.checked_config import CheckedConfig
 from implicit.compiled import compile_run
@@ -21,15 +25,17 @@ from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
-from paper_figures.figures.claim import Claim, Verdict
+from paper_figures.figures.claim import Claim
 from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.groups import grouped
+from paper_figures.figures.forecasts import FACTOR, correlation, forecast_of, forecasts, judge
+from paper_figures.figures.groups import Group, group_looks, grouped
 
 TASK = "S3"
 GEOMETRIC = (4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024, 1448, 2048, 2896, 4096)
 """Powers of the root of two, rounded."""
-FACTOR = 2
-"""A prediction is right if it is off by no more than this: two steps of the lengths that are tested."""
+TICKS = (4, 16, 64, 256, 1024, 4096)
+EDGE = 4 * TICKS[-1]
+"""Where it is drawn what lies beyond all lengths that were tested."""
 
 
 class FailureSettings(CheckedConfig):
@@ -175,118 +181,168 @@ def collect(outcomes: Sequence[Outcome], settings: FailureSettings = SETTINGS) -
     }
 
 
-@dataclass(frozen=True)
-class Forecast:
-    """What was predicted of a run from short words, and what was measured.
-
-    Attributes:
-        model: its name.
-        seed: of the run.
-        read: length of the words from which the failure was predicted.
-        predicted: length of the failure; None if none was predicted.
-        known: whether the words told enough for a prediction.
-        failed: first of the tested lengths at which less than 90% was right; None if there is none.
-        longest: of the tested lengths.
+def draw(found: Results, width: float) -> Figure:
+    """Draw a line per run against length, and predicted against measured lengths of failure, a mark per run.
 
     Example:
-        >>> forecast = Forecast("lstm", 0, read=32, predicted=None, known=True, failed=None, longest=4096)
-        >>> forecast.counts, forecast.right
-        (True, True)
-        >>> late = Forecast("lstm", 1, read=32, predicted=200.0, known=True, failed=91, longest=4096)
-        >>> late.counts, late.right
-        (True, False)
+        >>> from analysis.framework.figures import styled
+        >>> from paper_figures.stored_results import StoredResults
+        >>> with styled():
+        ...     len(draw(StoredResults.read("error_control").results, 3.3).axes)
+        2
     """
-
-    model: str
-    seed: int
-    read: int
-    predicted: float | None
-    known: bool
-    failed: int | None
-    longest: int
-
-    @property
-    def counts(self) -> bool:
-        """Whether the model was right on all that was read, so that something was still to be predicted."""
-        return self.failed is None or self.failed > self.read
-
-    @property
-    def right(self) -> bool:
-        """Whether the failure is at most a factor of 2 off, or none was predicted where there is none."""
-        if self.failed is None:
-            return self.known and (self.predicted is None or self.predicted > self.longest)
-        return self.predicted is not None and self.failed / FACTOR <= self.predicted <= self.failed * FACTOR
+    figure, (accuracy, failure) = new_panels(width, 2, height=2.9, columns=2)
+    looks = _looks(found["groups"])
+    _draw_accuracy(accuracy, found, looks)
+    _draw_failures(failure, found, looks)
+    figure.legend(
+        *accuracy.get_legend_handles_labels(), loc="outside lower center", ncols=1 if width < 5 else 2
+    )
+    return figure
 
 
-def first_failure(accuracy: Mapping[str, float]) -> int | None:
-    """Return the first length with an accuracy below 90%; None if there is none.
-
-    Example:
-        >>> first_failure({"16": 0.95, "32": 0.89, "64": 0.91}), first_failure({"16": 0.9})
-        (32, None)
-    """
-    return next((int(length) for length, share in accuracy.items() if share < SHARE_BELOW), None)
-
-
-def forecasts(found: Mapping[str, Any]) -> list[Forecast]:
-    """Return those of all trained runs, in the order of the grid.
-
-    Example:
-        >>> forecasts({"groups": []})
-        []
-    """
+def _looks(groups: Sequence[Group]) -> list[Look]:
+    """A look for every group; what a model has a second time gets another marker, too."""
+    looks = group_looks(groups)
     return [
-        Forecast(
-            group["settings"]["model"],
-            int(seed),
-            run["read"],
-            run["predicted"],
-            run["how"] != "too short",
-            first_failure(run["accuracy"]),
-            max(map(int, run["accuracy"])),
-        )
-        for group in found["groups"]
-        for seed, run in group["seeds"].items()
+        replace(look, marker="h") if any(look.color == other.color for other in looks[:place]) else look
+        for place, look in enumerate(looks)
     ]
 
 
-def judge(found: Mapping[str, Any]) -> Verdict:
-    """Judge that q, read at short lengths, tells when a model fails.
+def _label(group: Group) -> str:
+    runs = [*group["seeds"].values()]
+    trained = f", trained at {runs[0]['trained']} tokens" if runs else ""
+    return f"{model_label(group['settings']['model'])}{trained}"
 
-    Counted are the runs that are right on all lengths up to that of the words from which the prediction is
-    drawn. A prediction is right if it is at most a factor of 2 off, or if none up to the longest tested
-    length was predicted of a run that does not fail there. Reproduced if at least one counted run fails, at
-    least one does not, and all predictions are right; not reproduced if none of a counted run that fails is
-    right; partly otherwise. Runs that failed to train make it partly at best. The compiled model, whose
-    answer is known, is not counted.
 
-    Example:
-        >>> judge({"groups": []}).word
-        'not reproduced'
-    """
-    counted = [forecast for forecast in forecasts(found) if forecast.counts]
-    failing = [forecast for forecast in counted if forecast.failed is not None]
-    lasting = [forecast for forecast in counted if forecast.failed is None]
-    dated = sum(forecast.right for forecast in failing)
-    because = (
-        f"failures predicted to a factor of {FACTOR} from shorter words: {dated} of {len(failing)}; runs "
-        f"without a failure of which none was predicted: {sum(f.right for f in lasting)} of {len(lasting)}"
+def _draw_accuracy(axes: Axes, found: Results, looks: Sequence[Look]) -> None:
+    compiled = found["certified"]["accuracy"]
+    lengths = [*map(int, compiled)]
+    axes.plot(
+        [*lengths, EDGE],
+        [*compiled.values(), 1.0],
+        color="black",
+        linewidth=3.5,
+        label="compiled, proved right at every length",
     )
-    if not dated:
-        return Verdict("not reproduced", because)
-    complete = not any(group["failed"] for group in found["groups"])
-    everything = lasting and complete and all(forecast.right for forecast in counted)
-    return Verdict("reproduced" if everything else "partly", because)
+    axes.plot([EDGE], [1.0], color="black", marker=">", markersize=6, linestyle="")
+    for group, look in zip(found["groups"], looks, strict=True):
+        for place, run in enumerate(group["seeds"].values()):
+            axes.plot(
+                lengths,
+                [*run["accuracy"].values()],
+                color=look.color,
+                linestyle=look.dashes,
+                linewidth=0.9,
+                marker=look.marker,
+                markersize=3,
+                markevery=(place, 4),
+                label=_label(group) if place == 0 else None,
+            )
+    axes.axhline(SHARE_BELOW, color=GREY, linewidth=0.9, linestyle="--", label="90%")
+    axes.axhline(found["certified"]["chance"], color=GREY, linewidth=0.9, linestyle=":", label="chance")
+    powers_of_two(axes, TICKS)
+    axes.set(
+        xlabel="sequence length (tokens)",
+        ylabel=f"accuracy (last {found['reported_tokens']} tokens)",
+        ylim=(-0.02, 1.06),
+    )
 
 
-def draw(found: Results, width: float) -> Figure:
-    """Draw the figure."""
-    raise NotImplementedError
+def _draw_failures(axes: Axes, found: Results, looks: Sequence[Look]) -> None:
+    ends = np.array([TICKS[0] / 2, EDGE / 2])
+    axes.fill_between(ends, ends / FACTOR, ends * FACTOR, color=GREY, alpha=0.15, linewidth=0)
+    axes.plot(ends, ends, color=GREY, linewidth=0.8)
+    rows = {id(group): place - (len(looks) - 1) / 2 for place, group in enumerate(found["groups"])}
+    for group, look in zip(found["groups"], looks, strict=True):
+        one = forecasts({"groups": [group]})
+        for place, forecast in enumerate(one):
+            beside = 2 ** (0.45 * (place - (len(one) - 1) / 2))
+            above = 2 ** (0.3 * rows[id(group)])
+            axes.plot(
+                [EDGE * beside if forecast.failed is None else forecast.failed],
+                [EDGE * above if forecast.predicted is None else forecast.predicted],
+                color=look.color,
+                marker=look.marker,
+                markersize=4.5,
+                markerfacecolor=look.color if forecast.counts else "none",
+                linestyle="",
+                alpha=0.8,
+            )
+    compiled = forecast_of("compiled", found["certified"])
+    axes.plot(
+        [compiled.failed or EDGE],
+        [compiled.predicted or EDGE],
+        color="black",
+        marker="*",
+        markersize=9,
+        linestyle="",
+        zorder=1,
+    )
+    powers_of_two(axes, TICKS)
+    axes.set_yscale("log", base=2)
+    names = [*map(str, TICKS)]
+    axes.set_xticks([*TICKS, EDGE], [*names, f"> {TICKS[-1]}"])
+    axes.set_yticks([*TICKS, EDGE], [*names, "none"])
+    axes.minorticks_off()
+    axes.set(
+        xlabel="accuracy below 90%: measured (tokens)",
+        ylabel="predicted (tokens)",
+        xlim=(TICKS[0] / 2, 4 * EDGE),
+        ylim=(TICKS[0] / 2, 4 * EDGE),
+    )
 
 
 def caption(found: Results) -> str:
-    """Tell what is drawn."""
-    return judge(found).because
+    """Tell what is drawn, what is proved, how the models were trained, and how many predictions were right.
+
+    Example:
+        >>> from paper_figures.stored_results import StoredResults
+        >>> print(caption(StoredResults.read("error_control").results))
+        One layer on S3 (tokens: its six elements). Left: accuracy over the last 10 tokens ...
+    """
+    settings = found["settings"]
+    longest = settings["lengths"][-1]
+    return (
+        f"One layer on {TASK} (tokens: its six elements). Left: accuracy over the last "
+        f"{found['reported_tokens']} tokens of {settings['sequences']} fresh sequences (data seed "
+        f"{settings['seed']}, sequential mode, tolerance {settings['rtol']:g}), a line per run. Black: "
+        "weights compiled from the table of the group, not trained, which a certificate, verified by other "
+        "means, proves right on words of every length as float32 executes them on a CPU, under stated "
+        "assumptions on its operations; of the trained runs nothing is proved. Right: the first tested "
+        f"length, up to {longest:,}, with less than {SHARE_BELOW:.0%} right, against the length at which q (distance of a "
+        "state from the mean of its class, over that from there to the nearest other class) of more than a "
+        f"tenth of the states exceeds its limit, seen or extrapolated, in {settings['words']} words of "
+        f"{settings['read']} training lengths (data seed {settings['words_seed']}); star: compiled. A "
+        "prediction from the same model says something only if it is made from lengths shorter than the "
+        "failure: open marks failed within these words and are not counted. Grey: a factor of "
+        f"{FACTOR}; marks at the edges are spread. Training differs: the implicit model has its recipe, in "
+        f"the others lengths grow from 4. {_counts(found)} {_left(found)}"
+    )
+
+
+def _counts(found: Mapping[str, Any]) -> str:
+    every = forecasts(found)
+    runs, r = correlation(found)
+    together = f", r = {r:.2f}" if r is not None else ""
+    return (
+        f"Counted: {sum(forecast.counts for forecast in every)} of {len(every)} runs; "
+        f"{judge(found).because}; logarithms of both lengths, a statistic of {runs} runs{together}."
+    )
+
+
+def _left(found: Mapping[str, Any]) -> str:
+    """The least and the largest share of an error that is left, of affine and of other models."""
+    shares: dict[str, list[float]] = {"affine in the state": [], "others": []}
+    for group in found["groups"]:
+        kind = "affine in the state" if group["settings"]["model"] in AFFINE else "others"
+        shares[kind] += [run["left"] for run in group["seeds"].values()]
+    ranges = [f"{kind} {min(left):.2g} to {max(left):.2g}" for kind, left in shares.items() if left]
+    return (
+        "Of an error of 0.1% of the way to another class, left after "
+        f"{found['settings']['follow']} tokens, medians of the runs: {'; '.join(ranges) or 'no runs'}."
+    )
 
 
 FIGURE = PaperFigure(

@@ -304,6 +304,7 @@ OTHER_SERIES = {
     "curricula": "one model, in rows",
     "depth": "models in rows, layers in cells",
     "s5_length_generalization": "a model in each panel, named by its title",
+    "error_control": "a model at each training length, in a legend for both panels",
     "iterations_at_test": "one model on several tasks",
     "few_hard_tokens": "one model, tokens by how they are chosen",
     "jacobians_in_training": "one model, quantities of its Jacobian",
