@@ -311,14 +311,14 @@ def caption(found: Results) -> str:
         "weights compiled from the table of the group, not trained, which a certificate, verified by other "
         "means, proves right on words of every length as float32 executes them on a CPU, under stated "
         "assumptions on its operations; of the trained runs nothing is proved. Right: the first tested "
-        f"length, up to {longest:,}, with less than {SHARE_BELOW:.0%} right, against the length at which q (distance of a "
-        "state from the mean of its class, over that from there to the nearest other class) of more than a "
-        f"tenth of the states exceeds its limit, seen or extrapolated, in {settings['words']} words of "
-        f"{settings['read']} training lengths (data seed {settings['words_seed']}); star: compiled. A "
-        "prediction from the same model says something only if it is made from lengths shorter than the "
-        "failure: open marks failed within these words and are not counted. Grey: a factor of "
-        f"{FACTOR}; marks at the edges are spread. Training differs: the implicit model has its recipe, in "
-        f"the others lengths grow from 4. {_counts(found)} {_left(found)}"
+        f"length, up to {longest:,}, with less than {SHARE_BELOW:.0%} right, against the length at which q "
+        "(distance of a state from the mean of its class, over that from there to the nearest other class) "
+        "of more than a tenth of the states exceeds its limit, seen or extrapolated, in "
+        f"{settings['words']} words of {settings['read']} training lengths (data seed "
+        f"{settings['words_seed']}); star: compiled. A prediction from the same model says something only if "
+        "it is made from lengths shorter than the failure: open marks failed within these words and are not "
+        f"counted. Grey: a factor of {FACTOR}; marks at the edges are spread. Training differs: the implicit "
+        f"model has its recipe, in the others lengths grow from 4. {_counts(found)} {_left(found)}"
     )
 
 
