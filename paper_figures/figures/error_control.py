@@ -134,8 +134,11 @@ EXPERIMENT = Experiment(
     "error_control",
     (
         Grid({"model": ["implicit-mamba2"], "seed": SEEDS}, {"task": TASK}),
-        Grid({"model": ["lstm", "elman", "mamba2", "pd-ssm"], "seed": SEEDS}, {**GROWING, "length": 16}),
-        Grid({"model": ["gated-deltaproduct"], "length": [16, 32], "seed": SEEDS}, {**GROWING, **REFLECTING}),
+        Grid({"model": ["lstm", "elman"], "seed": SEEDS}, {**GROWING, "length": 16}),
+        Grid({"model": ["gated-deltaproduct"], "seed": SEEDS}, {**GROWING, **REFLECTING, "length": 16}),
+        Grid({"model": ["pd-ssm"], "seed": SEEDS}, {**GROWING, "length": 16}),
+        Grid({"model": ["gated-deltaproduct"], "seed": SEEDS}, {**GROWING, **REFLECTING, "length": 32}),
+        Grid({"model": ["mamba2"], "seed": SEEDS}, {**GROWING, "length": 16}),
     ),
     (Measurement("failure", measure, SETTINGS),),
 )

@@ -23,6 +23,7 @@ from paper_figures.experiments.grid import Point
 from paper_figures.figures import error_control
 from paper_figures.figures.figure import Results
 from paper_figures.figures.forecasts import correlation, first_failure, forecast_of, judge
+from paper_figures.stored_results import StoredResults
 from tests.drawn_figures import faults
 
 POINTS = error_control.EXPERIMENT.points
@@ -231,3 +232,26 @@ def test_two_training_lengths_of_a_model_look_different() -> None:
     one, other = error_control._looks(found["groups"])
     assert one.color == other.color
     assert (one.marker, one.dashes) != (other.marker, other.dashes)
+
+
+def test_the_stored_results_hold_every_run_and_the_proved_line() -> None:
+    stored = StoredResults.read("error_control")
+    found = dict(stored.results)
+    assert [sorted(group["seeds"]) for group in found["groups"]] == [["0", "1", "2"]] * 7
+    assert len(stored.runs) == 21
+    proved = found["certified"]
+    assert "every length" in proved["certificate"]
+    assert list(map(int, proved["accuracy"])) == list(error_control.GEOMETRIC)
+    assert set(proved["accuracy"].values()) == {1.0}
+    assert max(proved["q"]) < 0.5
+    assert proved["predicted"] is None
+
+
+def test_stored_affine_models_keep_every_error_and_the_others_correct_it() -> None:
+    """What Theorem 1 of docs/error_control.md says of affine layers, to the rounding of float64."""
+    for group in StoredResults.read("error_control").results["groups"]:
+        for run in group["seeds"].values():
+            if group["settings"]["model"] in error_control.AFFINE:
+                assert run["left"] == pytest.approx(1, abs=1e-6)
+            else:
+                assert run["left"] < 0.5
