@@ -7,6 +7,7 @@ from paper_figures.figures import (
     convergence,
     curricula,
     depth,
+    error_control,
     few_hard_tokens,
     gradients,
     hard_tokens_in_training,
@@ -41,6 +42,7 @@ FIGURES: dict[str, PaperFigure] = {
         agreement_in_training.FIGURE,
         few_hard_tokens.FIGURE,
         hard_tokens_in_training.FIGURE,
+        error_control.FIGURE,
     )
 }
 """Those of experiments."""

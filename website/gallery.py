@@ -53,7 +53,7 @@ def pictures() -> list[Picture]:
 
     Example:
         >>> len(all_figures()) + len(SHOWN)
-        24
+        25
     """
     return [_of_paper(name) for name in all_figures()] + [_of_analysis(name) for name in SHOWN]
 

@@ -307,6 +307,7 @@ OTHER_SERIES = {
     "bounded_and_free": "one model, curricula by name",
     "depth": "models in rows, layers in cells",
     "s5_length_generalization": "a model in each panel, named by its title",
+    "error_control": "a model at each training length, in a legend for both panels",
     "iterations_at_test": "one model on several tasks",
     "iterations_needed": "one model on several tasks",
     "agreement_in_training": "one model, its modes in one legend with shares of the tokens",
