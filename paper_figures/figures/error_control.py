@@ -316,12 +316,14 @@ def caption(found: Results) -> str:
         "assumptions on its operations; of the trained runs nothing is proved. Right: the first tested "
         f"length, up to {longest:,}, with less than {SHARE_BELOW:.0%} right, against the length at which q "
         "(distance of a state from the mean of its class, over that from there to the nearest other class) "
-        "of more than a tenth of the states exceeds its limit, seen or extrapolated, in "
-        f"{settings['words']} words of {settings['read']} training lengths (data seed "
-        f"{settings['words_seed']}); star: compiled. A prediction from the same model says something only if "
-        "it is made from lengths shorter than the failure: open marks failed within these words and are not "
+        "of more than a tenth of the states exceeds its limit (1/2, or the q with which the model was right "
+        f"in training lengths), seen or extrapolated, in {settings['words']} words of {settings['read']} "
+        f"training lengths (data seed {settings['words_seed']}); star: compiled. A prediction from the same "
+        "model says something only if it is made from lengths shorter than the failure: open marks failed "
+        "within these words and are not "
         f"counted. Grey: a factor of {FACTOR}; marks at the edges are spread. Training differs: the implicit "
-        f"model has its recipe, in the others lengths grow from 4. {_counts(found)} {_left(found)}"
+        "model has its recipe, which passes states on in the end, in the others lengths grow from 4 and "
+        f"every sequence begins anew. {_counts(found)} {_left(found)}"
     )
 
 
@@ -331,7 +333,8 @@ def _counts(found: Mapping[str, Any]) -> str:
     together = f", r = {r:.2f}" if r is not None else ""
     return (
         f"Counted: {sum(forecast.counts for forecast in every)} of {len(every)} runs; "
-        f"{judge(found).because}; logarithms of both lengths, a statistic of {runs} runs{together}."
+        f"{judge(found).because}; correlation of the logarithms, a statistic of the {runs} "
+        f"runs with both lengths{together}."
     )
 
 

@@ -118,9 +118,11 @@ def judge(found: Mapping[str, Any]) -> Verdict:
     failing = [forecast for forecast in counted if forecast.failed is not None]
     lasting = [forecast for forecast in counted if forecast.failed is None]
     dated = sum(forecast.right for forecast in failing)
+    missed = sum(forecast.predicted is None for forecast in failing)
     because = (
-        f"failures predicted to a factor of {FACTOR} from shorter words: {dated} of {len(failing)}; runs "
-        f"without a failure of which none was predicted: {sum(f.right for f in lasting)} of {len(lasting)}"
+        f"failures predicted to a factor of {FACTOR} from shorter words: {dated} of {len(failing)}, and none "
+        f"was predicted of {missed} of these; runs without a failure of which none was predicted: "
+        f"{sum(forecast.right for forecast in lasting)} of {len(lasting)}"
     )
     if not dated:
         return Verdict("not reproduced", because)

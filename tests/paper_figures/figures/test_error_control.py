@@ -96,10 +96,10 @@ EARLY = measured(16, 12.0)
 @pytest.mark.parametrize(
     ("runs", "word", "said"),
     [
-        ({"lstm": [LASTS], "pd_ssm": [FALLS]}, "reproduced", "shorter words: 1 of 1; "),
-        ({"lstm": [LASTS], "pd_ssm": [FALLS, LATE]}, "partly", "shorter words: 1 of 2; "),
-        ({"lstm": [LASTS], "pd_ssm": [LATE]}, "not reproduced", "shorter words: 0 of 1; "),
-        ({"lstm": [LASTS], "pd_ssm": [EARLY]}, "not reproduced", "shorter words: 0 of 0; "),
+        ({"lstm": [LASTS], "pd_ssm": [FALLS]}, "reproduced", "shorter words: 1 of 1, "),
+        ({"lstm": [LASTS], "pd_ssm": [FALLS, LATE]}, "partly", "shorter words: 1 of 2, "),
+        ({"lstm": [LASTS], "pd_ssm": [LATE]}, "not reproduced", "shorter words: 0 of 1, "),
+        ({"lstm": [LASTS], "pd_ssm": [EARLY]}, "not reproduced", "shorter words: 0 of 0, "),
         ({"lstm": [LASTS], "pd_ssm": [FALLS, EARLY]}, "reproduced", "was predicted: 1 of 1"),
         ({"lstm": [measured(None, 50.0)], "pd_ssm": [FALLS]}, "partly", "was predicted: 0 of 1"),
         ({"pd_ssm": [FALLS]}, "partly", "was predicted: 0 of 0"),
@@ -109,6 +109,11 @@ def test_the_verdict_follows_its_rule(runs: Any, word: str, said: str) -> None:
     verdict = judge(results(**runs))
     assert verdict.word == word
     assert said in verdict.because
+
+
+def test_failures_without_a_prediction_are_told() -> None:
+    found = results(lstm=[LASTS], pd_ssm=[FALLS, measured(64, None), measured(128, None), LATE])
+    assert "1 of 4, and none was predicted of 2 of these" in judge(found).because
 
 
 def test_a_run_that_failed_to_train_makes_it_partly() -> None:
@@ -178,8 +183,11 @@ def test_the_caption_says_what_was_counted_and_what_is_proved() -> None:
     found = results(lstm=[LASTS, LASTS], pd_ssm=[FALLS, LATE, EARLY])
     text = error_control.caption(found)
     assert "Counted: 4 of 5 runs; " in text
-    assert "from shorter words: 1 of 2; runs without a failure of which none was predicted: 2 of 2" in text
-    assert "a statistic of 2 runs." in text
+    assert (
+        "from shorter words: 1 of 2, and none was predicted of 0 of these; runs without a failure of which "
+        "none was predicted: 2 of 2; " in text
+    )
+    assert "a statistic of the 2 runs with both lengths." in text
     assert "affine in the state 1 to 1; others 0.001 to 0.001." in text
     assert "compiled from the table of the group, not trained" in text
     assert "of the trained runs nothing is proved" in text
