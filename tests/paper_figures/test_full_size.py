@@ -97,29 +97,22 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_begun(
     assert not any(tmp_path.iterdir())
 
 
-def store_value(folder: Path) -> Any:
-    (outcome,) = outcomes_of(
-        Experiment("one", (Grid({"seed": [0]}, BASE),), (Measurement("device", len),)), Store(folder)
-    )
-    return outcome.values["device"]
-
-
 def test_training_and_measuring_are_told_the_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     told: list[Any] = []
-    real = work.train
 
     def watched(*arguments: Any, **options: Any) -> Run:
         told.append(options["device"])
-        return real(*arguments, **{**options, "device": "cpu"})
+        return train(*arguments, **{**options, "device": "cpu"})
 
     def measure(run: Run, settings: None) -> str:
         return str(run.model.device)
 
     monkeypatch.setattr(work, "train", watched)
     work.do(Store(tmp_path), Point({**BASE, "seed": 0}), (Measurement("device", measure),), "meta")
-    record = store_value(tmp_path)
+    experiment = Experiment("one", (Grid({"seed": [0]}, BASE),), (Measurement("device", measure),))
+    (outcome,) = outcomes_of(experiment, Store(tmp_path))
     assert told == ["meta"]
-    assert record == "meta"
+    assert outcome.values["device"] == "meta"
 
 
 def test_a_worker_on_another_machine_refuses_a_device_too(tmp_path: Path) -> None:

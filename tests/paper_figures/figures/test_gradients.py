@@ -9,6 +9,7 @@ from analysis.framework.needs import as_implicit
 from analysis.framework.output import RunIdentity
 from automata.errors import InputError
 from implicit.fixed_point import Stopping
+from implicit.gradients.factored import FactoredImplicit
 from implicit.modes import Solve, Windowed
 from implicit.runs.loading import Run, load_run
 from implicit.training.streams import Stream, draw_batch
@@ -89,7 +90,7 @@ def test_the_exact_derivative_is_that_of_differences(parity: Run) -> None:
     with torch.no_grad():
         solution = model.fixed_points(tokens, solve=solve)
         direction = torch.randn(solution.value.shape[-1], generator=generator, dtype=torch.float64)
-    exact = figure._derivative(model, tokens, solution, figure.FactoredImplicit(), direction)
+    exact = figure._derivative(model, tokens, solution, FactoredImplicit(), direction)
     shift = torch.randn(exact.shape, generator=generator, dtype=torch.float64)
 
     def last(step: float) -> float:
@@ -147,7 +148,9 @@ def test_every_run_has_its_lines(found: Results, width: float) -> None:
     assert colors.count(figure.RULES["implicit"][1].color) >= 2
     drawn = [line for line in reach.get_lines() if len(np.asarray(line.get_ydata())) == 24]
     assert len(drawn) == 5 * len(figure.REACH.steps)
-    names = [text.get_text() for text in reach.get_legend().get_texts()]
+    legend = reach.get_legend()
+    assert legend is not None
+    names = [text.get_text() for text in legend.get_texts()]
     assert names == ["1 step", "4 steps", "16 steps", "64 steps"]
 
 

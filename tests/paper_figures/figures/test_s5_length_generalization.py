@@ -12,7 +12,7 @@ from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Point
 from paper_figures.figures import s5_length_generalization as figure
 from paper_figures.figures.figure import Results
-from paper_figures.figures.s5_training import TASK, measure
+from paper_figures.figures.s5_training import TASK, family, measure
 from paper_figures.figures.shortcuts import shortcuts
 from paper_figures.stored_results import StoredResults
 from tests.paper_figures.figures.s5_outcomes import POINTS, failed, outcome, points_of
@@ -109,9 +109,7 @@ def test_measure_is_the_analysis(untrained: Callable[[Point], Run]) -> None:
 
 def test_the_stored_results_hold_every_run() -> None:
     groups = StoredResults.read("s5_length_generalization").results["groups"]
-    held = [
-        (*figure.family(group), int(seed)) for group in groups for seed in [*group["seeds"], *group["failed"]]
-    ]
+    held = [(*family(group), int(seed)) for group in groups for seed in [*group["seeds"], *group["failed"]]]
     assert sorted(held) == sorted(
         (point.config.model, point.config.sizes["layers"], point.seed) for point in POINTS
     )
