@@ -196,7 +196,7 @@ def draw(found: Results, width: float) -> Figure:
         2
     """
     narrow = width < 5
-    figure = new_figure(width, 4.6 if narrow else 2.6)
+    figure = new_figure(width, 5.0 if narrow else 2.7)
     accuracy, reach = figure.subplots(*((2, 1) if narrow else (1, 2)))
     lengths = found["settings"]["lengths"]
     for rule, group in found["rules"].items():
@@ -208,7 +208,7 @@ def draw(found: Results, width: float) -> Figure:
     accuracy.set(
         xlabel="tokens", ylabel=f"accuracy (last {found['reported_tokens']} tokens)", ylim=(-0.04, 1.06)
     )
-    legend_below(accuracy, columns=2)
+    legend_below(accuracy, columns=1)
     _draw_reach(reach, found)
     return figure
 
@@ -229,7 +229,7 @@ def _draw_reach(axes: Axes, found: Results) -> None:
                 )
                 label = "_nolegend_"
     axes.set(
-        xlabel="tokens between the two",
+        xlabel="tokens back",
         ylabel="distance from the exact gradient,\nrelative to its norm",
         ylim=(-0.04, 1.3),
     )
