@@ -154,12 +154,13 @@ def draw(found: Results, width: float) -> Figure:
     accuracy.set(
         xlabel=f"accuracy,\n{TESTED_LENGTH} tokens",
         xlim=(-0.08, 1.08),
+        xticks=(0, 0.5, 1),
         yticks=range(len(names)),
         yticklabels=names,
         ylim=(len(names) - 0.5, -0.5),
     )
-    agreement.set(xlabel="tokens where\nmodes agree", xlim=(-0.08, 1.08))
-    updates.set(xlabel="training,\nupdates", xlim=(0, 1700))
+    agreement.set(xlabel="tokens where\nmodes agree", xlim=(-0.08, 1.08), xticks=(0, 0.5, 1))
+    updates.set(xlabel="training,\nupdates", xlim=(0, 1700), xticks=(0, 750, 1500))
     return figure
 
 

@@ -246,8 +246,9 @@ def caption(found: Results) -> str:
         f"the last {found['reported_tokens']} tokens of {settings['sequences']} fresh sequences of "
         f"{settings['length']} tokens (data seed {settings['seed']}). {TASK_WORDS[TASK]} Those with the full "
         "budget are pairs of the state before a token and the token: the ones that took most "
-        "self-iterations on as many other sequences, or randomly chosen ones. The state before a token is "
-        f"read off the right answers. {RUN_LINES} {interval_sentence(settings['sequences'])} {_words(found)}"
+        "self-iterations on as many other sequences, or randomly chosen ones; their shares are evenly "
+        f"spaced. The state before a token is read off the right answers. {RUN_LINES} "
+        f"{interval_sentence(settings['sequences'])} {_words(found)}"
     )
 
 

@@ -122,8 +122,9 @@ def caption(tables: Tables) -> str:
         "the same. Regular languages: accuracy, mean over languages and five seeds, trained on at most 40 "
         "tokens, tested on 40 to 256. Scaled accuracy on parity and on modular arithmetic without and with "
         "brackets. S3: the largest tested length with an accuracy of at least 90%, trained on at most 60 "
-        f"tokens, one and two layers; {NONE}: no length reaches it. CatbAbI: accuracy of the answers; a bar "
-        f"reaches from the lowest to the highest variant of the model; {babi.remarks[-1]}."
+        f"tokens, one and two layers; {NONE}: no length reaches it; lengths are evenly spaced. CatbAbI: "
+        "accuracy of the answers, from 70%; a bar reaches from the lowest to the highest variant of the "
+        f"model; {babi.remarks[-1]}."
     )
 
 
