@@ -17,7 +17,7 @@ from implicit.runs.folder import RunFolder
 from implicit.train import train
 from implicit.training import loop
 from implicit.training.streams import Stream, draw_batch
-from implicit.training.train import _device
+from implicit.training.train import available_device
 
 
 def test_steps_are_those_of_a_loop_written_by_hand(tmp_path: Path) -> None:
@@ -209,10 +209,10 @@ def test_a_bar_is_shown_where_it_is_asked_for_and_there_is_a_terminal(
 
 
 def test_a_device_is_that_of_its_name_or_is_refused_with_those_that_are_there() -> None:
-    assert _device("cpu") == torch.device("cpu")
+    assert available_device("cpu") == torch.device("cpu")
     for name in ("gpu", "meta"):
         with pytest.raises(InputError, match=rf"^device is '{name}', which .*; choose from cpu"):
-            _device(name)
+            available_device(name)
 
 
 def test_a_run_that_was_begun_goes_on_and_a_file_is_no_place_for_one(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_a_failed_training_is_kept_as_failed_and_the_others_go_on(tmp_path: Path
 def test_retry_trains_from_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of a run whose training failed is left when it is tried again."""
 
-    def fail_later(config: Any, out: Path, progress: bool) -> Run:
+    def fail_later(config: Any, out: Path, progress: bool, device: str) -> Run:
         out.mkdir(parents=True)
         (out / "config.json").write_text("{}")
         raise RuntimeError("no memory")
