@@ -31,7 +31,15 @@ POINTS = {
     if figure.full is not None
     for point in reversed(figure.full.points)  # the one of the fewest layers and the first seed stays
 }
-SHORTENED = {"steps": 2, "warmup_steps": 1, "bounded_steps": 1, "batch_size": 2, "length": 4}
+SHORTENED = {
+    "steps": 2,
+    "warmup_steps": 1,
+    "bounded_steps": 1,
+    "batch_size": 2,
+    "length": 4,
+    "evaluation_sequences": 2,
+    "evaluation_max_iterations": 4,
+}
 BASE = {"task": "parity", "model": "lstm", "steps": 1, "warmup_steps": 1, "d_model": 4}
 
 
