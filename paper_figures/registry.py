@@ -11,6 +11,7 @@ from paper_figures.figures import (
     few_hard_tokens,
     gradients,
     hard_tokens_in_training,
+    implicit_twins,
     iterations_at_test,
     iterations_needed,
     jacobians,
@@ -43,6 +44,7 @@ FIGURES: dict[str, PaperFigure] = {
         few_hard_tokens.FIGURE,
         hard_tokens_in_training.FIGURE,
         error_control.FIGURE,
+        implicit_twins.FIGURE,
     )
 }
 """Those of experiments."""

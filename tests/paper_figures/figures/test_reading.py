@@ -302,6 +302,7 @@ def legends_of(figure: Figure) -> list[Any]:
 
 
 OTHER_SERIES = {
+    "implicit_twins": "cells in rows, twins by marker",
     "curricula": "one model, in rows",
     "gradients": "one model, gradients of its training",
     "bounded_and_free": "one model, curricula by name",

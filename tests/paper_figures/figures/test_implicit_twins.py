@@ -1,0 +1,93 @@
+"""Cells with and without the fixed point: twins of the same size and data, counted, drawn and judged."""
+
+import numpy as np
+import pytest
+
+from analysis.framework.figures import styled
+from analysis.framework.output import RunIdentity
+from analysis.framework.palette import MODEL_LOOKS
+from implicit.config.recipes import recipe
+from paper_figures.experiments.grid import Point
+from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.records import Record
+from paper_figures.figures import implicit_twins
+from paper_figures.figures.figure import Results
+from paper_figures.stored_results import StoredResults
+
+POINTS = implicit_twins.EXPERIMENT.points
+IDENTITY = RunIdentity("run", "parity", "implicit-mamba2", 10, 16, 0, "0" * 64)
+
+
+def points_of(model: str) -> list[Point]:
+    return [point for point in POINTS if point.config.model == model]
+
+
+def outcome(point: Point, accuracy: float) -> Outcome:
+    value = {"accuracy": {"16": 1.0, "256": accuracy}, "share_converged": None, "updates": 600}
+    (measurement,) = implicit_twins.EXPERIMENT.measurements
+    records = {
+        "training": Record.done(point, None, IDENTITY, None, 1.0),
+        "accuracy": Record.done(point, measurement, IDENTITY, value, 2.0),
+    }
+    return Outcome(point, records, complete=True)
+
+
+@pytest.fixture
+def found() -> Results:
+    """Implicit Mamba-2 solves parity in two runs of three; explicit Mamba-2 in none."""
+    implicit, explicit = points_of("implicit-mamba2"), points_of("mamba2")
+    outcomes = [outcome(point, share) for point, share in zip(implicit, (1.0, 0.99, 0.9), strict=True)]
+    return implicit_twins.collect([*outcomes, *(outcome(point, 0.2) for point in explicit)])
+
+
+def test_twins_have_the_same_sizes_and_see_the_same_data() -> None:
+    for cell in implicit_twins.CELLS:
+        for explicit, implicit in zip(points_of(cell), points_of(f"implicit-{cell}"), strict=True):
+            one, other = explicit.config.flat(), implicit.config.flat()
+            assert {name for name in one if one[name] != other[name]} <= {"model", "sizes"}
+            sizes = implicit.config.sizes
+            assert {name: sizes[name] for name in explicit.config.sizes} == explicit.config.sizes
+
+
+def test_it_differs_from_the_recipe_of_parity_as_the_caption_says() -> None:
+    named = {"length", "batch_size", "steps", "growth_accuracy"}
+    named |= {"free_mode", "free_max_iterations", "free_rtol", "free_gradient"}
+    for point in points_of("implicit-mamba2"):
+        ours, theirs = point.config.flat(), recipe("parity", "implicit-mamba2", seed=point.seed).flat()
+        assert {name for name in ours if ours[name] != theirs[name]} <= named
+
+
+def test_runs_that_solve_it_are_counted(found: Results) -> None:
+    models = found["models"]
+    assert (models["implicit-mamba2"]["solved"], models["implicit-mamba2"]["of"]) == (2, 3)
+    assert (models["mamba2"]["solved"], models["mamba2"]["of"]) == (0, 3)
+    assert "explicit Mamba-2 0 of 3" in implicit_twins.caption(found)
+
+
+def test_verdicts(found: Results) -> None:
+    assert implicit_twins.judge(found).word == "partly"
+    lifted = [outcome(point, 1.0) for point in points_of("implicit-deltanet")]
+    explicit = [outcome(point, 0.5) for point in points_of("deltanet")]
+    assert implicit_twins.judge(implicit_twins.collect(lifted + explicit)).word == "reproduced"
+    solved = outcome(points_of("deltanet")[0], 1.0)
+    assert implicit_twins.judge(implicit_twins.collect([*lifted, solved])).word == "partly"
+    assert implicit_twins.judge(implicit_twins.collect(explicit)).word == "not reproduced"
+
+
+def test_every_run_has_a_mark_in_the_row_of_its_cell(found: Results) -> None:
+    with styled():
+        trained, tested = implicit_twins.draw(found, 3.3).axes
+    rows = [label.get_text() for label in trained.get_yticklabels()]
+    assert rows == ["Mamba-2", "Mamba-3", "DeltaNet", "gated DeltaNet", "gated DeltaProduct"]
+    implicit, explicit = tested.lines[:2]
+    assert np.asarray(implicit.get_xdata()).tolist() == [1.0, 0.99, 0.9]
+    assert np.asarray(explicit.get_xdata()).tolist() == [0.2] * 3
+    assert implicit.get_color() == MODEL_LOOKS["implicit-mamba2"].color
+    assert (np.abs(np.asarray(implicit.get_ydata(), dtype=float)) < 0.5).all()
+
+
+def test_the_stored_results_hold_every_run() -> None:
+    models = StoredResults.read("implicit_twins").results["models"]
+    assert {
+        (name, int(seed)) for name, group in models.items() for seed in [*group["seeds"], *group["failed"]]
+    } == {(point.config.model, point.seed) for point in POINTS}
