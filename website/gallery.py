@@ -53,7 +53,7 @@ def pictures() -> list[Picture]:
 
     Example:
         >>> len(all_figures()) + len(SHOWN)
-        25
+        26
     """
     return [_of_paper(name) for name in all_figures()] + [_of_analysis(name) for name in SHOWN]
 

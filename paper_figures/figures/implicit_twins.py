@@ -133,8 +133,9 @@ def caption(found: Results) -> str:
         "recipe of implicit Mamba-2, which was chosen for that model, but with phantom gradients of four "
         f"steps at fixed points of at most {config.curriculum.free_max_iterations} sweeps; the loss of a "
         "sequence ends at its first wrong answer. Explicit models have no fixed point and ignore what "
-        f"speaks of it. The delta rules have eigenvalues in [0, 1]. {shortcuts_sentence(found['shortcuts'])} "
-        f"At least {SOLVED_ACCURACY} at {TESTED} tokens: {counts}."
+        "speaks of it. The delta rules have eigenvalues in [0, 1]; explicit Mamba-3, whose rotations can "
+        f"express parity, did not learn it so. {shortcuts_sentence(found['shortcuts'])} At least "
+        f"{SOLVED_ACCURACY} at {TESTED} tokens: {counts}."
     )
 
 
@@ -164,7 +165,7 @@ def judge(found: Mapping[str, Any]) -> Verdict:
 FIGURE = PaperFigure(
     title="Cells with and without the fixed point",
     claim=Claim(
-        "the fixed point lifts other cells than the diagonal one, too",
+        "on parity the fixed point lifts other cells than the diagonal one, too",
         "asked by this toolkit, 2026; claimed by nobody that we know of",
         judge,
     ),
