@@ -1,5 +1,7 @@
 """What an experiment that was not run would cost, counted from its settings."""
 
+from implicit.models.interface import FixedPointModel
+from implicit.models.registry import model_class
 from implicit.runs.loading import initial_model
 from paper_figures.experiments.grid import Experiment, Point
 
@@ -24,7 +26,7 @@ def evaluations_per_token(point: Point) -> float:
         28.0
     """
     config = point.config
-    if not config.model.startswith("implicit-"):
+    if not issubclass(model_class(config.model), FixedPointModel):
         return float(FORWARD_AND_BACKWARD)
     curriculum = config.curriculum
     bounded = min(curriculum.bounded_steps, config.steps) / config.steps

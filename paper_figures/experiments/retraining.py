@@ -13,8 +13,8 @@ from implicit.runs.loading import Run, initial_model
 from implicit.train import train
 
 
-def models_on_the_way(run: Run, steps: Collection[int]) -> dict[int, SequenceModel]:
-    """Train a run again and keep its model after some steps: by step, in order, the last one among them.
+def runs_on_the_way(run: Run, steps: Collection[int]) -> dict[int, Run]:
+    """Train a run again; return it with its model after some steps, in order, and after the last one.
 
     Args:
         run: a stored one.
@@ -29,7 +29,7 @@ def models_on_the_way(run: Run, steps: Collection[int]) -> dict[int, SequenceMod
         >>> config = recipe("parity", "lstm", steps=3, warmup_steps=1, batch_size=4, d_model=4)
         >>> with TemporaryDirectory() as folder:
         ...     run = train(config, Path(folder) / "run", progress=False)
-        >>> list(models_on_the_way(run, (0, 2, 500)))
+        >>> list(runs_on_the_way(run, (0, 2, 500)))
         [0, 2, 3]
     """
     kept: dict[int, SequenceModel] = {}
@@ -49,4 +49,4 @@ def models_on_the_way(run: Run, steps: Collection[int]) -> dict[int, SequenceMod
             "number of threads on the same machine"
         )
     kept[again.metrics[-1]["step"]] = again.model
-    return kept
+    return {step: Run(run.path, run.config, model.eval(), run.task, []) for step, model in kept.items()}

@@ -16,20 +16,20 @@ from analysis.agreement import analyse as compare_modes
 from analysis.convergence import analyse as follow_both
 from analysis.framework.figures import log_axis, new_figure
 from analysis.framework.palette import GREY, MODE_LOOKS, Look
-from analysis.length_generalization import analyse as measure_lengths
+from analysis.length_generalization import LengthSettings
 from implicit.checked_config import CheckedConfig
-from implicit.models.interface import SequenceModel
 from implicit.modes import Mode
 from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS
 from paper_figures.experiments.grid import Experiment, Measurement
 from paper_figures.experiments.outcomes import Outcome
-from paper_figures.experiments.retraining import models_on_the_way
+from paper_figures.experiments.retraining import runs_on_the_way
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, shares
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
 from paper_figures.figures.iterations_at_test import EXPERIMENT as SAME_RUNS
 from paper_figures.figures.iterations_at_test import TASK_LABELS
+from paper_figures.figures.length_generalization import measure as measure_lengths
 from paper_figures.figures.token_iterations import training_course
 
 PUBLISHED_AGREEMENT = 0.976
@@ -84,30 +84,22 @@ def measure(run: Run, settings: CourseSettings) -> dict[str, Any]:
         >>> [entry["step"] for entry in found["course"]], len(found["training"])
         ([0, 2], 1)
     """
-    course = models_on_the_way(run, settings.steps).items()
+    course = runs_on_the_way(run, settings.steps).items()
     return {
-        "course": [{"step": step, **_look(run, model, settings)} for step, model in course],
+        "course": [{"step": step, **_look(seen, settings)} for step, seen in course],
         "training": training_course(run),
     }
 
 
-def _look(run: Run, model: SequenceModel, settings: CourseSettings) -> dict[str, Any]:
+def _look(run: Run, settings: CourseSettings) -> dict[str, Any]:
     """Where the modes of a model agree, what they take, and how right it is in sequential mode."""
-    seen = Run(run.path, run.config, model.eval(), run.task, [])
     how: dict[str, Any] = settings.model_dump(exclude={"steps", "answered"})
-    agreement = compare_modes(seen, **how, examples=0)
-    modes = follow_both(seen, **how).modes
-    (lengths,) = (
-        measure_lengths(
-            seen,
-            lengths=(settings.length,),
-            sequences=settings.answered,
-            mode="sequential",
-            seed=settings.seed,
-        )
-        .numbers()
-        .values()
+    agreement = compare_modes(run, **how, examples=0)
+    modes = follow_both(run, **how).modes
+    answered = LengthSettings(
+        lengths=(settings.length,), sequences=settings.answered, mode="sequential", seed=settings.seed
     )
+    lengths = measure_lengths(run, answered)
     return {
         **agreement.shares,
         "same_answer": float(agreement.same_answer.mean()),

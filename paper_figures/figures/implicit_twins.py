@@ -40,8 +40,8 @@ TRAINING: dict[str, Any] = {
     "free_rtol": 0.02,
     "free_gradient": "phantom",
 }
-"""The recipe of parity at half the length and half the batch, and with phantom gradients, as cells without a
-kernel for the CPU take a second per update with the exact one; as many updates for all."""
+"""The recipe of parity at half the length and half the batch, and with phantom gradients, as the exact one
+takes many times as long in cells without a kernel for the CPU; as many updates for all."""
 SEEDS = range(3)
 
 EXPERIMENT = Experiment(

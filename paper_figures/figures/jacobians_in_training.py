@@ -15,16 +15,16 @@ from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
 from analysis.framework.figures import log_axis, new_figure
 from analysis.framework.palette import GREY, Look
 from analysis.jacobian.measurement import analyse
-from analysis.length_generalization import analyse as measure_lengths
+from analysis.length_generalization import LengthSettings
 from implicit.checked_config import CheckedConfig
-from implicit.models.interface import SequenceModel
 from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
-from paper_figures.experiments.retraining import models_on_the_way
+from paper_figures.experiments.retraining import runs_on_the_way
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, shares
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
+from paper_figures.figures.length_generalization import measure as measure_lengths
 
 WINDOWS = {"4": "with window", "1": "without window"}
 """Names of the two models by the width of their convolution, which keeps all tokens but one."""
@@ -73,26 +73,22 @@ def measure(run: Run, settings: TrainingSettings) -> list[dict[str, Any]]:
         >>> [entry["step"] for entry in found], sorted(found[0]["counts"])
         ([0, 2], ['fails', 'holds', 'inconclusive'])
     """
-    kept = models_on_the_way(run, settings.steps)
-    return [{"step": step, **_look(run, model, settings)} for step, model in kept.items()]
+    course = runs_on_the_way(run, settings.steps).items()
+    return [{"step": step, **_look(seen, settings)} for step, seen in course]
 
 
-def _look(run: Run, model: SequenceModel, settings: TrainingSettings) -> dict[str, Any]:
+def _look(run: Run, settings: TrainingSettings) -> dict[str, Any]:
     """What is measured of a model: Theorem 1 at visited states, the blocks of ds'/ds, and accuracy."""
-    seen = Run(run.path, run.config, model.eval(), run.task, [])
     found = analyse(
-        seen,
+        run,
         states=settings.states,
         sequences=settings.sequences,
         length=settings.length,
         seed=settings.seed,
     )
     report = found.theorem1()
-    (lengths,) = (
-        measure_lengths(seen, lengths=(settings.length,), sequences=64, mode="sequential", seed=settings.seed)
-        .numbers()
-        .values()
-    )
+    how = LengthSettings(lengths=(settings.length,), sequences=64, mode="sequential", seed=settings.seed)
+    lengths = measure_lengths(run, how)
     measured = ("off_diagonal_mass", "nonlinearity", "spectral_radius")
     return {
         "counts": report["counts"],

@@ -150,8 +150,9 @@ def training_sentence(training: Mapping[str, Any]) -> str:
             f"{training['length']}"
         )
     carried = (
-        f"After {training['carried_after']:,} updates nine in ten sequences whose last answers were right "
-        "went on in the next batch, except for the Transformer; which ones depends on the model. "
+        f"After {training['carried_after']:,} updates {training['carried_share']:.0%} of the sequences whose "
+        "last answers were right went on in the next batch, except for the Transformer; which ones depends "
+        "on the model. "
     )
     return (
         f"All models saw {lengths}, in batches of {training['batch_size']}, for {training['steps']:,} "
