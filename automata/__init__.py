@@ -13,10 +13,10 @@ The lowest layer: NumPy and NetworkX only (matplotlib is imported in ``drawing``
   `quaternion_group`, `permutation_group`, `direct_product`, `transformation_closure`, `reset_monoid`,
   `find_isomorphism`.
 - Probabilistic automata: `ProbabilisticAutomaton`, `noisy_parity`, `lazy_swaps`, `NO_VALUE`.
-- Traces of a small language: `repl_trace`, `sample_repl_trace`, `ReplTrace`.
+- Sessions of Python: `SessionFormat`, `ReplTrace`, `ReplTokenizer`, `repl_trace`, `sample_repl_trace`.
 - Drawings: `draw_dfa`, `draw_cayley_graph`.
 - Faults: `InputError`, `unknown_name`.
-- Sub-packages: `monoids`, `machines`, `probabilistic`, `tasks`.
+- Sub-packages: `monoids`, `machines`, `probabilistic`, `repl`, `tasks`.
 
 Example:
     >>> import numpy as np
@@ -66,19 +66,17 @@ from automata.monoids import (
     transformation_closure,
 )
 from automata.probabilistic import NO_VALUE, ProbabilisticAutomaton, lazy_swaps, noisy_parity
+from automata.repl import ReplTokenizer, ReplTrace, SessionFormat, repl_trace, sample_repl_trace
 from automata.tasks import (
     Batch,
     PartiallyObserved,
     ReplLanguage,
-    ReplTrace,
     ShortcutAudit,
     Task,
     TextFile,
     WordProblem,
     describe_tasks,
     make_task,
-    repl_trace,
-    sample_repl_trace,
     shortcut_audit,
     task_from,
     task_names,
@@ -96,7 +94,9 @@ __all__ = [
     "PartiallyObserved",
     "ProbabilisticAutomaton",
     "ReplLanguage",
+    "ReplTokenizer",
     "ReplTrace",
+    "SessionFormat",
     "ShortcutAudit",
     "Task",
     "TextFile",
@@ -142,5 +142,5 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazy_names(
-    __name__, dict.fromkeys(__all__, ""), ("machines", "monoids", "probabilistic", "tasks")
+    __name__, dict.fromkeys(__all__, ""), ("machines", "monoids", "probabilistic", "repl", "tasks")
 )

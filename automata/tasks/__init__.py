@@ -12,8 +12,7 @@ from automata.tasks.registry import (
     registered_task,
     task_names,
 )
-from automata.tasks.repl_language import ReplLanguage, ReplTokenizer
-from automata.tasks.repl_traces import ReplTrace, repl_trace, sample_repl_trace
+from automata.tasks.repl_language import ReplLanguage
 from automata.tasks.specification import TaskSource, specification_from_text, task_from
 from automata.tasks.text_file import TextFile
 from automata.tasks.word_problem import WordProblem
@@ -25,8 +24,6 @@ __all__ = [
     "Part",
     "PartiallyObserved",
     "ReplLanguage",
-    "ReplTokenizer",
-    "ReplTrace",
     "ShortcutAudit",
     "Specification",
     "Task",
@@ -39,8 +36,6 @@ __all__ = [
     "describe_tasks",
     "make_task",
     "registered_task",
-    "repl_trace",
-    "sample_repl_trace",
     "shortcut_audit",
     "specification_from_text",
     "task_from",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from automata.checks import check_type
 from automata.errors import InputError, unknown_name
@@ -130,10 +131,10 @@ def _observed(
     return build
 
 
-def _repl(variables: int, predict: Predict) -> Callable[[str, str, float], ReplLanguage]:
+def _repl(variables: int, predict: Predict, **fields: Any) -> Callable[[str, str, float], ReplLanguage]:
     def build(name: str, description: str, hard_fraction: float) -> ReplLanguage:
         _refuse_hard_fraction(name, hard_fraction)
-        return ReplLanguage(variables, predict=predict, name=name, description=description)
+        return ReplLanguage(variables, predict=predict, name=name, description=description, **fields)
 
     return build
 
@@ -258,18 +259,38 @@ TASKS = {
         ),
         TaskEntry(
             "repl-3",
-            "Python sessions that swap three variables and print one now and then; every next token",
+            "Python sessions that swap three variables and print one after every 4 swaps; every next token",
             _repl(3, "all"),
         ),
         TaskEntry(
             "repl-3-reveals",
-            "Python sessions that swap three variables and print one now and then; the printed values",
+            "Python sessions that swap three variables and print one after every 4 swaps; the printed lines",
             _repl(3, "reveals"),
         ),
         TaskEntry(
+            "repl-3-values",
+            "Python sessions that swap three variables and print one after every 4 swaps; the printed values",
+            _repl(3, "values"),
+        ),
+        TaskEntry(
+            "repl-3-hidden",
+            "Python sessions that swap three variables or not, unseen, and print one each time; its value",
+            _repl(3, "values", reveal_every=1, hidden="if"),
+        ),
+        TaskEntry(
             "repl-5-reveals",
-            "Python sessions that swap five variables and print one now and then; the printed values",
+            "Python sessions that swap five variables and print one after every 4 swaps; the printed lines",
             _repl(5, "reveals"),
+        ),
+        TaskEntry(
+            "repl-5-values",
+            "Python sessions that swap five variables and print one after every 4 swaps; the printed values",
+            _repl(5, "values"),
+        ),
+        TaskEntry(
+            "repl-5-end",
+            "Python sessions that swap five variables and print one of them at the end; its value",
+            _repl(5, "values", spacing="end"),
         ),
     )
 }

@@ -1,137 +1,142 @@
 """REPL traces as data for a language model: the tokens of a session, and the next token as the target."""
 
-import re
-from collections.abc import Iterable
-from itertools import pairwise
-from string import ascii_lowercase
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from automata.checks import check_integer
 from automata.errors import InputError, unknown_name
+from automata.monoids.cayley import IntArray
+from automata.repl.commands import PROMPT
+from automata.repl.permutations import Actions
+from automata.repl.sampling import Sessions, sample_sessions
+from automata.repl.session_format import Initial, SessionFormat, Spacing
+from automata.repl.token_tables import token_tables
 from automata.tasks.interface import Batch, Specification, Task, check_at_least_one, check_batch
-from automata.tasks.repl_traces import PROMPT, ReplTrace, repl_trace
 
-Predict = Literal["all", "reveals"]
-"""Which next tokens are asked: every one, or the values that the session prints."""
+Predict = Literal["all", "reveals", "values"]
+"""Which next tokens are asked: every one, the output of reveals, or the revealed values alone."""
 
-END = "<end>"
-"""The name of token 0, which follows the last token of a session and fills the rest of its row."""
-
-_TOKENS_PER_SWAP = 9  # ">>> ", "a", ", ", "b", " = ", "b", ", ", "a", "\n"
-
-
-class ReplTokenizer:
-    r"""The tokens of a session: prompt, variables, numbers, and what stands between them.
-
-    Token 0 is `END`, which stands for no text. A text is the concatenation of its tokens, so that ``decode``
-    undoes ``encode``.
-
-    Args:
-        variables: the number of variables, 1 to 26; numbers go up to it.
-
-    Raises:
-        InputError: the number is out of its range.
-
-    Example:
-        >>> tokenizer = ReplTokenizer(3)
-        >>> numbers = tokenizer.encode(">>> a, b = b, a\n>>> print('a', a)\na 2")
-        >>> [tokenizer.names[number] for number in numbers[:9]]
-        ['>>> ', 'a', ', ', 'b', ' = ', 'b', ', ', 'a', '\n']
-        >>> tokenizer.decode([*numbers, 0])
-        ">>> a, b = b, a\n>>> print('a', a)\na 2"
-    """
-
-    def __init__(self, variables: int) -> None:
-        if not 1 <= variables <= len(ascii_lowercase):
-            raise InputError(f"variables is {variables}; give a number in 1 … 26")
-        signs = [PROMPT, "\n", " = ", ", ", " ", "print('", "', ", ")"]
-        values = map(str, range(1, variables + 1))
-        self.names = (END, *signs, *ascii_lowercase[:variables], *values)
-        self._numbers = {name: number for number, name in enumerate(self.names) if number}
-        longest_first = sorted(self._numbers, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first)))
-
-    def encode(self, text: str) -> list[int]:
-        """Return the numbers of the tokens of a text; InputError if it is not made of them."""
-        tokens = self._pattern.findall(text)
-        position = 0
-        for token in tokens:
-            if not text.startswith(token, position):
-                break
-            position += len(token)
-        if position < len(text):
-            raise InputError(
-                f"text holds {text[position : position + 10]!r} at position {position}, which is not made of "
-                "the tokens of a session; give a session of these variables"
-            )
-        return [self._numbers[token] for token in tokens]
-
-    def decode(self, tokens: Iterable[int]) -> str:
-        """Return the text of tokens; `END` gives none."""
-        return "".join(self.names[token] for token in tokens if token)
+_LEAST_SHARE = {"reveals": 1, "values": 2}
 
 
 class ReplLanguage(Task):
-    """Sessions of random swaps with reveals, cut or padded to the length of the batch.
+    """Sessions of random actions with reveals, cut or padded to the length of the batch.
 
-    The target of a token is the token after it. With ``predict="reveals"`` only the values that are printed
-    are asked, at the token before each: what the variable holds is then all that counts. A session that ends
-    inside its row has `END` as its last target, asked with ``predict="all"``; the rest is padding.
+    The target of a token is the token after it. With ``predict="values"`` only the values that are revealed
+    are asked, at the token before each: what the variable holds is then all that counts. With ``"reveals"``
+    the rest of a printed line is asked as well, which the command tells. A session that ends inside its row
+    has `END` as its last target, asked with ``predict="all"``; the rest is padding.
 
     Args:
-        variables: their number, 2 to 26; they start as 1, 2, 3, ….
-        reveal_every: after a swap a variable is printed with probability 1 / reveal_every, so that reveals
-            stand at all places.
-        swaps: the number of swaps in a session, the last of which is followed by a reveal; None for as many
-            as fill the row.
+        variables: their number, 2 to 26.
+        reveal_every: k, the number of actions from one reveal to the next.
+        commands: the number of actions in a session, the last of which is followed by a reveal; None for as
+            many as fill the row, whatever its length. Where the only reveal is at the end, that is the
+            longest session that ends in the row.
         predict: which next tokens are asked.
+        actions: this and the fields after it are those of `SessionFormat`.
+        assignment: how actions are written.
+        initial: the first values.
+        reveal: the format of reveals.
+        spacing: when they come.
+        reveal_first: whether one comes before any action.
+        hidden: how it is hidden whether actions happen.
+        probability: that a hidden action happens.
+        hidden_fraction: the probability that an action is hidden.
         name: a short name.
-        description: one sentence; written from the numbers if left out.
+        description: one sentence; written from the format if left out.
 
     Raises:
-        InputError: one of the numbers is out of its range, or ``predict`` is unknown.
+        InputError: one of the numbers is out of its range, or a name is unknown.
 
     Example:
-        >>> task = ReplLanguage(variables=3, reveal_every=1, swaps=1, predict="reveals")
+        >>> task = ReplLanguage(variables=3, commands=1, predict="values")
         >>> batch = task.batch(1, 40, np.random.default_rng(1))
         >>> task.tokenizer.decode(batch.tokens[0]).splitlines()[3:]
-        ['>>> a, b = b, a', ">>> print('c', c)", 'c 3']
+        ['>>> a, c = c, a', ">>> print('c', c)", 'c 1']
         >>> batch.lengths.tolist(), [task.token_names[token] for token in batch.targets[batch.counted]]
-        ([34], ['3'])
+        ([34], ['1'])
     """
 
     def __init__(
         self,
         variables: int = 3,
         reveal_every: int = 4,
-        swaps: int | None = None,
+        commands: int | None = None,
         predict: Predict = "all",
         *,
+        actions: Actions = "swaps",
+        assignment: str = "moved",
+        initial: Initial = "ordered",
+        reveal: str = "partial",
+        spacing: Spacing = "fixed",
+        reveal_first: bool = False,
+        hidden: str | None = None,
+        probability: float = 0.5,
+        hidden_fraction: float = 1.0,
         name: str = "repl",
         description: str | None = None,
     ) -> None:
         if predict not in get_args(Predict):
             raise unknown_name("predict", str(predict), get_args(Predict))
-        if not 2 <= variables <= len(ascii_lowercase):
-            raise InputError(f"variables is {variables}; give a number in 2 … 26")
-        check_at_least_one(reveal_every=reveal_every, swaps=1 if swaps is None else swaps)
-        self.variables = variables
-        self.reveal_every = reveal_every
-        self.swaps = swaps
+        self.form = SessionFormat(
+            variables,
+            actions,
+            assignment,
+            initial,
+            reveal,
+            spacing,
+            reveal_every,
+            reveal_first,
+            hidden,
+            probability,
+            hidden_fraction,
+        )
+        check_at_least_one(commands=1 if commands is None else commands)
+        self.commands = None if commands is None else check_integer("commands", commands)
         self.predict = predict
-        self.tokenizer = ReplTokenizer(variables)
+        self._tables = token_tables(self.form)
+        self.tokenizer = self._tables.tokenizer
         self.token_names = self.target_names = self.tokenizer.names
         self.name = name
-        asked = "every next token" if predict == "all" else "the printed values"
-        self.description = description or (
-            f"{asked} of Python sessions: {variables} variables are swapped, one is printed "
-            f"after one swap in {reveal_every}"
-        )
+        self.description = description or _described(self.form, predict)
+
+    @classmethod
+    def from_fields(
+        cls, given: dict[str, Any], name: str = "repl", description: str | None = None
+    ) -> "ReplLanguage":
+        """Return the task of the fields that ``specification`` gives; those left out have their defaults.
+
+        Raises:
+            InputError: a field is unknown, or as for the class.
+        """
+        known = (*SessionFormat().to_fields(), "commands", "predict")
+        for field in given:
+            if field not in known:
+                raise unknown_name("field of repl", str(field), known)
+        return cls(**given, name=name, description=description)
 
     def __repr__(self) -> str:
-        return f"<ReplLanguage {self.name}: {self.variables} variables, {self.vocabulary_size} tokens>"
+        return f"<ReplLanguage {self.name}: {self.form.variables} variables, {self.vocabulary_size} tokens>"
+
+    def sessions(self, count: int, rng: np.random.Generator, length: int | None = None) -> Sessions:
+        """Draw sessions that are not yet tokens, for their text and states.
+
+        Args:
+            count: how many.
+            rng: the source of randomness.
+            length: the tokens of a row; it is needed where ``commands`` is None.
+
+        Example:
+            >>> drawn = ReplLanguage(2, commands=3).sessions(1, np.random.default_rng(0))
+            >>> drawn.trace(0).outputs[-1]
+            'a 2'
+        """
+        return sample_sessions(
+            self.form, count, rng, commands=self.commands, length=length, tables=self._tables
+        )
 
     def batch(
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
@@ -140,60 +145,105 @@ class ReplLanguage(Task):
         check_batch(batch_size, length, rng)
         if start is not None:
             self.start()  # raises
-        tokens = np.zeros((batch_size, length), dtype=np.int64)
-        targets, weights = np.zeros_like(tokens), np.zeros(tokens.shape, np.float32)
-        lengths = np.empty(batch_size, dtype=np.int64)
-        # the swaps alone fill the row, and the last of them, always followed by a reveal, ends beyond it
-        swaps = -(-length // _TOKENS_PER_SWAP) if self.swaps is None else self.swaps
-        for row in range(batch_size):
-            session, is_value = self._tokens(self._trace(swaps, rng))
-            following = [*session[1:], 0][:length]
-            lengths[row] = count = len(following)
-            tokens[row, :count] = session[:count]
-            targets[row, :count] = following
-            asks = np.append(is_value[1:], False)[:count] if self.predict == "reveals" else True
-            weights[row, :count] = asks
-        return Batch(tokens, targets, weights, lengths=None if (lengths == length).all() else lengths)
+        return self.batch_of(self.sessions(batch_size, rng, length), length)
 
-    def _trace(self, swaps: int, rng: np.random.Generator) -> ReplTrace:
-        first = rng.integers(0, self.variables, size=swaps)
-        second = (first + rng.integers(1, self.variables, size=swaps)) % self.variables
-        permutations = np.tile(np.arange(1, self.variables + 1), (swaps, 1))
-        steps = np.arange(swaps)
-        permutations[steps, first], permutations[steps, second] = second + 1, first + 1
-        shown = rng.integers(0, self.variables, size=swaps).tolist()
-        is_revealed = rng.random(swaps) * self.reveal_every < 1
-        is_revealed[-1] = True
-        reveals = [
-            ascii_lowercase[variable] if asked else None
-            for variable, asked in zip(shown, is_revealed, strict=True)
-        ]
-        return repl_trace(permutations.tolist(), range(1, self.variables + 1), reveals)
+    def batch_of(self, sessions: Sessions, length: int) -> Batch:
+        """Return sessions of this task as a batch, cut or padded to the length."""
+        tokens, shares, totals = sessions.tokens(length + 1)
+        lengths = np.minimum(totals, length)
+        if self.predict == "all":
+            asked = np.arange(length) < lengths[:, None]
+        else:
+            asked = shares[:, 1:] >= _LEAST_SHARE[self.predict]
+        ended = lengths < length
+        given = tokens[:, :-1].copy()
+        return Batch(
+            given,
+            tokens[:, 1:].copy(),
+            asked.astype(np.float32),
+            lengths=lengths if ended.any() else None,
+        )
 
-    def _tokens(self, trace: ReplTrace) -> tuple[list[int], list[bool]]:
-        """Return the tokens of a session, and for each whether it is a printed value."""
-        session: list[int] = []
-        is_value: list[bool] = []
-        text = trace.text
-        # every value is one token: cut the text before and after it, so that its place is known
-        cuts = [0, *(place for span in trace.reveal_spans for place in span), len(text)]
-        for index, (begin, end) in enumerate(pairwise(cuts)):
-            part = self.tokenizer.encode(text[begin:end])
-            session += part
-            is_value += [index % 2 == 1] * len(part)
-        return session, is_value
+    def value_places(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return where the target is a revealed value, ``[batch, length]``, whatever is asked.
+
+        Example:
+            >>> task = ReplLanguage(3, commands=8)
+            >>> batch = task.batch(2, 150, np.random.default_rng(0))
+            >>> task.value_places(batch).sum(axis=1).tolist()
+            [2, 2]
+        """
+        return self._values(batch.targets) & (batch.tokens != self.tokenizer.numbers[" = "])
+
+    def final_value_places(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return where the target is a value of the last reveal of its row, ``[batch, length]``.
+
+        One place of a row, n if all variables are printed at once, none if the row ends before any reveal.
+        For sessions of exactly ``commands`` actions give the batch a length that holds them whole,
+        ``longest_session``.
+
+        Example:
+            >>> task = ReplLanguage(3, commands=8)
+            >>> batch = task.batch(64, task.longest_session, np.random.default_rng(0))
+            >>> places = task.final_value_places(batch)
+            >>> places.sum(axis=1).tolist() == [1] * 64
+            True
+        """
+        values = self.value_places(batch)
+        place = np.arange(values.shape[1])
+        last = np.where(values, place, -1).max(axis=1)
+        prompts = (batch.tokens == self.tokenizer.numbers[PROMPT]) & (place <= last[:, None])
+        begin = np.where(prompts, place, -1).max(axis=1)
+        return values & (place > begin[:, None])
+
+    @property
+    def longest_session(self) -> int:
+        """The greatest number of tokens of a session of ``commands`` actions.
+
+        Raises:
+            InputError: ``commands`` is None.
+
+        Example:
+            >>> ReplLanguage(3, reveal_every=4, commands=8).longest_session  # 3·5 + 8·9 + 2·11 - 1
+            108
+        """
+        if self.commands is None:
+            raise InputError("commands is None, so that sessions are as long as their row; give a number")
+        lengths, form = self._tables.lengths, self.form
+        actions = lengths[self._tables.first_seen : self._tables.first_reveal].max()
+        reveals = {"fixed": -(-self.commands // form.reveal_every), "random": self.commands, "end": 1}
+        before = lengths[1 : len(form.preamble) + 1].sum()
+        shown = (reveals[form.spacing] + form.reveal_first) * lengths[self._tables.first_reveal :].max()
+        return int(before + self.commands * actions + shown) - 1
+
+    def _values(self, tokens: IntArray) -> NDArray[np.bool_]:
+        return tokens >= self.tokenizer.first_value
 
     def specification(self) -> Specification:
-        """Return the name of a registered task, or else the numbers."""
+        """Return the name of a registered task, or else the fields."""
         if self._specification is not None:
             return super().specification()
         return {
-            "repl": {
-                "variables": self.variables,
-                "reveal_every": self.reveal_every,
-                "swaps": self.swaps,
-                "predict": self.predict,
-            },
+            "repl": {**self.form.to_fields(), "commands": self.commands, "predict": self.predict},
             "name": self.name,
             "description": self.description,
         }
+
+
+def _described(form: SessionFormat, predict: Predict) -> str:
+    asked = {
+        "all": "every next token",
+        "reveals": "the output of the reveals",
+        "values": "the revealed values",
+    }[predict]
+    actions = {"swaps": "are swapped"}.get(str(form.actions), "are permuted")
+    every = form.reveal_every
+    when = {
+        "fixed": "every action" if every == 1 else f"every {every} actions",
+        "random": f"one action in {every}",
+        "end": "the last action",
+    }[form.spacing]
+    shown = "all are" if form.reveal == "full" else "one is"
+    unseen = "" if form.hidden is None else ", some or all of it unseen"
+    what = f"{form.variables} variables {actions}{unseen}"
+    return f"{asked} of Python sessions: {what}, {shown} revealed after {when}"

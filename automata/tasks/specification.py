@@ -10,7 +10,7 @@ A specification is JSON: the name of a registered task, or an object with one of
 - ``object``: ``module:name`` of a task, an automaton, a monoid or a probabilistic automaton, or of a class or
   function that makes one without arguments.
 - ``text``: the path of a text; beside it ``unit``, ``sha256``, ``name``, ``description``.
-- ``repl``: the numbers of `ReplLanguage`; beside it ``name``, ``description``.
+- ``repl``: the fields of `ReplLanguage`; beside it ``name``, ``description``.
 - ``word_problem``: the fields of `WordProblem`.
 
 ``hard_fraction`` may stand beside each that makes a word problem. What ``task.specification()`` gives holds
@@ -192,17 +192,10 @@ def _of_text(given: dict[str, Any]) -> Task:
 
 
 def _of_repl(given: dict[str, Any]) -> Task:
-    numbers = given["repl"]
-    options: dict[str, Any] = _labels(given)
-    known = ("variables", "reveal_every", "swaps", "predict")
-    if not isinstance(numbers, dict):
-        raise InputError(f"repl is {numbers!r}; give an object with {', '.join(known)}")
-    for field, value in numbers.items():
-        if field not in known:
-            raise unknown_name("field of repl", str(field), known)
-        if field != "predict" and type(value) is not int and (field != "swaps" or value is not None):
-            raise InputError(f"{field} is {value!r}; give a whole number")
-    return ReplLanguage(**numbers, **options)
+    fields = given["repl"]
+    if not isinstance(fields, dict):
+        raise InputError(f"repl is {fields!r}; give an object with fields of ReplLanguage, such as variables")
+    return ReplLanguage.from_fields(fields, **_labels(given))
 
 
 def _of_word_problem(given: dict[str, Any]) -> Task:

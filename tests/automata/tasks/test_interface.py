@@ -22,7 +22,7 @@ def task(request: pytest.FixtureRequest, tmp_path: Path) -> Task:
     sources: dict[str, TaskSource] = {
         "regex": {"regex": "(ab|ba)*"},
         "hard S5": {"name": "S5", "hard_fraction": 0.25},
-        "repl of three swaps": {"repl": {"swaps": 3, "reveal_every": 2}},
+        "repl of three swaps": {"repl": {"commands": 3, "reveal_every": 2}},
     }
     return task_from(sources.get(request.param, request.param))
 

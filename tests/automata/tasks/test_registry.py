@@ -13,7 +13,11 @@ OTHERS = {  # tokens, targets
     "lazy-swaps-5-reveals": (141, 125),
     "repl-3": (15, 15),
     "repl-3-reveals": (15, 15),
+    "repl-3-values": (15, 15),
+    "repl-3-hidden": (18, 18),
     "repl-5-reveals": (19, 19),
+    "repl-5-values": (19, 19),
+    "repl-5-end": (19, 19),
 }
 SIZES = {  # tokens, states, of the word problems
     "parity": (2, 2),

@@ -44,7 +44,7 @@ def test_seeds_streams_and_numbers_give_different_batches() -> None:
 @pytest.mark.parametrize("name", ["S3", "repl-3-reveals", "words that end"])
 def test_a_batch_keeps_all_its_parts_on_the_way_to_a_device(name: str) -> None:
     """Every part of what the task draws is in the batch, with its own values, or is None in both."""
-    task: Task = ReplLanguage(swaps=1, reveal_every=1) if name == "words that end" else task_from(name)
+    task: Task = ReplLanguage(commands=1, reveal_every=1) if name == "words that end" else task_from(name)
     rng = np.random.default_rng(np.random.SeedSequence(4, spawn_key=(int(Stream.TEST), 2)))
     given = task.part("test").batch(3, 60, rng)
     batch = draw_batch(task, 3, 60, 4, Stream.TEST, 2)

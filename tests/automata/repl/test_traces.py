@@ -6,7 +6,7 @@ import pytest
 
 from automata.errors import InputError
 from automata.monoids.groups import symmetric_group
-from automata.tasks.repl_traces import ReplTrace, repl_trace, sample_repl_trace
+from automata.repl import ReplTrace, repl_trace, sample_repl_trace
 
 
 def run_in_python(trace: ReplTrace) -> tuple[list[str], list[tuple[int, ...]]]:

@@ -1,0 +1,232 @@
+"""The commands of a session as pieces of text: imports, assignments, actions seen and hidden.
+
+How an action is written is a class: `MovedVariables` and `AllVariables` say which variables stand in its
+assignment, `HiddenIf` and `HiddenChoice` how it is hidden whether it happens. A further way to write one is
+one class, entered in ``ASSIGNMENTS`` or ``HIDDEN``.
+"""
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from string import ascii_lowercase
+
+from automata.errors import InputError
+
+PROMPT = ">>> "
+CONTINUATION = "... "
+"""What the interpreter shows where a block goes on: a one-line ``if`` ends with an empty such line."""
+
+VARIABLES = ascii_lowercase
+"""The names that variables have, in their order."""
+
+Piece = str | int
+"""A token, or the number (from 0) of the variable whose value stands there after the command."""
+
+
+@dataclass(frozen=True)
+class Command:
+    r"""What is typed after one prompt and what the interpreter answers, as tokens with gaps for values.
+
+    Attributes:
+        typed: the pieces of the line that is typed.
+        output: the pieces of the line that is printed; none if empty.
+        is_block: whether the interpreter asks for a further line, which is left empty.
+        is_reveal: whether the gaps are revealed values.
+
+    Example:
+        >>> command = Command(("print(", "a", ")"), (0,), is_reveal=True)
+        >>> command.pieces
+        ('>>> ', 'print(', 'a', ')', '\n', 0, '\n')
+        >>> command.lines([7])
+        ('print(a)', '7')
+    """
+
+    typed: tuple[Piece, ...]
+    output: tuple[Piece, ...] = ()
+    is_block: bool = False
+    is_reveal: bool = False
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """All that the screen shows of it, with the newlines."""
+        further = (CONTINUATION, "\n") if self.is_block else ()
+        return (PROMPT, *self.typed, "\n", *further, *self.output, *(["\n"] if self.output else []))
+
+    @property
+    def shares(self) -> tuple[int, ...]:
+        """For every piece 2 if it is a revealed value, 1 if other output of a reveal, else 0."""
+        typed = [2 if self.is_reveal and isinstance(piece, int) else 0 for piece in self.typed]
+        output = [2 if isinstance(piece, int) else 1 for piece in self.output]
+        return (0, *typed, 0, *([0, 0] if self.is_block else []), *output, *([0] if self.output else []))
+
+    def lines(self, values: Sequence[int]) -> tuple[str, str]:
+        """Return what is typed (a block with its empty line) and what is printed, for these values."""
+        typed, output = (
+            "".join(piece if isinstance(piece, str) else str(values[piece]) for piece in pieces)
+            for pieces in (self.typed, self.output)
+        )
+        return typed + "\n" * self.is_block, output
+
+
+def initial_assignment(variable: int) -> Command:
+    """Return the command that gives a variable its first value.
+
+    Example:
+        >>> initial_assignment(1).lines([1, 5])
+        ('b = 5', '')
+    """
+    return Command((VARIABLES[variable], " = ", variable))
+
+
+def listed(variables: Iterable[int]) -> tuple[str, ...]:
+    """Return the tokens of names with commas between them.
+
+    Example:
+        >>> listed([0, 2])
+        ('a', ', ', 'c')
+    """
+    return tuple(chain.from_iterable((", ", VARIABLES[variable]) for variable in variables))[1:]
+
+
+class Assignment(ABC):
+    """Which variables stand in the assignment that applies a permutation.
+
+    Example:
+        A way of one's own is one class: only every variable after the first that moves.
+
+        >>> class FromTheFirst(Assignment):
+        ...     def written(self, permutation):
+        ...         return range(MovedVariables().written(permutation)[0], len(permutation))
+        >>> FromTheFirst().command((1, 3, 2, 4)).lines([])[0]
+        'b, c, d = c, b, d'
+    """
+
+    @abstractmethod
+    def written(self, permutation: Sequence[int]) -> Sequence[int]:
+        """Return the variables, counted from 0, that are written; those left out must not move."""
+
+    def sides(self, permutation: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the tokens left and right of the sign of equality."""
+        written = self.written(permutation)
+        return listed(written), listed(permutation[variable] - 1 for variable in written)
+
+    def command(self, permutation: Sequence[int]) -> Command:
+        """Return the assignment, which everybody sees."""
+        left, right = self.sides(permutation)
+        return Command((*left, " = ", *right))
+
+
+class MovedVariables(Assignment):
+    """Only those that move; ``a = a`` for the identity.
+
+    Example:
+        >>> MovedVariables().command((2, 1, 3)).lines([]), MovedVariables().command((1, 2)).lines([])
+        (('a, b = b, a', ''), ('a = a', ''))
+    """
+
+    def written(self, permutation: Sequence[int]) -> Sequence[int]:
+        """Return those that move, or the first."""
+        return [i for i, image in enumerate(permutation) if image != i + 1] or [0]
+
+
+class AllVariables(Assignment):
+    """All of them.
+
+    Example:
+        >>> AllVariables().command((3, 5, 2, 1, 4)).lines([])[0]
+        'a, b, c, d, e = c, e, b, a, d'
+    """
+
+    def written(self, permutation: Sequence[int]) -> Sequence[int]:
+        """Return all."""
+        return range(len(permutation))
+
+
+ASSIGNMENTS: dict[str, type[Assignment]] = {"moved": MovedVariables, "whole": AllVariables}
+"""The ways to write an action, by name."""
+
+
+class HiddenAction(ABC):
+    """An action of which the text does not tell whether it happened.
+
+    Attributes:
+        preamble: the line at the beginning of a session that makes it run.
+        probability: that the action happens.
+    """
+
+    preamble: str
+    probability: float
+
+    @abstractmethod
+    def command(self, left: tuple[str, ...], right: tuple[str, ...]) -> Command:
+        """Return the command that assigns the right side to the left one, or leaves all as it is."""
+
+    @abstractmethod
+    def outcomes(self, generator: random.Random, count: int) -> list[bool]:
+        """Return whether each of so many actions happens if Python's ``random`` is in this state."""
+
+
+class HiddenIf(HiddenAction):
+    r"""The action happens if a random number says so.
+
+    Raises:
+        InputError: the probability is outside [0, 1].
+
+    Example:
+        >>> hidden = HiddenIf(0.5)
+        >>> hidden.command(*MovedVariables().sides((2, 1, 3))).lines([])
+        ('if random() < 0.5: a, b = b, a\n', '')
+        >>> hidden.outcomes(random.Random(0), 4)
+        [False, False, True, True]
+    """
+
+    preamble = "from random import random"
+
+    def __init__(self, probability: float) -> None:
+        if not 0 <= probability <= 1:
+            raise InputError(f"probability is {probability}; give a number in [0, 1]")
+        self.probability = float(probability)
+
+    def command(self, left: tuple[str, ...], right: tuple[str, ...]) -> Command:
+        """Return ``if random() < p: …``, a block of one line."""
+        return Command((f"if random() < {self.probability!r}: ", *left, " = ", *right), is_block=True)
+
+    def outcomes(self, generator: random.Random, count: int) -> list[bool]:
+        """Return the comparisons, one number of the generator each."""
+        draw, chance = generator.random, self.probability
+        return [draw() < chance for _ in range(count)]
+
+
+class HiddenChoice(HiddenAction):
+    """Python chooses between the variables as they are and as the action leaves them.
+
+    Raises:
+        InputError: the probability is not 0.5.
+
+    Example:
+        >>> HiddenChoice(0.5).command(*MovedVariables().sides((2, 1, 3))).lines([])[0]
+        'a, b = random.choice([(a, b), (b, a)])'
+    """
+
+    preamble = "import random"
+
+    def __init__(self, probability: float) -> None:
+        if probability != 0.5:
+            raise InputError(
+                f"probability is {probability} but random.choice takes both alike; give 0.5, or hidden 'if'"
+            )
+        self.probability = 0.5
+
+    def command(self, left: tuple[str, ...], right: tuple[str, ...]) -> Command:
+        """Return ``… = random.choice([(…), (…)])``."""
+        return Command((*left, " = ", "random.choice([(", *left, "), (", *right, ")])"))
+
+    def outcomes(self, generator: random.Random, count: int) -> list[bool]:
+        """Return the choices of the Python that runs; other versions of it may draw others."""
+        return [generator.choice((False, True)) for _ in range(count)]
+
+
+HIDDEN: dict[str, Callable[[float], HiddenAction]] = {"if": HiddenIf, "choice": HiddenChoice}
+"""The ways to hide whether an action happens, by name: each is called with the probability."""

@@ -1,0 +1,91 @@
+r"""The tokens of a session. A text is the concatenation of its tokens, and token 0 stands for no text.
+
+| token                                         | where it stands                                            |
+|-----------------------------------------------|------------------------------------------------------------|
+| ``<end>``, always number 0                    | after the last token, and in the rest of the row           |
+| ``">>> "``                                    | before every command                                       |
+| ``"... "``                                    | before the empty line that ends a one-line ``if``          |
+| ``"\n"``                                      | at the end of every line but the last                      |
+| ``a`` … ``z``                                 | a variable, or its name in a line that is printed          |
+| ``1`` … ``n``                                 | a value                                                    |
+| ``" = "``, ``", "``, ``" "``                  | in assignments, in lists of names, between what is printed |
+| ``"print('"``, ``"', "``, ``")"``             | in partial reveals: ``print('a', a)``                      |
+| ``"print("``, ``")"``                         | in full reveals: ``print(a, b, c)``                        |
+| ``"assert "``, ``" == "``                     | in asserted reveals: ``assert a == 2``                     |
+| ``"from random import random"``               | at the beginning of sessions with hidden actions           |
+| ``"if random() < 0.5: "``                     | before a hidden action; it holds the probability           |
+| ``"import random"``                           | at the beginning of sessions with hidden choices           |
+| ``"random.choice([("``, ``"), ("``, ``")])"`` | in hidden choices: ``… = random.choice([(a, b), (b, a)])`` |
+
+A task has those tokens only that its format needs.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from automata.checks import check_integer
+from automata.errors import InputError
+from automata.repl.commands import PROMPT, VARIABLES
+
+END = "<end>"
+"""The name of token 0, which follows the last token of a session and fills the rest of its row."""
+
+PRINTED_SIGNS = (PROMPT, " = ", "\n", ", ", "print('", "', ", ")", " ")
+"""What stands between names and values in sessions with partial reveals."""
+
+
+class ReplTokenizer:
+    r"""The tokens of a session: prompt, variables, numbers, and what stands between them.
+
+    ``decode`` undoes ``encode``. Where several tokens begin at a place, the longest is taken.
+
+    Args:
+        variables: the number of variables, 1 to 26; numbers go up to it.
+        signs: the other tokens.
+
+    Raises:
+        InputError: the number is out of its range, or a token is there twice.
+
+    Example:
+        >>> tokenizer = ReplTokenizer(3)
+        >>> numbers = tokenizer.encode(">>> a, b = b, a\n>>> print('a', a)\na 2")
+        >>> [tokenizer.names[number] for number in numbers[:9]]
+        ['>>> ', 'a', ', ', 'b', ' = ', 'b', ', ', 'a', '\n']
+        >>> tokenizer.decode([*numbers, 0])
+        ">>> a, b = b, a\n>>> print('a', a)\na 2"
+    """
+
+    def __init__(self, variables: int, signs: Sequence[str] = PRINTED_SIGNS) -> None:
+        if not 1 <= check_integer("variables", variables) <= len(VARIABLES):
+            raise InputError(f"variables is {variables}; give a number in 1 … 26")
+        self.names = (END, *signs, *VARIABLES[:variables], *map(str, range(1, variables + 1)))
+        self.numbers = {name: number for number, name in enumerate(self.names) if number}
+        if len(self.numbers) < len(self.names) - 1:
+            twice = next(name for name in self.names if self.names.count(name) > 1)
+            raise InputError(f"signs makes {twice!r} a token twice; name each once")
+        longest_first = sorted(self.numbers, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+
+    @property
+    def first_value(self) -> int:
+        """The number of the token ``1``; the others follow it."""
+        return self.numbers["1"]
+
+    def encode(self, text: str) -> list[int]:
+        """Return the numbers of the tokens of a text; InputError if it is not made of them."""
+        tokens = self._pattern.findall(text)
+        position = 0
+        for token in tokens:
+            if not text.startswith(token, position):
+                break
+            position += len(token)
+        if position < len(text):
+            raise InputError(
+                f"text holds {text[position : position + 10]!r} at position {position}, which is not made of "
+                "the tokens of a session; give a session of these variables"
+            )
+        return [self.numbers[token] for token in tokens]
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """Return the text of tokens; `END` gives none."""
+        return "".join(self.names[token] for token in tokens if token)
