@@ -123,6 +123,11 @@ class SessionFormat:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
+    @property
+    def variable_names(self) -> tuple[str, ...]:
+        """The names of the variables."""
+        return tuple(VARIABLES[: self.variables])
+
     @cached_property
     def permutations(self) -> tuple[Permutation, ...]:
         """The actions, one-line tuples of 1 … n."""

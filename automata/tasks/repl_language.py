@@ -12,16 +12,25 @@ from automata.repl.commands import PROMPT
 from automata.repl.permutations import Actions
 from automata.repl.sampling import Sessions, sample_sessions
 from automata.repl.session_format import Initial, SessionFormat, Spacing
-from automata.repl.token_tables import token_tables
-from automata.tasks.interface import Batch, Specification, Task, check_at_least_one, check_batch
+from automata.repl.token_tables import TokenTables, token_tables
+from automata.tasks.interface import (
+    Batch,
+    Ceiling,
+    Specification,
+    check_at_least_one,
+    check_batch,
+    last_places,
+)
+from automata.tasks.repl_beliefs import SessionBeliefs
 
 Predict = Literal["all", "reveals", "values"]
 """Which next tokens are asked: every one, the output of reveals, or the revealed values alone."""
 
+_SEQUENCES_AT_ONCE = 64  # bounds the memory of the filter: 64 × 256 tokens × 120 states are 16 MiB
 _LEAST_SHARE = {"reveals": 1, "values": 2}
 
 
-class ReplLanguage(Task):
+class ReplLanguage(SessionBeliefs):
     """Sessions of random actions with reveals, cut or padded to the length of the batch.
 
     The target of a token is the token after it. With ``predict="values"`` only the values that are revealed
@@ -81,7 +90,7 @@ class ReplLanguage(Task):
     ) -> None:
         if predict not in get_args(Predict):
             raise unknown_name("predict", str(predict), get_args(Predict))
-        self.form = SessionFormat(
+        self._form = SessionFormat(
             variables,
             actions,
             assignment,
@@ -97,7 +106,7 @@ class ReplLanguage(Task):
         check_at_least_one(commands=1 if commands is None else commands)
         self.commands = None if commands is None else check_integer("commands", commands)
         self.predict = predict
-        self._tables = token_tables(self.form)
+        self._tables = token_tables(self._form)
         self.tokenizer = self._tables.tokenizer
         self.token_names = self.target_names = self.tokenizer.names
         self.name = name
@@ -117,6 +126,16 @@ class ReplLanguage(Task):
             if field not in known:
                 raise unknown_name("field of repl", str(field), known)
         return cls(**given, name=name, description=description)
+
+    @property
+    def form(self) -> SessionFormat:
+        """The format of the sessions."""
+        return self._form
+
+    @property
+    def tables(self) -> TokenTables:
+        """Its commands as tokens."""
+        return self._tables
 
     def __repr__(self) -> str:
         return f"<ReplLanguage {self.name}: {self.form.variables} variables, {self.vocabulary_size} tokens>"
@@ -215,6 +234,49 @@ class ReplLanguage(Task):
         before = lengths[1 : len(form.preamble) + 1].sum()
         shown = (reveals[form.spacing] + form.reveal_first) * lengths[self._tables.first_reveal :].max()
         return int(before + self.commands * actions + shown) - 1
+
+    def ceiling(
+        self,
+        length: int,
+        *,
+        last: int | None = None,
+        sequences: int = 1024,
+        rng: np.random.Generator | None = None,
+    ) -> Ceiling | None:
+        """Return what the exact filter reaches, given the tokens only; None if every next token is asked.
+
+        Without hidden actions every value can be known. With them the expectation over what is hidden is
+        exact, that over the tokens the mean of a sample; None where there are too many arrangements.
+
+        Example:
+            >>> ReplLanguage(2, hidden="if", predict="values").ceiling(100).accuracy  # a coin each time
+            0.5
+        """
+        check_at_least_one(length=length, last=1 if last is None else last, sequences=sequences)
+        if self.predict == "all":
+            return None
+        if self.form.hidden is None:
+            return Ceiling(1.0, 0.0)
+        try:
+            self.automaton  # noqa: B018
+        except InputError:
+            return None
+        source = np.random.default_rng(0) if rng is None else rng
+        right = lost = counted = 0.0
+        for begin in range(0, sequences, _SEQUENCES_AT_ONCE):
+            drawn = self.batch(min(_SEQUENCES_AT_ONCE, sequences - begin), length, source)
+            places = last_places(length, last)
+            asked = drawn.counted[:, places]
+            values = self.value_places(drawn)[:, places] & asked
+            answers = self.probabilities(drawn.tokens)[:, places][values]
+            counted += asked.sum()
+            right += answers.max(axis=-1).sum() + (asked & ~values).sum()
+            lost -= (answers * np.log(answers, out=np.zeros_like(answers), where=answers > 0)).sum()
+        if not counted:
+            raise InputError(
+                f"length is {length}: nothing is asked in {sequences} sequences; give a greater one"
+            )
+        return Ceiling(float(right / counted), float(lost / counted))
 
     def _values(self, tokens: IntArray) -> NDArray[np.bool_]:
         return tokens >= self.tokenizer.first_value

@@ -1,0 +1,185 @@
+"""What the tokens of a session say: which action is done, which variable is shown, what is shown next."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from automata.errors import InputError
+from automata.monoids.cayley import IntArray, integer_array
+from automata.repl.session_format import SessionFormat
+from automata.repl.token_tables import TokenTables
+from automata.repl.tokenizer import END
+
+NONE = -1
+"""What stands where no action is done, nothing is shown and nothing is to be shown."""
+
+_NO_SESSION = -1  # the node where nothing leads
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What sequences of tokens say, each array int64.
+
+    Attributes:
+        actions: ``[batch, length]``; at the last newline of an action its number, counted through the actions
+            that are seen and then those that are hidden; else ``NONE``.
+        shown: ``[batch, length]``; at a revealed value the number of the variable that holds it; else
+            ``NONE``.
+        asked: ``[batch, length]``; where a revealed value comes next the number of its variable; else
+            ``NONE``.
+        complete: ``[batch, length]``; the number of variables that the reveal of a value has shown when
+            this was its last value; else 0.
+        initial: ``[batch, variables]``; the first value of each variable, from 0; ``NONE`` where the sequence
+            ends before.
+    """
+
+    actions: IntArray
+    shown: IntArray
+    asked: IntArray
+    complete: IntArray
+    initial: IntArray
+
+
+class SessionGrammar:
+    r"""The finite automaton that reads the sessions of a format, from their beginning, cut anywhere.
+
+    The order of actions and reveals is free: their spacing is no part of the grammar.
+
+    Args:
+        form: the format.
+        tables: its tables.
+
+    Raises:
+        InputError: one command of the format begins like another and goes on, so that where it ends cannot be
+            told.
+
+    Example:
+        >>> from automata.repl.token_tables import token_tables
+        >>> form = SessionFormat(2)
+        >>> tables = token_tables(form)
+        >>> text = ">>> a = 1\n>>> b = 2\n>>> a, b = b, a\n>>> print('b', b)\nb 1"
+        >>> reading = SessionGrammar(form, tables).read([tables.tokenizer.encode(text)])
+        >>> [np.argwhere(found != NONE).tolist() for found in (reading.actions, reading.asked, reading.shown)]
+        [[[0, 18]], [[0, 27]], [[0, 28]]]
+    """
+
+    def __init__(self, form: SessionFormat, tables: TokenTables) -> None:
+        self._form = form
+        self._names = tables.tokenizer.names
+        first, size = tables.tokenizer.first_value, form.variables
+        self._values = slice(first, first + size)
+        self._next: list[IntArray] = []  # [node]: the node after each token
+        self._does: list[IntArray] = []  # [node]: the action that each token completes
+        self._shows: list[int] = []  # [node]: the variable of which a revealed value comes next
+        self._completes: list[int] = []  # [node]: the number of variables shown, if that value is the last
+        self._finals: dict[int, int] = {}
+        node = self._node()
+        self._initial_places: list[int] = []
+        place = 0
+        for template, command in enumerate(tables.commands[: len(form.preamble)], start=1):
+            for piece in tables.tokens[template, : tables.lengths[template]].tolist():
+                target = self._node()
+                if piece < 0:
+                    self._initial_places.append(place)
+                    known = form.initial == "ordered"
+                    values = slice(first - 1 - piece, first - piece) if known else self._values
+                    self._next[node][values] = target
+                else:
+                    self._next[node][piece] = target
+                node, place = target, place + 1
+            assert not command.is_reveal
+        root, ended = node, self._node()
+        self._next[ended][0] = ended
+        for template in range(tables.first_seen, len(tables.commands) + 1):
+            self._add(root, template, tables, ended)
+        self._table = np.array(self._next)
+        self._action = np.array(self._does)
+        self._question = np.array(self._shows)
+        self._last = np.array(self._completes)
+
+    def _node(self) -> int:
+        self._next.append(np.full(len(self._names), _NO_SESSION))
+        self._does.append(np.full(len(self._names), NONE))
+        self._shows.append(NONE)
+        self._completes.append(0)
+        return len(self._next) - 1
+
+    def _add(self, root: int, template: int, tables: TokenTables, ended: int) -> None:
+        """Add the path of a command, from the prompt to the newline that ends it."""
+        command = tables.commands[template - 1]
+        pieces = tables.tokens[template, : tables.lengths[template]].tolist()
+        gaps = [place for place, piece in enumerate(pieces) if piece < 0]
+        node = root
+        for place, piece in enumerate(pieces):
+            is_last = place == len(pieces) - 1
+            edge = self._values if piece < 0 else slice(piece, piece + 1)
+            target = int(self._next[node][edge][0])
+            if target == root or (is_last and target != _NO_SESSION):
+                raise InputError(
+                    f"command {command.lines(range(1, 27))[0]!r} of the format begins like another one that "
+                    "ends before it; write one of them otherwise"
+                )
+            if target == _NO_SESSION:
+                target = root if is_last else self._node()
+                self._next[node][edge] = target
+            if piece < 0:
+                self._shows[node] = -1 - piece
+                self._completes[node] = len(gaps) if place == gaps[-1] else 0
+            if is_last:
+                self._next[node][0] = ended
+                if not command.is_reveal:
+                    self._does[node][piece] = template - tables.first_seen
+            node = target
+
+    def read(self, tokens: ArrayLike) -> Reading:
+        """Return what the tokens say.
+
+        Args:
+            tokens: shape ``[batch, length]``, sessions from their beginning, filled up with token 0.
+
+        Raises:
+            InputError: tokens has another shape, holds a number that is no token, or one that cannot stand
+                where it does; the message names sequence and position.
+        """
+        given = integer_array("tokens", tokens)
+        if given.ndim != 2 or not given.size:
+            raise InputError(f"tokens has shape {list(given.shape)}; give [batch, length], both at least 1")
+        if given.min() < 0 or given.max() >= len(self._names):
+            wrong = given.min() if given.min() < 0 else given.max()
+            raise InputError(f"token {wrong} is unknown; give numbers in 0 … {len(self._names) - 1}")
+        before, after = np.empty_like(given), np.empty_like(given)
+        node = np.zeros(len(given), dtype=np.int64)
+        for position, token in enumerate(given.T):
+            before[:, position] = node
+            node = self._table[node, token]
+            after[:, position] = node
+            if node.min() < 0:
+                raise self._misplaced(given, int(node.argmin()), position)
+        is_value = (given >= self._values.start) & (given < self._values.stop)
+        initial = self._initial(given)
+        return Reading(
+            actions=self._action[before, given],
+            shown=np.where(is_value, self._question[before], NONE),
+            asked=self._question[after],
+            complete=np.where(is_value, self._last[before], 0),
+            initial=initial,
+        )
+
+    def _initial(self, given: IntArray) -> IntArray:
+        initial = np.full((len(given), self._form.variables), NONE)
+        for variable, place in enumerate(self._initial_places):
+            if place < given.shape[1]:
+                initial[:, variable] = given[:, place] - self._values.start
+                if self._form.initial == "shuffled":
+                    again = (initial[:, :variable] == initial[:, variable, None]).any(axis=1)
+                    if again.any():
+                        raise self._misplaced(given, int(again.argmax()), place)
+        return initial
+
+    def _misplaced(self, given: IntArray, sequence: int, position: int) -> InputError:
+        token = self._names[given[sequence, position]]
+        return InputError(
+            f"token {token!r} at position {position} of sequence {sequence} cannot stand there in a session "
+            f"of this format; give sessions from their beginning, filled up with {END!r}"
+        )
