@@ -11,18 +11,23 @@ from automata.probabilistic.pfsa import ProbabilisticAutomaton
 
 
 def lazy_swaps(
-    variables: int = 5, probability: float = 0.5, swaps: Iterable[tuple[int, int]] | None = None
+    variables: int = 5,
+    probability: float = 0.5,
+    swaps: Iterable[tuple[int, int]] | None = None,
+    *,
+    full_reveal: bool = True,
 ) -> ProbabilisticAutomaton:
     """Return n variables that start as 1 … n and whose swaps each happen with the same probability.
 
     Hidden states are the n! arrangements, in one-line form: the joint representation. The action "swap 1 2"
-    exchanges the contents of variables 1 and 2, or does nothing. Reveals: "all", which is full, and
-    "variable 1", …, "variable n", which are partial.
+    exchanges the contents of variables 1 and 2, or does nothing. Reveals: "all", which is full and may be
+    left out, and "variable 1", …, "variable n", which are partial.
 
     Args:
         variables: n, from 2 to 6.
         probability: that a swap happens, in [0, 1].
         swaps: pairs (i, j) with i < j; all n(n-1)/2 of them if left out.
+        full_reveal: whether there is the reveal "all".
 
     Raises:
         InputError: one of these is out of its range.
@@ -56,7 +61,7 @@ def lazy_swaps(
             swapped.append(numbers[tuple(contents)])
         actions[f"swap {i} {j}"] = (1 - probability) * stay + probability * stay[:, swapped]
     names = [one_line_name(arrangement) for arrangement in arrangements]
-    reveals: dict[str, list[object]] = {"all": [*names]}
+    reveals: dict[str, list[object]] = {"all": [*names]} if full_reveal else {}
     for i in range(variables):
         reveals[f"variable {i + 1}"] = [arrangement[i] + 1 for arrangement in arrangements]
     return ProbabilisticAutomaton(names, stay[0], actions, reveals)

@@ -253,6 +253,11 @@ TASKS = {
             _observed(lambda: lazy_swaps(3), "states"),
         ),
         TaskEntry(
+            "likely-swaps-3-reveals",
+            "three variables whose swaps happen nine times in ten; predict what partial reveals show",
+            _observed(lambda: lazy_swaps(3, 0.9, full_reveal=False), "reveals"),
+        ),
+        TaskEntry(
             "lazy-swaps-5-reveals",
             "five variables whose swaps happen half of the time; predict what each reveal shows",
             _observed(lambda: lazy_swaps(5), "reveals"),
