@@ -1,0 +1,216 @@
+"""Python sessions for every family: grids of training runs, and the accuracy of their final reveal."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+from analysis.length_generalization import wilson_interval
+from automata.checks import check_type
+from automata.errors import InputError
+from automata.tasks.repl_language import ReplLanguage
+from implicit.checked_config import CheckedConfig
+from implicit.fixed_point import Stopping
+from implicit.modes import Mode, Solve
+from implicit.runs.loading import Run
+from implicit.training.streams import Stream, draw_batch
+from paper_figures.experiments.grid import Grid, Measurement
+
+TRAINED_COMMANDS = 16
+"""Commands in a training sequence."""
+
+
+class RevealSettings(CheckedConfig):
+    """What is measured.
+
+    Example:
+        >>> RevealSettings().commands
+        (4, 8, 16, 32, 64, 128)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    commands: tuple[PositiveInt, ...] = Field(
+        default=(4, 8, 16, 32, 64, 128), min_length=1, description="commands before the final reveal"
+    )
+    sequences: PositiveInt = Field(default=256, description="sessions")
+    batch_size: PositiveInt = Field(default=64, description="sessions at a time")
+    mode: Mode = Field(default="sequential", description="of implicit models: how fixed points are sought")
+    rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance of the fixed points")
+    max_iterations: PositiveInt = Field(default=200, description="the most self-iterations per token")
+    seed: NonNegativeInt = Field(default=0, description="seed of the sessions")
+
+
+@torch.no_grad()
+def measure(run: Run, settings: RevealSettings) -> dict[str, Any]:
+    """Measure how often the value of the final reveal is right, by the number of commands before it.
+
+    The sessions have a reveal after every k-th command, k as in training. The first n commands of a longer
+    session are then distributed as a session of n commands, so that one set of sessions tells of all n.
+
+    Numbers of commands that k does not divide have no reveal and are left out.
+
+    Raises:
+        InputError: the task has no sessions with reveals of one value, or k divides no number of commands.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import initial_model
+        >>> config = recipe("repl-3-values", "lstm", d_model=4)
+        >>> task = config.build_task()
+        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> found = measure(run, RevealSettings(commands=(4, 8), sequences=16))
+        >>> sorted(found), sorted(found["accuracy"])
+        (['accuracy', 'interval', 'share_converged', 'updates'], [4, 8])
+    """
+    check_type("task", run.task, ReplLanguage, "give a run on Python sessions, such as of repl-3-values")
+    assert isinstance(run.task, ReplLanguage)
+    every = run.task.form.reveal_every
+    known = [commands for commands in settings.commands if commands % every == 0]
+    if not known or run.task.form.reveal == "full":
+        raise InputError(
+            f"commands is {settings.commands} for sessions with {run.task.form.reveal} reveals after every "
+            f"{every}; give multiples of {every}, and reveals of one value"
+        )
+    task = ReplLanguage.from_fields(
+        {
+            **run.task.form.to_fields(),
+            "spacing": "fixed",
+            "commands": max(known),
+            "predict": "values",
+        }
+    )
+    solve = Solve(
+        settings.mode, stopping=Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
+    )
+    right, converged = [], []
+    for index, first in enumerate(range(0, settings.sequences, settings.batch_size)):
+        size = min(settings.batch_size, settings.sequences - first)
+        batch = draw_batch(task, size, task.longest_session, settings.seed, Stream.TEST, index)
+        output = run.model.run(batch.tokens, solve=solve, lengths=batch.lengths)
+        if output.solution is not None:
+            converged.append(output.solution.share_converged)
+        answers = (output.logits.argmax(dim=-1) == batch.targets)[batch.counted]
+        right.append(answers.reshape(size, -1).numpy())
+    shares = np.concatenate(right).mean(axis=0)
+    accuracy = {commands: float(shares[commands // every - 1]) for commands in known}
+    return {
+        "accuracy": accuracy,
+        "interval": {
+            commands: wilson_interval(share, settings.sequences) for commands, share in accuracy.items()
+        },
+        "share_converged": float(np.mean(converged)) if converged else None,
+        "updates": run.metrics[-1]["step"] if run.metrics else 0,
+    }
+
+
+SETTINGS = RevealSettings()
+FINAL_REVEAL = Measurement("final_reveal", measure, SETTINGS)
+
+
+def session_task(variables: int = 3, reveal_every: int = 4, **fields: Any) -> dict[str, Any]:
+    """Return the specification of sessions of swaps.
+
+    Example:
+        >>> session_task(predict="values")
+        {'repl': {'variables': 3, 'reveal_every': 4, 'predict': 'values'}}
+    """
+    return {"repl": {"variables": variables, "reveal_every": reveal_every, **fields}}
+
+
+SEEDS = range(3)
+REFLECTING = {"negative_eigenvalues": True}
+"""Of the delta rules: eigenvalues in [-1, 1], so that a step can reflect, as a swap does."""
+NOT_REFLECTING = {"negative_eigenvalues": False}
+
+COMMON: dict[str, Any] = {
+    "d_model": 64,
+    "learning_rate": 3e-3,
+    "gradient_clip": 1.0,
+    "carried_share": 0.0,
+    "bounded_steps": 0,
+    "bounded_length": 40,
+    "bounded_iterations": 8,
+    "free_max_iterations": 60,
+    "free_rtol": 0.01,
+    "free_gradient": "implicit",
+    "contraction_weight": 0.003,
+    "evaluation_rtol": 0.01,
+    "evaluation_max_iterations": 100,
+    "evaluation_sequences": 32,
+}
+"""What all runs have in common; explicit models ignore what speaks of fixed points."""
+FROM_THE_START: dict[str, Any] = {**COMMON, "steps": 600, "batch_size": 32}
+"""Sequences of full length from the first update on."""
+IMPLICIT: dict[str, Any] = {"learning_rate": 1.5e-3, "gradient_clip": 0.25}
+"""Implicit Mamba-2 is trained at a lower rate: at that of the others it diverged in a trial."""
+
+
+def trained_on(variables: int = 3, reveal_every: int = 4, predict: str = "values") -> dict[str, Any]:
+    """Return task and length of training sequences of 16 commands with a reveal after every so many.
+
+    Example:
+        >>> trained_on()["length"], trained_on(reveal_every=1)["length"], trained_on(5)["length"]
+        (203, 335, 213)
+    """
+    task = session_task(variables, reveal_every, predict=predict)
+    sessions = ReplLanguage.from_fields({**task["repl"], "commands": TRAINED_COMMANDS})
+    return {"task": task, "length": sessions.longest_session + 1}
+
+
+REFLECTING_DELTANET: dict[str, Any] = {"model": "deltanet", "layers": 2, **REFLECTING}
+NOT_REFLECTING_DELTANET: dict[str, Any] = {"model": "deltanet", "layers": 2, **NOT_REFLECTING}
+TRANSFORMER: dict[str, Any] = {"model": "transformer", "layers": 2}
+LSTM: dict[str, Any] = {"model": "lstm", "layers": 1, "d_model": 128}
+
+
+def seeds_of(*models: dict[str, Any], **settings: Any) -> tuple[Grid, ...]:
+    """Return a grid of three seeds for each model, in these settings.
+
+    Example:
+        >>> [len(grid.points) for grid in seeds_of(LSTM, TRANSFORMER, **FROM_THE_START, **trained_on())]
+        [3, 3]
+    """
+    return tuple(Grid({"seed": SEEDS}, {**settings, **model}) for model in models)
+
+
+MAIN_GRIDS = seeds_of(
+    REFLECTING_DELTANET,
+    NOT_REFLECTING_DELTANET,
+    TRANSFORMER,
+    LSTM,
+    {"model": "gated-deltanet", "layers": 2, **REFLECTING},
+    {"model": "gated-deltanet", "layers": 2, **NOT_REFLECTING},
+    {"model": "gated-deltaproduct", "layers": 2, **REFLECTING},
+    {"model": "mamba2", "layers": 2},
+    {"model": "implicit-mamba2", "layers": 1, **IMPLICIT},
+    {**NOT_REFLECTING_DELTANET, "learning_rate": 1e-3},
+    {**TRANSFORMER, "learning_rate": 1e-3},
+    **FROM_THE_START,
+    **trained_on(),
+)
+"""Three variables, a reveal after every fourth command, loss of the revealed values."""
+SPACING_GRIDS = tuple(
+    grid
+    for every in (1, 8)
+    for grid in seeds_of(
+        REFLECTING_DELTANET,
+        NOT_REFLECTING_DELTANET,
+        TRANSFORMER,
+        **FROM_THE_START,
+        **trained_on(reveal_every=every),
+    )
+)
+LOSS_GRIDS = seeds_of(
+    REFLECTING_DELTANET,
+    NOT_REFLECTING_DELTANET,
+    TRANSFORMER,
+    LSTM,
+    **FROM_THE_START,
+    **trained_on(predict="all"),
+)
+FIVE_GRIDS = seeds_of(
+    REFLECTING_DELTANET, NOT_REFLECTING_DELTANET, TRANSFORMER, **FROM_THE_START, **trained_on(5)
+)
