@@ -278,6 +278,21 @@ TASKS = {
             _repl(3, "values"),
         ),
         TaskEntry(
+            "repl-3-values-1",
+            "Python sessions that swap three variables and print one after every swap; the printed values",
+            _repl(3, "values", reveal_every=1),
+        ),
+        TaskEntry(
+            "repl-3-values-8",
+            "Python sessions that swap three variables and print one after every 8 swaps; the printed values",
+            _repl(3, "values", reveal_every=8),
+        ),
+        TaskEntry(
+            "repl-3-values-random",
+            "Python sessions that swap three variables and print one after one swap in 4; the printed values",
+            _repl(3, "values", spacing="random"),
+        ),
+        TaskEntry(
             "repl-3-hidden",
             "Python sessions that swap three variables or not, unseen, and print one each time; its value",
             _repl(3, "values", reveal_every=1, hidden="if"),

@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import json
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -119,6 +120,8 @@ def _flag(name: str, value: Any) -> str:
         return f"--{flag}" if value else f"--no-{flag}"
     if isinstance(value, tuple | list):
         return f"--{flag} {' '.join(map(str, value))}"
+    if isinstance(value, dict):
+        return f"--{flag} {shlex.quote(json.dumps(value))}"
     return f"--{flag} {'none' if value is None else value}"
 
 

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveI
 from analysis.length_generalization import wilson_interval
 from automata.checks import check_type
 from automata.errors import InputError
+from automata.tasks.registry import registered_task
 from automata.tasks.repl_language import ReplLanguage
 from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
@@ -110,16 +111,6 @@ SETTINGS = RevealSettings()
 FINAL_REVEAL = Measurement("final_reveal", measure, SETTINGS)
 
 
-def session_task(variables: int = 3, reveal_every: int = 4, **fields: Any) -> dict[str, Any]:
-    """Return the specification of sessions of swaps.
-
-    Example:
-        >>> session_task(predict="values")
-        {'repl': {'variables': 3, 'reveal_every': 4, 'predict': 'values'}}
-    """
-    return {"repl": {"variables": variables, "reveal_every": reveal_every, **fields}}
-
-
 SEEDS = range(3)
 REFLECTING = {"negative_eigenvalues": True}
 """Of the delta rules: eigenvalues in [-1, 1], so that a step can reflect, as a swap does."""
@@ -140,6 +131,7 @@ COMMON: dict[str, Any] = {
     "evaluation_rtol": 0.01,
     "evaluation_max_iterations": 100,
     "evaluation_sequences": 32,
+    "evaluate_every": 100,
 }
 """What all runs have in common; explicit models ignore what speaks of fixed points."""
 FROM_THE_START: dict[str, Any] = {**COMMON, "steps": 600, "batch_size": 32}
@@ -148,16 +140,17 @@ IMPLICIT: dict[str, Any] = {"learning_rate": 1.5e-3, "gradient_clip": 0.25}
 """Implicit Mamba-2 is trained at a lower rate: at that of the others it diverged in a trial."""
 
 
-def trained_on(variables: int = 3, reveal_every: int = 4, predict: str = "values") -> dict[str, Any]:
-    """Return task and length of training sequences of 16 commands with a reveal after every so many.
+def trained_on(task: str) -> dict[str, Any]:
+    """Return a task of sessions, and the length of training sequences of 16 commands of it.
 
     Example:
-        >>> trained_on()["length"], trained_on(reveal_every=1)["length"], trained_on(5)["length"]
-        (203, 335, 213)
+        >>> [trained_on(task)["length"] for task in ("repl-3-values", "repl-3-values-1", "repl-5-values")]
+        [203, 335, 213]
     """
-    task = session_task(variables, reveal_every, predict=predict)
-    sessions = ReplLanguage.from_fields({**task["repl"], "commands": TRAINED_COMMANDS})
-    return {"task": task, "length": sessions.longest_session + 1}
+    sessions = registered_task(task)
+    assert isinstance(sessions, ReplLanguage)
+    fields = {**sessions.form.to_fields(), "commands": TRAINED_COMMANDS}
+    return {"task": task, "length": ReplLanguage.from_fields(fields).longest_session + 1}
 
 
 REFLECTING_DELTANET: dict[str, Any] = {"model": "deltanet", "layers": 2, **REFLECTING}
@@ -170,7 +163,7 @@ def seeds_of(*models: dict[str, Any], **settings: Any) -> tuple[Grid, ...]:
     """Return a grid of three seeds for each model, in these settings.
 
     Example:
-        >>> [len(grid.points) for grid in seeds_of(LSTM, TRANSFORMER, **FROM_THE_START, **trained_on())]
+        >>> [len(grid.points) for grid in seeds_of(LSTM, TRANSFORMER, **COMMON, task="repl-3-values")]
         [3, 3]
     """
     return tuple(Grid({"seed": SEEDS}, {**settings, **model}) for model in models)
@@ -189,18 +182,18 @@ MAIN_GRIDS = seeds_of(
     {**NOT_REFLECTING_DELTANET, "learning_rate": 1e-3},
     {**TRANSFORMER, "learning_rate": 1e-3},
     **FROM_THE_START,
-    **trained_on(),
+    **trained_on("repl-3-values"),
 )
 """Three variables, a reveal after every fourth command, loss of the revealed values."""
 SPACING_GRIDS = tuple(
     grid
-    for every in (1, 8)
+    for task in ("repl-3-values-1", "repl-3-values-8")
     for grid in seeds_of(
         REFLECTING_DELTANET,
         NOT_REFLECTING_DELTANET,
         TRANSFORMER,
         **FROM_THE_START,
-        **trained_on(reveal_every=every),
+        **trained_on(task),
     )
 )
 LOSS_GRIDS = seeds_of(
@@ -209,8 +202,26 @@ LOSS_GRIDS = seeds_of(
     TRANSFORMER,
     LSTM,
     **FROM_THE_START,
-    **trained_on(predict="all"),
+    **trained_on("repl-3"),
 )
 FIVE_GRIDS = seeds_of(
-    REFLECTING_DELTANET, NOT_REFLECTING_DELTANET, TRANSFORMER, **FROM_THE_START, **trained_on(5)
+    REFLECTING_DELTANET, NOT_REFLECTING_DELTANET, TRANSFORMER, **FROM_THE_START, **trained_on("repl-5-values")
+)
+GROWING: dict[str, Any] = {
+    **COMMON,
+    "task": "repl-3-values-random",
+    "length": trained_on("repl-3-values")["length"],
+    "steps": 2000,
+    "batch_size": 64,
+    "start_length": 40,
+    "length_growth": 16,
+    "growth_accuracy": 0.95,
+    "final_steps": 300,
+}
+"""Sequences that grow with the accuracy, and a reveal after a command with probability 1/4."""
+GROWING_GRIDS = seeds_of(
+    REFLECTING_DELTANET,
+    LSTM,
+    {"model": "implicit-mamba2", "layers": 1, "learning_rate": 2e-3, "gradient_clip": 0.25},
+    **GROWING,
 )
