@@ -54,6 +54,7 @@ class Claim:
 
 
 IMPLICIT_ARE_RNNS = "Schöne et al. 2025, arXiv 2502.07827"
+CODE_AND_LINEAR_RNNS = "Siems et al. 2026, arXiv 2602.14814"
 
 
 def shares(counts: Mapping[str, tuple[int, int]]) -> str:
