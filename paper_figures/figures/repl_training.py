@@ -141,7 +141,7 @@ GROWING: dict[str, Any] = {
     "final_steps": 300,
     "batch_size": 64,
 }
-"""Sequences that grow with the accuracy; with reveals at fixed places they have a first one from the start."""
+"""Sequences grow with the accuracy; they begin with as many commands as have a reveal."""
 IMPLICIT: dict[str, Any] = {"learning_rate": 2e-3, "gradient_clip": 0.25}
 """Implicit Mamba-2 is trained at a lower rate: at that of the others it diverged in a trial."""
 
@@ -224,7 +224,7 @@ LOSS_GRIDS = seeds_of(
     **{**GROWING, "growth_accuracy": None, "length_growth_every": 200},
     **grown_on("repl-3"),
 )
-"""No accuracy tells when every next token is asked, since the commands are random: lengths follow the update."""
+"""Commands are random, so that no accuracy tells when to grow: lengths follow the number of the update."""
 FIVE_GRIDS = seeds_of(
     REFLECTING_DELTANET, NOT_REFLECTING_DELTANET, TRANSFORMER, **GROWING, **grown_on("repl-5-values")
 )
