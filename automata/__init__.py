@@ -3,8 +3,8 @@
 The lowest layer: NumPy and NetworkX only (matplotlib is imported in ``drawing``, where it is used).
 
 - Tasks: `make_task`, `task_names`, `describe_tasks`, `task_from`; `Task`, `Batch`, `WordProblem`,
-  `PartiallyObserved`, `ReplLanguage`, `TextFile`; what is no evidence of tracking: `shortcut_audit`,
-  `ShortcutAudit`.
+  `PartiallyObserved`, `ReplLanguage`, `SwappingBalls`, `SmallPrograms`, `TextFile`; what is no
+  evidence of tracking: `shortcut_audit`, `ShortcutAudit`.
 - Automata: `DFA`, `MealyMachine`, `regular_expression_dfa`, `parity_dfa`, `modular_counter_dfa`,
   `flip_flop_dfa`, `cyclic_navigation_dfa`, `dyck_dfa`, `monoid_dfa`, `product`.
 - Questions about automata: `is_equivalent`, `distinguishing_word`, `minimise`, `count_words`, `word_of_rank`,
@@ -14,9 +14,11 @@ The lowest layer: NumPy and NetworkX only (matplotlib is imported in ``drawing``
   `find_isomorphism`.
 - Probabilistic automata: `ProbabilisticAutomaton`, `noisy_parity`, `lazy_swaps`, `NO_VALUE`.
 - Traces of a small language: `repl_trace`, `sample_repl_trace`, `ReplTrace`.
+- Puzzles and programs that are sure to end: `BallPuzzle`, `ProgramGrammar`, `Program`, `run_program`,
+  `statement_bound`.
 - Drawings: `draw_dfa`, `draw_cayley_graph`.
 - Faults: `InputError`, `unknown_name`.
-- Sub-packages: `monoids`, `machines`, `probabilistic`, `tasks`.
+- Sub-packages: `monoids`, `machines`, `probabilistic`, `programs`, `tasks`.
 
 Example:
     >>> import numpy as np
@@ -66,12 +68,15 @@ from automata.monoids import (
     transformation_closure,
 )
 from automata.probabilistic import NO_VALUE, ProbabilisticAutomaton, lazy_swaps, noisy_parity
+from automata.programs import BallPuzzle, Program, ProgramGrammar, run_program, statement_bound
 from automata.tasks import (
     Batch,
     PartiallyObserved,
     ReplLanguage,
     ReplTrace,
     ShortcutAudit,
+    SmallPrograms,
+    SwappingBalls,
     Task,
     TextFile,
     WordProblem,
@@ -88,6 +93,7 @@ from implicit_ssm import __version__ as __version__
 __all__ = [
     "DFA",
     "NO_VALUE",
+    "BallPuzzle",
     "Batch",
     "CircuitClass",
     "InputError",
@@ -95,9 +101,13 @@ __all__ = [
     "Monoid",
     "PartiallyObserved",
     "ProbabilisticAutomaton",
+    "Program",
+    "ProgramGrammar",
     "ReplLanguage",
     "ReplTrace",
     "ShortcutAudit",
+    "SmallPrograms",
+    "SwappingBalls",
     "Task",
     "TextFile",
     "WordProblem",
@@ -129,9 +139,11 @@ __all__ = [
     "regular_expression_dfa",
     "repl_trace",
     "reset_monoid",
+    "run_program",
     "sample_repl_trace",
     "sample_words",
     "shortcut_audit",
+    "statement_bound",
     "symmetric_group",
     "task_from",
     "task_names",
@@ -142,5 +154,5 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazy_names(
-    __name__, dict.fromkeys(__all__, ""), ("machines", "monoids", "probabilistic", "tasks")
+    __name__, dict.fromkeys(__all__, ""), ("machines", "monoids", "probabilistic", "programs", "tasks")
 )

@@ -14,7 +14,9 @@ from automata.tasks.registry import (
 )
 from automata.tasks.repl_language import ReplLanguage, ReplTokenizer
 from automata.tasks.repl_traces import ReplTrace, repl_trace, sample_repl_trace
+from automata.tasks.small_programs import SmallPrograms
 from automata.tasks.specification import TaskSource, specification_from_text, task_from
+from automata.tasks.swapping_balls import SwappingBalls
 from automata.tasks.text_file import TextFile
 from automata.tasks.word_problem import WordProblem
 
@@ -28,7 +30,9 @@ __all__ = [
     "ReplTokenizer",
     "ReplTrace",
     "ShortcutAudit",
+    "SmallPrograms",
     "Specification",
+    "SwappingBalls",
     "Task",
     "TaskEntry",
     "TaskSource",
