@@ -4,11 +4,9 @@ from automata.programs.balls import (
     BallPuzzle,
     Swapped,
     ball_tokenizer,
-    final_places,
     question_accuracy,
     sample_swaps,
 )
-from automata.programs.choices import Choices
 from automata.programs.grammar import Program, ProgramGrammar
 from automata.programs.phrases import PhraseTokenizer
 from automata.programs.running import run_program, statement_bound
@@ -16,14 +14,12 @@ from automata.programs.verification import Verification, verify_balls, verify_pr
 
 __all__ = [
     "BallPuzzle",
-    "Choices",
     "PhraseTokenizer",
     "Program",
     "ProgramGrammar",
     "Swapped",
     "Verification",
     "ball_tokenizer",
-    "final_places",
     "question_accuracy",
     "run_program",
     "sample_swaps",

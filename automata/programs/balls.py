@@ -20,7 +20,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from automata.checks import check_integer, shown
+from automata.checks import check_integer, check_type, shown
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
 from automata.programs.phrases import PhraseTokenizer
@@ -164,12 +164,17 @@ def ball_tokenizer(balls: int, swapped: Swapped = "ball") -> PhraseTokenizer:
 
 
 def sample_swaps(balls: int, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
-    """Draw swaps, each uniform among all ordered pairs of different numbers, shape ``[*shape, 2]``.
+    """Draw swaps, each uniform among all ordered pairs of different numbers, int64 ``[*shape, 2]``.
+
+    Raises:
+        InputError: the number of balls is not in 2 … 99, or ``rng`` is no generator.
 
     Example:
         >>> sample_swaps(5, (3,), np.random.default_rng(0)).tolist()
         [[5, 2], [4, 1], [3, 4]]
     """
+    check_balls(balls)
+    check_type("rng", rng, np.random.Generator, "give a generator, such as numpy.random.default_rng(0)")
     pairs = np.empty((*shape, 2), dtype=np.int64)
     pairs[..., 0] = rng.integers(0, balls, size=shape)
     pairs[..., 1] = (pairs[..., 0] + rng.integers(1, balls, size=shape)) % balls

@@ -50,7 +50,7 @@ def statement_bound(source: str) -> int:
         automata.errors.InputError: source has While in line 1; give assignments, if, for … in range(number)
         and print only
     """
-    return _bound_of_block(_parsed(source).body)
+    return max(1, _bound_of_block(_parsed(source).body))  # Python counts a line of a program without any
 
 
 def run_program(source: str, limit: int = LIMIT) -> tuple[str, ...]:

@@ -108,8 +108,8 @@ class SmallPrograms(Task):
         tokens = np.zeros((batch_size, length), dtype=np.int64)
         targets, weights = np.zeros_like(tokens), np.zeros(tokens.shape, np.float32)
         lengths = np.empty(batch_size, dtype=np.int64)
-        most = length + 2  # the last value is a target only, and the newline after it need not be there
-        rooms = rng.integers(min(self.tokens_of(1), most), most, size=batch_size, endpoint=True).tolist()
+        least = min(self.tokens_of(1), length)
+        rooms = rng.integers(least, length, size=batch_size, endpoint=True).tolist()
         choices = Choices(rng)
         for row in range(batch_size):
             if self.statements is None:
@@ -136,7 +136,7 @@ class SmallPrograms(Task):
         """
         if not self.grammar.reversible or self.predict == "all" or last is not None:
             return None
-        if length + 2 < self.tokens_of(self.statements or 1):
+        if length < self.tokens_of(self.statements or 1):
             return None
         shares = np.zeros(self.output_size)
         first = self.tokenizer.numbers["0"]
