@@ -68,7 +68,7 @@ class BallPuzzle:
         if not 1 <= check_integer("asked", self.asked) <= self.balls:
             raise InputError(f"asked is {self.asked}; give a ball in 1 … {self.balls}")
         for pair in self.swaps:
-            numbers = [check_integer("swaps", number) for number in pair]
+            numbers = [check_integer("swaps", n) for n in pair] if isinstance(pair, tuple | list) else []
             if len(set(numbers)) != 2 or len(numbers) != 2 or not set(numbers) <= set(self.numbers):
                 raise InputError(
                     f"swaps holds {shown(pair)}; give pairs of different numbers in 1 … {self.balls}"
