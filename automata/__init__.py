@@ -3,8 +3,8 @@
 The lowest layer: NumPy and NetworkX only (matplotlib is imported in ``drawing``, where it is used).
 
 - Tasks: `make_task`, `task_names`, `describe_tasks`, `task_from`; `Task`, `Batch`, `WordProblem`,
-  `ObservedTask`, `PartiallyObserved`, `ReplLanguage`, `TextFile`; what is no evidence of tracking:
-  `shortcut_audit`, `ShortcutAudit`.
+  `ObservedTask`, `PartiallyObserved`, `ReplLanguage`, `SwappingBalls`, `SmallPrograms`, `TextFile`; what is no
+  evidence of tracking: `shortcut_audit`, `ShortcutAudit`.
 - Automata: `DFA`, `MealyMachine`, `regular_expression_dfa`, `parity_dfa`, `modular_counter_dfa`,
   `flip_flop_dfa`, `cyclic_navigation_dfa`, `dyck_dfa`, `monoid_dfa`, `product`.
 - Questions about automata: `is_equivalent`, `distinguishing_word`, `minimise`, `count_words`, `word_of_rank`,
@@ -14,9 +14,11 @@ The lowest layer: NumPy and NetworkX only (matplotlib is imported in ``drawing``
   `find_isomorphism`.
 - Probabilistic automata: `ProbabilisticAutomaton`, `noisy_parity`, `lazy_swaps`, `NO_VALUE`.
 - Sessions of Python: `SessionFormat`, `ReplTrace`, `ReplTokenizer`, `repl_trace`, `sample_repl_trace`.
+- Puzzles and programs that are sure to end: `BallPuzzle`, `ProgramGrammar`, `Program`, `run_program`,
+  `statement_bound`.
 - Drawings: `draw_dfa`, `draw_cayley_graph`.
 - Faults: `InputError`, `unknown_name`.
-- Sub-packages: `monoids`, `machines`, `probabilistic`, `repl`, `tasks`.
+- Sub-packages: `monoids`, `machines`, `probabilistic`, `programs`, `repl`, `tasks`.
 
 Example:
     >>> import numpy as np
@@ -66,6 +68,7 @@ from automata.monoids import (
     transformation_closure,
 )
 from automata.probabilistic import NO_VALUE, ProbabilisticAutomaton, lazy_swaps, noisy_parity
+from automata.programs import BallPuzzle, Program, ProgramGrammar, run_program, statement_bound
 from automata.repl import ReplTokenizer, ReplTrace, SessionFormat, repl_trace, sample_repl_trace
 from automata.tasks import (
     Batch,
@@ -73,6 +76,8 @@ from automata.tasks import (
     PartiallyObserved,
     ReplLanguage,
     ShortcutAudit,
+    SmallPrograms,
+    SwappingBalls,
     Task,
     TextFile,
     WordProblem,
@@ -87,6 +92,7 @@ from implicit_ssm import __version__ as __version__
 __all__ = [
     "DFA",
     "NO_VALUE",
+    "BallPuzzle",
     "Batch",
     "CircuitClass",
     "InputError",
@@ -95,11 +101,15 @@ __all__ = [
     "ObservedTask",
     "PartiallyObserved",
     "ProbabilisticAutomaton",
+    "Program",
+    "ProgramGrammar",
     "ReplLanguage",
     "ReplTokenizer",
     "ReplTrace",
     "SessionFormat",
     "ShortcutAudit",
+    "SmallPrograms",
+    "SwappingBalls",
     "Task",
     "TextFile",
     "WordProblem",
@@ -131,9 +141,11 @@ __all__ = [
     "regular_expression_dfa",
     "repl_trace",
     "reset_monoid",
+    "run_program",
     "sample_repl_trace",
     "sample_words",
     "shortcut_audit",
+    "statement_bound",
     "symmetric_group",
     "task_from",
     "task_names",
@@ -144,5 +156,7 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazy_names(
-    __name__, dict.fromkeys(__all__, ""), ("machines", "monoids", "probabilistic", "repl", "tasks")
+    __name__,
+    dict.fromkeys(__all__, ""),
+    ("machines", "monoids", "probabilistic", "programs", "repl", "tasks"),
 )

@@ -4,23 +4,15 @@ python -m automata.audit S5-transpositions
 python -m automata.audit 'regex:(ab|ba)*' --length 128
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 import numpy as np
 
+from automata.command_line import Parser, exit_code
 from automata.errors import InputError
 from automata.tasks.audit import REPORTED_TOKENS, shortcut_audit
 from automata.tasks.specification import specification_from_text, task_from
-
-BAD_INPUT = 2
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise InputError(f"{message}; --help shows all flags")
 
 
 def command(argv: Sequence[str] | None = None) -> None:
@@ -39,7 +31,7 @@ def command(argv: Sequence[str] | None = None) -> None:
         best on all tokens              1.0000
         Exact.
     """
-    parser = _Parser("python -m automata.audit", description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser = Parser("python -m automata.audit", description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument(
         "task", help="a name, regex:EXPRESSION, file:PATH, object:MODULE:NAME, text:PATH, or a JSON object"
     )
@@ -75,15 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         >>> main(["no-such-task"])
         2
     """
-    try:
-        command(argv)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return BAD_INPUT
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    return 0
+    return exit_code(command, argv)
 
 
 if __name__ == "__main__":

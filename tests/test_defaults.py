@@ -104,6 +104,13 @@ automata.tasks.word_problem:WordProblem hard_fraction=1.0, easy_tokens=None, avo
 automata.tasks.partially_observed:PartiallyObserved target='reveals', reveal_probability=0.25,
     name='probabilistic automaton', description=None
 automata.tasks.partially_observed:PartiallyObserved.ceiling last=None, sequences=1024, rng=None
+automata.tasks.swapping_balls:SwappingBalls balls=5, swaps=None, swapped='ball', predict='values',
+    name='swap-balls', description=None
+automata.tasks.small_programs:SmallPrograms statements=None, variables=3, modulus=10, iterations=4, depth=2,
+    reversible=False, predict='values', name='small-programs', description=None
+automata.programs:ProgramGrammar variables=3, modulus=10, iterations=4, depth=2, reversible=False
+automata.programs:BallPuzzle swapped='ball'
+automata.programs:run_program limit=10000
 """
 ROWS = DEFAULTS.replace("\n    ", " ").strip().splitlines()
 OF_THE_MACHINE = {"processes"}

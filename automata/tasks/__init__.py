@@ -14,7 +14,9 @@ from automata.tasks.registry import (
     task_names,
 )
 from automata.tasks.repl_language import ReplLanguage
+from automata.tasks.small_programs import SmallPrograms
 from automata.tasks.specification import TaskSource, specification_from_text, task_from
+from automata.tasks.swapping_balls import SwappingBalls
 from automata.tasks.text_file import TextFile
 from automata.tasks.word_problem import WordProblem
 
@@ -27,7 +29,9 @@ __all__ = [
     "PartiallyObserved",
     "ReplLanguage",
     "ShortcutAudit",
+    "SmallPrograms",
     "Specification",
+    "SwappingBalls",
     "Task",
     "TaskEntry",
     "TaskSource",

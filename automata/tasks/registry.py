@@ -21,6 +21,8 @@ from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.tasks.interface import Task, with_specification
 from automata.tasks.partially_observed import PartiallyObserved, Target
 from automata.tasks.repl_language import Predict, ReplLanguage
+from automata.tasks.small_programs import SmallPrograms
+from automata.tasks.swapping_balls import Asked, SwappingBalls
 from automata.tasks.word_problem import WordProblem
 
 S5_GENERATORS = ("12345", "54132", "34125", "53124", "21345")
@@ -135,6 +137,22 @@ def _repl(variables: int, predict: Predict, **fields: Any) -> Callable[[str, str
     def build(name: str, description: str, hard_fraction: float) -> ReplLanguage:
         _refuse_hard_fraction(name, hard_fraction)
         return ReplLanguage(variables, predict=predict, name=name, description=description, **fields)
+
+    return build
+
+
+def _balls(balls: int, predict: Asked) -> Callable[[str, str, float], SwappingBalls]:
+    def build(name: str, description: str, hard_fraction: float) -> SwappingBalls:
+        _refuse_hard_fraction(name, hard_fraction)
+        return SwappingBalls(balls, predict=predict, name=name, description=description)
+
+    return build
+
+
+def _programs(predict: Asked, reversible: bool = False) -> Callable[[str, str, float], SmallPrograms]:
+    def build(name: str, description: str, hard_fraction: float) -> SmallPrograms:
+        _refuse_hard_fraction(name, hard_fraction)
+        return SmallPrograms(predict=predict, reversible=reversible, name=name, description=description)
 
     return build
 
@@ -311,6 +329,36 @@ TASKS = {
             "repl-5-end",
             "Python sessions that swap five variables and print one of them at the end; its value",
             _repl(5, "values", spacing="end"),
+        ),
+        TaskEntry(
+            "swap-balls-3",
+            '"swap ball 1 and 3, …. Where does ball 2 end up?" with three balls; the answer',
+            _balls(3, "values"),
+        ),
+        TaskEntry(
+            "swap-balls-5",
+            '"swap ball 1 and 3, …. Where does ball 5 end up?" with five balls; the answer',
+            _balls(5, "values"),
+        ),
+        TaskEntry(
+            "swap-balls-5-all",
+            '"swap ball 1 and 3, …. Where does ball 5 end up?" with five balls; every next token',
+            _balls(5, "all"),
+        ),
+        TaskEntry(
+            "small-programs",
+            "Python programs of assignments, loops and conditions on three variables; what they print",
+            _programs("values"),
+        ),
+        TaskEntry(
+            "reversible-programs",
+            "Python programs of swaps, sums, loops and conditions that forget nothing; what they print",
+            _programs("values", reversible=True),
+        ),
+        TaskEntry(
+            "small-programs-all",
+            "Python programs of assignments, loops and conditions on three variables; every next token",
+            _programs("all"),
         ),
     )
 }

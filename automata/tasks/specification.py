@@ -11,6 +11,8 @@ A specification is JSON: the name of a registered task, or an object with one of
   function that makes one without arguments.
 - ``text``: the path of a text; beside it ``unit``, ``sha256``, ``name``, ``description``.
 - ``repl``: the fields of `ReplLanguage`; beside it ``name``, ``description``.
+- ``balls``: the numbers of `SwappingBalls`; beside it ``name``, ``description``.
+- ``program``: the numbers of `SmallPrograms`; beside it ``name``, ``description``.
 - ``word_problem``: the fields of `WordProblem`.
 
 ``hard_fraction`` may stand beside each that makes a word problem. What ``task.specification()`` gives holds
@@ -35,6 +37,8 @@ from automata.tasks.json_formats import read_json_object, task_of_dfa, task_of_j
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import registered_task
 from automata.tasks.repl_language import ReplLanguage
+from automata.tasks.small_programs import SmallPrograms
+from automata.tasks.swapping_balls import SwappingBalls
 from automata.tasks.text_file import TextFile
 from automata.tasks.word_problem import WordProblem
 
@@ -198,6 +202,29 @@ def _of_repl(given: dict[str, Any]) -> Task:
     return ReplLanguage.from_fields(fields, **_labels(given))
 
 
+def _of_balls(given: dict[str, Any]) -> Task:
+    labels: dict[str, Any] = _labels(given)
+    known = ("balls", "swaps", "swapped", "predict")
+    return SwappingBalls(**_numbers(given, "balls", known), **labels)
+
+
+def _of_program(given: dict[str, Any]) -> Task:
+    labels: dict[str, Any] = _labels(given)
+    known = ("statements", "variables", "modulus", "iterations", "depth", "reversible", "predict")
+    return SmallPrograms(**_numbers(given, "program", known), **labels)
+
+
+def _numbers(given: dict[str, Any], kind: str, known: tuple[str, ...]) -> dict[str, Any]:
+    """Return what stands under a kind, whose values the task itself checks."""
+    numbers = given[kind]
+    if not isinstance(numbers, dict):
+        raise InputError(f"{kind} is {shown(numbers)}; give an object with {', '.join(known)}")
+    for field in numbers:
+        if field not in known:
+            raise unknown_name(f"field of {kind}", str(field), known)
+    return numbers
+
+
 def _of_word_problem(given: dict[str, Any]) -> Task:
     fields = given["word_problem"]
     try:
@@ -218,6 +245,8 @@ _KINDS: dict[str, tuple[Callable[[dict[str, Any]], Task], tuple[str, ...]]] = {
     "object": (_of_import, ()),
     "text": (_of_text, ("unit", "sha256", "name", "description")),
     "repl": (_of_repl, ("name", "description")),
+    "balls": (_of_balls, ("name", "description")),
+    "program": (_of_program, ("name", "description")),
     "word_problem": (_of_word_problem, ()),
 }
 _OTHER_KINDS = set(_KINDS) - {"name"}

@@ -75,7 +75,7 @@ def test_every_public_name_stands_on_one_page_and_is_linked_from_the_others() ->
 
 def test_every_package_with_public_names_has_a_page() -> None:
     """The sub-packages below the four packages; not those whose names a package offers itself."""
-    internal = {f"automata.{part}" for part in ("machines", "monoids", "probabilistic", "tasks")}
+    internal = {f"automata.{part}" for part in ("machines", "monoids", "probabilistic", "programs", "tasks")}
     internal.add("analysis.report")  # a command
     found = set()
     for package in ("automata", "theory", "implicit", "analysis"):
@@ -88,7 +88,7 @@ def test_every_package_with_public_names_has_a_page() -> None:
 
 def test_what_is_internal_of_automata_is_offered_by_automata() -> None:
     offered = set(import_module("automata").__all__)
-    for part in ("machines", "monoids", "probabilistic", "tasks"):
+    for part in ("machines", "monoids", "probabilistic", "programs", "tasks"):
         assert len(set(import_module(f"automata.{part}").__all__) & offered) > 1
 
 

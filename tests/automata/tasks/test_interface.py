@@ -11,7 +11,15 @@ from automata.tasks.registry import task_names
 from automata.tasks.specification import TaskSource, task_from
 from automata.tasks.text_file import TextFile
 
-KINDS = [*task_names(), "regex", "hard S5", "repl of three swaps", "text"]
+KINDS = [
+    *task_names(),
+    "regex",
+    "hard S5",
+    "repl of three swaps",
+    "three swaps of places",
+    "programs",
+    "text",
+]
 
 
 @pytest.fixture(params=KINDS)
@@ -23,6 +31,8 @@ def task(request: pytest.FixtureRequest, tmp_path: Path) -> Task:
         "regex": {"regex": "(ab|ba)*"},
         "hard S5": {"name": "S5", "hard_fraction": 0.25},
         "repl of three swaps": {"repl": {"commands": 3, "reveal_every": 2}},
+        "three swaps of places": {"balls": {"balls": 12, "swaps": 3, "swapped": "place", "predict": "all"}},
+        "programs": {"program": {"statements": 2, "variables": 2, "modulus": 3, "reversible": True}},
     }
     return task_from(sources.get(request.param, request.param))
 

@@ -18,6 +18,12 @@ OTHERS = {  # tokens, targets
     "repl-5-reveals": (19, 19),
     "repl-5-values": (19, 19),
     "repl-5-end": (19, 19),
+    "swap-balls-3": (9, 9),
+    "swap-balls-5": (11, 11),
+    "swap-balls-5-all": (11, 11),
+    "small-programs": (39, 39),
+    "reversible-programs": (39, 39),
+    "small-programs-all": (39, 39),
 }
 SIZES = {  # tokens, states, of the word problems
     "parity": (2, 2),

@@ -1,0 +1,234 @@
+"""The puzzle of the swapped balls: "swap ball 1 and 3, swap ball 3 and 5. Where does ball 5 end up?".
+
+Balls 1 … n lie at the places 1 … n, ball i at place i. Two readings of a swap differ, and the words tell them
+apart:
+
+- ``"ball"``, as the puzzle is usually put: "swap ball 1 and 3" exchanges the *balls* with the numbers 1 and
+  3, wherever they lie. With p the place of every ball it is ``p[1], p[3] = p[3], p[1]``: the balls are the
+  variables of a session of Python, and the places their values.
+- ``"place"``: "swap place 1 and 3" exchanges whatever balls lie at the *places* 1 and 3. With c the ball at
+  every place it is ``c[1], c[3] = c[3], c[1]``.
+
+In both the answer is a place, that of the ball asked for. With τ_t the t-th swap as a permutation of the
+numbers, ball b ends up at τ_1(τ_2(… τ_k(b))) in the first reading and at τ_k(… τ_2(τ_1(b))) in the second:
+the one is the other with the swaps in reverse order. Either way the question comes last, so that who reads
+from the left has to tell n! arrangements apart: any two differ in the place of some ball, which may be asked.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from automata.checks import check_integer, check_type, shown
+from automata.errors import InputError, unknown_name
+from automata.monoids.cayley import IntArray
+from automata.programs.phrases import PhraseTokenizer
+
+Swapped = Literal["ball", "place"]
+"""What the numbers of a swap name."""
+
+MOST_BALLS = 99
+
+
+@dataclass(frozen=True)
+class BallPuzzle:
+    """A puzzle: what is swapped, and which ball is asked for.
+
+    Attributes:
+        balls: their number n.
+        swaps: pairs of different numbers in 1 … n, in the order of the text.
+        asked: the ball whose place is asked for.
+        swapped: whether the pairs name balls or places.
+
+    Raises:
+        InputError: a number is out of its range, or a pair holds one number twice.
+
+    Example:
+        >>> puzzle = BallPuzzle(5, ((1, 3), (3, 5), (4, 2)), asked=5)
+        >>> puzzle.text
+        'swap ball 1 and 3, swap ball 3 and 5, swap ball 4 and 2. Where does ball 5 end up? 1'
+
+        Ball 3 lies at place 1 when it is swapped with ball 5. If the numbers are those of places, ball 5 goes
+        from place 5 to place 3:
+
+        >>> BallPuzzle(5, puzzle.swaps, asked=5, swapped="place").answer
+        3
+    """
+
+    balls: int
+    swaps: tuple[tuple[int, int], ...]
+    asked: int
+    swapped: Swapped = "ball"
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        check_balls(self.balls)
+        check_swapped(self.swapped)
+        if not 1 <= check_integer("asked", self.asked) <= self.balls:
+            raise InputError(f"asked is {self.asked}; give a ball in 1 … {self.balls}")
+        for pair in self.swaps:
+            numbers = [check_integer("swaps", n) for n in pair] if isinstance(pair, tuple | list) else []
+            if len(set(numbers)) != 2 or len(numbers) != 2 or not set(numbers) <= set(self.numbers):
+                raise InputError(
+                    f"swaps holds {shown(pair)}; give pairs of different numbers in 1 … {self.balls}"
+                )
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the balls, and of the places."""
+        return range(1, self.balls + 1)
+
+    @property
+    def question(self) -> str:
+        """The text up to where the answer stands."""
+        swaps = ", ".join(f"swap {self.swapped} {first} and {second}" for first, second in self.swaps)
+        return f"{swaps + '. ' if swaps else ''}Where does ball {self.asked} end up? "
+
+    @property
+    def text(self) -> str:
+        """The question with its answer."""
+        return f"{self.question}{self.answer}"
+
+    @property
+    def answer(self) -> int:
+        """The place where the ball asked for ends up."""
+        pairs = np.array([self.swaps], dtype=np.int64).reshape(1, -1, 2)
+        lengths = np.array([len(self.swaps)])
+        return int(final_places(pairs, lengths, np.array([self.asked]), self.swapped)[0])
+
+    @property
+    def source(self) -> str:
+        """The puzzle as a Python program that prints the answer.
+
+        Example:
+            >>> print(BallPuzzle(3, ((1, 3),), asked=3).source)
+            place = {1: 1, 2: 2, 3: 3}
+            place[1], place[3] = place[3], place[1]
+            print(place[3])
+        """
+        lies = ", ".join(f"{number}: {number}" for number in self.numbers)
+        table = "place" if self.swapped == "ball" else "ball"
+        lines = [f"{table} = {{{lies}}}"]
+        lines += [f"{table}[{i}], {table}[{j}] = {table}[{j}], {table}[{i}]" for i, j in self.swaps]
+        if self.swapped == "ball":
+            lines.append(f"print(place[{self.asked}])")
+        else:
+            lines.append(f"print(next(place for place in ball if ball[place] == {self.asked}))")
+        return "\n".join(lines)
+
+
+def check_balls(balls: int) -> None:
+    """Raise InputError unless the number is in 2 … 99.
+
+    Example:
+        >>> check_balls(1)
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: balls is 1; give a number in 2 … 99
+    """
+    if not 2 <= check_integer("balls", balls) <= MOST_BALLS:
+        raise InputError(f"balls is {balls}; give a number in 2 … {MOST_BALLS}")
+
+
+def check_swapped(swapped: str) -> None:
+    """Raise InputError unless it is ``"ball"`` or ``"place"``.
+
+    Example:
+        >>> check_swapped("cup")
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: swapped 'cup' is unknown; known: ball, place
+    """
+    if swapped not in get_args(Swapped):
+        raise unknown_name("swapped", str(swapped), get_args(Swapped))
+
+
+def ball_tokenizer(balls: int, swapped: Swapped = "ball") -> PhraseTokenizer:
+    """Return the tokens of the puzzles: five phrases, then the numbers.
+
+    A swap is five tokens ("swap ball ", a number, " and ", a number, and ", " or what begins the question),
+    and the rest three: the ball, " end up? " and the answer.
+
+    Raises:
+        InputError: the number of balls is not in 2 … 99, or ``swapped`` is unknown.
+
+    Example:
+        >>> ball_tokenizer(3).names
+        ('<end>', 'swap ball ', ' and ', ', ', '. Where does ball ', ' end up? ', '1', '2', '3')
+    """
+    check_balls(balls)
+    check_swapped(swapped)
+    phrases = [f"swap {swapped} ", " and ", ", ", ". Where does ball ", " end up? "]
+    return PhraseTokenizer([*phrases, *map(str, range(1, balls + 1))])
+
+
+def sample_swaps(balls: int, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
+    """Draw swaps, each uniform among all ordered pairs of different numbers, int64 ``[*shape, 2]``.
+
+    Raises:
+        InputError: the number of balls is not in 2 … 99, or ``rng`` is no generator.
+
+    Example:
+        >>> sample_swaps(5, (3,), np.random.default_rng(0)).tolist()
+        [[5, 2], [4, 1], [3, 4]]
+    """
+    check_balls(balls)
+    check_type("rng", rng, np.random.Generator, "give a generator, such as numpy.random.default_rng(0)")
+    pairs = np.empty((*shape, 2), dtype=np.int64)
+    pairs[..., 0] = rng.integers(0, balls, size=shape)
+    pairs[..., 1] = (pairs[..., 0] + rng.integers(1, balls, size=shape)) % balls
+    pairs += 1
+    return pairs
+
+
+def final_places(pairs: IntArray, lengths: IntArray, asked: IntArray, swapped: Swapped) -> IntArray:
+    """Return where the balls asked for end up: each is followed through the swaps of its puzzle.
+
+    Through those of balls from the last to the first, and of places from the first to the last.
+
+    Args:
+        pairs: ``[puzzles, most swaps, 2]``.
+        lengths: the number of swaps of each puzzle, ``[puzzles]``; further pairs do not count.
+        asked: a ball for each puzzle, ``[puzzles]``.
+        swapped: what the pairs name.
+
+    Returns:
+        Places, int64 ``[puzzles]``.
+
+    Example:
+        >>> final_places(np.array([[[1, 3], [3, 5]]]), np.array([2]), np.array([5]), "ball")
+        array([1])
+    """
+    steps = range(pairs.shape[1])
+    places = asked.copy()
+    for step in reversed(steps) if swapped == "ball" else steps:
+        first, second = pairs[:, step, 0], pairs[:, step, 1]
+        counts = step < lengths
+        at_first, at_second = counts & (places == first), counts & (places == second)
+        places = np.where(at_first, second, np.where(at_second, first, places))
+    return places
+
+
+def question_accuracy(balls: int, swaps: int) -> float:
+    """Return how often the best answer to the question alone is right, without a look at the swaps; exact.
+
+    A uniform swap moves a given ball with probability 2/n, to each of the other places alike, in both
+    readings. So after k swaps it is at its first place with probability 1/n + (1 − 1/n) λ^k with
+    λ = (n−3)/(n−1), and at each of the other n − 1 with an equal share of the rest.
+
+    Args:
+        balls: n.
+        swaps: k, at least 0.
+
+    Raises:
+        InputError: a number is out of its range.
+
+    Example:
+        >>> [round(question_accuracy(5, swaps), 4) for swaps in (0, 1, 2, 8)]
+        [1.0, 0.6, 0.4, 0.2031]
+    """
+    check_balls(balls)
+    check_integer("swaps", swaps, 0)
+    stays = 1 / balls + (1 - 1 / balls) * ((balls - 3) / (balls - 1)) ** swaps
+    return max(stays, (1 - stays) / (balls - 1))

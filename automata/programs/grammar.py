@@ -1,0 +1,224 @@
+"""Random small programs: a grammar without endless loops, and what its programs print.
+
+A program gives every variable a value, changes them by statements, and prints them all::
+
+    program    = assignment of a number to every variable, statements, print of every variable
+    statement  = variable = number
+               | variable = variable
+               | variable, variable = variable, variable        (a swap)
+               | variable = (variable (+|-|*) operand) % modulus
+               | for i in range(number): block
+               | if variable (<|==|>) operand: block [else: block]
+    operand    = number | variable | variable of a loop around it
+
+**Every program ends.** The only way back is ``for`` over ``range`` of a number that stands in the text, at
+most K, nothing in a body changes how often it is repeated, and loops and conditions are nested at most d
+deep: so each of the s statements is executed at most K^d times, and the line of a ``for``, which is met once
+more than its body, at most (K + 1)·K^(d−1) times. With the v assignments and v prints, executed once each, a
+program executes at most 2v + s·(K + 1)·K^(d−1) lines (2v + s if d = 0).
+
+Values stay in 0 … modulus − 1, so that each is one digit.
+
+**Most programs forget.** A number or a copy that is assigned, and a product, lose what a variable held: with
+the numbers as they are left out, about half of the printed values of programs of 40 statements no longer
+depend on the values at the beginning, so that the last statements are enough for them. A *reversible* program
+has none of the three: its arithmetic adds to a variable, or takes from it, something other than itself, and
+what a condition looks at is not changed within it. So each statement permutes the values that the variables
+can have together: whoever knows the values after it can tell which branch was taken, and take back each step.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from automata.checks import check_integer, check_type
+from automata.errors import InputError
+from automata.programs.choices import Choices
+from automata.programs.phrases import PhraseTokenizer
+from automata.programs.running import execute
+from automata.programs.statements import (
+    INDENT,
+    LARGEST_BLOCK,
+    LOOP_VARIABLES,
+    VARIABLES,
+    Scope,
+    StatementWriter,
+)
+
+OUTPUT = "Final "
+"""What the lines that a program prints begin with."""
+
+TOKENS_OF_LINE = 5  # "Final ", a variable, ": ", a digit, newline
+VALUE_AT = 3
+"""Where among the tokens of a printed line the value stands."""
+
+_TOKENS_PER_VARIABLE = 4 + 6 + TOKENS_OF_LINE  # its assignment, its print, and the line that it prints
+_LONGEST_LINE = 8  # x, y = y, x and its newline; without indentation
+_CONDITION = 6 + 2  # if x < y: and else:, with their newlines
+
+
+@dataclass(frozen=True)
+class Program:
+    r"""A program, and what it prints.
+
+    Attributes:
+        source: its text.
+        output: the text that it prints.
+
+    Example:
+        >>> program = Program("print('x', 3)\n", "x 3\n")
+        >>> program.text
+        "print('x', 3)\nx 3\n"
+    """
+
+    source: str
+    output: str
+
+    @property
+    def text(self) -> str:
+        """The program and, after it, what it prints, as they would stand on a screen."""
+        return self.source + self.output
+
+
+@dataclass(frozen=True)
+class ProgramGrammar:
+    """Which programs are drawn.
+
+    Attributes:
+        variables: their number v, 2 to 6: x, y, z, u, v, w.
+        modulus: of the arithmetic, 2 to 10: values are digits below it.
+        iterations: the most iterations K of a loop, 1 to 9.
+        depth: how deep loops and conditions are nested at most, 0 to 3.
+        reversible: whether nothing is forgotten (see the top of the module).
+
+    Raises:
+        InputError: a number is out of its range.
+
+    Example:
+        >>> grammar = ProgramGrammar(variables=2, modulus=10)
+        >>> print(grammar.sample(4, np.random.default_rng(1)).text.rstrip())
+        x = 5
+        y = 2
+        y = x
+        x = (x + y) % 10
+        x = (y - x) % 10
+        x = (y - 7) % 10
+        print("Final x:", x)
+        print("Final y:", y)
+        Final x: 8
+        Final y: 5
+    """
+
+    variables: int = 3
+    modulus: int = 10
+    iterations: int = 4
+    depth: int = 2
+    reversible: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for field, value, least, most in (
+            ("variables", self.variables, 2, len(VARIABLES)),
+            ("modulus", self.modulus, 2, 10),
+            ("iterations", self.iterations, 1, 9),
+            ("depth", self.depth, 0, len(LOOP_VARIABLES)),
+        ):
+            if not least <= check_integer(field, value) <= most:
+                raise InputError(f"{field} is {value}; give a number in {least} … {most}")
+        check_type("reversible", self.reversible, bool, "give True or False")
+
+    @cached_property
+    def tokenizer(self) -> PhraseTokenizer:
+        r"""The tokens: what stands between names and numbers, the names, and the ten digits.
+
+        Example:
+            >>> ProgramGrammar(variables=2, depth=1).tokenizer.names[1:9]
+            ('\n', '    ', ' = ', ' = (', ', ', ' + ', ' - ', ' * ')
+        """
+        signs = ["\n", INDENT, " = ", " = (", ", ", " + ", " - ", " * ", f") % {self.modulus}"]
+        signs += ["for ", " in range(", "):", "if ", " < ", " == ", " > ", ":", "else:"]
+        signs += [f'print("{OUTPUT}', ':", ', ")", OUTPUT, ": "]
+        loop_variables = LOOP_VARIABLES[: self.depth]
+        return PhraseTokenizer([*signs, *VARIABLES[: self.variables], *loop_variables, *map(str, range(10))])
+
+    def line_bound(self, statements: int) -> int:
+        """Return how many lines a program of so many statements executes at most (see the top of the module).
+
+        Example:
+            >>> ProgramGrammar(variables=3, iterations=4, depth=2).line_bound(10)
+            206
+        """
+        check_integer("statements", statements, 1)
+        each = (self.iterations + 1) * self.iterations ** (self.depth - 1) if self.depth else 1
+        return 2 * self.variables + statements * each
+
+    def token_bound(self, statements: int) -> int:
+        """Return how many tokens a program of so many statements has at most, with what it prints.
+
+        Every statement is counted with the most tokens that one can have, so that most texts are shorter.
+
+        Example:
+            >>> ProgramGrammar(variables=3, depth=2).token_bound(10)
+            145
+        """
+        check_integer("statements", statements, 1)
+        condition = _CONDITION + 2 * (self.depth - 1)  # indented twice, at most one level less
+        each = max(_LONGEST_LINE + self.depth, condition if self.depth else 0)
+        return _TOKENS_PER_VARIABLE * self.variables + statements * each
+
+    def sample(self, statements: int, rng: np.random.Generator) -> Program:
+        """Draw a program of exactly so many statements, and run it.
+
+        Assignments and prints at its two ends do not count, nor does ``else``; ``for`` and ``if`` count as
+        one each beside what stands in them.
+
+        Raises:
+            InputError: ``statements`` is below 1, or ``rng`` is no generator.
+        """
+        check_integer("statements", statements, 1)
+        check_type("rng", rng, np.random.Generator, "give a generator, such as numpy.random.default_rng(0)")
+        return self.run(self.draw(statements, Choices(rng)))
+
+    def run(self, tokens: list[int]) -> Program:
+        """Run the program of these tokens, which ``draw`` gave."""
+        source = self.tokenizer.decode(tokens)
+        return Program(source, "\n".join([*execute(compile(source, "<program>", "exec")), ""]))
+
+    def draw(self, statements: int, choices: Choices) -> list[int]:
+        """Draw the tokens of a program of exactly so many statements, without running it."""
+        return self._whole(self._writer(choices).block(statements, self._scope), choices)
+
+    def draw_within(self, tokens: int, choices: Choices) -> list[int]:
+        """Draw the tokens of a program that has at most so many, with what it prints, if a short one has.
+
+        After a simple statement, which is there in any case, others are added until one does not fit: the
+        program ends without it.
+        """
+        room = tokens - _TOKENS_PER_VARIABLE * self.variables
+        writer = self._writer(choices)
+        body, _ = writer.statement(1, self._scope)
+        while True:
+            further, _ = writer.statement(1 + LARGEST_BLOCK, self._scope)
+            if len(body) + len(further) > room:
+                return self._whole(body, choices)
+            body += further
+
+    @property
+    def _scope(self) -> Scope:
+        return Scope(VARIABLES[: self.variables])
+
+    def _writer(self, choices: Choices) -> StatementWriter:
+        names = VARIABLES[: self.variables]
+        return StatementWriter(names, self.modulus, self.iterations, self.depth, self.reversible, choices)
+
+    def _whole(self, body: list[str], choices: Choices) -> list[int]:
+        """Put the assignments before some statements and the prints after them."""
+        words: list[str] = []
+        for name in VARIABLES[: self.variables]:
+            words += [name, " = ", str(choices.below(self.modulus)), "\n"]
+        words += body
+        for name in VARIABLES[: self.variables]:
+            words += [f'print("{OUTPUT}', name, ':", ', name, ")", "\n"]
+        numbers = self.tokenizer.numbers
+        return [numbers[word] for word in words]

@@ -1,0 +1,75 @@
+"""Texts made of few phrases: a reversible tokenizer whose table is written down."""
+
+import re
+from collections.abc import Iterable
+
+from automata.checks import check_integer
+from automata.errors import InputError
+
+END = "<end>"
+"""The name of token 0, which follows the last token of a text and fills the rest of its row."""
+
+
+class PhraseTokenizer:
+    """Tokens that are phrases: ``encode`` cuts a text into them, the longest that fits first.
+
+    Token 0 is `END`, which stands for no text. A text is the concatenation of its tokens, so that ``decode``
+    undoes ``encode`` on every text that ``encode`` takes. The other way round ``encode`` may join what two
+    tokens wrote ("1" and "2" to "12"); the texts of this package set numbers apart, so that it does not.
+
+    Args:
+        phrases: the texts of the tokens 1, 2, …, different from each other and not empty.
+
+    Raises:
+        InputError: there is no phrase, one is empty or `END`, or two are the same.
+
+    Example:
+        >>> tokenizer = PhraseTokenizer(["swap ball ", " and ", "1", "2", "12"])
+        >>> numbers = tokenizer.encode("swap ball 12 and 1")
+        >>> [tokenizer.names[number] for number in numbers]
+        ['swap ball ', '12', ' and ', '1']
+        >>> tokenizer.decode([*numbers, 0])
+        'swap ball 12 and 1'
+    """
+
+    def __init__(self, phrases: Iterable[str]) -> None:
+        self.names: tuple[str, ...] = (END, *phrases)
+        if len(self.names) == 1:
+            raise InputError("phrases is empty; give at least one")
+        for name in self.names[1:]:
+            if not name or name == END or self.names.count(name) > 1:
+                raise InputError(
+                    f"phrases holds {name!r}, which is empty, stands twice or is the name of the end; give "
+                    "different texts"
+                )
+        self.numbers: dict[str, int] = {name: number for number, name in enumerate(self.names)}
+        longest_first = sorted(self.names[1:], key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+
+    def __repr__(self) -> str:
+        return f"<PhraseTokenizer of {len(self.names)} tokens>"
+
+    def encode(self, text: str) -> list[int]:
+        """Return the numbers of the tokens of a text; InputError if it is not made of them."""
+        position = 0
+        numbers = []
+        while position < len(text):
+            found = self._pattern.match(text, position)
+            if found is None:
+                raise InputError(
+                    f"text holds {text[position : position + 10]!r} at position {position}, which is not "
+                    f"made of the tokens; give a text of these: {', '.join(map(repr, self.names[1:]))}"
+                )
+            numbers.append(self.numbers[found.group()])
+            position = found.end()
+        return numbers
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """Return the text of tokens; `END` gives none. InputError for a number that is no token."""
+        words = []
+        for token in tokens:
+            number = check_integer("token", token, 0)
+            if number >= len(self.names):
+                raise InputError(f"token is {number}; give one in 0 … {len(self.names) - 1}")
+            words.append(self.names[number] if number else "")
+        return "".join(words)

@@ -1,0 +1,150 @@
+"""Texts of puzzles against the interpreter: is what they say the answer what Python prints?
+
+Nothing is taken from whoever made the text: a puzzle of balls is read from its words and written as a Python
+program, and a small program is its text up to the output. Each runs in an interpreter of its own.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from automata.checks import shown
+from automata.errors import InputError
+from automata.programs.balls import BallPuzzle, Swapped
+from automata.programs.grammar import OUTPUT
+from automata.programs.running import LIMIT, statement_bound
+
+_SWAP = re.compile(r"swap (ball|place) (\d+) and (\d+)(?:, |\. )")
+_QUESTION = re.compile(r"Where does ball (\d+) end up\? (\d+)")
+_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What came of a comparison.
+
+    Attributes:
+        count: how many texts were compared.
+        wrong: those whose answer is not what Python printed.
+
+    Example:
+        >>> Verification(1000, ())
+        Verification(count=1000, wrong=())
+    """
+
+    count: int
+    wrong: tuple[str, ...]
+
+
+def verify_programs(texts: Iterable[str]) -> Verification:
+    r"""Run small programs, each in a fresh interpreter, and compare what they print with the text's end.
+
+    Args:
+        texts: programs, each followed by the lines that it is said to print, which begin with "Final ".
+
+    Raises:
+        InputError: a text holds no output, or its program is not of the kind that is sure to end.
+
+    Example:
+        >>> right, wrong = 'x = 3\nprint("Final x:", x)\nFinal x: 3\n', 'print("Final x:", 4)\nFinal x: 5\n'
+        >>> verify_programs([right, wrong]) == Verification(2, (wrong,))
+        True
+    """
+    count, wrong = 0, []
+    for text in texts:
+        source, output = source_and_output(text)
+        if statement_bound(source) > LIMIT:
+            raise InputError(
+                f"texts holds a program that may execute more than {LIMIT} lines; give shorter ones"
+            )
+        count += 1
+        if printed_by_python(source) != output:
+            wrong.append(text)
+    return Verification(count, tuple(wrong))
+
+
+def verify_balls(texts: Iterable[str], balls: int) -> Verification:
+    """Solve puzzles of balls by a Python program each, in a fresh interpreter, and compare the answers.
+
+    Args:
+        texts: puzzles with their answers.
+        balls: their number of balls.
+
+    Raises:
+        InputError: a text is no such puzzle.
+
+    Example:
+        >>> verify_balls(["swap ball 1 and 2. Where does ball 2 end up? 1"], balls=5)
+        Verification(count=1, wrong=())
+    """
+    count, wrong = 0, []
+    for text in texts:
+        puzzle, answer = puzzle_and_answer(text, balls)
+        count += 1
+        if printed_by_python(puzzle.source) != f"{answer}\n":
+            wrong.append(text)
+    return Verification(count, tuple(wrong))
+
+
+def source_and_output(text: str) -> tuple[str, str]:
+    r"""Cut a text into the program and what it is said to print; InputError if the latter is lacking.
+
+    Example:
+        >>> source_and_output('print("Final x:", 3)\nFinal x: 3\n')
+        ('print("Final x:", 3)\n', 'Final x: 3\n')
+    """
+    source, newline, output = text.partition(f"\n{OUTPUT}")
+    if not newline:
+        raise InputError(f"text {shown(text[-30:])} holds no line that begins with {OUTPUT!r}; give it whole")
+    return source + "\n", OUTPUT + output
+
+
+def puzzle_and_answer(text: str, balls: int) -> tuple[BallPuzzle, int]:
+    """Read a puzzle of balls from its words; InputError if it is none.
+
+    Example:
+        >>> puzzle_and_answer("swap ball 1 and 2. Where does ball 2 end up? 1", balls=5)
+        (BallPuzzle(balls=5, swaps=((1, 2),), asked=2, swapped='ball'), 1)
+    """
+    swaps: list[tuple[int, int]] = []
+    swapped = "ball"
+    position = 0
+    while found := _SWAP.match(text, position):
+        swapped = found[1]
+        swaps.append((int(found[2]), int(found[3])))
+        position = found.end()
+    question = _QUESTION.fullmatch(text, position)
+    if question is None:
+        raise InputError(
+            f"text holds {shown(text[position : position + 30])} at position {position}, which is no puzzle; "
+            "give swaps, the question and its answer"
+        )
+    kind: Swapped = "place" if swapped == "place" else "ball"
+    puzzle = BallPuzzle(balls, tuple(swaps), int(question[1]), kind)
+    if not text.startswith(puzzle.question):  # such as swaps of balls and of places together
+        raise InputError(f"text {shown(text)} is no puzzle as it is written; give {shown(puzzle.question)}")
+    return puzzle, int(question[2])
+
+
+def printed_by_python(source: str) -> str:
+    r"""Return what a program prints in a fresh interpreter, with an isolated environment (``python -I -S``).
+
+    Raises:
+        InputError: it fails.
+
+    Example:
+        >>> printed_by_python("print(1 + 1)")
+        '2\n'
+    """
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", source],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_SECONDS,
+    )
+    if done.returncode:
+        raise InputError(f"source fails ({' '.join(done.stderr.split())[-80:]}); mend it")
+    return done.stdout

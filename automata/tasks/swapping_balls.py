@@ -1,0 +1,212 @@
+"""The puzzle of the swapped balls as data for a language model: "Where does ball 5 end up?"."""
+
+from collections.abc import Iterable
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from automata.errors import unknown_name
+from automata.programs.balls import (
+    Swapped,
+    ball_tokenizer,
+    check_balls,
+    check_swapped,
+    final_places,
+    sample_swaps,
+)
+from automata.tasks.interface import (
+    Batch,
+    Ceiling,
+    Specification,
+    Task,
+    check_at_least_one,
+    check_batch,
+    last_places,
+)
+
+Asked = Literal["all", "values"]
+"""Which next tokens are asked: every one, or the answers."""
+
+_TOKENS_PER_SWAP = 5  # "swap ball ", "1", " and ", "3", ", " or ". Where does ball "
+_BEFORE_ANSWER = 2  # "5", " end up? "
+
+
+class SwappingBalls(Task):
+    """Puzzles of swapped balls, one a row: swaps, the question, and the answer.
+
+    What the words mean, and which of two readings they have, is written in `automata.programs.balls`. The
+    target of a token is the token after it; with ``predict="values"`` only the answer is asked, after
+    " end up? ". A puzzle that ends inside its row has `END` as its last target, asked with ``predict="all"``;
+    the rest is padding. Puzzles that are longer than the row are cut, and ask for no answer then.
+
+    Args:
+        balls: their number, 2 to 99.
+        swaps: the number of swaps in a puzzle; None for a number that is drawn for every row, uniformly from
+            1 to as many as fit with the question.
+        swapped: ``"ball"`` if the numbers of a swap name balls, wherever they lie, and ``"place"`` if they
+            name places.
+        predict: which next tokens are asked.
+        name: a short name.
+        description: one sentence; written from the numbers if left out.
+
+    Raises:
+        InputError: one of the numbers is out of its range, or ``swapped`` or ``predict`` is unknown.
+
+    Example:
+        >>> task = SwappingBalls(balls=5, swaps=2)
+        >>> batch = task.batch(1, 13, np.random.default_rng(4))
+        >>> task.text(batch.tokens[0])
+        'swap ball 4 and 3, swap ball 5 and 3. Where does ball 5 end up? 4'
+        >>> [task.target_names[target] for target in batch.targets[batch.counted]]
+        ['4']
+    """
+
+    def __init__(
+        self,
+        balls: int = 5,
+        swaps: int | None = None,
+        swapped: Swapped = "ball",
+        predict: Asked = "values",
+        *,
+        name: str = "swap-balls",
+        description: str | None = None,
+    ) -> None:
+        check_balls(balls)
+        check_swapped(swapped)
+        check_predict(predict)
+        check_at_least_one(swaps=1 if swaps is None else swaps)
+        self.balls = int(balls)
+        self.swaps = None if swaps is None else int(swaps)
+        self.swapped: Swapped = swapped
+        self.predict: Asked = predict
+        self.tokenizer = ball_tokenizer(balls, swapped)
+        self.token_names = self.target_names = self.tokenizer.names
+        self.name = name
+        count = "some" if swaps is None else str(swaps)
+        asked = "every next token of the puzzle" if predict == "all" else "the answer"
+        self.description = description or (
+            f"where one of {balls} balls ends up after {count} swaps of {swapped}s; {asked}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<SwappingBalls {self.name}: {self.balls} balls, {self.vocabulary_size} tokens>"
+
+    def tokens_of(self, swaps: int) -> int:
+        """Return how many tokens a puzzle of so many swaps has, the answer included.
+
+        A row of one token less holds all that is asked with ``predict="values"``.
+        """
+        return _TOKENS_PER_SWAP * swaps + _BEFORE_ANSWER + 1
+
+    def text(self, tokens: Iterable[int]) -> str:
+        """Return the text of a row."""
+        return self.tokenizer.decode(tokens)
+
+    def batch(
+        self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
+    ) -> Batch:
+        """Draw puzzles; InputError if ``start`` is given, since they do not go on in the next batch."""
+        check_batch(batch_size, length, rng)
+        if start is not None:
+            self.start()  # raises
+        # of a puzzle that is cut, two swaps more than would fit reach beyond the row and the target after it
+        most = min(self._most_swaps(length), _fitting(length) + 2)
+        rows = np.arange(batch_size)
+        swaps = (
+            rng.integers(1, most + 1, size=batch_size) if self.swaps is None else np.full(batch_size, most)
+        )
+        pairs = sample_swaps(self.balls, (batch_size, most), rng)
+        asked = rng.integers(1, self.balls + 1, size=batch_size)
+        number = self.tokenizer.numbers
+        first = number["1"] - 1
+        puzzles = np.zeros((batch_size, max(self.tokens_of(most), length) + 1), dtype=np.int64)
+        steps = puzzles[:, : _TOKENS_PER_SWAP * most].reshape(batch_size, most, _TOKENS_PER_SWAP)  # a view
+        steps[..., 0], steps[..., 2], steps[..., 4] = (
+            number[f"swap {self.swapped} "],
+            number[" and "],
+            number[", "],
+        )
+        steps[..., 1], steps[..., 3] = pairs[..., 0] + first, pairs[..., 1] + first
+        ends = _TOKENS_PER_SWAP * swaps  # where the number of the ball asked for stands
+        answers = ends + _BEFORE_ANSWER
+        puzzles[np.arange(puzzles.shape[1]) > answers[:, None]] = 0
+        puzzles[rows, ends - 1] = number[". Where does ball "]
+        puzzles[rows, ends] = asked + first
+        puzzles[rows, ends + 1] = number[" end up? "]
+        puzzles[rows, answers] = final_places(pairs, swaps, asked, self.swapped) + first
+        lengths = np.minimum(answers + 1, length)
+        weights = np.zeros((batch_size, length), np.float32)
+        if self.predict == "all":
+            weights[np.arange(length) < lengths[:, None]] = 1
+        else:
+            shown = answers <= length
+            weights[rows[shown], answers[shown] - 1] = 1
+        return Batch(
+            np.ascontiguousarray(puzzles[:, :length]),
+            np.ascontiguousarray(puzzles[:, 1 : length + 1]),
+            weights,
+            lengths=None if (lengths == length).all() else lengths,
+        )
+
+    def target_shares(self, length: int, last: int | None = None) -> NDArray[np.float64] | None:
+        """Return the share of each answer: the same for all places, since every ball is asked for alike.
+
+        None where every next token is asked, or where no answer stands among the last places.
+        """
+        answer_at = self.tokens_of(self._most_swaps(length)) - 2  # its token; the latest of all rows
+        if self.predict == "all" or not last_places(length, last).start <= answer_at < length:
+            return None
+        shares = np.zeros(self.output_size)
+        shares[-self.balls :] = 1 / self.balls
+        return shares
+
+    def ceiling(
+        self,
+        length: int,
+        *,
+        last: int | None = None,
+        sequences: int = 1024,
+        rng: np.random.Generator | None = None,
+    ) -> Ceiling | None:
+        """Return that the answers can all be right; None where every next token is asked."""
+        if self.predict == "all":
+            return super().ceiling(length, last=last, sequences=sequences, rng=rng)
+        return Ceiling(1.0, 0.0)
+
+    def specification(self) -> Specification:
+        """Return the name of a registered task, or else the numbers."""
+        if self._specification is not None:
+            return super().specification()
+        return {
+            "balls": {
+                "balls": self.balls,
+                "swaps": self.swaps,
+                "swapped": self.swapped,
+                "predict": self.predict,
+            },
+            "name": self.name,
+            "description": self.description,
+        }
+
+    def _most_swaps(self, length: int) -> int:
+        """Return the greatest number of swaps in a row."""
+        return max(1, _fitting(length)) if self.swaps is None else self.swaps
+
+
+def _fitting(length: int) -> int:
+    """Return the number of swaps that fit into a row, with the question: the answer is a target only."""
+    return (length - _BEFORE_ANSWER) // _TOKENS_PER_SWAP
+
+
+def check_predict(predict: str) -> None:
+    """Raise InputError unless it is ``"all"`` or ``"values"``.
+
+    Example:
+        >>> check_predict("none")
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: predict 'none' is unknown; known: all, values
+    """
+    if predict not in get_args(Asked):
+        raise unknown_name("predict", str(predict), get_args(Asked))

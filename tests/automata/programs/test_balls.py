@@ -1,0 +1,170 @@
+"""Swapped balls: the answers against dictionaries of balls and places, and the word problem of S_n."""
+
+import contextlib
+import io
+from collections import Counter
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+
+from automata import WordProblem, symmetric_group
+from automata.errors import InputError
+from automata.programs.balls import (
+    BallPuzzle,
+    Swapped,
+    ball_tokenizer,
+    final_places,
+    question_accuracy,
+    sample_swaps,
+)
+
+READINGS: tuple[Swapped, ...] = ("ball", "place")
+Swaps = tuple[tuple[int, int], ...]
+
+
+def simulated(balls: int, swaps: Swaps, asked: int, swapped: Swapped) -> int:
+    """Move balls between boxes, one swap after the other."""
+    boxes = {place: place for place in range(1, balls + 1)}  # place: the ball in it
+    for first, second in swaps:
+        if swapped == "ball":  # look for the boxes that hold the two
+            box_of = {ball: place for place, ball in boxes.items()}
+            here, there = box_of[first], box_of[second]
+        else:
+            here, there = first, second
+        boxes[here], boxes[there] = boxes[there], boxes[here]
+    return next(place for place, ball in boxes.items() if ball == asked)
+
+
+def drawn(rng: np.random.Generator, swapped: Swapped) -> BallPuzzle:
+    balls = int(rng.integers(2, 9))
+    swaps = sample_swaps(balls, (int(rng.integers(0, 30)),), rng).tolist()
+    return BallPuzzle(balls, tuple(map(tuple, swaps)), int(rng.integers(1, balls + 1)), swapped)
+
+
+@pytest.mark.parametrize("swapped", READINGS)
+def test_answers_are_those_of_moving_the_balls(swapped: Swapped) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(1000):
+        puzzle = drawn(rng, swapped)
+        assert puzzle.answer == simulated(puzzle.balls, puzzle.swaps, puzzle.asked, swapped)
+
+
+@pytest.mark.parametrize("swapped", READINGS)
+def test_answers_are_what_python_prints(swapped: Swapped) -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        puzzle, printed = drawn(rng, swapped), io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(puzzle.source, {})
+        assert printed.getvalue() == f"{puzzle.answer}\n"
+
+
+def test_the_puzzle_as_it_is_put_tells_the_readings_apart() -> None:
+    swaps = ((1, 3), (3, 5), (4, 2))
+    puzzle = BallPuzzle(5, swaps, 5)
+    assert puzzle.question == (
+        "swap ball 1 and 3, swap ball 3 and 5, swap ball 4 and 2. Where does ball 5 end up? "
+    )
+    # by hand: ball 3 goes to place 1, from where ball 5 drives it to place 5
+    assert [BallPuzzle(5, swaps, ball).answer for ball in range(1, 6)] == [3, 4, 5, 2, 1]
+    # by hand: place 3 holds ball 1 when it is swapped with place 5
+    assert [BallPuzzle(5, swaps, ball, "place").answer for ball in range(1, 6)] == [5, 4, 1, 2, 3]
+    assert BallPuzzle(5, swaps, 5, "place").text.startswith("swap place 1 and 3, ")
+
+
+def test_one_reading_is_the_other_backwards() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        puzzle = drawn(rng, "ball")
+        backwards = BallPuzzle(puzzle.balls, puzzle.swaps[::-1], puzzle.asked, "place")
+        assert puzzle.answer == backwards.answer
+
+
+def test_swaps_of_balls_are_the_word_problem_of_transpositions() -> None:
+    """state_t[i] = state_{t-1}[σ_t[i]] is the place of ball i."""
+    S5 = symmetric_group(5)
+    word_problem = WordProblem.from_monoid(S5)
+    rng = np.random.default_rng(3)
+    for _ in range(100):
+        swaps = sample_swaps(5, (12,), rng)
+        tokens = []
+        for first, second in swaps.tolist():
+            images = list("12345")
+            images[first - 1], images[second - 1] = images[second - 1], images[first - 1]
+            tokens.append(S5.index("".join(images)))
+        state = word_problem.state_names[word_problem.states(tokens)[-1]]
+        pairs = np.tile(swaps, (5, 1, 1))
+        places = final_places(pairs, np.full(5, 12), np.arange(1, 6), "ball")
+        assert "".join(map(str, places)) == state
+
+
+@pytest.mark.parametrize("swapped", READINGS)
+def test_a_reader_from_the_left_needs_all_arrangements(swapped: Swapped) -> None:
+    """Four balls: at most three swaps lead to as many vectors of answers as there are permutations."""
+    pairs = [(i, j) for i in range(1, 5) for j in range(i + 1, 5)]
+    words: list[Swaps] = [word for length in range(4) for word in product(pairs, repeat=length)]
+    answers = {tuple(BallPuzzle(4, word, ball, swapped).answer for ball in range(1, 5)) for word in words}
+    assert answers == set(permutations(range(1, 5)))
+
+
+def test_swaps_are_uniform_over_ordered_pairs() -> None:
+    pairs = sample_swaps(4, (300, 200), np.random.default_rng(0)).reshape(-1, 2)
+    counts = Counter(map(tuple, pairs.tolist()))
+    assert set(counts) == set(permutations(range(1, 5), 2))
+    # a binomial of 60,000 draws with share 1/12: five deviations
+    assert max(abs(count - 5000) for count in counts.values()) < 5 * np.sqrt(60_000 * 11 / 144)
+
+
+@pytest.mark.parametrize("swapped", READINGS)
+@pytest.mark.parametrize(("balls", "swaps"), [(2, 3), (3, 1), (3, 4), (4, 2), (5, 0), (5, 2)])
+def test_what_the_question_alone_tells_is_that_of_all_puzzles(
+    balls: int, swaps: int, swapped: Swapped
+) -> None:
+    pairs = [(i, j) for i in range(1, balls + 1) for j in range(i + 1, balls + 1)]
+    right = 0
+    for asked in range(1, balls + 1):
+        answers = Counter(
+            BallPuzzle(balls, word, asked, swapped).answer for word in product(pairs, repeat=swaps)
+        )
+        right += max(answers.values())
+    # a ratio of whole numbers against a sum of powers in float64
+    assert question_accuracy(balls, swaps) == pytest.approx(right / balls / len(pairs) ** swaps, abs=1e-14)
+
+
+def test_text_and_tokens() -> None:
+    rng = np.random.default_rng(4)
+    for balls in (2, 9, 12, 99):
+        tokenizer = ball_tokenizer(balls)
+        assert len(tokenizer.names) == balls + 6
+        for _ in range(20):
+            swaps = tuple(map(tuple, sample_swaps(balls, (7,), rng).tolist()))
+            text = BallPuzzle(balls, swaps, int(rng.integers(1, balls + 1))).text
+            tokens = tokenizer.encode(text)
+            assert tokenizer.decode(tokens) == text
+            assert len(tokens) == 5 * 7 + 3
+
+
+def test_a_puzzle_without_swaps() -> None:
+    assert BallPuzzle(3, (), 2).text == "Where does ball 2 end up? 2"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: BallPuzzle(1, (), 1), "balls is 1; give a number in 2 … 99"),
+        (lambda: BallPuzzle(100, (), 1), "balls is 100"),
+        (lambda: BallPuzzle(2.5, (), 1), "balls is 2.5; give a whole number"),  # type: ignore[arg-type]
+        (lambda: BallPuzzle(3, (), 0), "asked is 0; give a ball in 1 … 3"),
+        (lambda: BallPuzzle(3, ((1, 1),), 1), r"swaps holds \(1, 1\)"),
+        (lambda: BallPuzzle(3, ((1, 4),), 1), r"swaps holds \(1, 4\)"),
+        (lambda: BallPuzzle(3, ((1, 2, 3),), 1), r"swaps holds \(1, 2, 3\)"),  # type: ignore[arg-type]
+        (lambda: BallPuzzle(3, (), 1, "cup"), "swapped 'cup' is unknown"),  # type: ignore[arg-type]
+        (lambda: ball_tokenizer(3, "cup"), "swapped 'cup' is unknown"),  # type: ignore[arg-type]
+        (lambda: question_accuracy(5, -1), "swaps is -1"),
+        (lambda: question_accuracy(1, 1), "balls is 1"),
+    ],
+)
+def test_bad_input_is_refused(call: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()  # type: ignore[operator]

@@ -1,0 +1,254 @@
+"""Random programs: each ends within its bound, stays within its values, and is as its grammar says."""
+
+import ast
+import contextlib
+import io
+from itertools import product
+
+import numpy as np
+import pytest
+
+from automata.errors import InputError
+from automata.programs.choices import Choices
+from automata.programs.grammar import Program, ProgramGrammar
+from automata.programs.running import execute, statement_bound
+from tests.automata.programs.counting import lines_executed
+
+GRAMMARS = {
+    "default": ProgramGrammar(),
+    "two variables": ProgramGrammar(variables=2, modulus=2, iterations=1, depth=1),
+    "no nesting": ProgramGrammar(variables=4, depth=0),
+    "deep": ProgramGrammar(variables=6, modulus=7, iterations=9, depth=3),
+    "reversible": ProgramGrammar(reversible=True),
+    "reversible, two variables": ProgramGrammar(variables=2, modulus=5, depth=3, reversible=True),
+}
+
+
+@pytest.fixture(params=GRAMMARS)
+def grammar(request: pytest.FixtureRequest) -> ProgramGrammar:
+    return GRAMMARS[request.param]
+
+
+def programs(grammar: ProgramGrammar, count: int, seed: int = 0) -> list[tuple[int, Program]]:
+    """So many programs, each with its number of statements."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 25, count).tolist()
+    return [(size, grammar.sample(size, rng)) for size in sizes]
+
+
+def body(source: str, variables: int) -> ast.Module:
+    """What stands between the assignments at the beginning and the prints at the end."""
+    module = ast.parse(source)
+    module.body = module.body[variables:-variables]
+    return module
+
+
+def test_a_thousand_programs_end_within_their_bounds() -> None:
+    """Lines counted by the interpreter, over all grammars; a third of the programs reaches its own bound."""
+    reached = total = 0
+    for grammar in GRAMMARS.values():
+        for size, program in programs(grammar, 170):
+            executed = lines_executed(program.source)
+            bound = statement_bound(program.source)
+            assert executed <= bound <= grammar.line_bound(size)
+            without_branches = not any(
+                isinstance(node, ast.If) for node in ast.walk(ast.parse(program.source))
+            )
+            assert executed == bound or not without_branches
+            reached += executed == bound
+            total += 1
+    assert total >= 1000
+    assert reached > total / 3
+
+
+def test_the_bound_for_all_programs_of_a_size_holds_for_nested_loops() -> None:
+    """Two loops of the most iterations around three lines, as a grammar of this kind writes them."""
+    grammar = ProgramGrammar(variables=2, iterations=4, depth=2)
+    source = (
+        "x = 1\ny = 2\nfor i in range(4):\n    for j in range(4):\n"
+        + "        x, y = y, x\n" * 3
+        + 'print("Final x:", x)\nprint("Final y:", y)\n'
+    )
+    assert lines_executed(source) == statement_bound(source) == 4 + 5 + 4 * 5 + 3 * 16
+    assert statement_bound(source) <= grammar.line_bound(5) == 4 + 5 * 5 * 4
+
+
+def test_there_is_nothing_that_could_run_on() -> None:
+    """The syntax trees hold loops over constants only, no other call, and no assignment to their names."""
+    for grammar in GRAMMARS.values():
+        for _, program in programs(grammar, 100, seed=1):
+            for node in ast.walk(ast.parse(program.source)):
+                assert not isinstance(
+                    node, ast.While | ast.FunctionDef | ast.Lambda | ast.Import | ast.Attribute
+                )
+                if isinstance(node, ast.Call):
+                    assert isinstance(node.func, ast.Name)
+                    assert node.func.id in ("range", "print")
+                if isinstance(node, ast.For):
+                    assert isinstance(node.iter, ast.Call)
+                    (count,) = node.iter.args
+                    assert isinstance(count, ast.Constant)
+                    assert isinstance(count.value, int)
+                    assert 1 <= count.value <= grammar.iterations
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    assert node.id in "xyzuvwijk"
+            for loop in ast.walk(ast.parse(program.source)):
+                if isinstance(loop, ast.For):  # what a body assigns is no variable of a loop around it
+                    assert isinstance(loop.target, ast.Name)
+                    stored = [
+                        n.id
+                        for part in loop.body
+                        for n in ast.walk(part)
+                        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+                    ]
+                    assert loop.target.id not in stored
+
+
+def test_the_number_of_statements_and_the_depth_are_those_asked_for(grammar: ProgramGrammar) -> None:
+    depths = set()
+    for size, program in programs(grammar, 200, seed=2):
+        nodes = [
+            node for node in ast.walk(body(program.source, grammar.variables)) if isinstance(node, ast.stmt)
+        ]
+        assert len(nodes) == size
+        depths.add(max(len(line) - len(line.lstrip()) for line in program.source.splitlines()) // 4)
+    assert depths == set(range(grammar.depth + 1))
+
+
+def test_values_are_digits_below_the_modulus_at_every_step(grammar: ProgramGrammar) -> None:
+    """Every variable after every statement, by printing all of them there."""
+    names = "xyzuvw"[: grammar.variables]
+    for _, program in programs(grammar, 50, seed=3):
+        lines = []
+        for line in program.source.splitlines()[grammar.variables :]:
+            lines.append(line)
+            if not line.endswith(":"):
+                indent = line[: len(line) - len(line.lstrip())]
+                lines.append(f"{indent}print({', '.join(names)})")
+        source = "\n".join([*program.source.splitlines()[: grammar.variables], *lines])
+        printed = execute(compile(source, "<watched>", "exec"))
+        values = [int(value) for line in printed if not line.startswith("Final") for value in line.split()]
+        assert values
+        assert 0 <= min(values) <= max(values) < grammar.modulus
+
+
+def test_the_output_is_what_python_prints(grammar: ProgramGrammar) -> None:
+    for _, program in programs(grammar, 50, seed=4):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(program.source, {})
+        assert printed.getvalue() == program.output
+
+
+def test_a_program_is_its_tokens(grammar: ProgramGrammar) -> None:
+    choices = Choices(np.random.default_rng(5))
+    for size in range(1, 60):
+        tokens = grammar.draw(size, choices)
+        text = grammar.run(tokens).text
+        assert grammar.tokenizer.decode(tokens) == grammar.run(tokens).source
+        whole = grammar.tokenizer.encode(text)
+        assert whole[: len(tokens)] == tokens
+        assert len(whole) == len(tokens) + 5 * grammar.variables <= grammar.token_bound(size)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_programs_within_a_number_of_tokens(grammar: ProgramGrammar, seed: int) -> None:
+    choices = Choices(np.random.default_rng(seed))
+    least = grammar.token_bound(1)
+    lengths = [
+        len(grammar.draw_within(room, choices)) + 5 * grammar.variables - room
+        for room in range(least, least + 300)
+    ]
+    assert max(lengths) <= 0
+    # a statement with four within it, of which the longest did not fit, at most
+    assert min(lengths) > grammar.token_bound(0 + 1) - grammar.token_bound(6)
+
+
+def test_every_kind_of_statement_is_drawn() -> None:
+    source = "".join(program.source for _, program in programs(GRAMMARS["default"], 300, seed=6))
+    for pattern in (
+        "\nx = 0\n",
+        "\nx = y\n",
+        "x, z = z, x",
+        "x = (x + 1) % 10",
+        "y = (z - x) % 10",
+        "(x * 9)",
+        " + j) % 10",
+        "for i in range(4):",
+        "    for j in range(1):",
+        "if x < 9:",
+        "if x > 0:",
+        "if y == z:",
+        "    if z < i:",
+        "    else:\n",
+        "\nelse:\n",
+    ):
+        assert pattern in source, pattern
+    for pattern in (" * 1)", " * 0)", "x = x\n", "(x - x)", "< 0", "> 9", "range(0)", "range(5)"):
+        assert pattern not in source, pattern
+
+
+@pytest.mark.parametrize("name", ["reversible", "reversible, two variables"])
+def test_reversible_programs_permute_all_values(name: str) -> None:
+    """From every one of the m^v beginnings to as many ends."""
+    full = GRAMMARS[name]
+    grammar = ProgramGrammar(full.variables, 4, full.iterations, full.depth, reversible=True)
+    for size, program in programs(grammar, 60, seed=7):
+        rest = "\n".join(program.source.splitlines()[grammar.variables :])
+        ends = set()
+        for values in product(range(4), repeat=grammar.variables):
+            begin = "".join(f"{name} = {value}\n" for name, value in zip("xyz", values, strict=False))
+            ends.add(execute(compile(begin + rest, "<again>", "exec")))
+        assert len(ends) == 4**grammar.variables, (size, program.source)
+
+
+def test_other_programs_forget() -> None:
+    """Of 600 values after 40 statements about half still depend on the beginning (see the module)."""
+    rng = np.random.default_rng(8)
+    depends = []
+    for _ in range(200):
+        rest = "\n".join(ProgramGrammar().sample(40, rng).source.splitlines()[3:])
+        ends = [
+            execute(compile(f"x = {x}\ny = {y}\nz = {z}\n{rest}", "<again>", "exec"))
+            for x, y, z in rng.integers(0, 10, (20, 3)).tolist()
+        ]
+        depends += [len(set(values)) > 1 for values in zip(*ends, strict=True)]
+    assert 0.4 < np.mean(depends) < 0.6  # measured: 0.50 and 0.52, with deviations of 0.03
+
+
+def test_choices_are_uniform() -> None:
+    choices = Choices(np.random.default_rng(0))
+    drawn = np.bincount([choices.below(5) for _ in range(20_000)])
+    # binomial with share 1/5: five deviations of 57
+    assert abs(drawn - 4000).max() < 285
+    assert {choices.one_of("ab") for _ in range(50)} == {"a", "b"}
+    assert abs(np.mean([choices.happens(0.3) for _ in range(20_000)]) - 0.3) < 0.017
+
+
+def test_the_generator_determines_the_program() -> None:
+    first, again, other = (ProgramGrammar().sample(9, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ProgramGrammar(variables=1), "variables is 1; give a number in 2 … 6"),
+        (lambda: ProgramGrammar(variables=7), "variables is 7"),
+        (lambda: ProgramGrammar(modulus=1), "modulus is 1; give a number in 2 … 10"),
+        (lambda: ProgramGrammar(modulus=11), "modulus is 11"),
+        (lambda: ProgramGrammar(iterations=0), "iterations is 0; give a number in 1 … 9"),
+        (lambda: ProgramGrammar(iterations=10), "iterations is 10"),
+        (lambda: ProgramGrammar(depth=-1), "depth is -1; give a number in 0 … 3"),
+        (lambda: ProgramGrammar(depth=4), "depth is 4"),
+        (lambda: ProgramGrammar(depth=1.5), "depth is 1.5"),  # type: ignore[arg-type]
+        (lambda: ProgramGrammar(reversible=1), "reversible is 1; give True or False"),  # type: ignore[arg-type]
+        (lambda: ProgramGrammar().sample(0, np.random.default_rng(0)), "statements is 0"),
+        (lambda: ProgramGrammar().sample(1, 0), "rng is 0; give a generator"),  # type: ignore[arg-type]
+        (lambda: ProgramGrammar().token_bound(0), "statements is 0"),
+        (lambda: ProgramGrammar().line_bound(0), "statements is 0"),
+    ],
+)
+def test_bad_input_is_refused(call: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()  # type: ignore[operator]

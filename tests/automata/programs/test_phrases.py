@@ -1,0 +1,40 @@
+"""The tokenizer of phrases: reversible, the longest phrase first, and what it refuses."""
+
+import pytest
+
+from automata.errors import InputError
+from automata.programs.phrases import END, PhraseTokenizer
+
+TABLE = PhraseTokenizer(["a", "ab", "b", " ", "\n", "1", "12"])
+
+
+@pytest.mark.parametrize("text", ["", "a", "abab", "ba b\n12 1", "121"])
+def test_a_text_is_its_tokens(text: str) -> None:
+    assert TABLE.decode(TABLE.encode(text)) == text
+
+
+def test_the_longest_phrase_comes_first() -> None:
+    assert [TABLE.names[number] for number in TABLE.encode("aab121")] == ["a", "ab", "12", "1"]
+
+
+def test_the_end_is_token_0_and_stands_for_no_text() -> None:
+    assert TABLE.names[0] == END
+    assert TABLE.decode([0, 1, 0, 0]) == "a"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: PhraseTokenizer([]), "phrases is empty"),
+        (lambda: PhraseTokenizer(["a", ""]), "phrases holds ''"),
+        (lambda: PhraseTokenizer(["a", "b", "a"]), "phrases holds 'a'"),
+        (lambda: PhraseTokenizer([END]), "phrases holds '<end>'"),
+        (lambda: TABLE.encode("abc12"), "holds 'c12' at position 2"),
+        (lambda: TABLE.decode([8]), r"token is 8; give one in 0 … 7"),
+        (lambda: TABLE.decode([-1]), "token is -1"),
+        (lambda: TABLE.decode([0.5]), "token is 0.5"),  # type: ignore[list-item]
+    ],
+)
+def test_bad_input_is_refused(call: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()  # type: ignore[operator]

@@ -1,0 +1,160 @@
+"""Small programs as data: the targets are what Python prints, in this process and in fresh ones."""
+
+import contextlib
+import io
+
+import numpy as np
+import pytest
+
+from automata.errors import InputError
+from automata.programs.running import statement_bound
+from automata.programs.verification import printed_by_python, source_and_output
+from automata.tasks.audit import shortcut_audit
+from automata.tasks.small_programs import SmallPrograms
+from automata.tasks.specification import task_from
+
+TASKS = {
+    "default": SmallPrograms(),
+    "ten statements": SmallPrograms(10),
+    "two bits": SmallPrograms(variables=2, modulus=2),
+    "deep": SmallPrograms(variables=6, modulus=7, iterations=9, depth=3),
+    "reversible": SmallPrograms(reversible=True),
+}
+
+
+def values(output: str) -> list[str]:
+    return [line.rsplit(" ", 1)[1] for line in output.splitlines()]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_targets_are_what_python_prints(name: str) -> None:
+    """Two hundred programs of each, in a clean namespace: a thousand."""
+    task = TASKS[name]
+    batch = task.batch(200, 200, np.random.default_rng(0))
+    for tokens, targets, counted in zip(batch.tokens, batch.targets, batch.counted, strict=True):
+        source, output = source_and_output(task.text(tokens))
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(source, {})
+        assert printed.getvalue() == output
+        assert [task.target_names[target] for target in targets[counted]] == values(output)
+        assert len(values(output)) == task.grammar.variables
+
+
+def test_targets_are_what_fresh_interpreters_print() -> None:
+    """Fifty programs, each by ``python -I`` in a process of its own."""
+    task = SmallPrograms()
+    batch = task.batch(50, 160, np.random.default_rng(1))
+    for tokens, targets, counted in zip(batch.tokens, batch.targets, batch.counted, strict=True):
+        source, _ = source_and_output(task.text(tokens))
+        printed = values(printed_by_python(source))
+        assert [task.target_names[target] for target in targets[counted]] == printed
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_rows_are_texts_and_their_next_tokens(name: str) -> None:
+    given = TASKS[name].specification()
+    assert isinstance(given, dict)
+    task = task_from({**given, "program": {**given["program"], "predict": "all"}})
+    assert isinstance(task, SmallPrograms)
+    batch = task.batch(100, 220, np.random.default_rng(2))
+    assert batch.lengths is not None
+    for row, length in enumerate(batch.lengths):
+        tokens, targets = batch.tokens[row], batch.targets[row]
+        assert task.tokenizer.encode(task.text(tokens)) == tokens[:length].tolist()
+        np.testing.assert_array_equal(targets[: length - 1], tokens[1:length])
+        if length < 220:
+            assert targets[length - 1] == 0
+        assert batch.counted[row].sum() == length
+    same = TASKS[name].batch(100, 220, np.random.default_rng(2))
+    np.testing.assert_array_equal(same.tokens, batch.tokens)
+
+
+def test_the_number_of_statements_can_be_fixed() -> None:
+    task = task_from({"program": {"statements": 12, "variables": 2}})
+    assert isinstance(task, SmallPrograms)
+    batch = task.batch(100, task.tokens_of(12), np.random.default_rng(3))
+    assert (batch.counted.sum(axis=1) == 2).all()
+    for tokens in batch.tokens:
+        source, _ = source_and_output(task.text(tokens))
+        lines = [line for line in source.splitlines() if line.strip() != "else:"]
+        assert len(lines) == 2 + 12 + 2
+
+
+@pytest.mark.parametrize("length", [55, 56, 64, 128, 256])
+def test_programs_fill_rows_of_every_length(length: int) -> None:
+    """Ends are spread over the row, so that the last ten places ask something."""
+    task = SmallPrograms()
+    assert task.tokens_of(1) == 55
+    batch = task.batch(1000, length, np.random.default_rng(4))
+    assert (batch.counted.sum(axis=1) == 3).all()
+    ends = length - 1 - batch.counted[:, ::-1].argmax(axis=1)
+    assert length - 8 <= ends.max() <= length - 3
+    assert (ends >= length - 10).mean() > 4 / length
+
+
+def test_long_texts_are_cut() -> None:
+    task = SmallPrograms(40)
+    batch = task.batch(20, 100, np.random.default_rng(5))
+    assert batch.lengths is None
+    assert not batch.counted.any()
+    values_between = SmallPrograms(1).batch(50, 50, np.random.default_rng(5)).counted.sum(axis=1)
+    assert set(values_between) <= {0, 1, 2, 3}
+    assert len(set(values_between)) > 1
+
+
+def test_printed_values_of_reversible_programs_are_uniform() -> None:
+    task = SmallPrograms(20, modulus=5, reversible=True)
+    shares = task.target_shares(250)
+    assert shares is not None
+    assert [task.target_names[i] for i in np.flatnonzero(shares)] == list("01234")
+    assert task.majority_baseline(250) == 0.2
+    for other in (SmallPrograms(20), SmallPrograms(20, reversible=True, predict="all")):
+        assert other.target_shares(250) is None
+    assert task.target_shares(250, last=10) is None
+    assert task.target_shares(200) is None
+    batch = task.batch(1500, 250, np.random.default_rng(6))
+    counts = np.bincount(batch.targets[batch.counted], minlength=task.output_size)[np.flatnonzero(shares)]
+    # each value of a row is uniform and so are the three together: independent draws, five deviations
+    assert abs(counts - 900).max() < 5 * np.sqrt(4500 * 0.2 * 0.8)
+
+
+def test_the_audit_of_small_programs() -> None:
+    audit = shortcut_audit(SmallPrograms(), 96, windows=[0, 4], sequences=512)
+    assert audit.ceiling is not None
+    assert audit.ceiling.accuracy == 1.0
+    assert all(entry.accuracy < 0.35 for entry in audit.windows)
+
+
+def test_every_program_of_a_batch_ends() -> None:
+    task = TASKS["deep"]
+    batch = task.batch(100, 300, np.random.default_rng(7))
+    for tokens in batch.tokens:
+        source, _ = source_and_output(task.text(tokens))
+        statements = len(source.splitlines())
+        assert statement_bound(source) <= task.grammar.line_bound(statements)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: SmallPrograms(0), "statements is 0"),
+        (lambda: SmallPrograms("3"), "statements is '3'; give a whole number"),  # type: ignore[arg-type]
+        (lambda: SmallPrograms(variables=1), "variables is 1; give a number in 2 … 6"),
+        (lambda: SmallPrograms(modulus=2.5), "modulus is 2.5"),  # type: ignore[arg-type]
+        (lambda: SmallPrograms(iterations=0), "iterations is 0"),
+        (lambda: SmallPrograms(depth=4), "depth is 4"),
+        (lambda: SmallPrograms(reversible="no"), "reversible is 'no'"),  # type: ignore[arg-type]
+        (lambda: SmallPrograms(predict="reveals"), "predict 'reveals' is unknown"),  # type: ignore[arg-type]
+        (lambda: SmallPrograms().batch(2, 20, np.random.default_rng(0), start=[0, 0]), "cannot go on"),
+        (lambda: SmallPrograms(9).majority_baseline(20), "asks nothing in 1024 such sequences"),
+        (lambda: task_from({"program": 3}), "program is 3; give an object with statements, variables"),
+        (lambda: task_from({"program": {"statement": 3}}), "field of program 'statement' is unknown"),
+        (lambda: task_from({"program": {"variables": 9}}), "variables is 9"),
+        (lambda: task_from({"program": {}, "balls": {}}), "has 2 of the fields"),
+        (lambda: task_from({"name": "small-programs", "hard_fraction": 0.5}), "is no word problem"),
+    ],
+)
+def test_bad_input_is_refused(call: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()  # type: ignore[operator]
