@@ -3,6 +3,7 @@
 from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.audit import ShortcutAudit, WindowAccuracy, shortcut_audit
 from automata.tasks.interface import Batch, Ceiling, Part, Specification, Task, with_specification
+from automata.tasks.observed import ObservedTask
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import (
     TASKS,
@@ -22,6 +23,7 @@ __all__ = [
     "TASKS",
     "Batch",
     "Ceiling",
+    "ObservedTask",
     "Part",
     "PartiallyObserved",
     "ReplLanguage",

@@ -13,30 +13,29 @@ same name are the same token.
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from automata.errors import InputError, unknown_name
-from automata.monoids.cayley import integer_array
+from automata.monoids.cayley import IntArray, integer_array
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.tasks.interface import (
     Batch,
     Ceiling,
     Specification,
-    Task,
     check_at_least_one,
     check_batch,
     last_places,
     starts,
 )
+from automata.tasks.observed import NOTHING, ObservedTask, Probabilities
 
 Target = Literal["reveals", "states"]
 """What is asked: the value of every reveal, or the hidden state after every token."""
 
 _SEQUENCES_AT_ONCE = 64  # bounds the memory of the filter: 64 × 256 tokens × 120 states are 16 MiB
-_Probabilities = NDArray[np.float64]
 
 
-class PartiallyObserved(Task):
+class PartiallyObserved(ObservedTask):
     """Random actions and reveals of a probabilistic automaton.
 
     With ``target="reveals"`` the target of a reveal token is the value that follows it, and nothing is asked
@@ -163,21 +162,46 @@ class PartiallyObserved(Task):
         targets[asks] = self._shown[tokens[asks] - actions, after[asks]]
         return Batch(tokens, targets, asks.astype(np.float32), end=end)
 
-    def probabilities(self, tokens: ArrayLike) -> _Probabilities:
-        """Return the exact probability of every target given the tokens so far: Bayes' filter.
+    @property
+    def hidden_state_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The states of the automaton."""
+        return self.automaton.states
 
-        Args:
-            tokens: shape ``[batch, length]``, sequences from their beginning.
+    @property
+    def initial_belief(self) -> Probabilities:
+        """The initial distribution of the automaton."""
+        return self.automaton.initial
 
-        Returns:
-            Shape ``[batch, length, output_size]``; 0 throughout where nothing is asked, and from where the
-            tokens are impossible.
+    @property
+    def arrangements(self) -> IntArray | None:
+        """What each partial reveal shows in each state, if these are n values in all their orders of n.
+
+        Then each such reveal is a variable, numbered in the order of the reveals, and so are the values.
+
+        Example:
+            >>> from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
+            >>> PartiallyObserved(lazy_swaps(3)).arrangements[1].tolist()
+            [0, 2, 1]
+            >>> PartiallyObserved(noisy_parity(0.1)).arrangements is None
+            True
+        """
+        partial = [not self.automaton.is_full(reveal) for reveal in self.automaton.reveals]
+        variables = sum(partial)
+        shown = self._shown[np.flatnonzero(partial)].T
+        values = np.unique(shown)
+        if not variables or len(values) != variables or len(np.unique(shown, axis=0)) != len(shown):
+            return None
+        held: IntArray = np.searchsorted(values, shown)
+        return held if (np.sort(held, axis=1) == np.arange(variables)).all() else None
+
+    def observations(self, tokens: ArrayLike) -> IntArray:
+        """Return y: the actions by number, then every value of every reveal; see ``ObservedTask``.
 
         Raises:
             InputError: tokens has another shape, holds a number that is no token, or a value without a reveal
                 before it.
         """
-        actions, reveals, states = self._sizes
+        actions, reveals, _ = self._sizes
         given = integer_array("tokens", tokens)
         if given.ndim != 2 or not given.size:
             raise InputError(f"tokens has shape {list(given.shape)}; give [batch, length], both at least 1")
@@ -188,26 +212,32 @@ class PartiallyObserved(Task):
         asks = (given >= actions) & ~is_value
         if is_value[:, 0].any() or (asks[:, :-1] != is_value[:, 1:]).any():
             raise InputError("tokens holds a reveal without a value after it, or a value without a reveal")
-        belief = np.tile(self.automaton.initial, (len(given), 1))
-        answers = np.zeros((*given.shape, self.output_size))
-        for position, token in enumerate(given.T):
-            for number in np.unique(token).tolist():
-                rows = np.flatnonzero(token == number)
-                if number < actions:
-                    belief[rows] = belief[rows] @ self.automaton.matrices[number].T
-                elif number < actions + reveals:
-                    if self.target == "reveals":
-                        answers[rows, position] = belief[rows] @ self._shows[number - actions]
-                else:
-                    asked = given[rows, position - 1] - actions
-                    belief[rows] *= self._shown[asked] == number - actions - reveals
-                    mass = belief[rows].sum(axis=1, keepdims=True)
-                    belief[rows] = np.divide(
-                        belief[rows], mass, out=np.zeros((len(rows), states)), where=mass > 0
-                    )
-            if self.target == "states":
-                answers[:, position] = belief
-        return answers
+        reveal = np.concatenate([np.zeros_like(given[:, :1]), given[:, :-1] - actions], axis=1)
+        value = given - actions - reveals
+        return np.where(
+            asks, NOTHING, np.where(is_value, actions + reveal * len(self.value_names) + value, given)
+        )
+
+    def moved(self, beliefs: Probabilities, observation: int) -> Probabilities:
+        """Return M_σ b for an action, and what is left of b where the reveal shows the value."""
+        actions = len(self.automaton.actions)
+        if observation < actions:
+            return beliefs @ self.automaton.matrices[observation].T
+        reveal, value = divmod(observation - actions, len(self.value_names))
+        return beliefs * (self._shown[reveal] == value)
+
+    def questions(self, tokens: ArrayLike) -> IntArray:
+        """Return the number of the reveal at each reveal; 0, the hidden state, throughout for "states"."""
+        actions, reveals, _ = self._sizes
+        self.observations(tokens)  # refuses what is no sequence of this task
+        given = integer_array("tokens", tokens)
+        if self.target == "states":
+            return np.zeros_like(given)
+        return np.where((given >= actions) & (given < actions + reveals), given - actions, NOTHING)
+
+    def answers(self, beliefs: Probabilities, question: int) -> Probabilities:
+        """Return the beliefs themselves for "states", else the distribution of what the reveal shows."""
+        return beliefs if self.target == "states" else beliefs @ self._shows[question]
 
     def ceiling(
         self,
@@ -247,7 +277,7 @@ class PartiallyObserved(Task):
             )
         return Ceiling(float(right / counted), float(lost / counted))
 
-    def target_shares(self, length: int, last: int | None = None) -> _Probabilities:
+    def target_shares(self, length: int, last: int | None = None) -> Probabilities:
         """Return the expected number of each target over the expected number of all, exactly.
 
         Example:
@@ -296,6 +326,6 @@ class PartiallyObserved(Task):
         return len(self.automaton.actions), len(self.automaton.reveals), len(self.automaton.states)
 
     @property
-    def _shows(self) -> _Probabilities:
+    def _shows(self) -> Probabilities:
         """Whether a reveal shows a value in a state, as 0 and 1, shape ``[reveals, states, values]``."""
         return np.eye(len(self.value_names))[self._shown]

@@ -1,0 +1,212 @@
+"""Tasks whose tokens move a hidden state and show parts of it: beliefs and answers by one Bayes filter.
+
+| code               | symbol | meaning                                                                      |
+|--------------------|--------|------------------------------------------------------------------------------|
+| ``initial_belief`` | b₀     | distribution of the hidden state before the first token, ``[states]``        |
+| ``observations``   | y_t    | ``[B, L]``; the number of what token t tells, given the tokens before it     |
+| ``moved``          | N_y b  | the belief after y, not divided: stochastic, or 0 for states ruled out      |
+
+Belief: b ← N_y b / 1ᵀN_y b, and 1ᵀN_y b = Pr(what is seen at t | all before) is 1 at an action.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from automata.checks import check_memory
+from automata.errors import InputError
+from automata.monoids.cayley import IntArray, integer_array
+from automata.tasks.interface import Task
+
+Probabilities = NDArray[np.float64]
+NOTHING = -1
+"""The number of an observation that tells nothing, and of a question where nothing is asked."""
+
+
+class ObservedTask(Task):
+    """A task about a hidden state. A subclass says what tokens tell and ask; the filter stands here.
+
+    Attributes:
+        hidden_state_names: the name of every hidden state.
+
+    Example:
+        What is known of a coin after it was turned over, perhaps, and looked at:
+
+        >>> from automata.probabilistic.named_pfsas import noisy_parity
+        >>> from automata.tasks.partially_observed import PartiallyObserved
+        >>> task = PartiallyObserved(noisy_parity(0.1))
+        >>> tokens = [[task.token_names.index(name) for name in "1 1 parity =even 1".split()]]
+        >>> task.beliefs(tokens)[0].round(3).tolist()
+        [[0.1, 0.9], [0.82, 0.18], [0.82, 0.18], [1.0, 0.0], [0.1, 0.9]]
+        >>> task.probabilities(tokens)[0].round(3).tolist()
+        [[0.0, 0.0], [0.0, 0.0], [0.82, 0.18], [0.0, 0.0], [0.0, 0.0]]
+        >>> np.exp(task.log_evidence(tokens))[0].round(3).tolist()
+        [1.0, 1.0, 1.0, 0.82, 1.0]
+        >>> task.fully_revealed(tokens)[0].tolist()
+        [False, False, False, True, False]
+    """
+
+    hidden_state_names: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def initial_belief(self) -> Probabilities:
+        """b₀, the distribution of the hidden state before the first token, ``[states]``."""
+
+    @property
+    def arrangements(self) -> IntArray | None:
+        """What each variable holds in each hidden state, ``[states, n]``; None where that means nothing."""
+        return None
+
+    @abstractmethod
+    def observations(self, tokens: ArrayLike) -> IntArray:
+        """Return y, the number of what each token tells given those before it, int64 ``[batch, length]``.
+
+        ``NOTHING`` where the belief stays as it is.
+
+        Raises:
+            InputError: tokens has another shape, holds a number that is no token, or breaks the grammar.
+        """
+
+    @abstractmethod
+    def moved(self, beliefs: Probabilities, observation: int) -> Probabilities:
+        """Return N_y b, linear in b and not divided by its sum, ``[rows, states]``."""
+
+    @abstractmethod
+    def questions(self, tokens: ArrayLike) -> IntArray:
+        """Return the number of what is asked after each token, int64 ``[batch, length]``; else ``NOTHING``.
+
+        Raises:
+            InputError: as for ``observations``.
+        """
+
+    @abstractmethod
+    def answers(self, beliefs: Probabilities, question: int) -> Probabilities:
+        """Return the distribution of the target that these beliefs give, ``[rows, output_size]``."""
+
+    def fully_revealed(self, tokens: ArrayLike) -> NDArray[np.bool_]:
+        """Return after which tokens a full reveal is complete, ``[batch, length]``.
+
+        It is where an observation leaves one hidden state, whatever was believed before.
+
+        Raises:
+            InputError: as for ``observations``.
+        """
+        observed = self.observations(tokens)
+        uniform = np.full((1, len(self.hidden_state_names)), 1 / len(self.hidden_state_names))
+        full = [
+            number
+            for number in np.unique(observed).tolist()
+            if number != NOTHING and np.count_nonzero(self.moved(uniform, number)) == 1
+        ]
+        return np.isin(observed, full)
+
+    def filtered(self, tokens: ArrayLike) -> Iterator[tuple[Probabilities, Probabilities]]:
+        """Go through the tokens: the belief after each, ``[batch, states]``, and its evidence, ``[batch]``.
+
+        The belief is the filter's own array, changed by the next step: copy what is to be kept. The evidence
+        is Pr(what token t tells | the tokens before it), 1 up to rounding at an action.
+
+        Raises:
+            InputError: as for ``observations``, or tokens contradict those before them.
+        """
+        observed = self.observations(tokens)
+        belief = np.tile(self.initial_belief, (len(observed), 1))
+        for position, numbers in enumerate(observed.T):
+            evidence = np.ones(len(belief))
+            for number in np.unique(numbers).tolist():
+                if number == NOTHING:
+                    continue
+                rows = np.flatnonzero(numbers == number)
+                mass = self.moved(belief[rows], number)
+                evidence[rows] = mass.sum(axis=1)
+                if not evidence[rows].all():
+                    raise self._contradiction(tokens, int(rows[evidence[rows] == 0][0]), position)
+                belief[rows] = mass / evidence[rows, None]
+            yield belief, evidence
+
+    def beliefs(self, tokens: ArrayLike) -> Probabilities:
+        """Return the exact posterior over the hidden state after every token, ``[batch, length, states]``.
+
+        Args:
+            tokens: shape ``[batch, length]``, sequences from their beginning.
+
+        Raises:
+            InputError: as for ``observations``, tokens contradict those before them, or there are more
+                beliefs than memory holds: take ``filtered`` then.
+        """
+        given = integer_array("tokens", tokens)
+        states = len(self.hidden_state_names)
+        check_memory(
+            f"the beliefs of {given.size} tokens over {states} states",
+            8 * given.size * states,
+            "give fewer sequences or shorter ones",
+        )
+        return np.stack([belief.copy() for belief, _ in self.filtered(given)], axis=1)
+
+    def probabilities(self, tokens: ArrayLike) -> Probabilities:
+        """Return the exact distribution of what is asked after every token, given the tokens up to it.
+
+        Args:
+            tokens: shape ``[batch, length]``, sequences from their beginning.
+
+        Returns:
+            Shape ``[batch, length, output_size]``; 0 throughout where nothing is asked.
+
+        Raises:
+            InputError: as for ``observations``, or tokens contradict those before them.
+        """
+        asked = self.questions(tokens)
+        answers = np.zeros((*asked.shape, self.output_size))
+        for position, (belief, _) in enumerate(self.filtered(tokens)):
+            for number in np.unique(asked[:, position]).tolist():
+                if number != NOTHING:
+                    rows = np.flatnonzero(asked[:, position] == number)
+                    answers[rows, position] = self.answers(belief[rows], number)
+        return answers
+
+    def log_evidence(self, tokens: ArrayLike) -> Probabilities:
+        """Return log Pr(what token t tells | the tokens before it), in nats, ``[batch, length]``.
+
+        It is 0 up to rounding where nothing is revealed. Its sum is the log mass of the linear filter, which
+        leaves out the division.
+
+        Raises:
+            InputError: as for ``observations``, or tokens contradict those before them.
+        """
+        return np.log(np.stack([evidence for _, evidence in self.filtered(tokens)], axis=1))
+
+    def updated(self, beliefs: Probabilities, tokens: ArrayLike) -> Probabilities:
+        """Return what Bayes' rule makes of given beliefs with one token each, ``[batch, length, states]``.
+
+        Args:
+            beliefs: shape ``[batch, length, states]``; those before each token, such as a model's.
+            tokens: shape ``[batch, length]``, sequences from their beginning.
+
+        Returns:
+            N_y b / 1ᵀN_y b; zeros, which is no belief, where the token contradicts the given belief.
+
+        Raises:
+            InputError: as for ``observations``, or beliefs has another shape.
+        """
+        observed = self.observations(tokens)
+        given = np.asarray(beliefs, dtype=np.float64)
+        expected = (*observed.shape, len(self.hidden_state_names))
+        if given.shape != expected:
+            raise InputError(f"beliefs has shape {list(given.shape)}; give {list(expected)}")
+        after = given.copy()
+        for number in np.unique(observed).tolist():
+            if number != NOTHING:
+                places = observed == number
+                after[places] = self.moved(given[places], number)
+        mass = after.sum(axis=-1, keepdims=True)
+        return np.divide(after, mass, out=np.zeros_like(after), where=mass > 0)
+
+    def _contradiction(self, tokens: ArrayLike, sequence: int, position: int) -> InputError:
+        token = self.token_names[np.asarray(tokens)[sequence, position]]
+        return InputError(
+            f"token {token!r} at position {position} of sequence {sequence} contradicts the tokens before "
+            "it, which leave it probability 0; give a sequence that can occur"
+        )
