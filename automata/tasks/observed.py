@@ -10,7 +10,7 @@ Belief: b ← N_y b / 1ᵀN_y b, and 1ᵀN_y b = Pr(what is seen at t | all befo
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from automata.tasks.interface import Task
 Probabilities = NDArray[np.float64]
 NOTHING = -1
 """The number of an observation that tells nothing, and of a question where nothing is asked."""
+_ROUNDING = 1e-9  # of the sum of a column of a stochastic matrix, far above 2⁻⁵³ times its entries
 
 
 class ObservedTask(Task):
@@ -44,8 +45,8 @@ class ObservedTask(Task):
         [[0.0, 0.0], [0.0, 0.0], [0.82, 0.18], [0.0, 0.0], [0.0, 0.0]]
         >>> np.exp(task.log_evidence(tokens))[0].round(3).tolist()
         [1.0, 1.0, 1.0, 0.82, 1.0]
-        >>> task.fully_revealed(tokens)[0].tolist()
-        [False, False, False, True, False]
+        >>> task.revealed(tokens)[0].tolist() == task.fully_revealed(tokens)[0].tolist()
+        True
     """
 
     hidden_state_names: tuple[str, ...]
@@ -86,22 +87,24 @@ class ObservedTask(Task):
     def answers(self, beliefs: Probabilities, question: int) -> Probabilities:
         """Return the distribution of the target that these beliefs give, ``[rows, output_size]``."""
 
-    def fully_revealed(self, tokens: ArrayLike) -> NDArray[np.bool_]:
-        """Return after which tokens a full reveal is complete, ``[batch, length]``.
-
-        It is where an observation leaves one hidden state, whatever was believed before.
+    def revealed(self, tokens: ArrayLike) -> NDArray[np.bool_]:
+        """Return after which tokens something is revealed: N_y loses mass, ``[batch, length]``.
 
         Raises:
             InputError: as for ``observations``.
         """
-        observed = self.observations(tokens)
-        uniform = np.full((1, len(self.hidden_state_names)), 1 / len(self.hidden_state_names))
-        full = [
-            number
-            for number in np.unique(observed).tolist()
-            if number != NOTHING and np.count_nonzero(self.moved(uniform, number)) == 1
-        ]
-        return np.isin(observed, full)
+        return self._where_observed(tokens, lambda images: bool((images.sum(axis=1) < 1 - _ROUNDING).any()))
+
+    def fully_revealed(self, tokens: ArrayLike) -> NDArray[np.bool_]:
+        """Return after which tokens a full reveal is complete, ``[batch, length]``.
+
+        It is where one observation leaves one hidden state, whatever was believed before. A task whose full
+        reveal takes several tokens says itself where it is complete.
+
+        Raises:
+            InputError: as for ``observations``.
+        """
+        return self._where_observed(tokens, lambda images: np.count_nonzero(images.any(axis=0)) == 1)
 
     def filtered(self, tokens: ArrayLike) -> Iterator[tuple[Probabilities, Probabilities]]:
         """Go through the tokens: the belief after each, ``[batch, states]``, and its evidence, ``[batch]``.
@@ -161,10 +164,24 @@ class ObservedTask(Task):
         asked = self.questions(tokens)
         answers = np.zeros((*asked.shape, self.output_size))
         for position, (belief, _) in enumerate(self.filtered(tokens)):
-            for number in np.unique(asked[:, position]).tolist():
-                if number != NOTHING:
-                    rows = np.flatnonzero(asked[:, position] == number)
-                    answers[rows, position] = self.answers(belief[rows], number)
+            answers[:, position] = self.predicted(belief, asked[:, position])
+        return answers
+
+    def predicted(self, beliefs: Probabilities, questions: IntArray) -> Probabilities:
+        """Return what beliefs predict of a question each; 0 where it is ``NOTHING``.
+
+        Args:
+            beliefs: shape ``[batch, states]``.
+            questions: shape ``[batch]``, as ``questions`` numbers them.
+
+        Returns:
+            Shape ``[batch, output_size]``.
+        """
+        answers = np.zeros((len(questions), self.output_size))
+        for number in np.unique(questions).tolist():
+            if number != NOTHING:
+                rows = np.flatnonzero(questions == number)
+                answers[rows] = self.answers(beliefs[rows], number)
         return answers
 
     def log_evidence(self, tokens: ArrayLike) -> Probabilities:
@@ -178,12 +195,15 @@ class ObservedTask(Task):
         """
         return np.log(np.stack([evidence for _, evidence in self.filtered(tokens)], axis=1))
 
-    def updated(self, beliefs: Probabilities, tokens: ArrayLike) -> Probabilities:
-        """Return what Bayes' rule makes of given beliefs with one token each, ``[batch, length, states]``.
+    def updated(
+        self, beliefs: Probabilities, tokens: ArrayLike, positions: ArrayLike | None = None
+    ) -> Probabilities:
+        """Return what Bayes' rule makes of given beliefs with one token each, ``[batch, places, states]``.
 
         Args:
-            beliefs: shape ``[batch, length, states]``; those before each token, such as a model's.
+            beliefs: shape ``[batch, places, states]``; those before each of the tokens, such as a model's.
             tokens: shape ``[batch, length]``, sequences from their beginning.
+            positions: of the tokens, ``[places]``; all if None.
 
         Returns:
             N_y b / 1ᵀN_y b; zeros, which is no belief, where the token contradicts the given belief.
@@ -192,6 +212,8 @@ class ObservedTask(Task):
             InputError: as for ``observations``, or beliefs has another shape.
         """
         observed = self.observations(tokens)
+        if positions is not None:
+            observed = observed[:, integer_array("positions", positions)]
         given = np.asarray(beliefs, dtype=np.float64)
         expected = (*observed.shape, len(self.hidden_state_names))
         if given.shape != expected:
@@ -203,6 +225,15 @@ class ObservedTask(Task):
                 after[places] = self.moved(given[places], number)
         mass = after.sum(axis=-1, keepdims=True)
         return np.divide(after, mass, out=np.zeros_like(after), where=mass > 0)
+
+    def _where_observed(
+        self, tokens: ArrayLike, is_such: Callable[[Probabilities], bool]
+    ) -> NDArray[np.bool_]:
+        """Where the images N_y e of all hidden states e, ``[states, states]``, are such."""
+        observed = self.observations(tokens)
+        unit = np.eye(len(self.hidden_state_names))
+        numbers = [number for number in np.unique(observed).tolist() if number != NOTHING]
+        return np.isin(observed, [number for number in numbers if is_such(self.moved(unit, number))])
 
     def _contradiction(self, tokens: ArrayLike, sequence: int, position: int) -> InputError:
         token = self.token_names[np.asarray(tokens)[sequence, position]]

@@ -67,6 +67,10 @@ def test_the_update_of_the_exact_belief_is_the_next_exact_belief() -> None:
     )
     # the same products in float64; only the order of the sums may differ
     np.testing.assert_allclose(task.updated(before, tokens), beliefs, rtol=0, atol=1e-15)
+    some = np.array([7, 3])
+    np.testing.assert_array_equal(
+        task.updated(before[:, some], tokens, some), task.updated(before, tokens)[:, some]
+    )
     # a belief that the token contradicts is left without mass
     wrong = task.updated(1.0 * (beliefs == 0), tokens)
     assert (wrong.sum(axis=-1) == 0).any()
@@ -79,6 +83,18 @@ def test_full_reveals_are_those_that_show_the_state() -> None:
     expected = np.concatenate([np.zeros((20, 1), bool), asked_all], axis=1)
     assert expected.any()
     np.testing.assert_array_equal(task.fully_revealed(tokens), expected)
+    values = tokens >= len(task.automaton.token_names)
+    np.testing.assert_array_equal(task.revealed(tokens), values)
+
+
+def test_an_action_that_resets_is_no_reveal_but_leaves_one_state() -> None:
+    automaton = ProbabilisticAutomaton(
+        ["p", "q"], [0.5, 0.5], {"reset": [[1, 1], [0, 0]], "stay": np.eye(2)}, {"look": ["p", "q"]}
+    )
+    task = PartiallyObserved(automaton)
+    tokens = [[0, 1, 2, task.token_names.index("=p")]]
+    assert task.revealed(tokens).tolist() == [[False, False, False, True]]
+    assert task.fully_revealed(tokens).tolist() == [[True, False, False, True]]
 
 
 @pytest.mark.parametrize(
