@@ -5,11 +5,11 @@ from analysis.belief.decoding import Decoded
 from analysis.belief.drawing import draw
 from analysis.belief.measurement import BeliefAnalysis, RunBelief, analyse, measure_belief
 from analysis.belief.norms import MassRates, Norms
-from analysis.belief.prediction import Predictions, divergence
-from analysis.belief.probe import Probe, fit_probe, nearest_distributions, total_variation
+from analysis.belief.prediction import Predictions
+from analysis.belief.probe import Probe
 from analysis.belief.reporting import tables
 from analysis.belief.settings import BeliefSettings
-from analysis.belief.statistics import Estimate, Rate, estimate, fitted_rate
+from analysis.belief.statistics import Estimate, Rate
 
 __all__ = [
     "ANALYSIS",
@@ -24,14 +24,8 @@ __all__ = [
     "Rate",
     "RunBelief",
     "analyse",
-    "divergence",
     "draw",
-    "estimate",
-    "fit_probe",
-    "fitted_rate",
     "main",
     "measure_belief",
-    "nearest_distributions",
     "tables",
-    "total_variation",
 ]

@@ -59,9 +59,9 @@ class Features:
     signs: Tensor | None = None
 
     @classmethod
-    def of(cls, model: SequenceModel, seed: int, most: int = MOST_FEATURES) -> "Features":
-        """Return the features of a model's state; a random projection of them if they are too many."""
-        entries = state_size(model)
+    def of(cls, model: SequenceModel, seed: int) -> "Features":
+        """Return the features of a model's state; a random projection if it has over `MOST_FEATURES`."""
+        entries, most = state_size(model), MOST_FEATURES
         dtypes = {part.dtype for part in model.init_state(1).values()}
         dtype = np.float64 if torch.float64 in dtypes else np.float32
         if entries <= most:

@@ -65,7 +65,7 @@ def _of_predictions(found: BeliefAnalysis) -> Table:
 
 def _of_beliefs(found: BeliefAnalysis) -> Table:
     table = _table(
-        "decoded beliefs: total variation from the exact one, and KL(exact ‖ decoded) in nats; one step: from "
+        "decoded beliefs: total variation from the exact one, and KL(exact ‖ decoded), nats; one step: from "
         "the Bayes update of the one decoded a token before; mean: of a constant belief from the exact one",
         ("length", "decoded", "KL", "one step", "mean"),
     )
