@@ -223,7 +223,7 @@ def caption(found: BeliefAnalysis) -> str:
         "length before to this one. Decoded belief: total variation, at the last "
         f"{settings.window} tokens of each length, between the belief that a linear probe decodes from the "
         "state and the exact one (from b), and between it and the Bayes update of the one decoded a token "
-        f"before (one step). The probe is fitted by ridge least squares to {settings.probe_sequences} other "
+        f"before (one step); dotted grey what a constant, the mean belief, reaches for the first run. The probe is fitted by ridge least squares to {settings.probe_sequences} other "
         f"sequences of the training length (seed {settings.probe_seed}), its regularisation chosen on "
         f"{settings.probe_validation} more. {'; '.join([*probes, *left_out])}. "
         "Norm: Euclidean, of the recurrent state, median over the sequences, each layer a line; dash-dotted "

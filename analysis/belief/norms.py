@@ -50,8 +50,9 @@ class Norms:
         """Enter the states of a block."""
         assert block.states is not None
         for number, names in enumerate(self.layers):
-            squares = [block.states[name][:, 1:].double().flatten(2).square().sum(-1) for name in names]
-            found = torch.stack(squares).sum(0).sqrt().cpu().numpy()
+            parts = [block.states[name][:, 1:].flatten(2) for name in names]
+            norms = [torch.linalg.vector_norm(part, dim=-1, dtype=torch.float64) for part in parts]
+            found = torch.linalg.vector_norm(torch.stack(norms), dim=0).cpu().numpy()
             self.norms[number, block.rows, block.first : block.after] = found
 
     def rates(self, confidence: float = 0.95) -> tuple[Rate, ...]:

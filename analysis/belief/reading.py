@@ -13,7 +13,7 @@ from automata.monoids.cayley import IntArray
 from implicit.models.interface import SequenceModel
 from theory.transition import State
 
-_NUMBERS_AT_ONCE = 2**22  # of the states of a block: 16 MiB in float32, and as much again for its logits
+_NUMBERS_AT_ONCE = 2**25  # in the states of a block, 128 MiB in float32, or in its logits
 _LONGEST_BLOCK = 1024
 
 
@@ -102,9 +102,9 @@ def block_length(model: SequenceModel, sequences: int, length: int, *, with_stat
 
     Example:
         >>> from implicit.models.lstm import LSTM, LSTMConfig
-        >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=2048))
+        >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=8192))
         >>> block_length(model, 16, 1000, with_states=True), block_length(model, 16, 1000, with_states=False)
-        (64, 1000)
+        (128, 1000)
     """
     numbers = model.config.output_size
     if with_states:

@@ -142,7 +142,6 @@ OTHER_CASES: list[tuple[Main, list[str], str]] = [
     ),
     (belief.main, ["RUN", "RUN", "--out", "OUT"], "is given twice"),
     (belief.main, ["RUN", "--out", "OUT"], "was trained on parity, which has no hidden state"),
-    (belief.main, ["REPL"], "was trained on repl-3-reveals, which has no hidden state"),
     (mechanism.main, ["RUN", "--sequences", "3"], "sequences is 3; it should be greater than or equal to 4"),
     (mechanism.main, ["RUN", "s3", "--out", "OUT"], "are not the same automaton; give runs of one"),
     (mechanism.main, ["GROWING"], "is transformer, whose state grows with every token; give the run of"),
