@@ -176,14 +176,15 @@ def measure_belief(run: Run, settings: BeliefSettings | None = None, **chosen: A
         InputError: as for `analyse`.
 
     Example:
-        A linear model trained for a minute at 64 tokens: its predictions are near to the exact posterior
-        there, and its state says less about the belief than the exact filter would.
+        A linear model, trained at 64 tokens: the exact mass of the reveals decays, its norm does not.
 
         >>> from implicit.runs.loading import load_run
         >>> run = load_run("lazy-swaps-gated-deltanet")
         >>> found = measure_belief(run, sequences=8, multiples=(1, 2), probe_sequences=32)
-        >>> found.lengths, found.norms.linear, found.mass.mean.per_token < 0
-        ((64, 128), True, True)
+        >>> found.lengths, found.norms.linear
+        ((64, 128), True)
+        >>> round(found.mass.mean.per_token, 1), abs(found.norms.rates()[0].per_token) < 0.02
+        (-0.2, True)
     """
     settings = settings_from(BeliefSettings, chosen, settings)
     observed_task_of(run)

@@ -70,7 +70,8 @@ def test_the_weights_are_those_of_ridge_regression() -> None:
 
 def test_features_that_do_not_vary_are_left_alone() -> None:
     rng = np.random.default_rng(2)
-    features, beliefs = (part.astype(np.float32) for part in drawn(100, rng))
+    wide, beliefs = drawn(100, rng)
+    features = wide.astype(np.float32)
     features[:, 5] = 3.0 + 1e-7 * rng.normal(size=100)
     features[:, 6] = 0.0
     found = fit_probe(features, beliefs, features, beliefs)
