@@ -2,7 +2,7 @@
 
 - Ask one from Python: `ask`, with its answer returned and its numbers and figures written.
 - What a model does: `length_generalization`, `extraction` (the automaton behind it), `error_control`,
-  `mechanism` (how several models hold the same automaton).
+  `belief` (what it knows of a hidden state), `mechanism` (how several models hold the same automaton).
 - What its transition is: `jacobian` (Theorem 1, measured).
 - How its fixed points are found: `convergence`, `agreement`, `modes`, `front_speed`.
 - What is proved of it: `certify`, `all_words`, `all_lengths`, `executed`, and `check_certificate`.
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from analysis import agreement as agreement
     from analysis import all_lengths as all_lengths
     from analysis import all_words as all_words
+    from analysis import belief as belief
     from analysis import certify as certify
     from analysis import check_certificate as check_certificate
     from analysis import convergence as convergence
@@ -63,6 +64,7 @@ _MODULES = (
     "agreement",
     "all_lengths",
     "all_words",
+    "belief",
     "certify",
     "check_certificate",
     "convergence",

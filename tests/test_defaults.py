@@ -82,6 +82,9 @@ analysis.extraction.measurement:ExtractionSettings sequences=128, length=None, v
     rtol=0.001, max_iterations=200, seed=0
 analysis.error_control.measurement:ErrorControlSettings sequences=64, length=256, seed=0, block=16,
     every=4, pairs=32, follow=32, errors=(0.001, 0.01, 0.1, 0.4), max_iterations=1000
+analysis.belief.settings:BeliefSettings sequences=64, multiples=(1, 2, 4, 8), lengths=(), batch_size=16,
+    seed=0, confidence=0.95, probe=True, probe_sequences=256, probe_validation=64, probe_seed=1, window=32,
+    mode='auto', rtol=0.001, max_iterations=200
 analysis.mechanism.measurement:MechanismSettings sequences=8, length=24, seed=0, pairs=64, follow=16,
     states=8, max_iterations=1000
 analysis.length_generalization.measurement:LengthSettings lengths=(32, 64, 128, 256), sequences=256,

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 import analysis.agreement
+import analysis.belief
 import analysis.convergence
 import analysis.error_control
 import analysis.extraction
@@ -306,6 +307,11 @@ RUNS: dict[str, Row] = {
     "agreement: typo": (lambda: A.agreement.analyse(run(), seuqences=2), ["'seuqences'", "'sequences'"]),
     "extraction: None": (lambda: A.extraction.analyse(None), ["run is None", "load_run"]),
     "error control: None": (lambda: A.error_control.analyse(None), ["run is None", "load_run"]),
+    "belief: None": (lambda: A.belief.analyse(None), ["run is None", "load_run"]),
+    "belief: no runs": (lambda: A.belief.analyse([]), ["runs is empty", "at least one"]),
+    "belief: a model": (lambda: A.belief.measure_belief(model()), ["run is of type", "load_run"]),
+    "belief: typo": (lambda: A.belief.measure_belief(run(), multiplse=(1,)), ["'multiplse'", "'multiples'"]),
+    "belief: a word problem": (lambda: A.belief.measure_belief(run()), ["no hidden state", "lazy-swaps"]),
     "mechanism: None": (lambda: A.mechanism.compare(None), ["runs is None", "load_run"]),
     "mechanism: no runs": (lambda: A.mechanism.compare([]), ["runs is empty", "at least one"]),
     "mechanism: a model": (lambda: A.mechanism.compare([model()]), ["run is of type", "load_run"]),

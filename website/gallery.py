@@ -22,6 +22,10 @@ SHOWN: dict[str, tuple[str, dict[str, Any]]] = {
     "front_speed": ("parity-small", {"sequences": 2, "length": 32, "walls": 8, "window": 16}),
     "extraction": ("parity-small", {"sequences": 16, "length": 16, "fresh_words": 16}),
     "mechanism": ("s3", {"sequences": 4, "length": 16, "pairs": 16, "follow": 8, "states": 4}),
+    "belief": (
+        "lazy-swaps-gated-deltanet",
+        {"sequences": 32, "multiples": [1, 2, 4, 8], "probe_sequences": 64, "probe_validation": 16},
+    ),
     "error_control": ("parity-small", {"sequences": 16, "length": 64, "pairs": 8, "follow": 8}),
 }
 """For each analysis whose figure takes seconds, a stored run and the settings."""
@@ -53,7 +57,7 @@ def pictures() -> list[Picture]:
 
     Example:
         >>> len(all_figures()) + len(SHOWN)
-        26
+        27
     """
     return [_of_paper(name) for name in all_figures()] + [_of_analysis(name) for name in SHOWN]
 

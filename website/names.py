@@ -39,6 +39,7 @@ PACKAGES: tuple[str, ...] = (
     "analysis.convergence",
     "analysis.extraction",
     "analysis.error_control",
+    "analysis.belief",
     "analysis.mechanism",
     "analysis.front_speed",
     "analysis.framework",

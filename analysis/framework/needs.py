@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from automata.checks import check_type
 from automata.errors import InputError
+from automata.tasks.observed import ObservedTask
 from automata.tasks.word_problem import WordProblem
 from implicit.enclosed.forms import is_mamba2
 from implicit.models.interface import FixedPointModel, SequenceModel
@@ -130,5 +131,26 @@ def word_problem_of(run: Run) -> WordProblem:
         raise InputError(
             f"run {run.path.name} was trained on {run.task.name}, which is no word problem; "
             "give the run of one, such as parity, S3 or S5"
+        )
+    return run.task
+
+
+def observed_task_of(run: Run) -> ObservedTask:
+    """Return the task of a run as one about a hidden state of which there is an exact belief.
+
+    Raises:
+        InputError: if it is none; for what is no run.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> observed_task_of(load_run("parity"))
+        Traceback (most recent call last):
+        automata.errors.InputError: run parity was trained on parity, which has no hidden state with ...
+    """
+    check_type("run", run, Run, "give a loaded one, implicit.load_run(...)")
+    if not isinstance(run.task, ObservedTask):
+        raise InputError(
+            f"run {run.path.name} was trained on {run.task.name}, which has no hidden state with an exact "
+            "belief; give the run of a task such as lazy-swaps-3-reveals"
         )
     return run.task

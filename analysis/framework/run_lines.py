@@ -1,6 +1,6 @@
-"""Runs that differ in their seed only, as lines: every run thin, their mean thick, and a band."""
+"""Runs that differ in their seed only, as lines: every run thin, their mean or median thick, and a band."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,7 +13,16 @@ RUN_LINES = (
 """For captions."""
 
 
-def draw_runs(axes: Axes, x: Any, values: Any, look: Look, label: str, *, breadth: float = 1.8) -> None:
+def draw_runs(
+    axes: Axes,
+    x: Any,
+    values: Any,
+    look: Look,
+    label: str,
+    *,
+    breadth: float = 1.8,
+    middle: Literal["mean", "median"] = "mean",
+) -> None:
     """Draw every run as a thin line, their mean as a thick one, and a band from the least to the largest.
 
     Nothing if there is no run.
@@ -25,6 +34,7 @@ def draw_runs(axes: Axes, x: Any, values: Any, look: Look, label: str, *, breadt
         look: of the lines.
         label: what the runs have in common; their number is added.
         breadth: of the line of the mean, in points; see `breadths`.
+        middle: what the thick line is, the mean of the runs or their median.
 
     Example:
         >>> from matplotlib.figure import Figure
@@ -41,13 +51,13 @@ def draw_runs(axes: Axes, x: Any, values: Any, look: Look, label: str, *, breadt
         axes.plot(x, runs.T, linestyle=look.dashes, color=look.color, linewidth=0.6, alpha=0.7)
     axes.plot(
         x,
-        runs.mean(axis=0),
+        runs.mean(axis=0) if middle == "mean" else np.median(runs, axis=0),
         marker=look.marker,
         linestyle=look.dashes,
         color=look.color,
         linewidth=breadth,
         markersize=2 + breadth,
-        label=f"{label}, mean of {len(runs)} runs" if len(runs) > 1 else f"{label}, 1 run",
+        label=f"{label}, {middle} of {len(runs)} runs" if len(runs) > 1 else f"{label}, 1 run",
     )
 
 

@@ -1,13 +1,12 @@
 """The figure of `analysis.length_generalization`: accuracy against length and along the sequences."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, powers_of_two, styled
-from analysis.framework.palette import GREY, Look, distinct_looks, model_looks
+from analysis.framework.palette import GREY, Look
+from analysis.framework.run_groups import group_looks, seed_groups
 from analysis.framework.run_lines import RUN_LINES, breadths, draw_runs
 from analysis.length_generalization.measurement import LengthAnalysis, RunAccuracy
 from implicit.training.evaluation import REPORTED_TOKENS
@@ -74,51 +73,6 @@ def draw(found: LengthAnalysis, width: float = TEXT_WIDTH) -> Figure:
         legend_below(by_length)
         legend_below(by_position)
         return figure
-
-
-def seed_groups(runs: Sequence[RunAccuracy]) -> list[list[RunAccuracy]]:
-    """Group runs that differ in nothing but their seed, in the order in which the first of each is given.
-
-    Runs of one model, task, size and training length with the same seed differ in something else: each of
-    these is a group of its own.
-
-    Example:
-        >>> from analysis.framework.output import RunIdentity
-        >>> def run(name: str, model: str, seed: int) -> RunAccuracy:
-        ...     identity = RunIdentity(name, "parity", model, 178, 32, seed, "0" * 64)
-        ...     return RunAccuracy(identity, np.ones((1, 1), np.bool_), None, {1: 0.5})
-        >>> runs = [run("a", "lstm", 0), run("b", "gru", 0), run("c", "lstm", 1)]
-        >>> [len(group) for group in seed_groups(runs)]
-        [2, 1]
-        >>> [len(group) for group in seed_groups([run("a", "lstm", 0), run("b", "lstm", 0)])]
-        [1, 1]
-    """
-    groups: dict[tuple[object, ...], list[RunAccuracy]] = {}
-    for found in runs:
-        run = found.run
-        groups.setdefault(
-            (run.task, run.model, run.parameters, run.training_length, run.compiled), []
-        ).append(found)
-    split: list[list[RunAccuracy]] = []
-    for group in groups.values():
-        different = len({found.run.seed for found in group}) == len(group)
-        split += [group] if different else [[found] for found in group]
-    return split
-
-
-def group_looks(firsts: Sequence[RunAccuracy]) -> list[Look]:
-    """Return looks for groups, of which the first runs are given: that of the model; no two are the same.
-
-    Example:
-        >>> from analysis.framework.output import RunIdentity
-        >>> identity = RunIdentity("a", "parity", "lstm", 178, 32, 0, "0" * 64)
-        >>> found = RunAccuracy(identity, np.ones((1, 1), np.bool_), None, {1: 0.5})
-        >>> one, other = group_looks([found, found])
-        >>> one.color == other.color, one.dashes == other.dashes
-        (True, False)
-    """
-    of_model = model_looks(found.run.model for found in firsts)
-    return distinct_looks([of_model[found.run.model] for found in firsts])
 
 
 def caption(found: LengthAnalysis) -> str:

@@ -75,6 +75,7 @@ class DeltaRuleCell(Cell):
     """
 
     recurrent_parts = ("memory",)
+    linear_in_state = True
     gated: ClassVar[bool] = False
 
     def __init__(

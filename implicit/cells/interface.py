@@ -45,6 +45,8 @@ class Cell(nn.Module, ABC):
         recurrent_parts: the parts of the state that make up h, the state of Theorem 1; the others, such as
             the window of a short convolution, are held fixed where the theorem is checked.
         state_grows: whether the state grows with every token, as that of attention does.
+        linear_in_state: whether the recurrent parts after a step are affine in those before it, the inputs
+            and the other parts held fixed: h ← A h + b.
 
     Attributes:
         injection_size: features of the injection.
@@ -60,6 +62,7 @@ class Cell(nn.Module, ABC):
     sizes_class: ClassVar[type[CellSizes]]
     recurrent_parts: ClassVar[tuple[str, ...]]
     state_grows: ClassVar[bool] = False
+    linear_in_state: ClassVar[bool] = False
     injection_size: int
 
     @abstractmethod

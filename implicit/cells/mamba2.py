@@ -61,6 +61,7 @@ class Mamba2Cell(Mamba2Parameters):
     """
 
     recurrent_parts: ClassVar[tuple[str, ...]] = ("ssm",)
+    linear_in_state: ClassVar[bool] = True
 
     def init_state(self, batch_size: int) -> State:
         """Return the zero state for a batch; the SSM state is kept in float32 or wider."""

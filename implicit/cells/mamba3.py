@@ -89,6 +89,7 @@ class Mamba3Cell(Cell):
 
     sizes_class = Mamba3Sizes
     recurrent_parts = ("ssm",)
+    linear_in_state = True
 
     def __init__(self, d_model: int, d_state: int = 16, expand: int = 2, head_size: int = 16) -> None:
         super().__init__()

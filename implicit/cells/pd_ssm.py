@@ -75,6 +75,7 @@ class PDSSMCell(Cell):
 
     sizes_class = PDSSMSizes
     recurrent_parts = ("ssm",)
+    linear_in_state = True
 
     def __init__(self, d_model: int, heads: int = 2, d_state: int = 16, dictionary_size: int = 8) -> None:
         super().__init__()

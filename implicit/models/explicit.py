@@ -32,6 +32,11 @@ class ExplicitModel(CellStack):
         (torch.Size([2, 4, 5]), True)
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "cell_class" in cls.__dict__:
+            cls.linear_in_state = cls.cell_class.linear_in_state
+
     def __init__(self, config: StackConfig) -> None:
         super().__init__(config)
         self.residual, self.embedding_norm, self.latent_norm = True, None, None

@@ -91,14 +91,16 @@ class SequenceModel(nn.Module, ABC):
 
     `run` over a sequence equals the scan of `step` over its tokens, from any state, in one call or cut
     anywhere, alone or padded to the length of others; tests/implicit/models/test_contract.py holds the tests
-    that every model inherits. What a model can do is a property that it declares: `implicit` and
-    `state_grows`.
+    that every model inherits. What a model can do is a property that it declares: `implicit`,
+    `state_grows` and `linear_in_state`.
 
     Class attributes:
         name: the name that commands know the model by.
         description: what it is, in one line.
         config_class: the model's own `ModelConfig`.
         state_grows: whether the state grows with every token, as that of attention does.
+        linear_in_state: whether the recurrent state of every layer is affine in its own value before, what
+            the layer reads held fixed; False where that is not known.
 
     Example:
         >>> from implicit.models.lstm import LSTM, LSTMConfig
@@ -115,6 +117,7 @@ class SequenceModel(nn.Module, ABC):
     description: ClassVar[str] = ""
     config_class: ClassVar[type[ModelConfig]]
     state_grows: ClassVar[bool] = False
+    linear_in_state: ClassVar[bool] = False
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from matplotlib.figure import Figure
 from analysis import all_words
 from analysis.agreement import drawing as agreement_drawing
 from analysis.agreement.measurement import analyse as measure_agreement
+from analysis.belief import drawing as belief_drawing
+from analysis.belief.measurement import analyse as measure_belief
 from analysis.convergence import drawing as convergence_drawing
 from analysis.convergence.measurement import analyse as measure_convergence
 from analysis.error_control import drawing as error_drawing
@@ -26,7 +29,10 @@ from analysis.length_generalization import drawing as length_drawing
 from analysis.length_generalization.measurement import LengthAnalysis, LengthSettings, RunAccuracy
 from analysis.mechanism import drawing as mechanism_drawing
 from analysis.mechanism.measurement import compare as measure_mechanism
-from implicit.runs.loading import load_run
+from automata.tasks.specification import task_from
+from implicit.config.recipes import recipe
+from implicit.runs.loading import Run, initial_model, load_run
+from tests.small_models import small_sizes
 
 
 def made_up_accuracies() -> LengthAnalysis:
@@ -48,6 +54,17 @@ def made_up_accuracies() -> LengthAnalysis:
     return LengthAnalysis(LengthSettings(lengths=(16, 64), sequences=40), tuple(runs))
 
 
+def runs_with_a_belief() -> list[Run]:
+    """A trained linear model, three seeds of an untrained LSTM, and a Transformer, whose state grows."""
+    runs = [load_run("lazy-swaps-gated-deltanet")]
+    task = task_from("lazy-swaps-3-reveals")
+    for model, seed in (("lstm", 0), ("lstm", 1), ("lstm", 2), ("transformer", 0)):
+        config = recipe("lazy-swaps-3-reveals", model, seed=seed, length=32, **small_sizes(model))
+        run = Run(Path(f"{model}-{seed}"), config, initial_model(config, task).eval(), task, [])
+        runs.append(run)
+    return runs
+
+
 FOUND: dict[str, Callable[[], Any]] = {
     "convergence": lambda: measure_convergence(load_run("parity"), sequences=3, length=16),
     "agreement": lambda: measure_agreement(load_run("parity"), sequences=4, length=16, examples=3, starts=4),
@@ -56,6 +73,9 @@ FOUND: dict[str, Callable[[], Any]] = {
     ),
     "dense extraction": lambda: measure_extraction(
         load_run("s3"), sequences=32, length=24, fresh_words=8, times=2
+    ),
+    "belief": lambda: measure_belief(
+        runs_with_a_belief(), sequences=6, multiples=(1, 2, 4), probe_sequences=16, probe_validation=4
     ),
     "error_control": lambda: measure_errors(
         load_run("parity-small"), sequences=16, length=48, block=8, pairs=6, follow=8
@@ -80,6 +100,7 @@ DRAWN_BY: dict[str, Any] = {
     "agreement": agreement_drawing,
     "extraction": extraction_drawing,
     "dense extraction": extraction_drawing,
+    "belief": belief_drawing,
     "error_control": error_drawing,
     "front_speed": front_drawing,
     "mechanism": mechanism_drawing,

@@ -273,6 +273,27 @@ def test_a_step_has_a_jacobian_in_the_state(cell: Cell) -> None:
     close(jacobian, torch.autograd.functional.jacobian(after, state[name]))
 
 
+def test_a_step_is_affine_in_the_recurrent_parts_where_the_cell_says_so(cell: Cell) -> None:
+    """At fixed inputs and other parts the image of a mixture is the mixture of the images."""
+    if cell.state_grows:  # what is appended is not a function of the state
+        assert not cell.linear_in_state
+        return
+    inputs, injection, state = material(cell, 1)
+    shapes = {name: state[name].shape for name in cell.recurrent_parts}
+    one, other = (
+        {name: random_tensor(*shape, seed=seed) for name, shape in shapes.items()} for seed in (4, 5)
+    )
+
+    def after(parts: State) -> State:
+        following = cell.step(inputs[:, 0], {**state, **parts}, injection[:, 0])[1]
+        return {name: following[name] for name in cell.recurrent_parts}
+
+    mixed = after({name: 0.3 * one[name] + 0.7 * other[name] for name in one})
+    images = after(one), after(other)
+    assert cell.linear_in_state
+    close_states(mixed, {name: 0.3 * images[0][name] + 0.7 * images[1][name] for name in one})
+
+
 def test_the_state_has_a_leading_batch_axis_and_names_its_recurrent_parts(cell: Cell) -> None:
     state = cell.init_state(4)
     assert all(len(part) == 4 for part in state.values())

@@ -1,0 +1,236 @@
+"""The figure of `analysis.belief`: divergence along sequences, since full reveals, decoded beliefs, norms."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from analysis.belief.measurement import BeliefAnalysis, RunBelief
+from analysis.belief.norms import shown_positions
+from analysis.belief.statistics import Bins, Estimate
+from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_panels, powers_of_two, styled
+from analysis.framework.palette import GREY, Look
+from analysis.framework.run_groups import group_looks, seed_groups
+from analysis.framework.run_lines import breadths, draw_runs
+
+FloatArray = NDArray[np.float64]
+FLOOR = 1e-9
+"""What is smaller is drawn here: rounding of float32 logits."""
+TITLES = (
+    "divergence along sequences",
+    "since a full reveal",
+    "reveals since",
+    "loss above Bayes",
+    "decoded belief",
+    "norm of the state",
+)
+"""Of the panels."""
+LOGARITHMIC = TITLES[:3]
+"""Panels with a logarithmic vertical axis."""
+UNDERFLOW = -103.3
+"""log 2⁻¹⁴⁹, of the smallest positive number of float32."""
+
+
+def draw(found: BeliefAnalysis, width: float = TEXT_WIDTH) -> Figure:
+    """Draw six panels; runs that differ in their seed only are drawn together.
+
+    Example:
+        >>> from analysis.belief.measurement import analyse
+        >>> from implicit.runs.loading import load_run
+        >>> run = load_run("lazy-swaps-gated-deltanet")
+        >>> found = analyse(run, sequences=4, multiples=(1, 2), probe_sequences=16, probe_validation=4)
+        >>> [axes.get_xlabel() for axes in draw(found).axes][:2]
+        ['tokens read', 'tokens since the last full reveal']
+    """
+    groups = seed_groups(found.runs)
+    looks = group_looks([group[0] for group in groups])
+    tasks = sorted({result.run.task for result in found.runs})
+    with styled():
+        figure, panels = new_panels(
+            width, 6, f"belief on {', '.join(tasks)}", height=2.35 + 0.13 * len(groups)
+        )
+        along, since, reveals, excess, decoded, norms = panels
+        for axes, title in zip(panels, TITLES, strict=True):
+            axes.set_title(title)
+        for group, look, breadth in zip(groups, looks, breadths(len(groups)), strict=True):
+            label = group[0].run.model if len(group) > 1 else group[0].run.name
+            _draw_bins(along, [result.predictions.by_position() for result in group], look, label, breadth)
+            for axes, name in ((since, "tokens"), (reveals, "reveals")):
+                bins = [result.predictions.since_full_reveal().get(name) for result in group]
+                _draw_bins(axes, [entry for entry in bins if entry is not None], look, label, breadth)
+            _draw_lengths(excess, group, _excess, look, label, breadth)
+            with_probe = [result for result in group if result.decoded]
+            _draw_lengths(decoded, with_probe, _distance, look, f"{label}: from b", breadth)
+            other = Look(look.color, "x", ":")
+            _draw_lengths(decoded, with_probe, _inconsistency, other, f"{label}: one step", 1.0)
+            _draw_norms(norms, group, look, label, breadth)
+        _draw_mass(norms, found.runs)
+        _finish(found, panels)
+        return figure
+
+
+def _excess(result: RunBelief, length: int) -> Estimate:
+    return result.predictions.estimate("excess", result.lengths, result.settings.confidence)[length]
+
+
+def _distance(result: RunBelief, length: int) -> Estimate:
+    return result.decoded[length].distance
+
+
+def _inconsistency(result: RunBelief, length: int) -> Estimate:
+    return result.decoded[length].inconsistency
+
+
+def _draw_interval(axes: Axes, x: Sequence[int] | FloatArray, found: Sequence[Estimate], look: Look) -> None:
+    """The confidence intervals of a run that is alone; a logarithmic axis does not follow them to 0."""
+    low, high = ([getattr(entry, end) for entry in found] for end in ("low", "high"))
+    if axes.get_title() in LOGARITHMIC:
+        low = np.maximum(low, FLOOR).tolist()
+    axes.fill_between(x, low, high, color=look.color, alpha=0.18, linewidth=0)
+
+
+def _draw_bins(axes: Axes, of_runs: Sequence[Bins], look: Look, label: str, breadth: float) -> None:
+    """Means by bins; the interval of a run that is alone."""
+    if not of_runs:
+        return
+    shortest = min(len(bins.found) for bins in of_runs)
+    middles = of_runs[0].middles[:shortest]
+    values = np.array([np.maximum(bins.means[:shortest], FLOOR) for bins in of_runs])
+    draw_runs(axes, middles, values, look, label, breadth=breadth, middle="median")
+    if len(of_runs) == 1:
+        _draw_interval(axes, middles, of_runs[0].found, look)
+
+
+def _draw_lengths(
+    axes: Axes,
+    group: Sequence[RunBelief],
+    value: Callable[[RunBelief, int], Estimate],
+    look: Look,
+    label: str,
+    breadth: float,
+) -> None:
+    if group:
+        lengths = group[0].lengths
+        found = [[value(result, length) for length in lengths] for result in group]
+        values = np.array([[entry.mean for entry in of_run] for of_run in found])
+        draw_runs(axes, lengths, values, look, label, breadth=breadth, middle="median")
+        if len(group) == 1:
+            _draw_interval(axes, lengths, found[0], look)
+
+
+def _draw_norms(axes: Axes, group: Sequence[RunBelief], look: Look, label: str, breadth: float) -> None:
+    """The logarithm of the median norm of every layer of every run."""
+    lines = []
+    for result in group:
+        if result.norms is not None:
+            positions = shown_positions(result.norms.norms.shape[-1])
+            with np.errstate(divide="ignore"):
+                logs = np.log(result.norms.quantiles(positions)[:, 1])
+            lines += [np.where(np.isfinite(layer), layer, UNDERFLOW) for layer in logs]
+    if lines:
+        layers = f"{label}, {len(lines) // len(group)} layers" if len(lines) > len(group) else label
+        line = Look(look.color, dashes=look.dashes)
+        draw_runs(axes, positions + 1, lines, line, layers, breadth=breadth, middle="median")
+
+
+def _draw_mass(axes: Axes, runs: Sequence[RunBelief]) -> None:
+    """The logarithm of the mass of the exact linear filter, as far as float32 holds it."""
+    exact = max((result.predictions.exact for result in runs), key=lambda exact: exact.tokens.shape[1])
+    mass = np.nanmean(exact.log_evidence.cumsum(axis=1), axis=0)
+    held = mass > UNDERFLOW
+    axes.plot(
+        np.flatnonzero(held) + 1,
+        mass[held],
+        color=GREY,
+        linewidth=1.2,
+        linestyle="-.",
+        label="linear filter: log mass",
+    )
+
+
+def _finish(found: BeliefAnalysis, panels: Sequence[Axes]) -> None:
+    along, since, reveals, excess, decoded, norms = panels
+    lengths = sorted({length for result in found.runs for length in result.lengths})
+    trained = sorted({result.run.training_length for result in found.runs})
+    for axes in (along, excess, decoded, norms):
+        for number, length in enumerate(trained):
+            label = "training length" if number == 0 else ""
+            axes.axvline(length, color=GREY, linewidth=0.8, linestyle="--", label=label)
+    divergence = "KL(exact ‖ model) (nats)"
+    along.set(xlabel="tokens read", ylabel=divergence)
+    since.set(xlabel="tokens since the last full reveal", ylabel=divergence)
+    reveals.set(xlabel="reveals since, + 1", ylabel=divergence)
+    excess.set(xlabel="length (tokens)", ylabel="excess log loss (nats)")
+    decoded.set(xlabel="length (tokens)", ylabel="total variation")
+    norms.set(xlabel="tokens read", ylabel="log norm, log mass (nats)")
+    for axes in (along, since, reveals):
+        drawn = [np.asarray(line.get_ydata(), float) for line in axes.lines if line.get_marker() != "None"]
+        if drawn:
+            values = np.concatenate(drawn)
+            axes.set_ylim(np.nanmin(values) / 2, np.nanmax(values) * 2)
+            log_axis(axes)
+        log_axis(axes, "x")
+    for result in found.runs:
+        if result.decoded:
+            constant = [result.decoded[length].constant.mean for length in result.lengths]
+            decoded.plot(
+                result.lengths, constant, color=GREY, linewidth=0.8, linestyle=":", label="mean belief"
+            )
+            break
+    decoded.set_ylim(bottom=0)
+    log_axis(norms, "x")
+    for axes in (excess, decoded):
+        if len(lengths) <= 6:
+            powers_of_two(axes, lengths)
+        else:
+            log_axis(axes, "x")
+    for axes in (since, reveals, decoded):
+        if not axes.lines or not axes.get_legend_handles_labels()[0]:
+            axes.text(0.5, 0.5, "none", ha="center", transform=axes.transAxes)
+    excess.axhline(0, color=GREY, linewidth=0.8)
+    for axes in panels:
+        if axes.get_legend_handles_labels()[0]:
+            legend_below(axes)
+
+
+def caption(found: BeliefAnalysis) -> str:
+    """Tell what is drawn.
+
+    Example:
+        >>> from analysis.belief.measurement import analyse
+        >>> from implicit.runs.loading import load_run
+        >>> run = load_run("lazy-swaps-gated-deltanet")
+        >>> caption(analyse(run, sequences=4, multiples=(1,), probe=False))[:50]
+        'Predictions against the exact posterior on 4 test '
+    """
+    settings = found.settings
+    probes = [
+        f"{result.run.name}: λ = {result.probe.regularisation:g}, {result.features.size} features"
+        + (" of a random projection" if result.features.projected else "")
+        for result in found.runs
+        if result.probe is not None and result.features is not None
+    ]
+    left_out = [
+        f"{result.run.name} has no probe: {result.left_out}" for result in found.runs if result.left_out
+    ]
+    return (
+        f"Predictions against the exact posterior on {settings.sequences} test sequences (data seed "
+        f"{settings.seed}), implicit models in {settings.mode} mode: KL in nats at every place where "
+        "something is asked, by tokens read, and by tokens and reveals since the last full reveal or a known "
+        "beginning; loss above Bayes: log loss less that of the exact filter on the same answers, from the "
+        "length before to this one. Decoded belief: total variation, at the last "
+        f"{settings.window} tokens of each length, between the belief that a linear probe decodes from the "
+        "state and the exact one (from b), and between it and the Bayes update of the one decoded a token "
+        "before (one step); dotted grey what a constant, the mean belief, reaches for the first run. The "
+        f"probe is fitted by ridge least squares to {settings.probe_sequences} other sequences of the "
+        f"training length (seed {settings.probe_seed}), its regularisation chosen on "
+        f"{settings.probe_validation} more. "
+        f"{'; '.join([*probes, *left_out])}. "
+        "Norm: Euclidean, of the recurrent state, median over the sequences, each layer a line; dash-dotted "
+        "the log mass of the exact linear filter, as far as float32 holds it. Thin lines are single runs, "
+        "thick ones their median, and bands reach from the lowest to the highest run; a run without others "
+        f"of its kind has {settings.confidence:.0%} confidence intervals (Student's, of a ratio, over "
+        "sequences)."
+    )

@@ -1,0 +1,273 @@
+"""Does a model hold the belief? ``python -m analysis.belief RUN…``.
+
+For tasks whose hidden state has an exact posterior. On freshly drawn test sequences, longer than those of
+training, are measured: the divergence of the model's predictions from the exact posterior; the distance of
+the belief that a linear probe decodes from the state, and whether the decoded belief is updated by Bayes'
+rule; the norm of the state. One reading of the longest sequences tells about all shorter ones, for models are
+causal; each length stands for the tokens from the length before it on.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from analysis.belief.decoding import (
+    Decoded,
+    FeatureSamples,
+    ProbeSequences,
+    decoded_at,
+    fitted_probe,
+    window_positions,
+)
+from analysis.belief.exact import ExactSequences, exact_sequences
+from analysis.belief.norms import MassRates, Norms, mass_rates, shown_positions
+from analysis.belief.prediction import Predictions
+from analysis.belief.probe import Features, Probe
+from analysis.belief.reading import read_in_blocks
+from analysis.belief.settings import BeliefSettings
+from analysis.belief.statistics import Estimate
+from analysis.framework.needs import observed_task_of
+from analysis.framework.output import RunIdentity, require_different_names
+from analysis.framework.settings import settings_from
+from automata.checks import check_type
+from automata.errors import InputError
+from implicit.runs.loading import Run
+
+
+@dataclass(frozen=True, eq=False)
+class RunBelief:
+    """What was found of one run.
+
+    Attributes:
+        run: which run.
+        settings: what was chosen.
+        lengths: in tokens, rising.
+        predictions: at every place where something is asked.
+        mass: the rates of the exact filter on the same sequences.
+        features: what the probe reads; None without a probe.
+        probe: as it was fitted; None without one.
+        decoded: by length; empty without a probe.
+        norms: of the recurrent state; None for a model whose state grows.
+        left_out: why there is no probe; empty if there is one.
+        unconverged: share of the tokens without a converged fixed point; None for an explicit model.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> run = load_run("lazy-swaps-gated-deltanet")
+        >>> found = measure_belief(run, sequences=4, multiples=(1,), probe_sequences=16, probe_validation=4)
+        >>> 0 < found.kl(64).mean < 0.2, found.decoded[64].distance.mean < found.decoded[64].constant.mean
+        (True, True)
+    """
+
+    run: RunIdentity
+    settings: BeliefSettings
+    lengths: tuple[int, ...]
+    predictions: Predictions
+    mass: MassRates
+    features: Features | None
+    probe: Probe | None
+    decoded: dict[int, Decoded]
+    norms: Norms | None
+    left_out: str
+    unconverged: float | None
+
+    def kl(self, length: int) -> Estimate:
+        """Return KL(exact ‖ model) from the length before to this one, with its interval."""
+        return self.predictions.estimate("kl", self.lengths, self.settings.confidence)[length]
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything for JSON."""
+        confidence = self.settings.confidence
+        positions = shown_positions(self.predictions.exact.tokens.shape[1])
+        log_mass = np.nanmean(self.predictions.exact.log_evidence.cumsum(axis=1)[:, positions], axis=0)
+        return {
+            "run": asdict(self.run),
+            "lengths": self.lengths,
+            "predictions": self.predictions.numbers(self.lengths, confidence),
+            "probe": self._probe_numbers(),
+            "norms": None if self.norms is None else self.norms.numbers(confidence),
+            "exact_filter": {
+                "tokens": positions + 1,
+                "mean_log_mass": log_mass,
+                **{name: vars(rate) for name, rate in vars(self.mass).items()},
+            },
+            "share_unconverged": self.unconverged,
+        }
+
+    def _probe_numbers(self) -> dict[str, Any]:
+        if self.probe is None or self.features is None:
+            return {"left_out": self.left_out}
+        return {
+            "features": self.features.size,
+            "random_projection": self.features.projected,
+            "regularisation": self.probe.regularisation,
+            "validation_total_variation": self.probe.validation,
+            "by_length": {length: found.numbers() for length, found in self.decoded.items()},
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class BeliefAnalysis:
+    """What `analyse` returns.
+
+    Attributes:
+        settings: what was chosen.
+        runs: one entry per run.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> run = load_run("lazy-swaps-gated-deltanet")
+        >>> found = analyse(run, sequences=4, multiples=(1,), probe=False)
+        >>> list(found.numbers()), found.runs[0].left_out
+        (['lazy-swaps-gated-deltanet'], 'no probe was asked for')
+    """
+
+    settings: BeliefSettings
+    runs: tuple[RunBelief, ...]
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything for JSON, by the name of the run."""
+        return {found.run.name: found.numbers() for found in self.runs}
+
+
+def analyse(
+    runs: Run | Iterable[Run], settings: BeliefSettings | None = None, **chosen: Any
+) -> BeliefAnalysis:
+    """Measure how several runs hold the belief; those of one task read the same sequences.
+
+    Args:
+        runs: a loaded run, or several with different names, of tasks with an exact belief.
+        settings: what to measure.
+        chosen: settings by name, instead.
+
+    Raises:
+        InputError: for a bad setting, two runs of the same name, a task that has no exact belief, or one
+            that asks nothing in such sequences.
+
+    Example:
+        >>> analyse([])
+        Traceback (most recent call last):
+        automata.errors.InputError: runs is empty; give at least one loaded run, implicit.load_run(...)
+    """
+    settings = settings_from(BeliefSettings, chosen, settings)
+    check_type("run", runs, (Run, Iterable), "give a loaded one, implicit.load_run(...)")
+    several = [runs] if isinstance(runs, Run | str) else list(runs)  # a text is refused below
+    if not several:
+        raise InputError("runs is empty; give at least one loaded run, implicit.load_run(...)")
+    require_different_names(several)
+    for run in several:
+        observed_task_of(run)
+    drawn: dict[str, _Drawn] = {}
+    return BeliefAnalysis(settings, tuple(_measure(run, settings, drawn) for run in several))
+
+
+def measure_belief(run: Run, settings: BeliefSettings | None = None, **chosen: Any) -> RunBelief:
+    """Measure how one run holds the belief.
+
+    Args:
+        run: a loaded one, of a task with an exact belief.
+        settings: what to measure.
+        chosen: settings by name, instead.
+
+    Raises:
+        InputError: as for `analyse`.
+
+    Example:
+        A linear model, trained at 64 tokens: the exact mass of the reveals decays, its norm does not.
+
+        >>> from implicit.runs.loading import load_run
+        >>> run = load_run("lazy-swaps-gated-deltanet")
+        >>> found = measure_belief(run, sequences=8, multiples=(1, 2), probe_sequences=32)
+        >>> found.lengths, found.norms.linear
+        ((64, 128), True)
+        >>> round(found.mass.mean.per_token, 1), abs(found.norms.rates()[0].per_token) < 0.02
+        (-0.2, True)
+    """
+    settings = settings_from(BeliefSettings, chosen, settings)
+    observed_task_of(run)
+    return _measure(run, settings, {})
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """What runs of one task and training length share: sequences with their exact beliefs."""
+
+    test: ExactSequences
+    mass: MassRates
+    probe: ProbeSequences | None
+
+
+def _measure(run: Run, settings: BeliefSettings, drawn: dict[str, _Drawn]) -> RunBelief:
+    lengths, model = settings.lengths_for(run), run.model
+    key = _key(run, lengths)
+    if key not in drawn:
+        drawn[key] = _draw(run, settings, lengths)
+    exact, mass = drawn[key].test, drawn[key].mass
+    left_out = ""
+    if not settings.probe:
+        left_out = "no probe was asked for"
+    elif model.state_grows:
+        left_out = "the state grows with every token, so that no fixed set of numbers holds it"
+    predictions = Predictions.empty(exact)
+    norms = None if model.state_grows else Norms.empty(model, exact)
+    features, probe, samples = None, None, None
+    if not left_out:
+        features = Features.of(model, settings.probe_seed)
+        fitted_to = drawn[key].probe
+        assert fitted_to is not None
+        probe = fitted_probe(model, features, fitted_to, settings)
+        samples = FeatureSamples.empty(features, exact)
+    unconverged = 0
+    reading = read_in_blocks(
+        model, exact.tokens, settings, with_states=not model.state_grows, label=run.path.name
+    )
+    for block in reading:
+        places = exact.places_in(block.rows, block.first, block.after)
+        rows = exact.rows[places] - block.rows.start
+        predictions.add(places, block.logits[rows, exact.columns[places] - block.first])
+        unconverged += block.unconverged
+        if norms is not None:
+            norms.add(block)
+        if samples is not None:
+            samples.add(block)
+    return RunBelief(
+        run=RunIdentity.of(run),
+        settings=settings,
+        lengths=lengths,
+        predictions=predictions,
+        mass=mass,
+        features=features,
+        probe=probe,
+        decoded={
+            length: decoded_at(samples, probe, length, settings.window, settings.confidence)
+            for length in lengths
+            if samples is not None and probe is not None
+        },
+        norms=norms,
+        left_out=left_out,
+        unconverged=None if model.implicit is None else unconverged / exact.tokens.size,
+    )
+
+
+def _draw(run: Run, settings: BeliefSettings, lengths: tuple[int, ...]) -> _Drawn:
+    task = observed_task_of(run)
+    kept = np.concatenate([window_positions(length, settings.window) for length in lengths])
+    with_probe = settings.probe and not run.model.state_grows
+    test = exact_sequences(task, settings.sequences, max(lengths), settings.seed, kept if with_probe else [])
+    return _Drawn(
+        test,
+        mass_rates(test, settings.confidence),
+        ProbeSequences.of(task, run.config.length, settings) if with_probe else None,
+    )
+
+
+def _key(run: Run, lengths: tuple[int, ...]) -> str:
+    """What decides the sequences of a run: its task, its lengths, and whether there are probes."""
+    try:
+        task = json.dumps(run.task.specification(), sort_keys=True)
+    except InputError:  # code of one's own: only the very same object is the same task
+        task = f"object {id(run.task)}"
+    return json.dumps([task, run.config.length, lengths, run.model.state_grows])

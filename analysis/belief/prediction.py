@@ -1,0 +1,182 @@
+"""What a model predicts against the exact posterior, at every place where something is asked.
+
+| code        | symbol    | meaning, at a place                                                        |
+|-------------|-----------|----------------------------------------------------------------------------|
+| ``answers`` | p         | Pr(answer | tokens so far), from the exact filter                          |
+|             | q         | the model's softmax                                                        |
+| ``kl``      | KL(p‖q)   | Σ p log(p/q), in nats: what the model loses in expectation, against p      |
+| ``excess``  |           | log p(a) − log q(a) for the answer a that was drawn; its expectation is KL |
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from analysis.belief.exact import NEVER, ExactSequences
+from analysis.belief.statistics import Bins, Estimate, binned, doubling_edges
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+def divergence(exact: FloatArray, log_predicted: FloatArray) -> FloatArray:
+    """Return KL(exact ‖ predicted) in nats, over the last axis; infinite where a possible answer has q = 0.
+
+    Args:
+        exact: probabilities, ``[…, answers]``.
+        log_predicted: log probabilities, of the same shape.
+
+    Example:
+        >>> p = np.array([0.5, 0.5, 0.0])
+        >>> q = np.array([0.25, 0.25, 0.5])
+        >>> print(round(float(divergence(p, np.log(q))), 6))
+        0.693147
+    """
+    logs = np.log(exact, out=np.zeros_like(exact), where=exact > 0)
+    gaps = np.subtract(logs, log_predicted, out=np.zeros_like(exact), where=exact > 0)
+    return np.asarray((exact * gaps).sum(axis=-1))
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What was predicted at the places of `ExactSequences`; all arrays are ``[places]``.
+
+    Attributes:
+        exact: the sequences.
+        kl: KL(p‖q), in nats.
+        excess: log p(a) − log q(a) of the answer a.
+        log_loss: −log q(a), in nats.
+        right: whether the likeliest answer of the model is the answer.
+
+    Example:
+        >>> from analysis.belief.exact import exact_sequences
+        >>> from automata.tasks import task_from
+        >>> exact = exact_sequences(task_from("noisy-parity-reveals"), 4, 64, seed=0, kept=[])
+        >>> said = Predictions.empty(exact)
+        >>> said.add(np.arange(len(exact.rows)), torch.log(torch.from_numpy(exact.answers)))
+        >>> float(said.kl.max()) < 1e-12, said.estimate("kl", [64])[64].places == len(exact.rows)
+        (True, True)
+    """
+
+    exact: ExactSequences
+    kl: FloatArray
+    excess: FloatArray
+    log_loss: FloatArray
+    right: NDArray[np.bool_]
+
+    @classmethod
+    def empty(cls, exact: ExactSequences) -> "Predictions":
+        """Return predictions of which none is known yet."""
+        places = len(exact.rows)
+        kl, excess, log_loss = np.full((3, places), np.nan)
+        return cls(exact, kl, excess, log_loss, np.zeros(places, np.bool_))
+
+    def add(self, places: IntArray, logits: Tensor) -> None:
+        """Enter what the model says at some places.
+
+        Args:
+            places: their numbers, ``[some]``.
+            logits: ``[some, output_size]``.
+        """
+        said = torch.log_softmax(logits.double(), dim=-1).cpu().numpy()
+        exact, targets = self.exact.answers[places], self.exact.targets[places]
+        each = np.arange(len(places))
+        self.kl[places] = divergence(exact, said)
+        self.log_loss[places] = -said[each, targets]
+        self.excess[places] = np.log(exact[each, targets]) - said[each, targets]
+        self.right[places] = said.argmax(axis=-1) == targets
+
+    @property
+    def best(self) -> FloatArray:
+        """The expected accuracy of the best answer, max p, ``[places]``: the mean of it is Bayes' ceiling."""
+        return np.asarray(self.exact.answers.max(axis=-1))
+
+    @property
+    def entropy(self) -> FloatArray:
+        """The expected log loss of the exact filter, in nats, ``[places]``."""
+        answers = self.exact.answers
+        return -np.asarray((answers * np.log(answers, out=np.zeros_like(answers), where=answers > 0)).sum(-1))
+
+    def estimate(
+        self, quantity: str, lengths: Sequence[int], confidence: float = 0.95
+    ) -> dict[int, Estimate]:
+        """Return the mean of a quantity from one length to the next, by the length at which it ends.
+
+        Args:
+            quantity: the name of an attribute.
+            lengths: rising, in tokens.
+            confidence: level of the intervals.
+        """
+        bins = binned(
+            np.asarray(getattr(self, quantity), dtype=np.float64),
+            self.exact.rows,
+            self.exact.columns,
+            [0, *lengths],
+            confidence,
+        )
+        return dict(zip(lengths, bins.found, strict=True))
+
+    def by_position(self, confidence: float = 0.95) -> Bins:
+        """Return KL by the number of tokens read, two bins to each doubling."""
+        read = self.exact.columns + 1
+        return binned(self.kl, self.exact.rows, read, doubling_edges(int(read.max()), 2), confidence)
+
+    def since_full_reveal(self, confidence: float = 0.95) -> dict[str, Bins]:
+        """Return KL by the tokens and by the reveals since the last full reveal; none where there was none.
+
+        A bin of reveals is the number of them plus 1, so that 0 has a place on a logarithmic axis.
+        """
+        known = self.exact.tokens_since != NEVER
+        found = {}
+        for name, passed in (
+            ("tokens", self.exact.tokens_since[known]),
+            ("reveals", self.exact.reveals_since[known] + 1),
+        ):
+            if passed.size:
+                edges = doubling_edges(int(passed.max()))
+                found[name] = binned(self.kl[known], self.exact.rows[known], passed, edges, confidence)
+        return found
+
+    def numbers(self, lengths: Sequence[int], confidence: float) -> dict[str, Any]:
+        """Return everything for JSON."""
+        quantities = {
+            "kl": "kl",
+            "accuracy": "right",
+            "bayes_accuracy": "best",
+            "log_loss": "log_loss",
+            "bayes_log_loss": "entropy",
+            "excess_log_loss": "excess",
+        }
+        by_length = {
+            name: self.estimate(quantity, lengths, confidence) for name, quantity in quantities.items()
+        }
+        since = self.since_full_reveal(confidence)
+        return {
+            "by_length": {
+                length: {name: vars(found[length]) for name, found in by_length.items()} for length in lengths
+            },
+            "kl_by_position": bins_numbers(self.by_position(confidence)),
+            "kl_by_tokens_since_full_reveal": bins_numbers(since.get("tokens")),
+            "kl_by_reveals_since_full_reveal": bins_numbers(since.get("reveals"), shift=1),
+        }
+
+
+def bins_numbers(bins: Bins | None, shift: int = 0) -> list[dict[str, Any]] | None:
+    """Return bins for JSON, those without a place left out.
+
+    Args:
+        bins: None stays None.
+        shift: what was added to the quantity for its axis.
+    """
+    if bins is None:
+        return None
+    return [
+        {"from": int(low) - shift, "to": int(high) - shift, **vars(found)}
+        for low, high, found in zip(bins.low, bins.high, bins.found, strict=True)
+        if found.places
+    ]

@@ -1,0 +1,123 @@
+"""How a model reads long sequences for `analysis.belief`: in blocks that bound the memory."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from analysis.belief.settings import BeliefSettings
+from automata.monoids.cayley import IntArray
+from implicit.models.interface import SequenceModel
+from theory.transition import State
+
+_NUMBERS_AT_ONCE = 2**25  # in the states of a block, 128 MiB in float32, or in its logits
+_LONGEST_BLOCK = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """What a model makes of some tokens of some sequences.
+
+    Attributes:
+        rows: which sequences.
+        first: the position of the first token.
+        logits: after each token, ``[sequences, tokens, output_size]``.
+        states: before the first token and after each, every part ``[sequences, tokens + 1, …]``; None if
+            they are not asked for.
+        unconverged: tokens without a converged fixed point.
+
+    Example:
+        >>> block = Block(slice(0, 4), 64, torch.zeros(4, 32, 6), None, 0)
+        >>> block.after
+        96
+    """
+
+    rows: slice
+    first: int
+    logits: Tensor
+    states: State | None
+    unconverged: int
+
+    @property
+    def after(self) -> int:
+        """The position behind the last token."""
+        return self.first + self.logits.shape[1]
+
+
+@torch.no_grad()
+def read_in_blocks(
+    model: SequenceModel, tokens: IntArray, settings: BeliefSettings, *, with_states: bool, label: str = ""
+) -> Iterator[Block]:
+    """Read sequences from their beginning, so many at a time, in blocks of tokens that bound the memory.
+
+    What stands at padding is read like any token: models are causal, so that nothing before it changes.
+
+    Args:
+        model: any; its states are asked for only where they do not grow.
+        tokens: ``[sequences, length]``.
+        settings: sequences at a time, and how fixed points are sought.
+        with_states: whether the states are wanted.
+        label: of the progress bar.
+
+    Example:
+        >>> import numpy as np
+        >>> from implicit.models.lstm import LSTM, LSTMConfig
+        >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
+        >>> tokens = np.zeros((3, 8), dtype=np.int64)
+        >>> (block,) = read_in_blocks(model, tokens, BeliefSettings(), with_states=True)
+        >>> block.states["hidden.0"].shape
+        torch.Size([3, 9, 4])
+    """
+    at_once = settings.batch_size
+    given = torch.from_numpy(tokens).to(model.device)
+    size = block_length(model, at_once, given.shape[1], with_states=with_states)
+    places = [
+        (slice(row, min(row + at_once, len(given))), first)
+        for row in range(0, len(given), at_once)
+        for first in range(0, given.shape[1], size)
+    ]
+    state: State | None = None
+    for rows, first in tqdm(places, desc=label or "reading", unit="block", leave=False, disable=None):
+        piece = given[rows, first : first + size]
+        before = None if first == 0 else state
+        output = model.run(piece, before, settings.solve)
+        states, unconverged = None, 0
+        if output.solution is not None:
+            unconverged = int((~output.solution.converged).sum())
+        if with_states:
+            implicit = model.implicit
+            if implicit is not None and output.solution is not None:
+                states = implicit.states_at(piece, output.solution.latents, before)
+            else:
+                states = model.states(piece, before)
+        state = output.state
+        yield Block(rows, first, output.logits, states, unconverged)
+
+
+def block_length(model: SequenceModel, sequences: int, length: int, *, with_states: bool) -> int:
+    """Return how many tokens a model reads at a time so that what is kept of them stays small.
+
+    Example:
+        >>> from implicit.models.lstm import LSTM, LSTMConfig
+        >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=8192))
+        >>> block_length(model, 16, 1000, with_states=True), block_length(model, 16, 1000, with_states=False)
+        (128, 1000)
+    """
+    numbers = model.config.output_size
+    if with_states:
+        numbers = max(numbers, state_size(model))
+    return max(1, min(length, _LONGEST_BLOCK, _NUMBERS_AT_ONCE // (sequences * numbers)))
+
+
+def state_size(model: SequenceModel) -> int:
+    """Return the numbers in the state of one sequence, all parts together.
+
+    Example:
+        >>> from implicit.models.lstm import LSTM, LSTMConfig
+        >>> state_size(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4, layers=2)))
+        16
+    """
+    return sum(math.prod(part.shape[1:]) for part in model.init_state(1).values())

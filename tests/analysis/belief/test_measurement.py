@@ -1,0 +1,236 @@
+"""Models made from the exact filter have the divergence, the belief and the norm that they are made with."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.belief import analyse, measure_belief, probe, reading
+from analysis.belief.drawing import caption, draw
+from analysis.belief.measurement import BeliefAnalysis, RunBelief
+from analysis.belief.reporting import tables
+from analysis.framework.output import json_ready
+from automata.errors import InputError
+from automata.tasks.specification import task_from
+from implicit.config.recipes import recipe
+from implicit.runs.loading import Run, initial_model, load_run
+from tests.analysis.belief.models import (
+    ExactFilter,
+    LinearFilter,
+    Turning,
+    Uniform,
+    observed_task,
+    run_of,
+)
+from tests.small_models import small_sizes
+
+FEW: dict[str, Any] = {
+    "sequences": 8,
+    "multiples": (1, 2, 4),
+    "probe_sequences": 48,
+    "probe_validation": 16,
+    "window": 8,
+}
+
+
+def untrained(model: str, task: str = "lazy-swaps-3-reveals", seed: int = 0, length: int = 16) -> Run:
+    config = recipe(task, model, seed=seed, length=length, **small_sizes(model))
+    built = task_from(task)
+    return Run(Path("runs") / f"{model}-{seed}", config, initial_model(config, built).eval(), built, [])
+
+
+@pytest.fixture(scope="module")
+def exact() -> RunBelief:
+    task = observed_task()
+    return measure_belief(run_of(ExactFilter(task), task), **FEW)
+
+
+def test_the_exact_filter_predicts_the_posterior(exact: RunBelief) -> None:
+    assert exact.lengths == (16, 32, 64)
+    for length in exact.lengths:
+        # two orders of the same float64 sums, 64 steps
+        assert abs(exact.kl(length).mean) < 1e-9
+        assert abs(exact.predictions.estimate("excess", exact.lengths)[length].mean) < 1e-9
+    assert sum(exact.kl(length).places for length in exact.lengths) == len(exact.predictions.kl)
+    # the likeliest answer is right as often as it is probable: within 5 deviations of independent places
+    right, best = exact.predictions.right, exact.predictions.best
+    spread = np.sqrt((best * (1 - best)).sum())
+    assert abs(right.sum() - best.sum()) < 5 * spread
+
+
+def test_the_exact_belief_is_decoded_and_updated(exact: RunBelief) -> None:
+    for length in exact.lengths:
+        decoded = exact.decoded[length]
+        # ridge of relative size 1e-12 in float64
+        assert decoded.distance.mean < 1e-6
+        assert decoded.inconsistency.mean < 1e-5
+        assert decoded.impossible == 0
+        assert decoded.constant.mean > 0.2
+        assert decoded.divergence.mean < 1e-5  # the smoothing is 1e-6
+
+
+def test_uniform_predictions_are_log_n_minus_the_entropy_away() -> None:
+    task = observed_task()
+    found = measure_belief(run_of(Uniform(task), task), **{**FEW, "probe": False})
+    expected = np.log(task.output_size) - found.predictions.entropy
+    np.testing.assert_allclose(found.predictions.kl, expected, rtol=1e-12)  # float64 sums of 9 terms
+    bins = found.predictions.by_position()
+    assert sum(entry.places for entry in bins.found) == len(expected)
+    assert bins.means[0] == pytest.approx(expected[found.predictions.exact.columns == 0].mean())
+    assert found.norms is not None
+    assert found.norms.vanished() == (1,)
+
+
+def test_predictions_can_agree_where_the_state_is_not_the_belief() -> None:
+    task = observed_task()
+    found = measure_belief(run_of(Turning(task), task), **FEW)
+    longest = max(found.lengths)
+    assert abs(found.kl(longest).mean) < 1e-9
+    # an affine function of ±b whose mean over both signs is the mean belief can do no better than that
+    assert found.decoded[longest].distance.mean > 0.9 * found.decoded[longest].constant.mean
+    assert found.decoded[longest].inconsistency.mean > 0.1
+
+
+def test_the_linear_filter_decays_as_the_mass_does() -> None:
+    task = observed_task()
+    found = measure_belief(run_of(LinearFilter(task), task), sequences=8, lengths=(256,), probe=False)
+    assert found.norms is not None
+    assert found.norms.linear
+    (rate,) = found.norms.rates()
+    # log‖b̃‖ is the log mass and a number in [−½ log n, 0]; a line through m points that are off by at most r
+    # from one with slope 0 has a slope of at most 1.5 r / m
+    bound = 1.5 * 0.5 * np.log(6) / 128
+    assert abs(rate.per_token - found.mass.fitted.per_token) < bound < abs(found.mass.mean.per_token) / 10
+    assert found.mass.mean.low < found.mass.fitted.per_token < found.mass.mean.high
+    told = found.mass.per_reveal.per_token
+    # with reveals at one event in four, each followed by its value, a token in five is a revealed value
+    assert found.mass.mean.per_token == pytest.approx(told / 5, rel=0.1)
+    assert abs(found.kl(256).mean) < 1e-9
+
+
+def test_float32_underflows_where_the_mass_says() -> None:
+    task = observed_task()
+    run = run_of(LinearFilter(task, torch.float32), task)
+    found = measure_belief(run, sequences=4, lengths=(900,), probe=False)
+    assert found.norms is not None
+    (gone,) = found.norms.vanished()
+    mass = found.predictions.exact.log_evidence.cumsum(axis=1)
+    smallest = np.log(2.0**-149)
+    # the norm is at least the mass over √6; once the mass is a sixth of the least number, no entry is left
+    first = min(int(np.flatnonzero(row < smallest)[0]) for row in mass)
+    last = min(int(np.flatnonzero(row < smallest - np.log(6))[0]) for row in mass)
+    assert gone is not None
+    assert 0.95 * first <= gone <= last + 25
+    (rate,) = found.norms.rates()  # the line ends before the norm is 0
+    assert rate.per_token == pytest.approx(found.mass.mean.per_token, rel=0.15)
+
+
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = untrained("gated-deltanet")
+    whole = measure_belief(run, **FEW)
+    monkeypatch.setattr(reading, "_NUMBERS_AT_ONCE", 5 * 8 * reading.state_size(run.model))
+    assert reading.block_length(run.model, 8, 64, with_states=True) == 5
+    cut = measure_belief(run, **{**FEW, "batch_size": 8})
+    # float32: the chunks of the parallel form begin elsewhere
+    np.testing.assert_allclose(cut.predictions.kl, whole.predictions.kl, rtol=1e-3, atol=1e-6)
+    assert cut.norms is not None
+    assert whole.norms is not None
+    np.testing.assert_allclose(cut.norms.norms, whole.norms.norms, rtol=1e-4)
+    for length in whole.lengths:
+        assert cut.decoded[length].distance.mean == pytest.approx(
+            whole.decoded[length].distance.mean, rel=1e-3
+        )
+
+
+@pytest.mark.parametrize(
+    ("model", "linear"),
+    [
+        *((name, True) for name in ("mamba2", "mamba3", "deltanet", "gated-deltaproduct", "pd-ssm")),
+        *((name, False) for name in ("lstm", "elman", "implicit-mamba2")),
+    ],
+)
+def test_models_of_every_kind_are_measured(model: str, linear: bool) -> None:
+    run = untrained(model, "noisy-parity-reveals")
+    found = measure_belief(run, **FEW)
+    assert found.norms is not None
+    assert found.norms.linear == linear
+    assert found.left_out == ""
+    assert set(found.decoded) == {16, 32, 64}
+    assert 0 < found.kl(64).mean < 3
+    numbers = json_ready(found.numbers())
+    assert numbers["norms"]["linear_in_state"] == linear
+    assert (numbers["share_unconverged"] is None) == (model != "implicit-mamba2")
+    assert numbers["probe"]["by_length"]["64"]["distance"]["sequences"] == 8
+
+
+def test_the_norm_is_that_of_the_states_of_the_model() -> None:
+    run = untrained("gated-deltanet", seed=1)
+    found = measure_belief(run, **{**FEW, "probe": False})
+    assert found.norms is not None
+    tokens = torch.from_numpy(found.predictions.exact.tokens)
+    states = run.model.states(tokens)["memory.0"][:, 1:].double()
+    expected = states.flatten(2).norm(dim=-1).numpy()
+    np.testing.assert_allclose(found.norms.norms[0], expected, rtol=1e-4)  # float32 in other chunks
+
+
+def test_a_state_that_grows_is_left_out_and_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [untrained("transformer"), untrained("lstm", seed=1), untrained("lstm", seed=2)]
+    found = analyse(runs, **FEW)
+    grown = found.runs[0]
+    assert grown.norms is None
+    assert grown.decoded == {}
+    assert "grows with every token" in grown.left_out
+    text = "\n".join(line for line in tables(found) if isinstance(line, str))
+    assert "transformer-0: no belief was decoded: the state grows" in text
+    numbers = json_ready(found.numbers())
+    assert "grows" in numbers["transformer-0"]["probe"]["left_out"]
+    assert numbers["transformer-0"]["norms"] is None
+    # the runs read the same sequences
+    tokens = [result.predictions.exact.tokens for result in found.runs]
+    assert all((one == other).all() for one, other in pairwise(tokens))
+    assert len(draw(found).axes) == 6
+
+
+def test_a_large_state_is_projected_and_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "MOST_FEATURES", 40)
+    found = measure_belief(untrained("gated-deltanet"), **FEW)
+    assert found.features is not None
+    assert (found.features.size, found.features.projected) == (40, True)
+    assert json_ready(found.numbers())["probe"]["random_projection"]
+    found_of_all = BeliefAnalysis(found.settings, (found,))
+    told = "gated-deltanet-0: the state was read through a fixed random projection to 40 numbers (seed 1)"
+    assert told in tables(found_of_all)
+    assert "40 features of a random projection" in caption(found_of_all)
+
+
+def test_the_stored_run_predicts_well_and_keeps_its_norm() -> None:
+    """At four times its training length: its norm does not decay where the linear filter's mass does."""
+    found = measure_belief(load_run("lazy-swaps-gated-deltanet"), sequences=16, multiples=(1, 4))
+    uniform = np.log(found.predictions.exact.task.output_size) - found.predictions.entropy
+    for length in found.lengths:
+        assert 0.02 < found.kl(length).mean < 0.1 < uniform.mean()
+        decoded = found.decoded[length]
+        assert decoded.distance.high < decoded.constant.low
+    assert found.norms is not None
+    (rate,) = found.norms.rates()
+    assert abs(rate.per_token) < 1e-2 < 0.1 < -found.mass.fitted.per_token
+
+
+def test_the_seed_decides_the_sequences() -> None:
+    run = load_run("lazy-swaps-gated-deltanet")
+    chosen: dict[str, Any] = {"sequences": 4, "multiples": (1,), "probe": False}
+    one, again, other = (measure_belief(run, **chosen, seed=seed) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(one.predictions.kl, again.predictions.kl)
+    assert one.predictions.exact.tokens.shape == other.predictions.exact.tokens.shape
+    assert (one.predictions.exact.tokens != other.predictions.exact.tokens).any()
+
+
+def test_a_task_without_an_exact_belief_is_refused() -> None:
+    with pytest.raises(InputError, match="run parity was trained on parity, which has no hidden state"):
+        measure_belief(load_run("parity"))
+    run = load_run("lazy-swaps-gated-deltanet")
+    with pytest.raises(InputError, match=r"length is 1: task 'lazy-swaps-3-reveals' asks nothing in 2 such"):
+        measure_belief(run, lengths=(1,), sequences=2, probe=False, seed=2)
