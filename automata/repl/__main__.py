@@ -74,8 +74,9 @@ def _form(text: str) -> SessionFormat:
 def _verify(sessions: int, rng: np.random.Generator) -> int:
     print(f"{'format':<28} {'sessions':>8} {'values':>8} {'wrong':>6}")
     wrong = 0
-    for form in formats():
-        found = verify(form, sessions, rng)
+    kinds = formats()
+    for form, source in zip(kinds, rng.spawn(len(kinds)), strict=True):
+        found = verify(form, sessions, source)
         wrong += found.wrong
         print(f"{found.name:<28} {found.sessions:>8} {found.revealed:>8} {found.wrong:>6}", flush=True)
         if found.first_difference is not None:
