@@ -29,6 +29,7 @@ from benchmarks import (
     implicit_gradient,
     jacobians,
     mamba2_cell,
+    repl_throughput,
     solvers,
     ssd_scan,
     torchdeq_solvers,
@@ -48,6 +49,7 @@ BENCHMARKS = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
         word_problem_throughput,
+        repl_throughput,
         ssd_scan,
         mamba2_cell,
         cells,

@@ -104,6 +104,9 @@ analysis.demo:DemoSettings seed=0, states=64, states_length=64, lengths=(32, 64,
 automata.tasks:make_task hard_fraction=None
 automata.tasks.word_problem:WordProblem hard_fraction=1.0, easy_tokens=None, avoid=(), name='word
     problem', description=''
+automata.tasks.repl_language:ReplLanguage variables=3, reveal_every=4, commands=None, predict='all',
+    actions='swaps', assignment='moved', initial='ordered', reveal='partial', spacing='fixed',
+    reveal_first=False, hidden=None, probability=0.5, hidden_fraction=1.0, name='repl', description=None
 automata.tasks.partially_observed:PartiallyObserved target='reveals', reveal_probability=0.25,
     name='probabilistic automaton', description=None
 automata.tasks.partially_observed:PartiallyObserved.ceiling last=None, sequences=1024, rng=None

@@ -27,6 +27,8 @@ from automata import (
     Monoid,
     ProbabilisticAutomaton,
     ProgramGrammar,
+    ReplLanguage,
+    SessionFormat,
     SmallPrograms,
     SwappingBalls,
     cyclic_group,
@@ -160,6 +162,31 @@ AUTOMATA: dict[str, Row] = {
     "dfa: rows as a list": (
         lambda: DFA(("a",), ("1",), [["a"]], "a", ()),
         ["transitions is [['a']]", "{'even': {'1': 'odd'}"],
+    ),
+    "repl: a fraction of a variable": (lambda: SessionFormat(2.5), ["variables is 2.5", "whole number"]),
+    "repl: unknown group": (lambda: SessionFormat(3, "M11"), ["'M11' is unknown", "S3", "swaps"]),
+    "repl: actions that are a number": (lambda: SessionFormat(3, 3), ["actions is 3", "'swaps'"]),
+    "repl: a probability in words": (
+        lambda: SessionFormat(3, hidden="if", probability="half"),
+        ["probability is 'half'", "give a number"],
+    ),
+    "repl: a probability above 1": (
+        lambda: SessionFormat(3, hidden="if", probability=1.5),
+        ["probability is 1.5", "[0, 1]"],
+    ),
+    "repl: unknown format of reveals": (
+        lambda: ReplLanguage(3, reveal="parital"),
+        ["'parital'", "did you mean 'partial'"],
+    ),
+    "repl: tokens of another kind": (
+        lambda: ReplLanguage(3).beliefs(np.zeros((2, 3))),
+        ["tokens holds float64", "integers"],
+    ),
+    "repl: a reveal that contradicts the belief": (
+        lambda: ReplLanguage(2).beliefs(
+            [ReplLanguage(2).tokenizer.encode(">>> a = 1\n>>> b = 2\n>>> print('a', a)\na 2")]
+        ),
+        ["'2' at position 19 of sequence 0", "contradicts", "can occur"],
     ),
     "pfsa: matrix that is a text": (
         lambda: ProbabilisticAutomaton(["a"], initial=[1], actions={"flip": "x"}),

@@ -23,6 +23,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "implicit.compile": "Write the automaton of a task into the weights of a model, without training.",
         "automata.audit": "What accuracy on this task is no evidence of tracking?",
         "automata.programs": "Does Python give the answers that puzzles and small programs say?",
+        "automata.repl": "Write Python sessions for other people's models; check that each is true.",
     },
     "Ask a trained model": {
         "implicit.answer": "What does a model answer to a word?",

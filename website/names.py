@@ -13,6 +13,7 @@ from typing import Any
 
 PACKAGES: tuple[str, ...] = (
     "automata",
+    "automata.repl",
     "theory",
     "theory.testing",
     "theory.constructions",

@@ -1,6 +1,9 @@
 """Permutation composition as sessions of Python's interactive interpreter (REPL traces)."""
 
 from automata.repl.commands import ASSIGNMENTS, HIDDEN, Assignment, Command, HiddenAction
+from automata.repl.export import hugging_face_dataset, record, sample_traces, write_jsonl, write_text
+from automata.repl.interpreter import Difference, check_with_interpreter
+from automata.repl.last_reveal import last_reveal_accuracy
 from automata.repl.permutations import action_permutations
 from automata.repl.reveals import REVEALS, RevealFormat
 from automata.repl.sampling import Sessions, sample_repl_trace, sample_sessions
@@ -14,6 +17,7 @@ __all__ = [
     "REVEALS",
     "Assignment",
     "Command",
+    "Difference",
     "HiddenAction",
     "ReplTokenizer",
     "ReplTrace",
@@ -21,8 +25,15 @@ __all__ = [
     "SessionFormat",
     "Sessions",
     "action_permutations",
+    "check_with_interpreter",
+    "hugging_face_dataset",
+    "last_reveal_accuracy",
+    "record",
     "repl_trace",
     "sample_repl_trace",
     "sample_sessions",
+    "sample_traces",
     "trace_of_commands",
+    "write_jsonl",
+    "write_text",
 ]

@@ -19,6 +19,8 @@ import numpy as np
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Ceiling, Task, check_at_least_one
+from automata.tasks.last_reveal_audit import LastRevealAccuracy, last_reveal_audit
+from automata.tasks.repl_language import ReplLanguage
 from automata.tasks.transition_table import FloatArray
 from automata.tasks.word_problem import WordProblem
 
@@ -66,6 +68,8 @@ class ShortcutAudit:
         windows: one entry for each k.
         method: how the entries were found, in one sentence.
         ceiling: what the best answers on the whole sequence reach; None where that is not known.
+        last_reveal: for a task of REPL traces what the last reveal alone tells of the next revealed value;
+            None for other tasks, and where none is asked at the last tokens.
 
     Example:
         >>> from automata.tasks.registry import make_task
@@ -83,6 +87,7 @@ class ShortcutAudit:
     windows: tuple[WindowAccuracy, ...]
     method: str
     ceiling: Ceiling | None
+    last_reveal: LastRevealAccuracy | None = None
 
     @property
     def position_only(self) -> float | None:
@@ -103,6 +108,11 @@ class ShortcutAudit:
             error = "" if entry.is_exact else f"  ± {entry.standard_error:.4f}"
             label = f"best on the last {entry.window} {tokens}"
             lines.append(f"{label:<{width}}  {entry.accuracy:8.4f}  {position}{error}".rstrip())
+        if self.last_reveal is not None:
+            found = self.last_reveal
+            error = "" if found.is_exact else f"  ± {found.standard_error:.4f}"
+            label = f"{'values, from the last reveal':<{width}}"
+            lines.append(f"{label}  {found.accuracy:8.4f}  {found.with_position:13.4f}{error}")
         if self.ceiling is not None:
             lines.append(f"{'best on all tokens':<{width}}  {self.ceiling.accuracy:8.4f}")
         return "\n".join([*lines, self.method])
@@ -122,7 +132,8 @@ def shortcut_audit(
     Exact for word problems, unless there are too many different vectors (see the top of this module): then
     the best answer to each of a sample of words is exact, and the mean over words is an estimate. For others
     the classifier is a table, from the last k tokens to the most frequent target, made from one sample and
-    measured on another: a lower bound on the best.
+    measured on another: a lower bound on the best. For REPL traces there is the exact accuracy of the best
+    answer to a revealed value from the last reveal alone as well.
 
     Args:
         task: any task.
@@ -174,6 +185,7 @@ def shortcut_audit(
         tuple(entries),
         method,
         task.ceiling(length, last=last, sequences=min(sequences, 256), rng=source),
+        last_reveal_audit(task, length, last, sequences, source) if isinstance(task, ReplLanguage) else None,
     )
 
 
@@ -298,7 +310,8 @@ def _table_windows(
     made, held_out = (task.batch(sequences, length, rng) for _ in range(2))
     if not made.counted[:, -last:].any() or not held_out.counted[:, -last:].any():
         raise InputError(
-            f"length is {length}: {task.name} asks nothing in the last {last} tokens; give another"
+            f"length is {length}: {task.name} asks nothing in the last {last} tokens; give another, or a "
+            "greater last"
         )
     by_size: dict[int, IntArray] = {}  # [counted targets]: the answer of the table, or _NEVER_SEEN
     entries = []

@@ -164,7 +164,7 @@ def test_too_many_arrangements_are_told() -> None:
 
 def test_a_full_reveal_is_complete_at_its_last_value() -> None:
     for initial in ("ordered", "repeated"):
-        task = ReplLanguage(4, commands=2, reveal="full", hidden="if", initial=initial)  # type: ignore[arg-type]
+        task = ReplLanguage(4, commands=2, reveal="full", hidden="if", initial=initial)
         batch = task.batch(64, task.longest_session, np.random.default_rng(1))
         last = np.where(task.final_value_places(batch), np.arange(batch.tokens.shape[1]), 0).max(axis=1) + 1
         firsts = batch.tokens[:, 6:22:5]  # after the import, of three tokens: >>> a = 1, newline

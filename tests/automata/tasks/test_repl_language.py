@@ -2,14 +2,46 @@
 
 import contextlib
 import io
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from automata.errors import InputError
-from automata.repl import ReplTokenizer, sample_repl_trace
+from automata.repl import ReplTokenizer, SessionFormat, sample_repl_trace
 from automata.repl.commands import PROMPT
-from automata.tasks.repl_language import ReplLanguage
+from automata.tasks.repl_language import Predict, ReplLanguage
+from tests.automata.repl.sessions import EVERY_KIND, kind_name
+
+SEEN = (
+    ">>> a = 2\n"
+    ">>> b = 3\n"
+    ">>> c = 1\n"
+    ">>> a, b = b, a\n"
+    ">>> print('c', c)\n"
+    "c 1\n"
+    ">>> b, c = c, b\n"
+    ">>> print('b', b)\n"
+    "b 1\n"
+    ">>> a, b = b, a\n"
+    ">>> print('c', c)\n"
+    "c 2\n"
+    ">>> a, b = b, a\n"
+    ">>> print('a', a)\n"
+    "a 3"
+)
+HIDDEN = (
+    ">>> from random import random\n"
+    ">>> a = 1\n"
+    ">>> b = 2\n"
+    ">>> if random() < 0.5: a, b = b, a\n"
+    "... \n"
+    ">>> assert a == 1\n"
+    ">>> a, b = b, a\n"
+    ">>> assert a == 2\n"
+    ">>> a, b = b, a\n"
+    ">>> assert b == 2"
+)
 
 
 @pytest.mark.parametrize("variables", [2, 5, 12, 26])
@@ -68,6 +100,93 @@ def test_sessions_without_an_end_fill_rows_of_every_length_with_reveals_as_often
     # a swap has 9 tokens, and a reveal 11: >>> , print(', a, ', a, ), newline, a, space, value, newline
     batch = task.batch(20, 1910, np.random.default_rng(0))
     assert set(batch.counted.sum(axis=1)) == {(1910 - 10) // 20}
+
+
+@pytest.mark.parametrize("form", EVERY_KIND[::4], ids=kind_name)
+@pytest.mark.parametrize("commands", [6, None])
+def test_what_is_asked_is_what_predict_says(form: SessionFormat, commands: int | None) -> None:
+    tasks: dict[Predict, ReplLanguage] = {
+        predict: ReplLanguage.from_fields({**form.to_fields(), "commands": commands, "predict": predict})
+        for predict in get_args(Predict)
+    }
+    batches = {predict: task.batch(6, 130, np.random.default_rng(3)) for predict, task in tasks.items()}
+    sessions = tasks["all"].sessions(6, np.random.default_rng(3), 130)
+    tokenizer = tasks["all"].tokenizer
+    whole = batches["all"]
+    for predict, batch in batches.items():
+        np.testing.assert_array_equal(batch.tokens, whole.tokens)
+        np.testing.assert_array_equal(batch.targets, whole.targets)
+        np.testing.assert_array_equal(tasks[predict].value_places(batch), batches["values"].counted)
+    assert (batches["values"].counted <= batches["reveals"].counted).all()
+    assert (batches["reveals"].counted <= whole.counted).all()
+    lengths = np.full(6, 130) if whole.lengths is None else whole.lengths
+    np.testing.assert_array_equal(whole.counted, np.arange(130) < lengths[:, None])
+    for row in range(6):
+        trace = sessions.trace(row)
+        shown = [trace.text[begin:end] for begin, end in trace.reveal_spans]
+        asked = [tokenizer.names[token] for token in whole.targets[row][batches["values"].counted[row]]]
+        assert asked == shown[: len(asked)]
+        if lengths[row] < 130:
+            assert asked == shown
+
+
+@pytest.mark.parametrize("form", EVERY_KIND[::4], ids=kind_name)
+def test_the_final_value_is_that_of_the_last_reveal(form: SessionFormat) -> None:
+    task = ReplLanguage.from_fields({**form.to_fields(), "commands": 5})
+    sessions = task.sessions(8, np.random.default_rng(4))
+    batch = task.batch_of(sessions, task.longest_session)
+    places = task.final_value_places(batch)
+    for row in range(8):
+        state = sessions.states[row, -1].astype(str).tolist()
+        final = [task.token_names[token] for token in batch.targets[row][places[row]]]
+        last = sessions.trace(row).text.split("\n")[-1]
+        if form.reveal == "full":
+            assert final == state
+        else:
+            name = last.removeprefix(">>> assert ")[0]
+            assert final == [state["abcde".index(name)]]
+    cut = task.batch_of(sessions, 5 * form.variables + 2)  # of first values, or little more
+    assert task.final_value_places(cut).sum() <= 8 * form.reveal_first
+
+
+@pytest.mark.parametrize("form", EVERY_KIND[::3], ids=kind_name)
+def test_the_longest_session_is_never_exceeded_and_is_reached(form: SessionFormat) -> None:
+    task = ReplLanguage.from_fields({**form.to_fields(), "commands": 2})
+    _, _, totals = task.sessions(3000, np.random.default_rng(0)).tokens(1)
+    assert totals.max() <= task.longest_session
+    if not isinstance(form.actions, str) or form.actions == "swaps":
+        assert (
+            totals.max() == task.longest_session
+        )  # 3,000 draws of two of the two lengths that commands have
+
+
+def test_sessions_of_any_length_and_any_number_of_commands() -> None:
+    """The same task at other lengths: what is asked goes on, and the beginning is of the same kind."""
+    task = ReplLanguage(5, predict="values")
+    for length in (72, 260, 1024):
+        batch = task.batch(4, length, np.random.default_rng(0))
+        # 25 tokens of first values, then a value every 47 tokens, from place 69 on
+        assert np.flatnonzero(batch.counted[3]).tolist() == list(range(69, length, 47))
+        assert batch.counted.sum() == 4 * len(range(69, length, 47))
+
+
+def test_draws_stay_as_they_are() -> None:
+    """What is trained on depends on the draws: the same seed gives the same sessions in later versions."""
+    seen = ReplLanguage(3, commands=4, spacing="random", reveal_every=2, initial="shuffled")
+    hidden = ReplLanguage(2, commands=3, hidden="if", reveal_every=1, reveal="assert", hidden_fraction=0.5)
+    texts = [task.sessions(1, np.random.default_rng(8)).trace(0).text for task in (seen, hidden)]
+    assert texts == [SEEN, HIDDEN]
+
+
+def test_the_published_session_can_be_drawn() -> None:
+    """The figure of Siems et al.: first values, a reveal, a swap, a reveal."""
+    task = ReplLanguage(3, reveal_every=1, commands=1, reveal_first=True)
+    drawn = task.sessions(500, np.random.default_rng(0))
+    published = (
+        ">>> a = 1\n>>> b = 2\n>>> c = 3\n>>> print('a', a)\na 1\n>>> a, b = b, a\n>>> print('a', a)\na 2"
+    )
+    # one of 27 sessions: it is missing from 500 with probability 6e-9
+    assert published in [drawn.trace(number).text for number in range(500)]
 
 
 @pytest.mark.parametrize(

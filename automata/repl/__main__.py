@@ -1,0 +1,105 @@
+"""Command: random sessions as text, and whether sessions of every format are true.
+
+python -m automata.repl --verify 10000
+python -m automata.repl --format '{"variables": 5, "reveal": "full"}' --sessions 1000 --out sessions.jsonl
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+from automata.checks import check_integer
+from automata.errors import InputError
+from automata.repl.export import sample_traces, write_jsonl, write_text
+from automata.repl.session_format import SessionFormat
+from automata.repl.verification import formats, verify
+
+WRITERS = {".txt": write_text, ".jsonl": write_jsonl}
+BAD_INPUT = 2
+WRONG = 1
+"""The exit code if a session is not what the interpreter shows."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message}; --help shows all flags")
+
+
+def command(argv: Sequence[str] | None = None) -> int:
+    """Print or write sessions, or check them; return the exit code.
+
+    Raises:
+        InputError: an argument is unknown or out of its range.
+
+    Example:
+        >>> command(["--verify", "1"])
+        0
+    """
+    parser = _Parser("python -m automata.repl", description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser.add_argument("--verify", type=int, metavar="N", help="check N random sessions of every format")
+    parser.add_argument("--format", default="{}", help="JSON with fields of SessionFormat (default {})")
+    parser.add_argument("--sessions", type=int, default=1, help="how many (default 1)")
+    parser.add_argument("--commands", type=int, default=8, help="actions in each (default 8)")
+    parser.add_argument("--out", help="a file that ends in .txt or .jsonl; the screen if left out")
+    parser.add_argument("--seed", type=int, default=0, help="of all that is drawn (default 0)")
+    given = parser.parse_args(argv)
+    rng = np.random.default_rng(check_integer("seed", given.seed, 0))
+    if given.verify is not None:
+        return _verify(check_integer("verify", given.verify, 1), rng)
+    traces = sample_traces(_form(given.format), given.sessions, rng, commands=given.commands)
+    if given.out is None:
+        print("\n\n".join(trace.text for trace in traces))
+    elif Path(given.out).suffix not in WRITERS:
+        raise InputError(f"out is {given.out!r}; give a file that ends in {' or '.join(WRITERS)}")
+    else:
+        print(f"{WRITERS[Path(given.out).suffix](given.out, traces)} sessions in {given.out}")
+    return 0
+
+
+def _form(text: str) -> SessionFormat:
+    try:
+        fields = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"format {text!r} is not JSON ({error}); correct it there") from error
+    if not isinstance(fields, dict):
+        raise InputError(f'format is {text!r}; give an object, such as {{"variables": 5}}')
+    return SessionFormat.from_fields(fields)
+
+
+def _verify(sessions: int, rng: np.random.Generator) -> int:
+    print(f"{'format':<28} {'sessions':>8} {'values':>8} {'wrong':>6}")
+    wrong = 0
+    kinds = formats()
+    for form, source in zip(kinds, rng.spawn(len(kinds)), strict=True):
+        found = verify(form, sessions, source)
+        wrong += found.wrong
+        print(f"{found.name:<28} {found.sessions:>8} {found.revealed:>8} {found.wrong:>6}", flush=True)
+        if found.first_difference is not None:
+            print(f"  {found.first_difference}")
+    return WRONG if wrong else 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; 0, 1 if a session is wrong, or 2 for bad input, told in one sentence.
+
+    Example:
+        >>> main(["--commands", "0"])
+        2
+    """
+    try:
+        return command(argv)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""Sessions for other people's models: text, JSON lines, and data sets of Hugging Face's ``datasets``."""
+
+import json
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from automata.checks import check_integer
+from automata.errors import InputError
+from automata.repl.sampling import sample_sessions
+from automata.repl.session_format import SessionFormat
+from automata.repl.token_tables import token_tables
+from automata.repl.traces import ReplTrace
+
+_AT_ONCE = 256
+
+
+def sample_traces(
+    form: SessionFormat, sessions: int, rng: np.random.Generator, *, commands: int
+) -> Iterator[ReplTrace]:
+    """Yield random sessions, drawn in blocks of 256.
+
+    Args:
+        form: their format.
+        sessions: how many.
+        rng: the source of randomness.
+        commands: the number of actions in each.
+
+    Raises:
+        InputError: a number is below 1.
+
+    Example:
+        >>> traces = sample_traces(SessionFormat(), 2, np.random.default_rng(0), commands=4)
+        >>> [len(trace.outputs) for trace in traces]
+        [8, 8]
+    """
+    check_integer("sessions", sessions, 1)
+    check_integer("commands", commands, 1)
+    tables = token_tables(form)
+    for begin in range(0, sessions, _AT_ONCE):
+        count = min(_AT_ONCE, sessions - begin)
+        drawn = sample_sessions(form, count, rng, commands=commands, tables=tables)
+        yield from map(drawn.trace, range(count))
+
+
+def record(trace: ReplTrace) -> dict[str, Any]:
+    """Return a session as a record of JSON: what every export is made of.
+
+    The fields are ``text``; ``commands``, what was typed after each prompt; ``reveal_spans``, pairs of places
+    in the text between which a revealed value stands; ``states``, the values of the variables after each
+    command, those that are assigned already; and ``seed``, what Python's ``random`` was seeded with, or None.
+
+    Example:
+        >>> from automata.repl.traces import repl_trace
+        >>> found = record(repl_trace([(2, 1)], (1, 2), ["a"]))
+        >>> found["commands"], found["reveal_spans"], found["states"][-1], found["seed"]
+        (['a = 1', 'b = 2', 'a, b = b, a', "print('a', a)"], [[56, 57]], [2, 1], None)
+    """
+    return {
+        "text": trace.text,
+        "commands": list(trace.commands),
+        "reveal_spans": [list(span) for span in trace.reveal_spans],
+        "states": [list(state) for state in trace.states],
+        "seed": trace.seed,
+    }
+
+
+def write_text(path: Path | str, traces: Iterable[ReplTrace]) -> int:
+    r"""Write sessions as plain text, an empty line between two; return how many.
+
+    No session holds an empty line, so that ``text.split("\n\n")`` gives them back.
+
+    Raises:
+        InputError: the file cannot be written.
+
+    Example:
+        >>> write_text("/no/such/folder/sessions.txt", [])
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: path /no/such/folder/sessions.txt cannot be written (...); give another
+    """
+    return _write(path, (trace.text for trace in traces), between="\n\n")
+
+
+def write_jsonl(path: Path | str, traces: Iterable[ReplTrace]) -> int:
+    """Write sessions as JSON lines, one `record` each; return how many.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    return _write(path, (json.dumps(record(trace)) for trace in traces), between="\n")
+
+
+def hugging_face_dataset(traces: Iterable[ReplTrace]) -> Any:
+    """Return a ``datasets.Dataset`` with a row for each session, of the fields of `record`.
+
+    Raises:
+        InputError: the package ``datasets`` is not installed.
+    """
+    try:
+        datasets = import_module("datasets")
+    except ImportError as error:
+        raise InputError(
+            f"package datasets cannot be imported ({error}); install it with pip install datasets, or write "
+            "JSON lines with write_jsonl, which it reads"
+        ) from error
+    return datasets.Dataset.from_list([record(trace) for trace in traces])
+
+
+def _write(path: Path | str, parts: Iterable[str], between: str) -> int:
+    count = 0
+    try:
+        with Path(path).open("w", encoding="utf-8", newline="\n") as file:
+            for part in parts:
+                file.write(between * (count > 0) + part)
+                count += 1
+            file.write("\n" * (count > 0))
+    except OSError as error:
+        raise InputError(f"path {path} cannot be written ({error.strerror}); give another") from error
+    return count

@@ -1,0 +1,94 @@
+"""Shortcut audit of REPL traces: the next revealed value from the last reveal alone, in sessions as drawn."""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from automata.errors import InputError
+from automata.monoids.cayley import IntArray
+from automata.repl.commands import PROMPT
+from automata.repl.grammar import NONE
+from automata.repl.last_reveal import last_reveal_accuracy
+from automata.tasks.repl_language import ReplLanguage
+
+Place = tuple[int | None, int]
+"""The number of actions before the last reveal (None: there is none before), and since then."""
+
+
+@dataclass(frozen=True)
+class LastRevealAccuracy:
+    """How right the best classifier is that knows the last reveal and which variable is asked.
+
+    Attributes:
+        accuracy: the share of right values of one that does not know the place in the session.
+        with_position: that of one that knows the numbers of actions before the last reveal and since then.
+        standard_error: of ``with_position``, since where reveals stand is drawn; 0 if ``is_exact``.
+        is_exact: whether reveals stood at the same places in all sessions of the sample.
+
+    Example:
+        >>> found = last_reveal_audit(ReplLanguage(3), 128, 128, 16, np.random.default_rng(0))
+        >>> round(found.accuracy, 4), found.is_exact
+        (0.3333, True)
+    """
+
+    accuracy: float
+    with_position: float
+    standard_error: float
+    is_exact: bool
+
+
+def last_reveal_audit(
+    task: ReplLanguage, length: int, last: int, sequences: int, rng: np.random.Generator
+) -> LastRevealAccuracy | None:
+    """Return what the last reveal alone tells, for values asked after one of the last places.
+
+    Given the places of the reveals the accuracy is exact; the places are those of a sample.
+
+    Args:
+        task: the task.
+        length: tokens in a sequence.
+        last: count the values asked after the last so many of them.
+        sequences: the size of the sample.
+        rng: its source of randomness.
+
+    Returns:
+        None if no value is asked there in the sample, or the accuracy is not known: all of more than six
+        first values that repeat are revealed at once, or reveals are of a form of one's own.
+    """
+    rows = _places(task, task.batch(sequences, length, rng).tokens, last)
+    together = [place for row in rows for place in row]
+    if not together:
+        return None
+    try:
+        known = {place: last_reveal_accuracy(task.form, [place]) for place in set(together)}
+    except InputError:
+        return None
+    mean = float(np.mean([known[place] for place in together]))
+    # the places of one sequence depend on each other: the error is that of a ratio over sequences
+    residuals = [sum(known[place] for place in row) - mean * len(row) for row in rows]
+    is_exact = len({tuple(row) for row in rows}) == 1
+    return LastRevealAccuracy(
+        accuracy=last_reveal_accuracy(task.form, together),
+        with_position=mean,
+        standard_error=0.0 if is_exact else sqrt(sum(r * r for r in residuals)) / len(together),
+        is_exact=is_exact,
+    )
+
+
+def _places(task: ReplLanguage, tokens: IntArray, last: int) -> list[list[Place]]:
+    """Return for every sequence the places of the values that are asked."""
+    reading = task.read(tokens)
+    actions = np.cumsum(reading.actions != NONE, axis=1)
+    commands = np.cumsum(tokens == task.tokenizer.numbers[PROMPT], axis=1)
+    rows = []
+    for row, asked in enumerate(reading.asked != NONE):
+        places: list[Place] = []
+        command, before, now = -1, None, None  # the actions before the last reveal and before this one
+        for place in np.flatnonzero(asked).tolist():
+            if commands[row, place] != command:
+                command, before, now = int(commands[row, place]), now, int(actions[row, place])
+            if place >= tokens.shape[1] - last:
+                places.append((before, (now or 0) - (before or 0)))
+        rows.append(places)
+    return rows

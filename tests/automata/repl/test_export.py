@@ -1,0 +1,139 @@
+"""Sessions in files and records. For Hugging Face's package something stands in."""
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from automata.errors import InputError
+from automata.repl import (
+    ReplTrace,
+    SessionFormat,
+    check_with_interpreter,
+    hugging_face_dataset,
+    record,
+    sample_traces,
+    write_jsonl,
+    write_text,
+)
+from automata.repl.__main__ import main
+from tests.automata.repl.sessions import EVERY_KIND
+
+
+def traces(form: SessionFormat, count: int = 6) -> list[ReplTrace]:
+    return list(sample_traces(form, count, np.random.default_rng(4), commands=5))
+
+
+@pytest.mark.parametrize("form", EVERY_KIND[::13])
+def test_records_hold_all_of_a_session(form: SessionFormat) -> None:
+    for trace in traces(form):
+        found = json.loads(json.dumps(record(trace)))
+        assert set(found) == {"text", "commands", "reveal_spans", "states", "seed"}
+        assert check_with_interpreter(found["text"], found["seed"]) is None
+        assert (found["seed"] is None) == (form.hidden is None)
+        values = [found["text"][begin:end] for begin, end in found["reveal_spans"]]
+        assert values
+        assert all(value.isdigit() for value in values)
+        assert len(found["states"]) == len(found["commands"])
+        assert found["states"][-1] == list(trace.states[-1])
+        if form.reveal == "full":
+            last = found["states"][-1]
+            assert values[-form.variables :] == list(map(str, last))
+
+
+@pytest.mark.parametrize("form", EVERY_KIND[::13])
+def test_text_files_give_the_sessions_back(form: SessionFormat, tmp_path: Path) -> None:
+    given = traces(form)
+    assert write_text(tmp_path / "sessions.txt", given) == len(given)
+    text = (tmp_path / "sessions.txt").read_text()
+    assert text.endswith("\n")
+    assert text.removesuffix("\n").split("\n\n") == [trace.text for trace in given]
+
+
+def test_json_lines_are_the_records(tmp_path: Path) -> None:
+    given = traces(SessionFormat(hidden="if"))
+    assert write_jsonl(tmp_path / "sessions.jsonl", given) == len(given)
+    lines = (tmp_path / "sessions.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [record(trace) for trace in given]
+
+
+def test_blocks_are_drawn_one_after_the_other() -> None:
+    many = traces(SessionFormat(3), 300)
+    assert len(many) == 300
+    # a session is one of 3⁵ sequences of swaps with one of 3² reveals
+    assert [trace.text for trace in many[:44]] != [trace.text for trace in many[256:]]
+
+
+def test_what_the_data_set_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dataset:
+        @staticmethod
+        def from_list(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            return rows
+
+    stand_in = ModuleType("datasets")
+    stand_in.Dataset = Dataset  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "datasets", stand_in)
+    given = traces(SessionFormat())
+    assert hugging_face_dataset(given) == [record(trace) for trace in given]
+
+
+def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(InputError, match=r"datasets cannot be imported.*pip install datasets.*write_jsonl"):
+        hugging_face_dataset([])
+
+
+def test_the_command_writes_prints_and_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "sessions.jsonl"
+    fields = '{"variables": 2, "hidden": "if"}'
+    assert main(["--format", fields, "--sessions", "3", "--commands", "4", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"3 sessions in {out}\n"
+    assert len(out.read_text().splitlines()) == 3
+    assert main(["--sessions", "2", "--commands", "2"]) == 0
+    for text in capsys.readouterr().out.removesuffix("\n").split("\n\n"):
+        assert check_with_interpreter(text) is None
+    assert main(["--verify", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 19
+    assert all(line.split()[-1] == "0" for line in lines[1:])
+
+
+def test_the_command_says_when_a_session_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the rule of composition turned around, most sessions of groups are no longer true."""
+
+    def inverse(form: SessionFormat, initial: Any, actions: Any, happens: Any) -> Any:
+        moved = [initial]
+        for column in actions.T:
+            images = np.argsort(np.array(form.permutations), axis=1)[column]
+            moved.append(np.take_along_axis(moved[-1], images, axis=1))
+        return np.stack(moved, axis=1)
+
+    monkeypatch.setattr("automata.repl.sampling._states", inverse)
+    assert main(["--verify", "20"]) == 1
+    shown = capsys.readouterr().out
+    assert "and the interpreter shows" in shown
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--verify", "0"], "verify is 0"),
+        (["--format", "x"], "format 'x' is not JSON"),
+        (["--format", "3"], "format is '3'; give an object"),
+        (["--format", '{"variables": 1}'], "variables is 1"),
+        (["--sessions", "0"], "sessions is 0"),
+        (["--seed", "-1"], "seed is -1"),
+        (["--out", "x.csv"], "out is 'x.csv'; give a file that ends in .txt or .jsonl"),
+        (["--out", "/no/such/folder/x.txt"], "path /no/such/folder/x.txt cannot be written"),
+        (["--task", "x"], "--help shows all flags"),
+    ],
+)
+def test_bad_arguments_are_told(argv: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 2
+    assert words in capsys.readouterr().err
