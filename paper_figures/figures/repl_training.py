@@ -137,7 +137,7 @@ COMMON: dict[str, Any] = {
 GROWING: dict[str, Any] = {
     **COMMON,
     "growth_accuracy": 0.95,
-    "steps": 1200,
+    "steps": 800,
     "final_steps": 300,
     "batch_size": 64,
 }
@@ -195,11 +195,10 @@ MAIN_GRIDS = seeds_of(
     NOT_REFLECTING_DELTANET,
     TRANSFORMER,
     LSTM,
-    {"model": "gated-deltanet", "layers": 2, **REFLECTING},
-    {"model": "gated-deltanet", "layers": 2, **NOT_REFLECTING},
-    {"model": "gated-deltaproduct", "layers": 2, **REFLECTING},
-    {"model": "mamba2", "layers": 2},
     {"model": "implicit-mamba2", "layers": 1, **IMPLICIT},
+    {"model": "mamba2", "layers": 2},
+    {"model": "gated-deltanet", "layers": 2, **REFLECTING},
+    {"model": "gated-deltaproduct", "layers": 2, **REFLECTING},
     {**NOT_REFLECTING_DELTANET, "learning_rate": 1e-3},
     {**TRANSFORMER, "learning_rate": 1e-3},
     **GROWING,
