@@ -1,4 +1,4 @@
-"""Of a run that holds a belief: divergence by length and by frequency of reveals, and what its state holds."""
+"""Of a run that holds a belief: its divergence by length and frequency of reveals, and its state."""
 
 from dataclasses import replace
 from typing import Any
