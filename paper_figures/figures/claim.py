@@ -55,6 +55,7 @@ class Claim:
 
 IMPLICIT_ARE_RNNS = "Schöne et al. 2025, arXiv 2502.07827"
 CODE_AND_LINEAR_RNNS = "Siems et al. 2026, arXiv 2602.14814"
+SLIDES = "slides of the talk on Schöne et al. 2025"
 
 
 def shares(counts: Mapping[str, tuple[int, int]]) -> str:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from analysis.framework.figures import new_figure, powers_of_two
 from analysis.framework.palette import GREY, MODEL_LOOKS, Look, model_label
-from analysis.framework.run_lines import draw_runs
+from analysis.framework.run_lines import RUN_LINES, draw_runs
 from paper_figures.experiments.grid import Experiment
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import CODE_AND_LINEAR_RNNS, Claim, Verdict
@@ -20,11 +20,12 @@ from paper_figures.figures.repl_training import (
     COMMON,
     FINAL_REVEAL,
     FIVE_GRIDS,
-    FROM_THE_START,
     GROWING,
-    GROWING_GRIDS,
+    IMPLICIT,
     LOSS_GRIDS,
     MAIN_GRIDS,
+    RANDOM_GRIDS,
+    RANDOM_STEPS,
     SETTINGS,
     SPACING_GRIDS,
     TRAINED_COMMANDS,
@@ -32,14 +33,14 @@ from paper_figures.figures.repl_training import (
 
 EXPERIMENT = Experiment(
     "repl_traces",
-    (*MAIN_GRIDS, *GROWING_GRIDS, *LOSS_GRIDS, *FIVE_GRIDS, *SPACING_GRIDS),
+    (*MAIN_GRIDS, *RANDOM_GRIDS, *FIVE_GRIDS, *LOSS_GRIDS, *SPACING_GRIDS),
     (FINAL_REVEAL,),
 )
 
 MAIN = "repl-3-values"
 PANELS = {
     MAIN: "3 variables, every 4th",
-    "repl-3-values-random": "every 4th in the mean, growing",
+    "repl-3-values-random": "one in 4 at random",
     "repl-3": "every 4th, loss of all tokens",
     "repl-3-values-1": "every command",
     "repl-3-values-8": "every 8th",
@@ -176,18 +177,20 @@ def caption(found: Results) -> str:
         "Python sessions that swap variables: share of the sessions whose final reveal (the value that "
         "print('a', a) shows) is predicted right, by the number of commands before it; mean over "
         f"{settings['sequences']} fresh sessions, data seed {settings['seed']}, the same for all models; "
-        f"implicit models in {settings['mode']} mode. Thin lines are single runs, thick ones their mean, "
-        f"bands reach from the lowest run to the highest. {interval_sentence(settings['sequences'])} "
-        f"Dotted: chance; dashed: the {found['trained_commands']} commands of training. All are tested with "
-        "reveals at fixed places, (b) after every fourth command, too. Width 64 (LSTM: 128), two layers "
+        f"implicit models in {settings['mode']} mode. {RUN_LINES} {interval_sentence(settings['sequences'])} "
+        f"Dotted: chance; dashed: the {found['trained_commands']} commands of the longest training "
+        "sequences. Tested with a reveal after every 4th command (in d every, in e every 8th), in (b) too, "
+        "where in training one follows each command with probability 1/4. Width 64 (LSTM: 128), two layers "
         "(LSTM and implicit Mamba-2: one), not matched in parameters; the loss is that of the revealed "
-        f"values alone, in (c) that of every next token. {FROM_THE_START['steps']} updates of "
-        f"{FROM_THE_START['batch_size']} sequences of full length, a peak rate of "
-        f"{COMMON['learning_rate']:g} (implicit Mamba-2: 0.0015), which was chosen in one run of DeltaNet "
-        "[-1, 1] and of implicit Mamba-2 each. In (b) sequences grow from 40 tokens by 16 with an accuracy "
-        f"of {GROWING['growth_accuracy']}, so that lengths and the number of updates, at most "
-        f"{GROWING['steps']:,} of {GROWING['batch_size']}, differ by model, and reveals follow one command "
-        "in 4 at random. Not drawn: the same at a peak rate of 0.001. At least "
+        f"values alone, in (c) that of every next token. Batches of {GROWING['batch_size']}; sequences begin "
+        "with as many commands as have a reveal, at least 4 (in b with 40 tokens, growing by 16), and grow "
+        f"by as many whenever the accuracy in their last third passes {GROWING['growth_accuracy']}, so that "
+        "lengths and the number of updates differ by model: training ends "
+        f"{GROWING['final_steps']} updates after that accuracy at full length, at the latest after "
+        f"{GROWING['steps']} (b: {RANDOM_STEPS:,}); in (c) they grow every 200 updates for all. A peak rate "
+        f"of {COMMON['learning_rate']:g} (implicit Mamba-2: {IMPLICIT['learning_rate']:g}), tried on "
+        "DeltaNet [-1, 1] and implicit Mamba-2 before; DeltaNet [0, 1] and the Transformer were trained at "
+        "0.001, too, which is not drawn. At least "
         f"{SOLVED_ACCURACY} after {TESTED_COMMANDS} commands: {counts}."
     )
 
