@@ -1,6 +1,7 @@
 """The figure of `analysis.belief`: divergence along sequences, since full reveals, decoded beliefs, norms."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -182,7 +183,9 @@ def _finish(found: BeliefAnalysis, panels: Sequence[Axes]) -> None:
     decoded.set_ylim(bottom=0)
     log_axis(norms, "x")
     for axes in (excess, decoded):
-        if len(lengths) <= 6:
+        if len(lengths) == 1:  # a scale needs two numbers
+            powers_of_two(axes, [max(1, lengths[0] // 2), lengths[0], 2 * lengths[0]])
+        elif len(lengths) <= 6 and all(after >= 1.5 * before for before, after in pairwise(lengths)):
             powers_of_two(axes, lengths)
         else:
             log_axis(axes, "x")
