@@ -11,7 +11,7 @@ from automata.repl import check_with_interpreter, sample_sessions
 from automata.tasks.last_reveal_audit import last_reveal_audit
 
 PAGE = (Path(__file__).parents[2] / "docs" / "repl_traces.md").read_text(encoding="utf-8")
-SESSIONS = re.findall(r"```pycon\n(.*?)\n```", PAGE, re.DOTALL)
+SESSIONS = re.findall(r"```text\n(.*?)\n```", PAGE, re.DOTALL)
 SEED = 3441447623
 
 
