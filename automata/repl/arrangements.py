@@ -39,7 +39,7 @@ def arrangements(form: SessionFormat) -> IntArray:
     return found[np.lexsort(found.T[::-1])]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def session_automaton(form: SessionFormat) -> ProbabilisticAutomaton:
     """Return the probabilistic automaton behind the sessions of a format.
 

@@ -37,9 +37,9 @@ def check_with_interpreter(session: ReplTrace | str, seed: int | None = None) ->
     """Return the first line of a session that the interpreter would not show; None if all is true.
 
     The lines that stand after a prompt are typed into ``code.InteractiveConsole``, which compiles and runs
-    them as ``python -i`` does; its prompts and all that it prints, tracebacks included, are compared with the
-    whole text. The state of ``random`` is set before and put back afterwards. The text is *executed*: give
-    only one that you would run.
+    them as ``python -i`` does; its prompts and all that it prints, tracebacks included (in which only the
+    name of the file is another), are compared with the whole text. The state of ``random`` is set before and
+    put back afterwards. The text is *executed*: give only one that you would run.
 
     Args:
         session: a trace, or the text of one.

@@ -92,6 +92,10 @@ class SessionFormat:
             raise InputError(
                 f"{field} is {getattr(self, field)} but none is hidden; leave it out, or give hidden 'if'"
             )
+        numbers = {field: int(getattr(self, field)) for field in ("variables", "reveal_every")}
+        shares = {field: float(getattr(self, field)) for field in ("probability", "hidden_fraction")}
+        for field, value in {**numbers, **shares}.items():  # NumPy's numbers too are plain ones from here on
+            object.__setattr__(self, field, value)
         actions = self.actions
         if not isinstance(actions, str):  # one form of a list, whichever way it was given
             given = action_permutations(actions, self.variables)

@@ -36,10 +36,10 @@ def test_accuracy_is_that_of_a_plain_loop(make_run: Any, name: str) -> None:
 @pytest.mark.parametrize("task", ["repl-3-reveals", "noisy-parity-reveals"])
 def test_only_answers_that_are_asked_for_count(make_run: Any, task: str) -> None:
     run = make_run("lstm", task=task)
-    found = length_generalization.analyse(run, lengths=(40, 200), sequences=6, batch_size=6, seed=5)
+    found = length_generalization.analyse(run, lengths=(70, 200), sequences=6, batch_size=6, seed=5)
     batch = draw_batch(run.task, 6, 200, 5, Stream.TEST, 200, 0)
     assert not batch.counted.all()
-    for length in (40, 200):
+    for length in (70, 200):
         right, given = [], []
         for row in range(6):
             state, answers = run.model.init_state(1), []
@@ -70,7 +70,7 @@ def test_where_nothing_is_asked_there_is_no_accuracy(make_run: Any) -> None:
 
 def test_padding_does_not_count_as_converged(make_run: Any) -> None:
     run = make_run("implicit-mamba2", contracting=True, task="repl-3-reveals")
-    task = ReplLanguage(swaps=1, reveal_every=1)  # 34 tokens or so
+    task = ReplLanguage(commands=1, reveal_every=1)  # 34 tokens or so
     found = length_generalization.analyse(
         replace(run, task=task), lengths=(60,), sequences=3, max_iterations=1, mode="sequential"
     )

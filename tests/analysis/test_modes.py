@@ -61,7 +61,8 @@ def other_mode(run: Any) -> Any:
 
 def test_only_real_tokens_are_compared(make_run: Any) -> None:
     run = make_run("implicit-mamba2", contracting=True, task="repl-3-reveals")
-    short = ReplLanguage(variables=3, reveal_every=1, swaps=1, predict="reveals")  # ends before the row does
+    # it ends before the row does
+    short = ReplLanguage(variables=3, reveal_every=1, commands=1, predict="values")
     run = dataclasses.replace(run, task=short)
     batch = draw_batch(run.task, 2, 40, 0, Stream.TEST, 40, 0)
     assert batch.lengths is not None

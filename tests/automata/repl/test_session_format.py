@@ -73,6 +73,12 @@ def test_actions_of_ten_and_more_points_are_written_with_commas() -> None:
     assert form.permutations == (turned,)
 
 
+def test_numbers_of_numpy_are_taken() -> None:
+    given = SessionFormat(np.int64(4), reveal_every=np.int32(2), hidden="if", probability=np.float32(0.5))  # type: ignore[arg-type]
+    assert given == SessionFormat(4, reveal_every=2, hidden="if", probability=0.5)
+    assert json.loads(json.dumps(given.to_fields())) == given.to_fields()
+
+
 def test_a_format_of_ones_own_is_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
     class Bare(RevealFormat):
         def commands(self, variables: int) -> tuple[Command, ...]:
