@@ -1,5 +1,6 @@
 """Does a model hold the exact belief about a hidden state? ``python -m analysis.belief RUN…``."""
 
+from analysis.belief.adversary import WorstRounds, worst_rounds
 from analysis.belief.command import ANALYSIS, main
 from analysis.belief.decoding import Decoded
 from analysis.belief.drawing import draw
@@ -23,9 +24,11 @@ __all__ = [
     "Probe",
     "Rate",
     "RunBelief",
+    "WorstRounds",
     "analyse",
     "draw",
     "main",
     "measure_belief",
     "tables",
+    "worst_rounds",
 ]

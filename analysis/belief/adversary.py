@@ -1,0 +1,218 @@
+"""Sequences on which a trained model predicts reveals worst: a beam search against the model itself.
+
+A sequence is made of rounds: some actions, then a reveal with a value that can occur. All models are searched
+against with as many candidates, so that their figures compare; a beam finds a bad sequence, not the worst.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from analysis.belief.prediction import FloatArray, IntArray, divergence
+from automata.checks import check_integer, check_type
+from automata.errors import InputError
+from automata.tasks.partially_observed import PartiallyObserved
+from implicit.models.interface import SequenceModel
+from implicit.runs.loading import Run
+from theory.transition import State
+
+LEAST_PROBABILITY = 1e-12
+"""Values less likely than this are taken for impossible: rounding of the exact belief is far below."""
+
+
+@dataclass(frozen=True, eq=False)
+class WorstRounds:
+    """What a search found, and what the same model does on random rounds.
+
+    Attributes:
+        tokens: of the sequence found, ``[length]``.
+        errors: KL(exact ‖ model) at its reveals, in nats, ``[rounds]``.
+        random: the same on random rounds, ``[sequences, rounds]``.
+
+    Example:
+        >>> found = WorstRounds(np.zeros(5, np.int64), np.array([0.5]), np.array([[0.1], [0.3]]))
+        >>> found.mean, found.random_mean
+        (0.5, 0.2)
+    """
+
+    tokens: IntArray
+    errors: FloatArray
+    random: FloatArray
+
+    @property
+    def mean(self) -> float:
+        """The mean error over the rounds of the sequence found, in nats."""
+        return float(self.errors.mean())
+
+    @property
+    def random_mean(self) -> float:
+        """The mean error over random rounds, in nats."""
+        return float(self.random.mean())
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """Sequences so far, with the model's state, the exact belief and the sum of errors after each."""
+
+    tokens: IntArray  # [candidates, length]
+    errors: FloatArray  # [candidates, rounds]
+    beliefs: FloatArray  # [candidates, states]
+    state: State
+
+    def chosen(self, rows: IntArray) -> "_Candidates":
+        places = torch.from_numpy(rows)
+        state = {name: part[places] for name, part in self.state.items()}
+        return _Candidates(self.tokens[rows], self.errors[rows], self.beliefs[rows], state)
+
+
+@torch.no_grad()
+def worst_rounds(
+    run: Run,
+    rounds: int = 12,
+    actions: int = 3,
+    *,
+    beam: int = 8,
+    least_probability: float = LEAST_PROBABILITY,
+    sequences: int = 256,
+    seed: int = 0,
+) -> WorstRounds:
+    """Search for rounds on which a model's predictions are farthest from the exact ones, in the sum.
+
+    Implicit models take one token after the other, with their own defaults.
+
+    Args:
+        run: a loaded run on a probabilistic automaton whose reveals are asked.
+        rounds: of a sequence.
+        actions: before each reveal.
+        beam: candidates that are kept after each round, each with every value that can occur.
+        least_probability: that a value of the search has, given all before it; with as much as 1/6, say,
+            a model cannot be misled by what hardly ever happens. A reveal none of whose values is as likely
+            shows its likeliest.
+        sequences: of random rounds, with values drawn as they occur.
+        seed: of these.
+
+    Raises:
+        InputError: a number is below 1, the probability outside (0, 1], or the task is of another kind.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = worst_rounds(load_run("lazy-swaps-gated-deltanet"), rounds=3, sequences=32)
+        >>> found.tokens.shape, found.mean > found.random_mean
+        ((15,), True)
+    """
+    numbers = {"rounds": rounds, "actions": actions, "beam": beam, "sequences": sequences}
+    for field, value in numbers.items():
+        check_integer(field, value, 1)
+    if not 0 < least_probability <= 1:
+        raise InputError(f"least_probability is {least_probability}; give a number in (0, 1]")
+    check_type("task", run.task, PartiallyObserved, "give a run on a probabilistic automaton")
+    task, model = run.task, run.model
+    assert isinstance(task, PartiallyObserved)
+    was_training = model.training
+    model.eval()
+    words = list(product(range(len(task.automaton.actions)), repeat=actions))
+    kept = _beginning(task, model, 1)
+    for _ in range(rounds):
+        asked = _asked(task, model, _moved(task, model, kept, words))
+        sums = asked.errors.sum(axis=1)
+        worst = asked.chosen(np.argsort(-sums, kind="stable")[:beam])
+        kept = _shown(task, model, worst, least_probability)
+    best = int(kept.errors.sum(axis=1).argmax())
+    random = _random_errors(task, model, rounds, actions, sequences, np.random.default_rng(seed))
+    model.train(was_training)
+    return WorstRounds(kept.tokens[best], kept.errors[best], random)
+
+
+def _beginning(task: PartiallyObserved, model: SequenceModel, count: int) -> _Candidates:
+    none = np.zeros((count, 0))
+    beliefs = np.tile(task.initial_belief, (count, 1))
+    return _Candidates(none.astype(np.int64), none, beliefs, model.init_state(count))
+
+
+def _read(model: SequenceModel, found: _Candidates, token: IntArray) -> tuple[_Candidates, Tensor]:
+    """Let every candidate read a token, which says nothing of the belief yet."""
+    state, logits = model.step(found.state, torch.from_numpy(token).to(model.device))
+    tokens = np.concatenate([found.tokens, token[:, None]], axis=1)
+    return _Candidates(tokens, found.errors, found.beliefs, state), logits
+
+
+def _moved(
+    task: PartiallyObserved, model: SequenceModel, found: _Candidates, words: Sequence[tuple[int, ...]]
+) -> _Candidates:
+    """Every candidate after every word of actions."""
+    count = len(found.tokens)
+    moved = found.chosen(np.repeat(np.arange(count), len(words)))
+    for column in np.array(words).T:
+        moved, _ = _acted(task, model, moved, np.tile(column, count))
+    return moved
+
+
+def _acted(
+    task: PartiallyObserved, model: SequenceModel, found: _Candidates, action: IntArray
+) -> tuple[_Candidates, Tensor]:
+    read, logits = _read(model, found, action)
+    beliefs = np.einsum("nij,nj->ni", task.automaton.matrices[action], found.beliefs)
+    return _Candidates(read.tokens, read.errors, beliefs, read.state), logits
+
+
+def _asked(task: PartiallyObserved, model: SequenceModel, found: _Candidates) -> _Candidates:
+    """Every candidate after every reveal was asked, with its error."""
+    reveals = len(task.automaton.reveals)
+    asked = found.chosen(np.repeat(np.arange(len(found.tokens)), reveals))
+    return _with_errors(task, model, asked, np.tile(np.arange(reveals), len(found.tokens)))
+
+
+def _with_errors(
+    task: PartiallyObserved, model: SequenceModel, found: _Candidates, reveal: IntArray
+) -> _Candidates:
+    read, logits = _read(model, found, reveal + len(task.automaton.actions))
+    exact = task.predicted(read.beliefs, reveal)
+    errors = divergence(exact, logits.double().log_softmax(dim=-1).cpu().numpy())
+    return _Candidates(read.tokens, np.column_stack([read.errors, errors]), read.beliefs, read.state)
+
+
+def _shown(task: PartiallyObserved, model: SequenceModel, found: _Candidates, least: float) -> _Candidates:
+    """Every candidate after every value that is so likely, or the likeliest."""
+    exact = task.predicted(found.beliefs, found.tokens[:, -1] - len(task.automaton.actions))
+    rows, values = np.nonzero(exact >= np.minimum(least, exact.max(axis=1, keepdims=True)))
+    return _after_value(task, model, found.chosen(rows), values)
+
+
+def _after_value(
+    task: PartiallyObserved, model: SequenceModel, found: _Candidates, values: IntArray
+) -> _Candidates:
+    tokens = values + len(task.automaton.actions) + len(task.automaton.reveals)
+    read, _ = _read(model, found, tokens)
+    beliefs = np.empty_like(found.beliefs)
+    observed = task.observations(read.tokens)[:, -1]
+    for number in np.unique(observed).tolist():
+        rows = observed == number
+        mass = task.moved(found.beliefs[rows], number)
+        beliefs[rows] = mass / mass.sum(axis=1, keepdims=True)
+    return _Candidates(read.tokens, read.errors, beliefs, read.state)
+
+
+def _random_errors(
+    task: PartiallyObserved,
+    model: SequenceModel,
+    rounds: int,
+    actions: int,
+    sequences: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Return the errors at the reveals of random rounds, ``[sequences, rounds]``."""
+    found = _beginning(task, model, sequences)
+    for _ in range(rounds):
+        for _ in range(actions):
+            drawn = rng.integers(0, len(task.automaton.actions), sequences)
+            found, _ = _acted(task, model, found, drawn)
+        reveal = rng.integers(0, len(task.automaton.reveals), sequences)
+        found = _with_errors(task, model, found, reveal)
+        exact = task.predicted(found.beliefs, reveal)
+        values = (exact.cumsum(axis=1) > rng.random((sequences, 1)) * (1 - 1e-12)).argmax(axis=1)
+        found = _after_value(task, model, found, values)
+    return found.errors
