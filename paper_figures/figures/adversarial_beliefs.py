@@ -143,8 +143,8 @@ def caption(found: Results) -> str:
         f"{settings['seed']}. Middle: the worst sequence that a beam search of {settings['beam']} found, in "
         "which every value shown has, given all before it, a probability of at least "
         f"{settings['likely']:g} or is the likeliest. Right: with any value that can occur, however "
-        "unlikely. The search is the same for all models, and finds bad sequences, not the worst. Sequences have "
-        f"{settings['rounds'] * (settings['actions'] + 2)} tokens, fewer than in training."
+        "unlikely. The search is the same for all models, and finds bad sequences, not the worst. Sequences "
+        f"have {settings['rounds'] * (settings['actions'] + 2)} tokens, fewer than in training."
     )
 
 
