@@ -135,8 +135,8 @@ def caption(found: Results) -> str:
         "in float64; the linear filter is the same without the division, read as probabilities after one, "
         "and as the uniform belief once nothing is left of its mass. Means at most "
         f"{SMALLEST:g}, negative by rounding or 0, are drawn there. {RUN_LINES} Trained models as in the "
-        f"figure of hidden swaps, implicit ones in {settings['mode']} mode. The conclusions of Theorem 1 hold "
-        f"for the runs of implicit Mamba-2 at {theorem1} visited."
+        f"figure of hidden swaps, implicit ones in {settings['mode']} mode. The conclusions of Theorem 1 "
+        f"hold for the runs of implicit Mamba-2 at {theorem1} visited."
     )
 
 
