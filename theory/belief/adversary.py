@@ -189,7 +189,8 @@ def worst_sequence(
         predictor: what is searched against.
         length: tokens.
         beam: how many histories are kept at each length, those with the largest sums; all if None, which is
-            exhaustive. With a beam the result is a history that is so bad, not the worst.
+            exhaustive. With a beam the result is a history that is so bad, not the worst: errors that take a
+            long preparation, such as underflow, are not seen coming (``worst_case`` finds those).
         tokens: by name; all if None.
 
     Raises:

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from theory.belief.filters import BayesFilter
 from tests.automata.probabilistic.random_automata import (
     SMALL,
     enumerated_masses,
     random_automaton,
     random_trace,
 )
+from theory.belief.filters import BayesFilter
 
 
 def test_all_filters_agree_with_enumeration_on_a_thousand_automata() -> None:
