@@ -1,6 +1,62 @@
-"""Bayes filters of probabilistic automata, linear and not."""
+"""Bayes filters of probabilistic automata, linear and not: decay, underflow, rescaling, worst sequences.
 
+``python -m theory.belief`` prints the figures of the page *Belief*.
+"""
+
+from theory.belief.adversary import (
+    LinearPredictor,
+    MarginalPredictor,
+    Predictor,
+    WorstSequence,
+    confusion_radius,
+    divergence,
+    divergence_radius,
+    sequence_errors,
+    worst_sequence,
+)
+from theory.belief.belief_chain import BeliefChain, belief_chain
+from theory.belief.decay import DecayRate, decay_rate
+from theory.belief.entropy_bounds import entropy_bounds, stationary_state
 from theory.belief.filters import BayesFilter
-from theory.belief.marginals import marginals, swapped_marginals
+from theory.belief.marginals import LinearMarginals, marginals, swapped_marginals
+from theory.belief.report import decay_report, measured_decay
+from theory.belief.rescaling import Gains, best_gains, exit_length
+from theory.belief.spectra import largest_lyapunov_exponent, word_spectrum
+from theory.belief.token_source import TokenSource
+from theory.belief.underflow import UnderflowLengths, observed_underflow, predicted_underflow
+from theory.belief.worst_case import WorstDecay, worst_decay
 
-__all__ = ["BayesFilter", "marginals", "swapped_marginals"]
+__all__ = [
+    "BayesFilter",
+    "BeliefChain",
+    "DecayRate",
+    "Gains",
+    "LinearMarginals",
+    "LinearPredictor",
+    "MarginalPredictor",
+    "Predictor",
+    "TokenSource",
+    "UnderflowLengths",
+    "WorstDecay",
+    "WorstSequence",
+    "belief_chain",
+    "best_gains",
+    "confusion_radius",
+    "decay_rate",
+    "decay_report",
+    "divergence",
+    "divergence_radius",
+    "entropy_bounds",
+    "exit_length",
+    "largest_lyapunov_exponent",
+    "marginals",
+    "measured_decay",
+    "observed_underflow",
+    "predicted_underflow",
+    "sequence_errors",
+    "stationary_state",
+    "swapped_marginals",
+    "word_spectrum",
+    "worst_decay",
+    "worst_sequence",
+]

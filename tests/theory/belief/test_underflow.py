@@ -24,7 +24,7 @@ BIT = TokenSource.fixed_period(SWAPS, 1, ["all"])
     ],
 )
 def test_one_bit_per_reveal_ends_where_the_format_does(dtype: torch.dtype, subnormal: int, zero: int) -> None:
-    """The mass is 2⁻ⁿ after n reveals; the action after them makes 2⁻ⁿ⁻¹ of it twice, and that may round to 0."""
+    """The mass is 2⁻ⁿ after n reveals; the action after them makes twice 2⁻ⁿ⁻¹, which may round to 0."""
     found = observed_underflow(SWAPS, BIT, dtype, 4, 2 * zero + 10, np.random.default_rng(0))
     assert found.subnormal.tolist() == [subnormal] * 4
     assert found.zero.tolist() == [zero - 1] * 4
