@@ -49,8 +49,15 @@ def test_tests_that_the_page_names_are_there() -> None:
     assert [name for name in named if f"def {name}" not in sources] == []
 
 
-def test_a_bad_seed_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as fault:
-        main(["--seed", "-1"])
-    assert fault.value.code == 2
-    assert "argument --seed: -1; give at least 0" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--seed", "-1"], "error: seed is -1; give a number of at least 0\n"),
+        (["--seed", "x"], "error: argument --seed: invalid int value: 'x'; --help shows all flags\n"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == sentence

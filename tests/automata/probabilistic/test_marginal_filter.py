@@ -113,8 +113,8 @@ def test_the_rules_are_probabilities_and_not_exact(rule: str) -> None:
     assert 0.01 < error < 1
 
 
-def test_pairs_that_are_known_to_be_independent_need_no_rule() -> None:
-    """Directly after a full reveal, one swap and a partial reveal: two arrangements, which P tells apart."""
+def test_a_partial_reveal_after_a_full_one_and_a_swap() -> None:
+    """Two arrangements, which P tells apart: the rule is exact here."""
     automaton = lazy_swaps(3, 0.25)
     filtered = MarginalFilter(automaton, NAMES, "balance")
     for swap, reveal in combinations(range(3), 2):
