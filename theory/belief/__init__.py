@@ -3,22 +3,14 @@
 ``python -m theory.belief`` prints the figures of the page *Belief*.
 """
 
-from theory.belief.adversary import (
-    LinearPredictor,
-    MarginalPredictor,
-    Predictor,
-    WorstSequence,
-    confusion_radius,
-    divergence,
-    divergence_radius,
-    sequence_errors,
-    worst_sequence,
-)
-from theory.belief.belief_chain import BeliefChain, belief_chain
+from theory.belief.adversary import WorstSequence, sequence_errors, worst_sequence
 from theory.belief.decay import DecayRate, decay_rate
 from theory.belief.entropy_bounds import entropy_bounds, stationary_state
 from theory.belief.filters import BayesFilter
-from theory.belief.marginals import LinearMarginals, marginals, swapped_marginals
+from theory.belief.linear_marginals import LinearMarginals, marginals, swapped_marginals
+from theory.belief.prediction_error import confusion_radius, divergence, divergence_radius
+from theory.belief.predictors import LinearPredictor, MarginalPredictor, Predictor
+from theory.belief.reachable import BeliefChain, belief_chain
 from theory.belief.report import decay_report, measured_decay
 from theory.belief.rescaling import Gains, best_gains, exit_length
 from theory.belief.spectra import largest_lyapunov_exponent, word_spectrum

@@ -38,8 +38,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
-from theory.belief.belief_chain import belief_chain
 from theory.belief.entropy_bounds import cycle_bounds, merged, stationary_state
+from theory.belief.reachable import belief_chain
 from theory.belief.token_source import FloatArray, TokenSource
 
 
@@ -48,9 +48,11 @@ class DecayRate:
     """The expected decrease of log 1ᵀb̃ per reveal, in nats.
 
     Attributes:
-        lower, upper: bounds; equal for the first two methods. method: "finite beliefs" (exact); "joined
-        beliefs": as they are infinitely many, those that agree to 12
-            decimals were joined, and no error is proved; "full reveals": a series with its rest; "bounds".
+        lower: bound; equal to the upper one for the first two methods.
+        upper: likewise.
+        method: "finite beliefs", which is exact; "joined beliefs": they are infinitely many, those that agree
+            to 12 decimals were joined, and no error is proved; "full reveals": a series with its rest;
+            "bounds".
         depth: tokens or cycles that the method looked at, or beliefs.
     """
 

@@ -48,7 +48,7 @@ import torch
 
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
-from theory.belief.belief_chain import BeliefChain
+from theory.belief.reachable import BeliefChain
 from theory.belief.token_source import FloatArray
 
 
@@ -82,7 +82,7 @@ def best_gains(chain: BeliefChain) -> Gains:
         and no gain knows what has failed.
 
         >>> from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
-        >>> from theory.belief.belief_chain import belief_chain
+        >>> from theory.belief.reachable import belief_chain
         >>> from theory.belief.token_source import TokenSource
         >>> automaton = noisy_parity(0.1)
         >>> gains = best_gains(belief_chain(automaton, TokenSource.fixed_period(automaton, 1)))

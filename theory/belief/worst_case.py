@@ -14,7 +14,7 @@ import numpy as np
 
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
-from theory.belief.belief_chain import BeliefChain
+from theory.belief.reachable import BeliefChain
 from theory.belief.token_source import FloatArray
 
 
@@ -43,7 +43,7 @@ def worst_decay(chain: BeliefChain) -> WorstDecay:
         Parity whose "1" fails with probability 0.1, fails every time:
 
         >>> from automata.probabilistic.named_pfsas import noisy_parity
-        >>> from theory.belief.belief_chain import belief_chain
+        >>> from theory.belief.reachable import belief_chain
         >>> from theory.belief.token_source import TokenSource
         >>> automaton = noisy_parity(0.1)
         >>> worst = worst_decay(belief_chain(automaton, TokenSource.fixed_period(automaton, 1)))

@@ -8,16 +8,10 @@ from automata.errors import InputError
 from automata.probabilistic.marginal_filter import MarginalFilter
 from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps, noisy_parity, unknown_coin
 from automata.probabilistic.scope import marginal_scope
-from theory.belief.adversary import (
-    LinearPredictor,
-    MarginalPredictor,
-    confusion_radius,
-    divergence,
-    divergence_radius,
-    sequence_errors,
-    worst_sequence,
-)
-from theory.belief.belief_chain import belief_chain
+from theory.belief.adversary import sequence_errors, worst_sequence
+from theory.belief.prediction_error import confusion_radius, divergence, divergence_radius
+from theory.belief.predictors import LinearPredictor, MarginalPredictor
+from theory.belief.reachable import belief_chain
 from theory.belief.token_source import TokenSource
 from theory.belief.worst_case import worst_decay
 

@@ -7,10 +7,10 @@ from numpy.typing import ArrayLike
 from automata.errors import InputError
 from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity, unknown_coin
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
-from theory.belief.belief_chain import belief_chain
 from theory.belief.decay import decay_rate
 from theory.belief.entropy_bounds import entropy_bounds, stationary_state
 from theory.belief.filters import BayesFilter
+from theory.belief.reachable import belief_chain
 from theory.belief.report import Case, cases, measured_decay
 from theory.belief.spectra import largest_lyapunov_exponent, word_spectrum
 from theory.belief.token_source import TokenSource

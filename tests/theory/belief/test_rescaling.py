@@ -5,8 +5,8 @@ import torch
 from automata.errors import InputError
 from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
-from theory.belief.belief_chain import BeliefChain, belief_chain
 from theory.belief.decay import decay_rate
+from theory.belief.reachable import BeliefChain, belief_chain
 from theory.belief.rescaling import best_gains, edge_gains, exit_length, exit_lengths
 from theory.belief.token_source import TokenSource
 from theory.belief.worst_case import worst_decay

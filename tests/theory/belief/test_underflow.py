@@ -4,8 +4,8 @@ import torch
 
 from automata.errors import InputError
 from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
-from theory.belief.belief_chain import belief_chain
 from theory.belief.decay import decay_rate
+from theory.belief.reachable import belief_chain
 from theory.belief.token_source import TokenSource
 from theory.belief.underflow import observed_underflow, predicted_underflow
 

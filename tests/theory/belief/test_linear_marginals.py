@@ -4,7 +4,7 @@ import torch
 from automata.probabilistic.marginal_filter import MarginalFilter
 from automata.probabilistic.named_pfsas import lazy_swaps
 from theory.belief.filters import BayesFilter
-from theory.belief.marginals import LinearMarginals, marginals
+from theory.belief.linear_marginals import LinearMarginals, marginals
 
 
 def test_the_affine_map_is_exact_with_full_reveals_and_does_not_decay() -> None:

@@ -52,8 +52,10 @@ class BeliefChain:
     Attributes:
         beliefs: ``[nodes, states]``; node 0 is the start.
         phases: ``[nodes]``.
-        sources, targets: the nodes of each edge, ``[edges]``.
-        tokens, values: what is observed along it; ``NO_VALUE`` at an action.
+        sources: the node that each edge leaves, ``[edges]``.
+        targets: the node that it leads to.
+        tokens: what is observed along it.
+        values: what a reveal shows, ``NO_VALUE`` at an action.
         probabilities: of the edge, given its source.
         costs: −log Pr(value | belief, token), 0 at an action.
         period: of the token source.
