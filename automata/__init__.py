@@ -12,7 +12,8 @@ The lowest layer: NumPy and NetworkX only (matplotlib is imported in ``drawing``
 - Groups and monoids: `Monoid`, `symmetric_group`, `alternating_group`, `cyclic_group`, `dihedral_group`,
   `quaternion_group`, `permutation_group`, `direct_product`, `transformation_closure`, `reset_monoid`,
   `find_isomorphism`.
-- Probabilistic automata: `ProbabilisticAutomaton`, `noisy_parity`, `lazy_swaps`, `NO_VALUE`.
+- Probabilistic automata: `ProbabilisticAutomaton`, `noisy_parity`, `lazy_swaps`, `hidden_permutations`,
+  `unknown_coin`, `NO_VALUE`; filters on marginals: `MarginalFilter`, `marginal_scope`.
 - Sessions of Python: `SessionFormat`, `ReplTrace`, `ReplTokenizer`, `repl_trace`, `sample_repl_trace`.
 - Puzzles and programs that are sure to end: `BallPuzzle`, `ProgramGrammar`, `Program`, `run_program`,
   `statement_bound`.
@@ -67,7 +68,16 @@ from automata.monoids import (
     symmetric_group,
     transformation_closure,
 )
-from automata.probabilistic import NO_VALUE, ProbabilisticAutomaton, lazy_swaps, noisy_parity
+from automata.probabilistic import (
+    NO_VALUE,
+    MarginalFilter,
+    ProbabilisticAutomaton,
+    hidden_permutations,
+    lazy_swaps,
+    marginal_scope,
+    noisy_parity,
+    unknown_coin,
+)
 from automata.programs import BallPuzzle, Program, ProgramGrammar, run_program, statement_bound
 from automata.repl import ReplTokenizer, ReplTrace, SessionFormat, repl_trace, sample_repl_trace
 from automata.tasks import (
@@ -96,6 +106,7 @@ __all__ = [
     "Batch",
     "CircuitClass",
     "InputError",
+    "MarginalFilter",
     "MealyMachine",
     "Monoid",
     "ObservedTask",
@@ -127,9 +138,11 @@ __all__ = [
     "dyck_dfa",
     "find_isomorphism",
     "flip_flop_dfa",
+    "hidden_permutations",
     "is_equivalent",
     "lazy_swaps",
     "make_task",
+    "marginal_scope",
     "minimise",
     "modular_counter_dfa",
     "monoid_dfa",
@@ -151,6 +164,7 @@ __all__ = [
     "task_names",
     "transformation_closure",
     "transition_monoid",
+    "unknown_coin",
     "unknown_name",
     "word_of_rank",
 ]

@@ -65,6 +65,12 @@ implicit.models.lstm:LSTMConfig d_model=32, layers=1
 theory:check_theorem1 alternatives=None, start=None, max_iterations=4000, label='', seed=None
 theory:solve_fixed_point start=None, max_iterations=4000
 theory.fixed_point:refine max_steps=10
+theory.belief:decay_rate precision=0.001, most_beliefs=2000, most_cycles=60
+theory.belief:decay_report chosen=None, sequences=200, length=1200, seed=0
+theory.belief:entropy_bounds most_beliefs=200000
+theory.belief:belief_chain most_beliefs=2000
+theory.belief:worst_sequence beam=None, tokens=None
+theory.belief:observed_underflow tolerance=0.05, flush=False
 theory.testing:assert_fixed_point latents=None, tolerance=None, max_iterations=4000
 theory.testing:assert_contractive norm=False, max_iterations=4000
 theory.testing:assert_theorem1 expected=<Verdict.HOLDS: 'holds'>
@@ -101,6 +107,10 @@ analysis.all_lengths:AllLengthsSettings distance=0.0001, rate=0.86, gain=0.93, f
 analysis.demo:DemoSettings seed=0, states=64, states_length=64, lengths=(32, 64, 128, 256), sequences=256,
     agreement_sequences=32, convergence_sequences=4, mode_length=256, max_iterations=1000,
     training_seed=0, steps=None
+automata.probabilistic:MarginalFilter rule='refuse'
+automata.probabilistic:marginal_scope tokens=None, most_beliefs=20000
+automata.probabilistic:lazy_swaps variables=5, probability=0.5, swaps=None
+automata.probabilistic:unknown_coin heads_probability=0.6666666666666666
 automata.tasks:make_task hard_fraction=None
 automata.tasks.word_problem:WordProblem hard_fraction=1.0, easy_tokens=None, avoid=(), name='word
     problem', description=''

@@ -24,6 +24,7 @@ from analysis.framework.visited_states import in_double_precision, visited_state
 from automata import (
     DFA,
     BallPuzzle,
+    MarginalFilter,
     Monoid,
     ProbabilisticAutomaton,
     ProgramGrammar,
@@ -32,7 +33,9 @@ from automata import (
     SmallPrograms,
     SwappingBalls,
     cyclic_group,
+    hidden_permutations,
     make_task,
+    marginal_scope,
     parity_dfa,
     permutation_group,
     regular_expression_dfa,
@@ -40,6 +43,7 @@ from automata import (
     statement_bound,
     symmetric_group,
     task_from,
+    unknown_coin,
 )
 from automata.errors import InputError
 from implicit import (
@@ -197,6 +201,35 @@ AUTOMATA: dict[str, Row] = {
             ["a", "b"], initial=[1, 0], actions={"flip": [[0.9, 0.1], [0.5, 0.5]]}
         ),
         ["'flip'", "1.4", "sum 1"],
+    ),
+    "pfsa: not a permutation": (
+        lambda: hidden_permutations(2, {"swap": {(2, 2): 1.0}}),
+        ["'swap'", "(2, 2)", "permutations of 1 … 2"],
+    ),
+    "pfsa: a permutation as a text": (
+        lambda: hidden_permutations(2, {"swap": {"21": 1.0}}),
+        ["'swap'", "21", "permutations of 1 … 2"],
+    ),
+    "pfsa: mixture of sum 0.5": (
+        lambda: hidden_permutations(2, {"swap": {(2, 1): 0.5}}),
+        ["'swap'", "0.5", "sum 1"],
+    ),
+    "pfsa: bias in percent": (lambda: unknown_coin(60), ["heads_probability is 60", "[0, 1]"]),
+    "pfsa: a contradiction": (
+        lambda: hidden_permutations(2, {"stay": {(1, 2): 1.0}}).beliefs([[1], [1]], [[0], [1]]),
+        ["position 0 of sequence 1", "give a trace that can occur"],
+    ),
+    "marginals: unknown variable": (
+        lambda: MarginalFilter(hidden_permutations(2, {}), ["variable 3"]),
+        ["'variable 3'", "Known: all, variable 1"],
+    ),
+    "marginals: contradiction": (
+        lambda: MarginalFilter(hidden_permutations(2, {}), ["variable 1", "variable 2"]).run([0], [1]),
+        ["position 0", "probability 0", "give a trace that can occur"],
+    ),
+    "marginals: length in words": (
+        lambda: marginal_scope(hidden_permutations(2, {}), ["variable 1"], "long"),
+        ["length is 'long'", "whole number"],
     ),
     "expression: None": (lambda: regular_expression_dfa(None), ["expression is None", "(ab|ba)*"]),
     "expression: not regular": (lambda: regular_expression_dfa(r"(a)\1"), ["backreference", "leave it out"]),

@@ -33,6 +33,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Figures and benchmarks": {
         "paper_figures": "Draw the figures of the paper from stored results, or make them from nothing.",
+        "theory.belief": "How fast does a linear filter lose its mass, and what is worst for it?",
         "benchmarks": "Check and time what the toolkit does most.",
         "benchmarks.compiled_automata": "Let compiled automata read long words, and count the right answers.",
         "benchmarks.compiled_start": "Train from compiled weights with noise, and see what becomes of them.",

@@ -1,6 +1,22 @@
-"""Probabilistic automata with state reveals."""
+"""Probabilistic automata with state reveals and their exact filters, joint and marginal."""
 
-from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
+from automata.probabilistic.marginal_filter import MarginalFilter
+from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps, noisy_parity, unknown_coin
 from automata.probabilistic.pfsa import NO_VALUE, ProbabilisticAutomaton
+from automata.probabilistic.scope import Confusion, MarginalScope, marginal_scope
+from automata.probabilistic.three_variables import belief_from_marginals, three_variables_closed
 
-__all__ = ["NO_VALUE", "ProbabilisticAutomaton", "lazy_swaps", "noisy_parity"]
+__all__ = [
+    "NO_VALUE",
+    "Confusion",
+    "MarginalFilter",
+    "MarginalScope",
+    "ProbabilisticAutomaton",
+    "belief_from_marginals",
+    "hidden_permutations",
+    "lazy_swaps",
+    "marginal_scope",
+    "noisy_parity",
+    "three_variables_closed",
+    "unknown_coin",
+]

@@ -1,13 +1,77 @@
-"""Probabilistic automata by name: permutations whose swaps may not happen, parity with a noisy flip."""
+"""Probabilistic automata by name: hidden permutations and swaps, a noisy parity, a coin of unknown bias."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import combinations, permutations
+from typing import Any
 
 import numpy as np
 
+from automata.checks import check_integer
 from automata.errors import InputError
 from automata.monoids.transformations import one_line_name
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
+
+_TOLERANCE = 1e-9  # a sum of a few hundred rounded float64 probabilities is off by at most about 1e-13
+
+
+def hidden_permutations(
+    variables: int, actions: Mapping[str, Mapping[Any, float]], *, full_reveal: bool = True
+) -> ProbabilisticAutomaton:
+    """Return n variables that start as 1 … n and whose actions each do one of several permutations.
+
+    Hidden states are the n! arrangements, in one-line form: the joint representation. After the permutation
+    σ variable i holds what variable σᵢ held; which σ it was is drawn anew at each token and not shown.
+    Reveals: "all", which is full and may be left out, and "variable 1", …, "variable n", which show what one
+    variable holds.
+
+    Args:
+        variables: n, from 2 to 6.
+        actions: for each action its permutations of 1 … n, as tuples in one-line form, with their
+            probabilities.
+        full_reveal: whether there is the reveal "all".
+
+    Raises:
+        InputError: n is out of range, a key is no permutation of 1 … n, or the probabilities of an action
+            are not those of a distribution.
+
+    Example:
+        Three variables that are rotated by nobody knows how much:
+
+        >>> turn = {(1, 2, 3): 0.5, (2, 3, 1): 0.25, (3, 1, 2): 0.25}
+        >>> automaton = hidden_permutations(3, {"turn": turn})
+        >>> belief = automaton.beliefs(automaton.encode(["turn"]), [-1])[-1]
+        >>> [(state, p) for state, p in zip(automaton.states, belief.tolist()) if p]
+        [('123', 0.5), ('231', 0.25), ('312', 0.25)]
+    """
+    if not 2 <= check_integer("variables", variables) <= 6:
+        raise InputError(f"variables is {variables}; give a number in 2 … 6")
+    for action, mixture in actions.items():
+        for permutation in mixture:
+            if not isinstance(permutation, tuple) or sorted(permutation) != list(range(1, variables + 1)):
+                raise InputError(
+                    f"action {action!r} holds {permutation}; give permutations of 1 … {variables}"
+                )
+        total = sum(mixture.values())
+        if min(mixture.values(), default=-1) < 0 or abs(total - 1) > _TOLERANCE:
+            raise InputError(
+                f"the probabilities of action {action!r} sum to {total:.6g}; "
+                "make none negative and their sum 1"
+            )
+    arrangements = list(permutations(range(variables)))
+    numbers = {arrangement: number for number, arrangement in enumerate(arrangements)}
+    stay = np.eye(len(arrangements))
+    matrices = {}
+    for action, mixture in actions.items():
+        matrix = np.zeros_like(stay)
+        for permutation, probability in mixture.items():
+            moved = [numbers[tuple(state[i - 1] for i in permutation)] for state in arrangements]
+            matrix += probability * stay[:, moved]
+        matrices[action] = matrix
+    names = [one_line_name(arrangement) for arrangement in arrangements]
+    reveals: dict[str, list[object]] = {"all": [*names]} if full_reveal else {}
+    for i in range(variables):
+        reveals[f"variable {i + 1}"] = [arrangement[i] + 1 for arrangement in arrangements]
+    return ProbabilisticAutomaton(names, stay[0], matrices, reveals)
 
 
 def lazy_swaps(
@@ -45,26 +109,15 @@ def lazy_swaps(
     if not 2 <= variables <= 6:
         raise InputError(f"variables is {variables}; give a number in 2 … 6")
     _check_probability("probability", probability)
-    pairs = list(combinations(range(1, variables + 1), 2)) if swaps is None else list(swaps)
-    for pair in pairs:
-        if not 1 <= pair[0] < pair[1] <= variables:
-            raise InputError(f"swaps holds {pair}; give pairs (i, j) with 1 ≤ i < j ≤ {variables}")
-    arrangements = list(permutations(range(variables)))
-    numbers = {arrangement: number for number, arrangement in enumerate(arrangements)}
-    stay = np.eye(len(arrangements))
-    actions = {}
+    everything = range(1, variables + 1)
+    pairs = list(combinations(everything, 2)) if swaps is None else list(swaps)
+    actions: dict[str, dict[tuple[int, ...], float]] = {}
     for i, j in pairs:
-        swapped = []
-        for arrangement in arrangements:
-            contents = list(arrangement)
-            contents[i - 1], contents[j - 1] = contents[j - 1], contents[i - 1]
-            swapped.append(numbers[tuple(contents)])
-        actions[f"swap {i} {j}"] = (1 - probability) * stay + probability * stay[:, swapped]
-    names = [one_line_name(arrangement) for arrangement in arrangements]
-    reveals: dict[str, list[object]] = {"all": [*names]} if full_reveal else {}
-    for i in range(variables):
-        reveals[f"variable {i + 1}"] = [arrangement[i] + 1 for arrangement in arrangements]
-    return ProbabilisticAutomaton(names, stay[0], actions, reveals)
+        if not 1 <= i < j <= variables:
+            raise InputError(f"swaps holds {(i, j)}; give pairs (i, j) with 1 ≤ i < j ≤ {variables}")
+        swapped = tuple({i: j, j: i}.get(k, k) for k in everything)
+        actions[f"swap {i} {j}"] = {tuple(everything): 1 - probability, swapped: probability}
+    return hidden_permutations(variables, actions, full_reveal=full_reveal)
 
 
 def noisy_parity(failure_probability: float) -> ProbabilisticAutomaton:
@@ -88,6 +141,36 @@ def noisy_parity(failure_probability: float) -> ProbabilisticAutomaton:
         [1, 0],
         {"0": np.eye(2), "1": [[stays, flips], [flips, stays]]},
         {"parity": ["even", "odd"]},
+    )
+
+
+def unknown_coin(heads_probability: float = 2 / 3) -> ProbabilisticAutomaton:
+    """Return a coin that shows heads with probability p or 1 − p, each with probability ½.
+
+    The action "toss" draws the face anew, the reveal "look" shows it. The coin is never exchanged, so after
+    H heads and T tails, each after a toss, Pr(the coin of p) = 1 / (1 + ((1 − p)/p)^(H − T)): what has to be
+    kept is a count without bound.
+
+    Raises:
+        InputError: the probability is outside [0, 1].
+
+    Example:
+        >>> automaton = unknown_coin(0.75)
+        >>> tokens = automaton.encode(["toss", "look", "toss", "look"])
+        >>> heads = automaton.value_names["look"].index("heads")
+        >>> automaton.beliefs(tokens, [-1, heads, -1, heads])[-1].round(12).tolist()
+        [0.9, 0.0, 0.1, 0.0]
+    """
+    _check_probability("heads_probability", heads_probability)
+    p = heads_probability
+    toss = np.zeros((4, 4))
+    toss[:2, :2] = [[p, p], [1 - p, 1 - p]]
+    toss[2:, 2:] = [[1 - p, 1 - p], [p, p]]
+    return ProbabilisticAutomaton(
+        ["p, heads", "p, tails", "1 − p, heads", "1 − p, tails"],
+        [0.5, 0, 0.5, 0],
+        {"toss": toss},
+        {"look": ["heads", "tails", "heads", "tails"]},
     )
 
 

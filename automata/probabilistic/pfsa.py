@@ -234,8 +234,7 @@ class ProbabilisticAutomaton:
         Raises:
             InputError: the shapes differ, a token is unknown, or a value is not one of its reveal.
         """
-        given = self._valid_tokens(tokens)
-        shown = self._valid_values(given, values)
+        given, shown = self.checked(tokens, values)
         flat, flat_shown = given.reshape(-1, given.shape[-1]), shown.reshape(-1, given.shape[-1])
         with np.errstate(divide="ignore"):
             current = np.tile(np.log(self.initial), (len(flat), 1))
@@ -259,20 +258,32 @@ class ProbabilisticAutomaton:
         """Return Pr(state after token t | reveals up to t), shape ``[..., length, states]``.
 
         Raises:
-            InputError: as for ``log_beliefs``, or the reveals up to some position have probability 0.
+            InputError: as for ``log_beliefs``, or the reveals up to some position have probability 0; the
+                message names the position and, of several, the sequence.
         """
         log_beliefs, evidence = self.log_beliefs(tokens, values)
         impossible = np.argwhere(np.isneginf(evidence))
         if impossible.size:
             where = tuple(impossible[0].tolist())
+            sequence = f" of sequence {', '.join(map(str, where[:-1]))}" if where[:-1] else ""
             raise InputError(
-                f"values has an impossible reveal at position {where[-1]}; give a trace that can occur"
+                f"values has an impossible reveal at position {where[-1]}{sequence}; "
+                "give a trace that can occur"
             )
         return np.exp(log_beliefs)
 
     def log_likelihood(self, tokens: ArrayLike, values: ArrayLike) -> FloatArray:
         """Return log Pr(all values shown | tokens), shape ``[...]``; -inf for an impossible trace."""
         return self.log_beliefs(tokens, values)[1].sum(axis=-1)
+
+    def checked(self, tokens: ArrayLike, values: ArrayLike) -> tuple[IntArray, IntArray]:
+        """Return a trace as arrays of integers of one shape ``[..., length]``.
+
+        Raises:
+            InputError: the shapes differ, a token is unknown, or a value is not one of its reveal.
+        """
+        given = self._valid_tokens(tokens)
+        return given, self._valid_values(given, values)
 
     @cached_property
     def _log_matrices(self) -> FloatArray:

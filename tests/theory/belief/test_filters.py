@@ -10,7 +10,8 @@ from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
-from theory.belief.filters import BayesFilter, marginals, swapped_marginals
+from theory.belief.filters import BayesFilter
+from theory.belief.linear_marginals import marginals, swapped_marginals
 
 AUTOMATA: dict[str, Callable[[], ProbabilisticAutomaton]] = {
     "lazy swaps of 3": lambda: lazy_swaps(3),

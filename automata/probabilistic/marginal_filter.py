@@ -1,0 +1,251 @@
+"""The marginal filter: what each variable shows, n×n numbers in place of a belief over n! arrangements.
+
+| code          | symbol | meaning                                                                           |
+|---------------|--------|-----------------------------------------------------------------------------------|
+| ``marginal``  | P      | ``[variables, values]``; P[i, v] = Pr(variable i shows v)                         |
+| ``summary``   | m      | ``[variables · values, states]``, zeros and ones; P = m b for the belief b        |
+| ``linear``    | T_y    | T_y m = m N_y, for the tokens y that act on P linearly                            |
+
+N_y is M_σ at an action and D_ρ at a reveal of ρ; S_ρ are the states that show ρ.
+
+**Theorem (all beliefs).** *(a) P after the action σ is a function of P before it, for all beliefs, iff m M_σ
+vanishes on ker m; it is linear then. (b) P after a reveal of ρ is a function of P before it, for all beliefs
+under which ρ can occur, iff S_ρ holds one state (up to states with the same P), or m D_ρ vanishes on ker m.*
+
+*Proof.* If m N vanishes on ker m, then m N = T m for some T; a reveal divides by a number that T P has,
+too. If S_ρ holds one state, P after ρ is the P of that state. Now let P after y be a function of P, k ∈ ker
+m, u a belief with all entries positive and ε small; Σk = 0, as P has the sum of b in each row. Then u and u
++ εk are beliefs with the same P, and m N u and m N (u + εk) are equal up to a factor; so m N k is a
+multiple of m N u. For an action the factor is 1, and m N k = 0. For a reveal this holds for every such u;
+if two columns of m D_ρ are different, the m D_ρ u do not all lie on one line (columns of equal sum on one
+line are equal), and only m N k = 0 is a multiple of all of them. ∎
+
+**Corollary.** For n variables that hold n values in all n! orders: mixtures of permutations satisfy (a), P
+← A_σ P with A_σ doubly stochastic; full reveals satisfy (b); a reveal of one variable does not satisfy (b)
+for any n ≥ 3. So with *hidden permutations and full reveals only*, from any start, the marginal filter is
+exact, always. *Proof* of the last: on permutations of three positions, i among them, with three values, v
+among them, everything else fixed, put k = the sign. Each (position, value) is taken by one even and one odd
+permutation, so k ∈ ker m; but two arrangements have i at v, they differ and have opposite signs, so that m
+D k ≠ 0. ∎ For n = 2, P determines b.
+
+This is about all beliefs. Those that can be *reached* are fewer, and a filter on P may exist for them where
+these conditions fail: ``scope`` decides that for small automata, ``three_variables`` proves it for a family.
+
+Even where P is exact it predicts the value of each variable, not of a full reveal: 1/3 of each cyclic
+arrangement of three, or 1/6 of all six, have the same P, and show 123 with probability 1/3 and 1/6.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from automata.errors import InputError, unknown_name
+from automata.monoids.cayley import IntArray
+from automata.probabilistic.pfsa import FloatArray, ProbabilisticAutomaton
+
+Rule = Literal["refuse", "condition", "balance"]
+"""What to do at a partial reveal that does not act on P."""
+
+_ROUNDING = 1e-9  # of pseudo-inverses of matrices of zeros and ones, with singular values of at least 1
+_SWEEPS = 200
+
+
+class MarginalFilter:
+    """The filter on P, exact for tokens that act on P, approximate at other reveals if a rule is given.
+
+    The rules for a reveal of variable i that shows v: "condition" clears the rest of row i and of column v
+    and divides the other rows by their sums; "balance" then divides columns and rows in turn until all sums
+    are 1 (Sinkhorn), or 200 times. Neither is exact in general.
+
+    Args:
+        automaton: whose states are filtered.
+        variables: the reveals that show the variables, each one of them.
+        rule: what to do at a partial reveal that does not act on P; "refuse" raises.
+
+    Raises:
+        InputError: a variable is no reveal, the rule is unknown, or an action does not act on P.
+
+    Example:
+        >>> from automata.probabilistic.named_pfsas import lazy_swaps
+        >>> automaton = lazy_swaps(3, probability=0.25)
+        >>> filtered = MarginalFilter(automaton, ["variable 1", "variable 2", "variable 3"])
+        >>> filtered.run(automaton.encode(["swap 1 2", "swap 2 3"]), [-1, -1])[-1].tolist()
+        [[0.75, 0.25, 0.0], [0.1875, 0.5625, 0.25], [0.0625, 0.1875, 0.75]]
+        >>> filtered.acts("swap 1 2"), filtered.acts("all"), filtered.acts("variable 1")
+        (True, True, False)
+    """
+
+    def __init__(
+        self, automaton: ProbabilisticAutomaton, variables: Sequence[str], rule: Rule = "refuse"
+    ) -> None:
+        if rule not in get_args(Rule):
+            raise unknown_name("rule", str(rule), get_args(Rule))
+        self.automaton, self.variables, self.rule = automaton, tuple(variables), rule
+        # [variables, states]: the column of P that a variable stands in, in every state
+        self.held, self.value_names = columns_held(automaton, variables)
+        one_hot = np.eye(len(self.value_names))[self.held]  # [variables, states, values]
+        self.summary = one_hot.transpose(0, 2, 1).reshape(-1, len(automaton.states))
+        self._inverse = np.linalg.pinv(self.summary)
+        self.linear: dict[int, FloatArray] = {}
+        for action, matrix in enumerate(automaton.matrices):
+            acting = self._mixed_rows(matrix)
+            if acting is None:
+                acting = self._acting(matrix)
+            if acting is None:
+                raise InputError(
+                    f"action {automaton.actions[action]!r} does not act on the marginals of "
+                    f"{list(variables)}; filter the joint belief instead"
+                )
+            self.linear[action] = acting
+
+    @property
+    def initial(self) -> FloatArray:
+        """P before the first token, shape ``[variables, values]``."""
+        return self.of(self.automaton.initial)
+
+    def of(self, beliefs: ArrayLike) -> FloatArray:
+        """Return P of beliefs, shape ``[..., states]`` to ``[..., variables, values]``."""
+        flat = np.asarray(beliefs, dtype=np.float64) @ self.summary.T
+        return flat.reshape(*flat.shape[:-1], len(self.variables), len(self.value_names))
+
+    def acts(self, token: str) -> bool:
+        """Return whether P after this token is a function of P before it, for all beliefs: the theorem.
+
+        Raises:
+            InputError: the token is unknown.
+        """
+        number = int(self.automaton.encode([token])[0])
+        if number in self.linear:
+            return True
+        reading = self.automaton.readings[number - len(self.automaton.actions)]
+        return all(
+            self._known(reading == value) is not None
+            or self._acting(np.diag(np.where(reading == value, 1.0, 0.0))) is not None
+            for value in range(reading.max() + 1)
+        )
+
+    def step(self, marginal: ArrayLike, token: int, value: int) -> FloatArray:
+        """Return P after a token, shape ``[variables, values]``; the value is read at reveals only.
+
+        Raises:
+            InputError: the reveal shows what cannot be, or does not act on P while the rule is "refuse" or
+            the
+                reveal shows none of the variables.
+        """
+        P = np.asarray(marginal, dtype=np.float64)
+        if token in self.linear:
+            return (self.linear[token] @ P.ravel()).reshape(P.shape)
+        number = token - len(self.automaton.actions)
+        reading, name = self.automaton.readings[number], self.automaton.reveals[number]
+        shows = reading == value
+        known = self._known(shows)
+        if known is not None:
+            if P[np.arange(len(P)), known].min() <= 0:
+                raise InputError(f"reveal {name!r} shows what has probability 0; give a trace that can occur")
+            return np.eye(len(self.value_names))[known]
+        acting = self._acting(np.diag(shows.astype(np.float64)))
+        if acting is not None:
+            seen: FloatArray = (acting @ P.ravel()).reshape(P.shape)
+            return _divided(seen, seen[0].sum(), name)
+        if self.rule == "refuse" or name not in self.variables:
+            raise InputError(
+                f"reveal {name!r} does not act on the marginals; filter the joint belief, or give a rule for "
+                "reveals of one variable"
+            )
+        variable = self.variables.index(name)
+        return self._by_rule(P, variable, int(self.held[variable, np.flatnonzero(shows)[0]]), name)
+
+    def run(self, tokens: ArrayLike, values: ArrayLike) -> FloatArray:
+        """Return P after every token, shape ``[..., length, variables, values]``.
+
+        Raises:
+            InputError: as for ``step`` and ``ProbabilisticAutomaton.log_beliefs``; the message names the
+            position
+                and, of several, the sequence.
+        """
+        given, shown = self.automaton.checked(tokens, values)
+        found = np.empty((*given.shape, len(self.variables), len(self.value_names)))
+        for sequence in np.ndindex(given.shape[:-1]):
+            current = self.initial
+            for position, (token, value) in enumerate(zip(given[sequence], shown[sequence], strict=True)):
+                try:
+                    current = self.step(current, int(token), int(value))
+                except InputError as fault:
+                    where = f" of sequence {', '.join(map(str, sequence))}" if sequence else ""
+                    raise InputError(f"at position {position}{where}: {fault}") from None
+                found[(*sequence, position)] = current
+        return found
+
+    def _acting(self, matrix: FloatArray) -> FloatArray | None:
+        """Return T with T m = m N, or None where m N does not vanish on ker m."""
+        moved = self.summary @ matrix
+        found: FloatArray = moved @ self._inverse
+        return found if np.abs(found @ self.summary - moved).max() < _ROUNDING else None
+
+    def _mixed_rows(self, matrix: FloatArray) -> FloatArray | None:
+        """Return A ⊗ I where P ← A P with A ≥ 0, so that zeros stay zeros; None if it has not this form."""
+        first = self.of(np.eye(len(self.automaton.states))[0])
+        if first.shape[0] != first.shape[1] or not (first.sum(axis=0) == 1).all():
+            return None
+        mixing = self.of(matrix[:, 0]) @ first.T  # the P of state 0 is a permutation matrix
+        found = np.asarray(np.kron(mixing, np.eye(len(first))), dtype=np.float64)
+        return found if np.abs(found @ self.summary - self.summary @ matrix).max() < _ROUNDING else None
+
+    def _known(self, shows: "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]") -> IntArray | None:
+        """Return the columns of the variables if all states of a value have the same ones, else None."""
+        held = self.held[:, shows]
+        return held[:, 0] if (held == held[:, :1]).all() else None
+
+    def _by_rule(self, P: FloatArray, variable: int, column: int, name: str) -> FloatArray:
+        seen = P.copy()
+        seen[:, column] = 0
+        seen[variable] = 0
+        seen[variable, column] = P[variable, column]
+        seen = _divided(seen, seen.sum(axis=1, keepdims=True), name)
+        for _ in range(_SWEEPS if self.rule == "balance" else 0):
+            sums = seen.sum(axis=0)
+            if np.abs(sums - 1).max() < 1e-15 or sums.min() == 0:
+                break
+            seen = seen / sums
+            seen = seen / seen.sum(axis=1, keepdims=True)
+        return seen
+
+
+def columns_held(
+    automaton: ProbabilisticAutomaton, variables: Sequence[str]
+) -> tuple[IntArray, tuple[str, ...]]:
+    """Return the column of P that each variable stands in, ``[variables, states]``, and the values by column.
+
+    Values of different variables with the same name are one; they are in the order of their first occurrence.
+
+    Raises:
+        InputError: there is no variable, or one is no reveal.
+
+    Example:
+        >>> from automata.probabilistic.named_pfsas import noisy_parity
+        >>> columns_held(noisy_parity(0.1), ["parity"])
+        (array([[0, 1]]), ('even', 'odd'))
+    """
+    if not variables:
+        raise InputError("variables is empty; name at least one reveal")
+    for name in variables:
+        if name not in automaton.reveals:
+            raise unknown_name("variable", str(name), automaton.reveals)
+    names = tuple(dict.fromkeys(value for name in variables for value in automaton.value_names[name]))
+    columns = {value: column for column, value in enumerate(names)}
+    held = [
+        [
+            columns[automaton.value_names[name][value]]
+            for value in automaton.readings[automaton.reveals.index(name)]
+        ]
+        for name in variables
+    ]
+    return np.array(held), names
+
+
+def _divided(seen: FloatArray, mass: FloatArray | float, name: str) -> FloatArray:
+    if np.min(mass) <= 0:
+        raise InputError(f"reveal {name!r} shows what has probability 0; give a trace that can occur")
+    return seen / mass

@@ -1,0 +1,226 @@
+"""On which tokens a filter on the marginals exists, decided on the beliefs that can be reached.
+
+**Definition.** A *marginal filter* of an automaton, for a set of tokens, is a function U with P(b') =
+U(P(b), y) for every belief b that can be reached by these tokens, every observation y possible at b (an
+action, or a reveal with its value), and the belief b' after it. It may be any function, and is not told the
+time.
+
+**Proposition.** *It exists iff P(b₁) = P(b₂) implies P(b₁') = P(b₂') for all reachable b₁, b₂ and y
+possible at both.*
+*Proof.* U has to take the value P(b') at (P(b), y), and may take any value elsewhere. ∎
+
+So beliefs that can be reached are listed, by length, and grouped by P. If no new belief appears at some
+length, the answer holds for every length; otherwise for sequences up to the length given. Arithmetic is
+exact: each probability of the automaton is read as the nearest fraction with a denominator up to 10⁶. A
+counterexample is final: two sequences that no function of P can tell apart, and an observation after which
+P differs.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from automata.checks import check_integer
+from automata.errors import InputError
+from automata.probabilistic.marginal_filter import columns_held
+from automata.probabilistic.pfsa import ProbabilisticAutomaton
+
+Belief = tuple[Fraction, ...]
+History = tuple[tuple[str, str], ...]
+"""Tokens by name, each with the value it showed, "" for an action."""
+
+_DENOMINATOR = 10**6
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Two histories with the same marginals, and an observation after which they have different ones.
+
+    Attributes:
+        first: the shorter history.
+        second: the other one.
+        observation: the token, with the value it shows.
+        marginal: P after both, rows of variables.
+        first_marginal: P after the first and the observation.
+        second_marginal: P after the second and the observation.
+    """
+
+    first: History
+    second: History
+    observation: tuple[str, str]
+    marginal: tuple[Belief, ...]
+    first_marginal: tuple[Belief, ...]
+    second_marginal: tuple[Belief, ...]
+
+
+@dataclass(frozen=True)
+class MarginalScope:
+    """Whether a marginal filter exists.
+
+    Attributes:
+        exists: for all sequences up to ``length``, and for all lengths if ``closed``. closed: no belief is
+        reached for the first time after ``length`` tokens. length: the tokens of the longest histories that
+        were looked at, the observation after them not counted. beliefs: how many different ones they lead
+        to. confusion: why it does not exist, or None.
+    """
+
+    exists: bool
+    closed: bool
+    length: int
+    beliefs: int
+    confusion: Confusion | None
+
+
+class _Exact:
+    """The automaton in fractions."""
+
+    def __init__(self, automaton: ProbabilisticAutomaton, tokens: Sequence[str]) -> None:
+        self.automaton = automaton
+        self.start = _fractions("initial", automaton.initial)
+        size = len(self.start)
+        self.moves: dict[str, list[list[tuple[int, Fraction]]]] = {}
+        self.shows: dict[str, list[str]] = {}
+        for token in tokens:
+            number = int(automaton.encode([token])[0])
+            if number < len(automaton.actions):
+                columns = [_fractions(f"action {token!r}", column) for column in automaton.matrices[number].T]
+                self.moves[token] = [
+                    [(current, columns[current][after]) for current in range(size) if columns[current][after]]
+                    for after in range(size)
+                ]
+            else:
+                reading = automaton.readings[number - len(automaton.actions)]
+                self.shows[token] = [automaton.value_names[token][value] for value in reading]
+
+    def next_beliefs(self, belief: Belief) -> Iterator[tuple[tuple[str, str], Belief, Fraction]]:
+        """Every observation that is possible, with the belief after it and its probability."""
+        for token, rows in self.moves.items():
+            moved = tuple(sum((p * belief[q] for q, p in row if belief[q]), Fraction(0)) for row in rows)
+            yield (token, ""), moved, Fraction(1)
+        for token, shown in self.shows.items():
+            masses: dict[str, Fraction] = {}
+            for value, mass in zip(shown, belief, strict=True):
+                if mass:
+                    masses[value] = masses.get(value, Fraction(0)) + mass
+            for value, total in masses.items():
+                posterior = tuple(
+                    mass / total if name == value else Fraction(0)
+                    for name, mass in zip(shown, belief, strict=True)
+                )
+                yield (token, value), posterior, total
+
+
+def marginal_scope(
+    automaton: ProbabilisticAutomaton,
+    variables: Sequence[str],
+    length: int,
+    tokens: Iterable[str] | None = None,
+    most_beliefs: int = 20_000,
+) -> MarginalScope:
+    """Decide whether a filter on the marginals exists, for histories of up to ``length`` tokens.
+
+    Args:
+        automaton: whose beliefs are listed, from its initial distribution on.
+        variables: the reveals that show the variables.
+        length: tokens of the histories; one more observation is compared after each.
+        tokens: those that may occur, by name; all if None.
+        most_beliefs: refuse to list more.
+
+    Raises:
+        InputError: a name is unknown, a probability is no fraction with a denominator up to 10⁶ that sums
+        to 1
+            with the others, or there are too many beliefs.
+
+    Example:
+        Three variables, and swaps that may not happen: partial reveals included, a function of P suffices.
+        With hidden rotations it does not.
+
+        >>> from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps
+        >>> names = ["variable 1", "variable 2", "variable 3"]
+        >>> scope = marginal_scope(lazy_swaps(3), names, 8)
+        >>> scope.exists, scope.closed, scope.beliefs
+        (True, False, 456)
+        >>> third = {(1, 2, 3): 1 / 3, (2, 3, 1): 1 / 3, (3, 1, 2): 1 / 3}
+        >>> turned = hidden_permutations(3, {"turn": third, "swap": {(1, 2, 3): 0.5, (2, 1, 3): 0.5}})
+        >>> found = marginal_scope(turned, names, 3).confusion
+        >>> found.first, found.second, found.observation
+        ((('turn', ''),), (('turn', ''), ('swap', '')), ('variable 1', '1'))
+    """
+    check_integer("length", length, 0)
+    given = automaton.token_names if tokens is None else tuple(tokens)
+    exact = _Exact(automaton, given)
+    held, _ = columns_held(automaton, variables)
+    width = int(held.max()) + 1
+
+    def marginal(belief: Belief) -> tuple[Belief, ...]:
+        rows = [[Fraction(0)] * width for _ in held]
+        for state, mass in enumerate(belief):
+            if mass:
+                for row, columns in zip(rows, held, strict=True):
+                    row[columns[state]] += mass
+        return tuple(map(tuple, rows))
+
+    histories: dict[Belief, History] = {exact.start: ()}
+    first_with: dict[tuple[Belief, ...], Belief] = {}
+    frontier, reached = [exact.start], 0
+    for reached in range(length + 1):
+        new: list[Belief] = []
+        for belief in frontier:
+            same = first_with.setdefault(marginal(belief), belief)
+            if same is not belief:
+                found = _confusion(exact, same, belief, marginal, histories)
+                if found is not None:
+                    return MarginalScope(False, False, reached, len(histories), found)
+            for observation, after, _ in exact.next_beliefs(belief):
+                if after not in histories:
+                    histories[after] = (*histories[belief], observation)
+                    new.append(after)
+        if not new or reached == length:
+            break
+        if len(histories) > most_beliefs:
+            raise InputError(
+                f"length is {length} and more than {most_beliefs} beliefs are reached after "
+                f"{reached + 1} tokens; "
+                "give a smaller length"
+            )
+        frontier = new
+    return MarginalScope(True, not new, reached, len(histories) - len(new), None)
+
+
+def _confusion(
+    exact: _Exact,
+    one: Belief,
+    other: Belief,
+    marginal: Callable[[Belief], tuple[Belief, ...]],
+    histories: Mapping[Belief, History],
+) -> Confusion | None:
+    after = {observation: belief for observation, belief, _ in exact.next_beliefs(one)}
+    for observation, belief, _ in exact.next_beliefs(other):
+        if observation in after and marginal(after[observation]) != marginal(belief):
+            return Confusion(
+                histories[one],
+                histories[other],
+                observation,
+                marginal(one),
+                marginal(after[observation]),
+                marginal(belief),
+            )
+    return None
+
+
+def _fractions(field: str, column: ArrayLike) -> Belief:
+    found = tuple(
+        Fraction(float(p)).limit_denominator(_DENOMINATOR) for p in np.asarray(column, dtype=np.float64)
+    )
+    if sum(found) != 1 or any(
+        abs(float(p) - q) > 1e-15 for p, q in zip(found, np.asarray(column).tolist(), strict=True)
+    ):
+        raise InputError(
+            f"{field} holds probabilities that are no fractions with denominators up to "
+            f"{_DENOMINATOR} and sum 1; "
+            "give simpler ones"
+        )
+    return found

@@ -1,0 +1,214 @@
+from itertools import product as words_of
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike
+
+from automata.errors import InputError
+from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity, unknown_coin
+from automata.probabilistic.pfsa import ProbabilisticAutomaton
+from theory.belief.decay import decay_rate
+from theory.belief.entropy_bounds import entropy_bounds, stationary_state
+from theory.belief.filters import BayesFilter
+from theory.belief.reachable import belief_chain
+from theory.belief.report import Case, cases, measured_decay
+from theory.belief.spectra import largest_lyapunov_exponent, word_spectrum
+from theory.belief.token_source import TokenSource
+
+
+def binary_entropy(p: float) -> float:
+    return float(-sum(q * np.log(q) for q in (p, 1 - p) if q))
+
+
+def values_entropy(automaton: ProbabilisticAutomaton, word: list[int]) -> float:
+    """H(values shown | this word of tokens), by listing the values of each reveal."""
+    reveals = [token - len(automaton.actions) for token in word if token >= len(automaton.actions)]
+    ranges = [range(len(automaton.value_names[automaton.reveals[r]])) for r in reveals]
+    total = 0.0
+    for shown in words_of(*ranges):
+        drawn = iter(shown)
+        values = [next(drawn) if token >= len(automaton.actions) else -1 for token in word]
+        log_probability = float(automaton.log_likelihood(word, values))
+        if np.isfinite(log_probability):
+            total -= np.exp(log_probability) * log_probability
+    return total
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_predicted_decay_is_within_two_percent_of_the_measured(case: Case) -> None:
+    rate = decay_rate(case.automaton, case.source, precision=2e-2)
+    assert rate.upper - rate.lower <= 2e-2 * rate.upper
+    length = 1600 if len(case.automaton.states) < 6 else 800
+    found = measured_decay(case.automaton, case.source, 200, length, np.random.default_rng(1))
+    assert found.error < 0.008 * rate.rate  # so that two percent mean something
+    assert abs(found.mean / rate.rate - 1) < 0.02
+
+
+def test_closed_form_of_noisy_parity() -> None:
+    """k actions, each "1" with probability ½: the entropy of whether an odd number of them flipped."""
+    automaton, failure = noisy_parity(0.1), 0.1
+    for actions in (1, 2, 3, 4):
+        expected = np.mean(
+            [
+                binary_entropy((1 - (2 * failure - 1) ** sum(word)) / 2)
+                for word in words_of((0, 1), repeat=actions)
+            ]
+        )
+        found = decay_rate(automaton, TokenSource.fixed_period(automaton, actions))
+        assert (found.lower, found.upper) == (found.rate, found.rate)
+        assert found.rate == pytest.approx(expected, rel=1e-12)  # a few roundings
+
+
+def test_a_lost_swap_of_three_with_full_reveals_is_one_bit() -> None:
+    automaton = lazy_swaps(3, 0.5)
+    found = decay_rate(automaton, TokenSource.fixed_period(automaton, 1, ["all"]))
+    assert found.rate == pytest.approx(np.log(2), rel=1e-12)
+
+
+def test_independent_tokens_with_full_reveals_have_the_series_of_geometric_lengths() -> None:
+    automaton = noisy_parity(0.1)
+    source = TokenSource.independent(automaton, 0.25)
+    # between two reveals k actions with probability ¼ (¾)^k, of which j are "1": binomial
+    expected = sum(
+        0.25
+        * 0.75**k
+        * sum(
+            np.exp(log_choose(k, j)) / 2**k * binary_entropy((1 - (2 * 0.1 - 1) ** j) / 2)
+            for j in range(k + 1)
+        )
+        for k in range(150)
+    )
+    joined = decay_rate(automaton, source)  # beliefs tend to ½, and are joined there
+    assert joined.method == "joined beliefs"
+    assert joined.rate == pytest.approx(expected, rel=1e-9)
+    series = decay_rate(automaton, source, most_beliefs=10)
+    assert series.method == "full reveals"
+    assert series.lower <= expected <= series.upper
+
+
+def log_choose(n: int, k: int) -> float:
+    return float(np.log(np.arange(n - k + 1, n + 1)).sum() - np.log(np.arange(1, k + 1)).sum())
+
+
+def test_bounds_are_those_of_enumeration() -> None:
+    """k = 2 for one action and one partial reveal: H(Y₁ Y₂ | X) − H(Y₁ | X), over all words and values."""
+    automaton = lazy_swaps(3, 0.3)
+    source = TokenSource.fixed_period(automaton, 1, automaton.reveals[1:])
+    matrices: dict[str, ArrayLike] = dict(zip(automaton.actions, automaton.matrices, strict=True))
+    shown: dict[str, list[object]] = {
+        name: [state[i] for state in automaton.states] for i, name in enumerate(automaton.reveals[1:])
+    }
+    uniform = ProbabilisticAutomaton(
+        automaton.states,
+        np.full(6, 1 / 6),
+        matrices,
+        shown,
+    )
+    cycles = list(words_of(range(3), range(3, 6)))
+    one = np.mean([values_entropy(uniform, [*first]) for first in cycles])
+    two = np.mean([values_entropy(uniform, [*first, *second]) for first in cycles for second in cycles])
+    # the start is known: all six are alike, by renaming values
+    known_automaton = ProbabilisticAutomaton(
+        uniform.states,
+        np.eye(6)[0],
+        matrices,
+        shown,
+    )
+    known_one = np.mean([values_entropy(known_automaton, [*first]) for first in cycles])
+    known_two = np.mean(
+        [values_entropy(known_automaton, [*first, *second]) for first in cycles for second in cycles]
+    )
+    found = entropy_bounds(automaton, source, 2)
+    np.testing.assert_allclose(found, [(known_one, one), (known_two - known_one, two - one)], rtol=1e-10)
+
+
+def test_bounds_close_monotonically_no_slower_than_the_theorem() -> None:
+    automaton = lazy_swaps(3, 0.25)
+    bounds = np.array(entropy_bounds(automaton, TokenSource.fixed_period(automaton, 1), 6))
+    assert (np.diff(bounds[:, 0]) >= -1e-12).all()
+    assert (np.diff(bounds[:, 1]) <= 1e-12).all()
+    gaps = bounds[:, 1] - bounds[:, 0]
+    assert (gaps >= 0).all()
+    assert (gaps <= np.log(6) / np.arange(1, 7)).all()
+
+
+def test_bounds_enclose_the_exact_rate_of_finite_beliefs() -> None:
+    automaton = lazy_swaps(3, 0.5)
+    source = TokenSource.fixed_period(automaton, 1, automaton.reveals[1:])
+    exact = decay_rate(automaton, source)
+    assert exact.method == "finite beliefs"
+    low, high = entropy_bounds(automaton, source, 5)[-1]
+    assert low <= exact.rate <= high
+    assert high - low < 0.01
+
+
+def test_the_largest_lyapunov_exponent_is_minus_the_rate() -> None:
+    automaton = lazy_swaps(3, 0.5)
+    source = TokenSource.fixed_period(automaton, 1, automaton.reveals[1:])
+    rng = np.random.default_rng(2)
+    tokens = source.sample(40, 2000, rng)
+    belief = BayesFilter(automaton.initial, automaton.matrices, automaton.readings)
+    observations = belief.observations(tokens, automaton.sample(tokens, rng)[1])
+    found = largest_lyapunov_exponent(belief, observations)
+    error = found.std() / len(found) ** 0.5
+    # one reveal in two tokens; the norm is off by at most log 6 in all
+    assert abs(found.mean() + decay_rate(automaton, source).rate / 2) < 4 * error + np.log(6) / 2000
+    with pytest.raises(InputError, match=r"observations has shape \[2000\]; give 2 dim"):
+        largest_lyapunov_exponent(belief, observations[0])
+
+
+def test_spectra() -> None:
+    automaton = lazy_swaps(3, 0.75)
+    belief = BayesFilter(automaton.initial, automaton.matrices, automaton.readings)
+    swap = word_spectrum(belief, belief.observations([[0]], [[-1]])[0])
+    assert sorted(swap.real.round(decimals=12).tolist()) == [-0.5] * 3 + [1.0] * 3
+    # "swap 1 2", then all shows 123 again: rank one, and 1 − p
+    full = word_spectrum(belief, belief.observations([[0, 3]], [[-1, 0]])[0])
+    assert full.abs().round(decimals=12).tolist() == [0.25, 0, 0, 0, 0, 0]
+    reveal = word_spectrum(belief, belief.observations([[4]], [[0]])[0])
+    assert reveal.real.tolist() == [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+
+
+def test_deterministic_actions_have_finitely_many_beliefs_and_no_decay() -> None:
+    automaton = lazy_swaps(4, 1.0)
+    source = TokenSource.independent(automaton, 0.3)
+    chain = belief_chain(automaton, source)
+    assert chain is not None
+    assert len(chain.beliefs) == 24
+    assert chain.largest_merge == 0
+    np.testing.assert_allclose(chain.matrix().sum(axis=1), 1, rtol=0, atol=1e-12)
+    assert decay_rate(automaton, source).rate == pytest.approx(0, abs=1e-15)
+
+
+def test_classes_that_the_start_falls_into() -> None:
+    """A coin that settles for one of two sides: absorbed with ¼ and ¾, and then certain."""
+    automaton = ProbabilisticAutomaton(
+        ["new", "left", "right"],
+        [1, 0, 0],
+        {"settle": np.array([[0, 0, 0], [0.25, 1, 0], [0.75, 0, 1]])},
+        {"look": ["new", "left", "right"]},
+    )
+    source = TokenSource.fixed_period(automaton, 1)
+    chain = belief_chain(automaton, source)
+    assert chain is not None
+    assert len(chain.recurrent_classes()) == 2
+    often = chain.stationary() @ chain.beliefs
+    np.testing.assert_allclose(often, [0, 0.25, 0.75], rtol=0, atol=1e-12)
+    with pytest.raises(InputError, match="several stationary distributions"):
+        stationary_state(automaton, source)
+
+
+def test_bad_input() -> None:
+    automaton = noisy_parity(0.1)
+    with pytest.raises(InputError, match=r"phases has shape \[1, 2\]"):
+        TokenSource([[0.5, 0.6]])
+    with pytest.raises(InputError, match="reveal_probability is 0"):
+        TokenSource.independent(automaton, 0)
+    with pytest.raises(InputError, match=r"reveals is \['1'\]"):
+        TokenSource.fixed_period(automaton, 1, ["1"])
+    with pytest.raises(InputError, match="actions is -1"):
+        TokenSource.fixed_period(automaton, -1)
+    with pytest.raises(InputError, match="source has 3 tokens and the automaton 2"):
+        belief_chain(unknown_coin(), TokenSource.fixed_period(automaton, 1))
+    with pytest.raises(InputError, match="cycles is 0"):
+        entropy_bounds(automaton, TokenSource.fixed_period(automaton, 1), 0)

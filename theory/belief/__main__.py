@@ -1,0 +1,53 @@
+"""Print the figures of docs/belief.md: decay, underflow, rescaling and worst sequences of filters."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from automata.errors import InputError
+from theory.belief.report import decay_report, rescaling_report, underflow_report, worst_report
+
+BAD_INPUT = 2
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message}; --help shows all flags")
+
+
+def _command(argv: Sequence[str] | None) -> None:
+    parser = _Parser("python -m theory.belief", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--seed", type=int, default=0, help="of what is measured (default 0)")
+    seed = parser.parse_args(argv).seed
+    if seed < 0:
+        raise InputError(f"seed is {seed}; give a number of at least 0")
+    for title, report in {
+        "Decay per reveal, in nats": lambda: decay_report(seed=seed),
+        "Reveals until underflow": lambda: underflow_report(seed=seed),
+        "Tokens that gains carry float32": lambda: rescaling_report(seed=seed),
+        "Worst sequences": worst_report,
+    }.items():
+        print(f"{title}\n\n{report()}\n", flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code.
+
+    Example:
+        >>> main(["--seed", "-1"])
+        2
+    """
+    try:
+        _command(argv)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

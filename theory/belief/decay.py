@@ -1,0 +1,142 @@
+"""How fast the mass of a linear filter decays: the conditional entropy rate of what is revealed.
+
+Let b̃_T be the unnormalised belief after the tokens x₁ … x_T with the values shown, and Y_k the value of
+reveal k.
+
+**Theorem 1 (the mass is the likelihood).** *log 1ᵀb̃_T = Σ log Pr(Y_k | tokens, earlier values), for every
+trace.* *Proof.* 1ᵀb̃ is unchanged by column-stochastic M, and multiplied by Pr(ρ | past) by D_ρ, as b̃ =
+(1ᵀb̃) b. ∎
+
+**Corollary (expected decay).** If tokens are drawn without regard to the hidden state, and values by the
+automaton, then −E log 1ᵀb̃ after K reveals is H(Y₁ … Y_K | tokens), exactly; per reveal it tends to the
+conditional entropy rate h, where the limit exists.
+
+From here on tokens come from a ``TokenSource``, and a *cycle* is one period of it, with X_k its tokens and
+Y_k its values. Let M̄ be the mean transition over a cycle, π a stationary distribution of it.
+
+**Theorem 2 (bounds)** is in ``entropy_bounds``.
+
+**Theorem 3 (full reveals).** *If all reveals are full, the chain begins anew at each, and the rate per
+reveal is Σ_s π(s) E H(M_w e_s), over the words w of actions between two reveals, with π stationary for E
+M_w.* *Proof.* Given the last revealed state s, the next value has the distribution M_w e_s, and nothing
+else matters. ∎ With a fixed period this is a finite sum. *Finitely many beliefs*: the cost −log Pr(Y | b)
+averaged over the chain of beliefs, likewise exact.
+
+**Theorem 4 (almost surely).** *If M̄ is irreducible, then −(1/K) log 1ᵀb̃ tends to h almost surely, from
+every b₀.* *Proof.* From π, (S, X) is an irreducible Markov chain on the pairs it visits, so stationary and
+ergodic, and so is (X, Y). Shannon–McMillan–Breiman for (X, Y) minus that for X gives the limit of −(1/K)
+log Pr_π(Y | X). For another start, Pr_b₀ ≤ Pr_π / min π; and E_b₀ [Pr_π(Y|X) / Pr_b₀(Y|X)] ≤ 1, so that by
+Markov's inequality and Borel–Cantelli Pr_π(Y|X) ≤ K² Pr_b₀(Y|X) for all large K, b₀-almost surely. As Pr_b₀
+is absolutely continuous with respect to Pr_π, what holds π-almost surely holds b₀-almost surely. ∎ h does
+not depend on b₀ then. So −h per token is the largest Lyapunov exponent of the products of the N_y under
+their own law: their norm Σ or max of columns lies between Pr_π(Y|X) and Pr_π(Y|X) / min π. *If M̄ is
+reducible*, the limit may depend on the class that the hidden state falls into.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from automata.probabilistic.pfsa import ProbabilisticAutomaton
+from theory.belief.entropy_bounds import cycle_bounds, merged, stationary_state
+from theory.belief.reachable import belief_chain
+from theory.belief.token_source import FloatArray, TokenSource
+
+
+@dataclass(frozen=True)
+class DecayRate:
+    """The expected decrease of log 1ᵀb̃ per reveal, in nats.
+
+    Attributes:
+        lower: bound; equal to the upper one for the first two methods.
+        upper: likewise.
+        method: "finite beliefs", which is exact; "joined beliefs": they are infinitely many, those that agree
+            to 12 decimals were joined, and no error is proved; "full reveals": a series with its rest;
+            "bounds".
+        depth: tokens or cycles that the method looked at, or beliefs.
+    """
+
+    lower: float
+    upper: float
+    method: str
+    depth: int
+
+    @property
+    def rate(self) -> float:
+        """The middle of the bounds."""
+        return (self.lower + self.upper) / 2
+
+
+def decay_rate(
+    automaton: ProbabilisticAutomaton,
+    source: TokenSource,
+    precision: float = 1e-3,
+    most_beliefs: int = 2000,
+    most_cycles: int = 60,
+) -> DecayRate:
+    """Return the rate, exactly where beliefs are finitely many or all reveals full, else between bounds.
+
+    Args:
+        automaton: which draws the values.
+        source: which draws the tokens.
+        precision: where only bounds are known, stop once they differ by this share of the upper one.
+        most_beliefs: of the finite chain; the bounds take a hundred times as many.
+        most_cycles: of the bounds, and of the actions between two full reveals.
+
+    Raises:
+        InputError: rates may depend on the start, as there are several stationary distributions.
+
+    Example:
+        A full reveal after each "1" or "0", one of which fails with probability 0.1: half the entropy of 0.1.
+
+        >>> from automata.probabilistic.named_pfsas import noisy_parity
+        >>> automaton = noisy_parity(0.1)
+        >>> found = decay_rate(automaton, TokenSource.fixed_period(automaton, 1))
+        >>> round(found.rate, 6), found.method, found.depth
+        (0.162541, 'finite beliefs', 6)
+    """
+    chain = belief_chain(automaton, source, most_beliefs)
+    if chain is not None:
+        often = chain.edge_frequencies()
+        rate = float(often @ chain.costs / (often @ chain.reveals))
+        exact = chain.largest_merge < 1e-14  # rounding of the same belief, reached twice
+        return DecayRate(rate, rate, "finite beliefs" if exact else "joined beliefs", len(chain.beliefs))
+    used = np.flatnonzero(source.phases[:, len(automaton.actions) :].sum(axis=0))
+    if len(source.phases) == 1 and all(automaton.is_full(automaton.reveals[reveal]) for reveal in used):
+        return _full_reveals(automaton, source, precision, most_cycles, 100 * most_beliefs)
+    best = None
+    for cycle, (low, high, beliefs) in enumerate(cycle_bounds(automaton, source), start=1):
+        best = DecayRate(low, high, "bounds", cycle)
+        if high - low <= precision * high or cycle >= most_cycles or beliefs > 20 * most_beliefs:
+            break
+    assert best is not None
+    return best
+
+
+def _full_reveals(
+    automaton: ProbabilisticAutomaton, source: TokenSource, precision: float, most: int, most_beliefs: int
+) -> DecayRate:
+    """Theorem 3 for independent tokens: a series over the number of actions between two reveals."""
+    acting = source.phases[0, : len(automaton.actions)]
+    beliefs = np.eye(len(automaton.states))
+    weights = stationary_state(automaton, source)  # sums to Pr(no reveal yet)
+    reveal = 1 - float(acting.sum())
+    total, tokens = 0.0, 0
+    largest = float(np.log(len(automaton.states)))
+    for tokens in range(most + 1):  # noqa: B007
+        total += reveal * float(weights @ _entropies(beliefs))
+        acted = [(beliefs @ automaton.matrices[a].T, acting[a] * weights) for a in np.flatnonzero(acting)]
+        beliefs, weights = merged(
+            np.concatenate([moved for moved, _ in acted]), np.concatenate([weight for _, weight in acted])
+        )
+        if weights.sum() * largest <= precision * total or len(beliefs) > most_beliefs:
+            break
+    # What is left: at most log N for each, and at least the entropy so far, if that cannot fall.
+    doubly = np.abs(automaton.matrices.sum(axis=2) - 1).max() < 1e-9
+    least = float(weights @ _entropies(beliefs)) if doubly else 0.0
+    return DecayRate(total + least, total + float(weights.sum()) * largest, "full reveals", tokens)
+
+
+def _entropies(distributions: FloatArray) -> FloatArray:
+    positive = np.where(distributions > 0, distributions, 1.0)
+    return -(positive * np.log(positive)).sum(axis=1)

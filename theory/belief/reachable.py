@@ -1,0 +1,184 @@
+"""The beliefs that can be reached, as a Markov chain: exact rates where they are finitely many.
+
+A node is a belief with a phase of the token source; an edge is an observation y (an action, or a reveal
+with its value) with its probability, token and value together. The chain of beliefs is Markov, for Pr(y |
+past) depends on the past through the belief alone. Beliefs that agree to 12 decimals count as one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import spsolve
+
+from automata.errors import InputError
+from automata.monoids.cayley import IntArray
+from automata.probabilistic.pfsa import NO_VALUE, ProbabilisticAutomaton
+from theory.belief.token_source import FloatArray, TokenSource
+
+_DECIMALS = 12
+
+
+def outcomes(
+    automaton: ProbabilisticAutomaton, belief: FloatArray, token: int
+) -> Iterator[tuple[int, float, FloatArray]]:
+    """Every value that a token can show at a belief, with its probability and the belief after it.
+
+    Example:
+        >>> from automata.probabilistic.named_pfsas import noisy_parity
+        >>> [(value, mass, after.tolist()) for value, mass, after in outcomes(noisy_parity(0.25), [1, 0], 1)]
+        [(-1, 1.0, [0.25, 0.75])]
+        >>> [(value, mass) for value, mass, _ in outcomes(noisy_parity(0.25), [0.25, 0.75], 2)]
+        [(0, 0.25), (1, 0.75)]
+    """
+    current = np.asarray(belief, dtype=np.float64)
+    if token < len(automaton.actions):
+        yield NO_VALUE, 1.0, automaton.matrices[token] @ current
+        return
+    reading = automaton.readings[token - len(automaton.actions)]
+    for value in range(int(reading.max()) + 1):
+        seen = np.where(reading == value, current, 0.0)
+        mass = float(seen.sum())
+        if mass > 10.0**-_DECIMALS:
+            yield value, mass, seen / mass
+
+
+@dataclass(frozen=True, eq=False)
+class BeliefChain:
+    """A finite chain of beliefs.
+
+    Attributes:
+        beliefs: ``[nodes, states]``; node 0 is the start.
+        phases: ``[nodes]``.
+        sources: the node that each edge leaves, ``[edges]``.
+        targets: the node that it leads to.
+        tokens: what is observed along it.
+        values: what a reveal shows, ``NO_VALUE`` at an action.
+        probabilities: of the edge, given its source.
+        costs: −log Pr(value | belief, token), 0 at an action.
+        period: of the token source.
+        largest_merge: how far beliefs that were joined as one lie apart, in an entry.
+    """
+
+    beliefs: FloatArray
+    phases: IntArray
+    sources: IntArray
+    targets: IntArray
+    tokens: IntArray
+    values: IntArray
+    probabilities: FloatArray
+    costs: FloatArray
+    period: int
+    largest_merge: float
+
+    @property
+    def reveals(self) -> FloatArray:
+        """1 at the edges that are reveals, 0 at those that are actions."""
+        return (self.values != NO_VALUE).astype(np.float64)
+
+    def matrix(self) -> "sparse.csr_array[np.float64]":
+        """The transition matrix of the nodes, rows of sum 1."""
+        size = len(self.beliefs)
+        return sparse.csr_array((self.probabilities, (self.sources, self.targets)), shape=(size, size))
+
+    def recurrent_classes(self) -> list[IntArray]:
+        """The closed classes of nodes that lead to each other."""
+        count, labels = connected_components(self.matrix(), directed=True, connection="strong")
+        left = np.unique(labels[self.sources[labels[self.sources] != labels[self.targets]]])
+        return [np.flatnonzero(labels == label) for label in range(count) if label not in left]
+
+    def stationary(self) -> FloatArray:
+        """Return how often each node is visited in the long run, from the start, ``[nodes]``.
+
+        Exact up to the rounding of linear solves: absorption into each closed class times its stationary law.
+        """
+        matrix, classes = self.matrix(), self.recurrent_classes()
+        found = np.zeros(len(self.beliefs))
+        transient = np.setdiff1d(np.arange(len(found)), np.concatenate(classes))
+        for nodes in classes:
+            if 0 in nodes or len(classes) == 1:
+                reached = 1.0
+            else:
+                inside = sparse.eye_array(len(transient)) - matrix[transient][:, transient]
+                into: FloatArray = matrix[transient][:, nodes].sum(axis=1)
+                reached = float(spsolve(inside.tocsc(), into)[np.flatnonzero(transient == 0)[0]])
+            block = (matrix[nodes][:, nodes].T - sparse.eye_array(len(nodes))).tolil()
+            block[0] = 1.0  # one equation of the balance is the sum of the others
+            right = np.zeros(len(nodes))
+            right[0] = 1.0
+            found[nodes] = reached * np.atleast_1d(spsolve(block.tocsc(), right))
+        return found
+
+    def edge_frequencies(self) -> FloatArray:
+        """Return how often each edge is taken in the long run, per token, ``[edges]``."""
+        return self.stationary()[self.sources] * self.probabilities
+
+
+def belief_chain(
+    automaton: ProbabilisticAutomaton, source: TokenSource, most_beliefs: int = 2000
+) -> BeliefChain | None:
+    """Return the chain of the beliefs that can be reached, or None if they are more than ``most_beliefs``.
+
+    They are finitely many where hidden actions are deterministic, or where the source has a fixed period
+    and all its reveals are full; and by luck elsewhere.
+
+    Raises:
+        InputError: the source has tokens of another automaton.
+
+    Example:
+        >>> from automata.probabilistic.named_pfsas import noisy_parity
+        >>> automaton = noisy_parity(0.1)
+        >>> chain = belief_chain(automaton, TokenSource.fixed_period(automaton, actions=1))
+        >>> len(chain.beliefs), len(chain.costs), chain.stationary().sum().round(12)
+        (6, 10, np.float64(1.0))
+        >>> chain.largest_merge < 1e-14
+        True
+        >>> belief_chain(automaton, TokenSource.independent(automaton, 0.5), most_beliefs=50) is None
+        True
+    """
+    if source.phases.shape[1] != len(automaton.token_names):
+        raise InputError(
+            f"source has {source.phases.shape[1]} tokens and the automaton {len(automaton.token_names)}; "
+            "give a source made for it"
+        )
+    period = len(source.phases)
+    beliefs, phases = [np.array(automaton.initial)], [0]
+    numbers = {(0, _key(beliefs[0])): 0}
+    edges: list[tuple[int, int, int, int, float, float]] = []
+    current, largest = 0, 0.0
+    while current < len(beliefs):
+        phase, belief = phases[current], beliefs[current]
+        for token in np.flatnonzero(source.phases[phase]).tolist():
+            for value, mass, after in outcomes(automaton, belief, token):
+                key = ((phase + 1) % period, _key(after))
+                if key not in numbers:
+                    numbers[key] = len(beliefs)
+                    beliefs.append(after)
+                    phases.append(key[0])
+                largest = max(largest, float(np.abs(beliefs[numbers[key]] - after).max()))
+                probability = float(source.phases[phase, token]) * mass
+                cost = -float(np.log(mass)) if value != NO_VALUE else 0.0
+                edges.append((current, numbers[key], token, value, probability, cost))
+        if len(beliefs) > most_beliefs:
+            return None
+        current += 1
+    sources, targets, tokens, values = np.array([edge[:4] for edge in edges], dtype=np.int64).T
+    probabilities, costs = np.array([edge[4:] for edge in edges]).T
+    return BeliefChain(
+        np.array(beliefs),
+        np.array(phases),
+        sources,
+        targets,
+        tokens,
+        values,
+        probabilities,
+        costs,
+        period,
+        largest,
+    )
+
+
+def _key(belief: FloatArray) -> bytes:
+    return (np.round(belief, _DECIMALS) + 0.0).tobytes()

@@ -1,0 +1,209 @@
+"""What gains a linear RNN may use against the decay, and how far they carry.
+
+Allowed is what stays linear in the state: b̃ ← g(y) N_y b̃, with a gain g > 0 that depends on the
+observation y (the token, and the value at a reveal), not on the past. The direction of b̃, and so every
+prediction after division by 1ᵀb̃, is the same for all gains; what they change is the log-mass
+
+    L_T = Σ_t (log g(y_t) + log Pr(y_t | past)).                                                          (1)
+
+**Theorem 5 (a dichotomy).** *Let beliefs be a finite chain with one closed class, and let the gains cancel
+the mean drift. Then either L_T is bounded, for all sequences that stay in the class and all lengths (V =
+0), or Var L_T / T → V > 0, L_T / √T is asymptotically normal, L_T leaves every bounded interval almost
+surely, and no format holds the mass for ever.*
+
+*Proof.* Let c(e) be the summand of (1) along an edge e and φ a solution of φ(s) − E_s φ(target) = E_s c
+(the drift is 0, so there is one). L_T = M_T + φ(start) − φ(end), where M is a martingale with increments
+D(e) = c(e) + φ(target) − φ(source). V = E D² in the stationary chain. If V = 0, then D = 0 on every edge
+and L_T is bounded by the spread of φ. If V > 0, the law of large numbers for D² and the martingale central
+limit theorem apply; and a martingale with bounded increments that stays bounded converges almost surely,
+which forces D → 0 along the path, where every edge with D ≠ 0 recurs. ∎
+
+**Theorem 6 (lengths).** *With |φ| ≤ f and V > 0: the probability that |L| exceeds a + 2f within T tokens is
+at most V T/a², up to the start not being stationary (Kolmogorov). And τ, the first exit from (−a, b), has E
+τ → ab/V as a, b → ∞ in proportion.* *Proof.* The first is Doob's inequality for M. The second: L is √V
+times Brownian motion in the limit, whose exit time from (−a, b) has the mean ab/V; ∎ (the convergence of
+the means, by uniform integrability of τ/ab, from geometric tails: each ab tokens leave with a probability
+bounded below.) So a gain that cancels the mean carries the square of the range, where none carries the
+range: 7,750/V tokens in float32 in place of about 87/h.
+
+**Proposition 7 (a stable layer cannot rescale).** *Let tokens come in any order. If all products of the
+g(y) N_y are bounded, then g(y) ≤ 1 for every y; so L_T ≤ Σ log Pr, and the mass decays at least as fast as
+without gains.* *Proof.* D_ρ has the eigenvalue 1, and so has every column-stochastic M; so (g D_ρ)^k and (g
+M)^k have norms of at least g^k. ∎ This holds in every basis, T N T⁻¹, as eigenvalues do not change: so for
+gates bounded by 1, as in Mamba and gated linear attention.
+
+**Corollary 8 (an adversary of every gain).** *If g(ρ) > 1 for a reveal, the sequence that repeats it
+overflows after log(max)/log g(ρ) repetitions*, as each of them is certain after the first. With g = e^h
+this is 128 log 2 / h in float32: as soon as the typical sequence underflows without any gain.
+
+A norm on the *output* (RMSNorm, division by 1ᵀb̃) makes the answer independent of the scale, and leaves the
+state as it is: it underflows at the same token. A norm on the *state* is the division of the exact filter:
+no linear RNN.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from automata.errors import InputError
+from automata.monoids.cayley import IntArray
+from theory.belief.reachable import BeliefChain
+from theory.belief.token_source import FloatArray
+
+
+@dataclass(frozen=True)
+class Gains:
+    """Gains that cancel the drift, and the variance of the log-mass that is left, per token.
+
+    Attributes:
+        per_token: V for one constant gain at every token.
+        per_reveal: V for one constant gain at every reveal.
+        per_observation: V for the best gain g(y); no g has less.
+        log_gains: log g of the last, by (token, value).
+    """
+
+    per_token: float
+    per_reveal: float
+    per_observation: float
+    log_gains: dict[tuple[int, int], float]
+
+
+def best_gains(chain: BeliefChain) -> Gains:
+    """Return the best gains for a chain, and what variance each kind of gain leaves.
+
+    V of each is exact up to rounding: martingale increments by solving φ, and least squares over log g.
+
+    Raises:
+        InputError: the chain has several closed classes, which may have different rates.
+
+    Example:
+        A "0", or a "1" that fails with probability 0.1, then the parity. The best gain tells "1" from "0",
+        and no gain knows what has failed.
+
+        >>> from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
+        >>> from theory.belief.reachable import belief_chain
+        >>> from theory.belief.token_source import TokenSource
+        >>> automaton = noisy_parity(0.1)
+        >>> gains = best_gains(belief_chain(automaton, TokenSource.fixed_period(automaton, 1)))
+        >>> [round(v, 4) for v in (gains.per_token, gains.per_reveal, gains.per_observation)]
+        [0.1218, 0.1218, 0.1086]
+
+        Where every reveal has probability ½, whatever came before, the gain 2 carries for ever:
+
+        >>> swap = lazy_swaps(2, 0.5)
+        >>> chain = belief_chain(swap, TokenSource.fixed_period(swap, 1, ["all"]))
+        >>> round(best_gains(chain).per_reveal, 12)
+        0.0
+    """
+    classes = chain.recurrent_classes()
+    if len(classes) != 1:
+        raise InputError(
+            f"chain has {len(classes)} closed classes, whose rates may differ; give an automaton whose "
+            "beliefs all lead to each other in the end"
+        )
+    inside = np.isin(chain.sources, classes[0])
+    often = chain.edge_frequencies()[inside]
+    tokens, values = chain.tokens[inside], chain.values[inside]
+    pairs = list(dict.fromkeys(zip(tokens.tolist(), values.tolist(), strict=True)))
+    columns = [chain.costs[inside], chain.reveals[inside]]
+    columns += [((tokens == token) & (values == value)).astype(np.float64) for token, value in pairs]
+    means, increments = _increments(chain, np.stack(columns, axis=1))
+    cost, reveal, shown = increments[:, 0], increments[:, 1], increments[:, 2:]
+
+    def variance(left: FloatArray) -> float:
+        found = float(often @ left**2)
+        return found if found > 1e-20 else 0.0  # squares of the rounding of float64
+
+    root = np.sqrt(often)
+    fitted = np.linalg.lstsq(root[:, None] * shown, root * cost, rcond=1e-10)[0]
+    drift = float(means[0] - means[2:] @ fitted)  # the same constant at every token takes it away
+    log_gains = {pair: float(gain + drift) for pair, gain in zip(pairs, fitted, strict=True)}
+    rate = float(means[0] / means[1])
+    return Gains(variance(cost), variance(cost - rate * reveal), variance(cost - shown @ fitted), log_gains)
+
+
+def exit_length(variance: float, dtype: torch.dtype) -> float:
+    """Return ab/V, the expected number of tokens until the mass, from 1 on, leaves a format's normal numbers.
+
+    Args:
+        variance: V per token; infinity is returned for 0.
+        dtype: a floating-point type.
+
+    Example:
+        >>> round(exit_length(0.17, torch.float32)), exit_length(0.0, torch.float32)
+        (45581, inf)
+    """
+    low, high = format_range(dtype)
+    return low * high / variance if variance else float("inf")
+
+
+def format_range(dtype: torch.dtype) -> tuple[float, float]:
+    """Return −log of the smallest normal number and log of the largest, in nats."""
+    info = torch.finfo(dtype)
+    return -float(np.log(info.smallest_normal)), float(np.log(info.max))
+
+
+def exit_lengths(
+    chain: BeliefChain,
+    log_gains: FloatArray,
+    low: float,
+    high: float,
+    sequences: int,
+    longest: int,
+    rng: np.random.Generator,
+) -> IntArray:
+    """Draw sequences and return after how many tokens the log-mass leaves (−low, high).
+
+    Args:
+        chain: from its node 0 on.
+        log_gains: log g of each edge, ``[edges]``; see ``edge_gains``.
+        low: positive, in nats.
+        high: likewise.
+        sequences: how many.
+        longest: tokens; returned where it has not left by then.
+        rng: the source of randomness.
+    """
+    order = np.argsort(chain.sources, kind="stable")
+    ends = np.cumsum(chain.probabilities[order])
+    steps = (log_gains - chain.costs)[order]
+    last = np.searchsorted(chain.sources[order], np.arange(len(chain.beliefs)), side="right") - 1
+    first = np.searchsorted(chain.sources[order], np.arange(len(chain.beliefs)))
+    starts = np.concatenate([[0.0], ends])[first]
+    node, total = np.zeros(sequences, dtype=np.int64), np.zeros(sequences)
+    left = np.full(sequences, longest)
+    alive = np.arange(sequences)
+    for position in range(longest):
+        drawn = np.searchsorted(ends, starts[node] + rng.random(len(node)), side="right")
+        edge = np.minimum(drawn, last[node])
+        total = total + steps[edge]
+        node = chain.targets[order[edge]]
+        out = (total <= -low) | (total >= high)
+        if out.any():
+            left[alive[out]] = position + 1
+            alive, node, total = alive[~out], node[~out], total[~out]
+            if not len(alive):
+                break
+    return left
+
+
+def edge_gains(chain: BeliefChain, gains: Gains) -> FloatArray:
+    """Return log g of every edge of the chain, 0 for observations that do not recur, ``[edges]``."""
+    pairs = zip(chain.tokens.tolist(), chain.values.tolist(), strict=True)
+    return np.array([gains.log_gains.get(pair, 0.0) for pair in pairs])
+
+
+def _increments(chain: BeliefChain, summands: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the mean per token and the martingale increments of sums along the closed class."""
+    (nodes,) = chain.recurrent_classes()
+    inside = np.isin(chain.sources, nodes)
+    numbers = np.full(len(chain.beliefs), -1)
+    numbers[nodes] = np.arange(len(nodes))
+    source, target = numbers[chain.sources[inside]], numbers[chain.targets[inside]]
+    often = chain.stationary()[nodes]
+    matrix = chain.matrix()[nodes][:, nodes].toarray()
+    expected = np.zeros((len(nodes), summands.shape[1]))
+    np.add.at(expected, source, chain.probabilities[inside, None] * summands)
+    means = often @ expected
+    potential = np.linalg.solve(np.eye(len(nodes)) - matrix + often, expected - means)
+    return means, summands - means + potential[target] - potential[source]
