@@ -137,7 +137,7 @@ def measure(run: Run, settings: PuzzleSettings) -> dict[str, Any]:
 SETTINGS = PuzzleSettings()
 ACCURACY = Measurement("puzzle_accuracy", measure, SETTINGS)
 
-TRAINING: dict[str, Any] = {**COMMON, "steps": 1000, "batch_size": 64, "growth_accuracy": None}
+TRAINING: dict[str, Any] = {**COMMON, "steps": 600, "batch_size": 32, "growth_accuracy": None}
 EXPERIMENT = Experiment(
     "puzzles",
     (
@@ -151,7 +151,7 @@ EXPERIMENT = Experiment(
             length=82,
             start_length=12,
             length_growth=10,
-            length_growth_every=60,
+            length_growth_every=40,
         ),
         *seeds_of(REFLECTING_DELTANET, TRANSFORMER, LSTM, **TRAINING, task=PROGRAMS, length=125),
     ),
@@ -252,7 +252,7 @@ def caption(found: Results) -> str:
         "into a training row at most, where programs with short ones hold more. Most values that a long "
         "program prints depend on its last statements only. "
         f"{TRAINING['steps']:,} updates of {TRAINING['batch_size']} texts at a peak rate of "
-        f"{COMMON['learning_rate']:g}; rows of balls grow from 12 tokens by 10 every 60 updates to 82, those "
+        f"{COMMON['learning_rate']:g}; rows of balls grow from 12 tokens by 10 every 40 updates to 82, those "
         "of programs have 125; only answers are in the loss. Width 64 and two layers (LSTM: 128 and one), "
         f"not matched in parameters. At the size of training, lowest to highest run: {at_most}."
     )
