@@ -137,9 +137,9 @@ COMMON: dict[str, Any] = {
 GROWING: dict[str, Any] = {
     **COMMON,
     "growth_accuracy": 0.95,
-    "steps": 800,
-    "final_steps": 300,
-    "batch_size": 64,
+    "steps": 1200,
+    "final_steps": 700,
+    "batch_size": 32,
 }
 """Sequences grow with the accuracy; they begin with as many commands as have a reveal."""
 IMPLICIT: dict[str, Any] = {"learning_rate": 2e-3, "gradient_clip": 0.25}
@@ -232,7 +232,7 @@ RANDOM_GRIDS = seeds_of(
     REFLECTING_DELTANET,
     LSTM,
     {"model": "implicit-mamba2", "layers": 1, **IMPLICIT},
-    **{**GROWING, "steps": RANDOM_STEPS},
+    **{**GROWING, "steps": RANDOM_STEPS, "batch_size": 64},
     task="repl-3-values-random",
     length=session_tokens("repl-3-values", TRAINED_COMMANDS) + 1,
     start_length=40,
