@@ -39,21 +39,22 @@ def command(argv: Sequence[str] | None = None) -> int:
         allow_abbrev=False,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--verify", type=int, default=0, metavar="N", help="run N of each kind; 0 shows one")
+    parser.add_argument("--verify", type=int, metavar="N", help="run N of each kind, in place of showing one")
     parser.add_argument("--size", type=int, default=20, help="the most statements, and the most swaps")
     parser.add_argument("--balls", type=int, default=5, help="the number of balls")
     parser.add_argument("--variables", type=int, default=3, help="the number of variables")
     parser.add_argument("--depth", type=int, default=2, help="how deep loops and conditions are nested")
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
     given = parser.parse_args(argv)
-    check_integer("verify", given.verify, 0)
+    if given.verify is not None:
+        check_integer("verify", given.verify, 1)
     check_integer("size", given.size, 1)
     check_integer("seed", given.seed, 0)
     grammar = ProgramGrammar(variables=given.variables, depth=given.depth)
     rng = np.random.default_rng(given.seed)
     programs = _programs(grammar, given.size, rng)
     puzzles = _puzzles(given.balls, given.size, rng)
-    if not given.verify:
+    if given.verify is None:
         print(next(programs), next(puzzles), sep="\n")
         return 0
     found = verify_programs(next(programs) for _ in range(given.verify))

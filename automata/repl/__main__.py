@@ -4,30 +4,23 @@ python -m automata.repl --verify 10000
 python -m automata.repl --format '{"variables": 5, "reveal": "full"}' --sessions 1000 --out sessions.jsonl
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 
 from automata.checks import check_integer
+from automata.command_line import Parser, exit_code
 from automata.errors import InputError
 from automata.repl.export import sample_traces, write_jsonl, write_text
 from automata.repl.session_format import SessionFormat
 from automata.repl.verification import formats, verify
 
 WRITERS = {".txt": write_text, ".jsonl": write_jsonl}
-BAD_INPUT = 2
 WRONG = 1
 """The exit code if a session is not what the interpreter shows."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise InputError(f"{message}; --help shows all flags")
 
 
 def command(argv: Sequence[str] | None = None) -> int:
@@ -40,18 +33,28 @@ def command(argv: Sequence[str] | None = None) -> int:
         >>> command(["--verify", "1"])
         0
     """
-    parser = _Parser("python -m automata.repl", description=__doc__.splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--verify", type=int, metavar="N", help="check N random sessions of every format")
-    parser.add_argument("--format", default="{}", help="JSON with fields of SessionFormat (default {})")
-    parser.add_argument("--sessions", type=int, default=1, help="how many (default 1)")
-    parser.add_argument("--commands", type=int, default=8, help="actions in each (default 8)")
+    parser = Parser(
+        "python -m automata.repl", description=(__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
+    parser.add_argument(
+        "--verify", type=int, metavar="N", help="check N random sessions of every format, or of --format"
+    )
+    parser.add_argument("--format", help="JSON with fields of SessionFormat (default {})")
+    parser.add_argument("--sessions", type=int, help="how many to write (default 1)")
+    parser.add_argument("--commands", type=int, help="actions in each (default 8)")
     parser.add_argument("--out", help="a file that ends in .txt or .jsonl; the screen if left out")
     parser.add_argument("--seed", type=int, default=0, help="of all that is drawn (default 0)")
     given = parser.parse_args(argv)
     rng = np.random.default_rng(check_integer("seed", given.seed, 0))
+    form = _form(given.format or "{}")
     if given.verify is not None:
-        return _verify(check_integer("verify", given.verify, 1), rng)
-    traces = sample_traces(_form(given.format), given.sessions, rng, commands=given.commands)
+        for field in ("sessions", "commands", "out"):
+            if (value := getattr(given, field)) is not None:
+                raise InputError(f"{field} is {value}, which --verify does not read; leave one of them out")
+        number = check_integer("verify", given.verify, 1)
+        return _verify([form], number, rng, varied=False) if given.format else _verify(formats(), number, rng)
+    sessions = 1 if given.sessions is None else given.sessions
+    traces = sample_traces(form, sessions, rng, commands=8 if given.commands is None else given.commands)
     if given.out is None:
         print("\n\n".join(trace.text for trace in traces))
     elif Path(given.out).suffix not in WRITERS:
@@ -71,12 +74,13 @@ def _form(text: str) -> SessionFormat:
     return SessionFormat.from_fields(fields)
 
 
-def _verify(sessions: int, rng: np.random.Generator) -> int:
+def _verify(
+    kinds: Sequence[SessionFormat], sessions: int, rng: np.random.Generator, *, varied: bool = True
+) -> int:
     print(f"{'format':<28} {'sessions':>8} {'values':>8} {'wrong':>6}")
     wrong = 0
-    kinds = formats()
     for form, source in zip(kinds, rng.spawn(len(kinds)), strict=True):
-        found = verify(form, sessions, source)
+        found = verify(form, sessions, source, varied=varied)
         wrong += found.wrong
         print(f"{found.name:<28} {found.sessions:>8} {found.revealed:>8} {found.wrong:>6}", flush=True)
         if found.first_difference is not None:
@@ -91,14 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         >>> main(["--commands", "0"])
         2
     """
-    try:
-        return command(argv)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return BAD_INPUT
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    return exit_code(command, argv)
 
 
 if __name__ == "__main__":

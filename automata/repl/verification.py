@@ -34,7 +34,7 @@ class Verification:
     """How many sessions of a format are true.
 
     Attributes:
-        form: the format; its other fields were drawn anew for every fifty sessions.
+        form: the format; if it was varied, its other fields were drawn anew for every fifty sessions.
         sessions: how many were checked.
         wrong: how many of them the interpreter shows otherwise.
         revealed: how many values they revealed.
@@ -59,12 +59,14 @@ class Verification:
         return f"{self.form.assignment}, {hidden}, {self.form.reveal}"
 
 
-def verify(form: SessionFormat, sessions: int, rng: np.random.Generator) -> Verification:
+def verify(
+    form: SessionFormat, sessions: int, rng: np.random.Generator, *, varied: bool = True
+) -> Verification:
     """Check so many random sessions of a format with the interpreter.
 
-    Number of variables (2 to 6), actions (swaps, all of a group, a few permutations), first values, spacing,
-    the probability and share of hidden actions and the number of commands (1 to 12) are drawn anew every
-    fifty sessions.
+    The number of commands (1 to 12) is drawn anew every fifty sessions; so are, if the format is ``varied``,
+    the number of variables (2 to 6), actions (swaps, all of a group, a few permutations), first values,
+    spacing, and the probability and share of hidden actions.
 
     Raises:
         InputError: the number is below 1.
@@ -74,7 +76,7 @@ def verify(form: SessionFormat, sessions: int, rng: np.random.Generator) -> Veri
     first = None
     for begin in range(0, sessions, _AT_ONCE):
         count, commands = min(_AT_ONCE, sessions - begin), int(rng.integers(1, 13))
-        drawn = sample_sessions(_other_fields(form, rng), count, rng, commands=commands)
+        drawn = sample_sessions(_other_fields(form, rng) if varied else form, count, rng, commands=commands)
         for number in range(count):
             trace = drawn.trace(number)
             difference = check_with_interpreter(trace)

@@ -100,7 +100,7 @@ def test_the_command_says_what_is_wrong(
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["--verify", "-1"], "verify is -1; give at least 0"),
+        (["--verify", "-1"], "verify is -1; give at least 1"),
         (["--verify", "many"], "invalid int value: 'many'; --help"),
         (["--size", "0"], "size is 0"),
         (["--seed", "-1"], "seed is -1"),

@@ -100,6 +100,11 @@ def test_the_command_writes_prints_and_verifies(tmp_path: Path, capsys: pytest.C
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 19
     assert all(line.split()[-1] == "0" for line in lines[1:])
+    assert main(["--verify", "10", "--format", '{"variables": 4, "reveal": "full", "spacing": "end"}']) == 0
+    (_, line) = capsys.readouterr().out.splitlines()
+    assert line.split()[-3:] == ["10", "40", "0"]  # ten sessions with one reveal of four values each
+    assert main(["--verify", "2", "--out", str(out)]) == 2
+    assert "which --verify does not read; leave one of them out" in capsys.readouterr().err
 
 
 def test_the_command_says_when_a_session_is_wrong(
