@@ -2,7 +2,9 @@
 
 from automata.errors import unknown_name
 from paper_figures.figures import (
+    adversarial_beliefs,
     agreement_in_training,
+    belief_bridge,
     bounded_and_free,
     convergence,
     curricula,
@@ -11,12 +13,14 @@ from paper_figures.figures import (
     few_hard_tokens,
     gradients,
     hard_tokens_in_training,
+    hidden_swaps,
     implicit_twins,
     iterations_at_test,
     iterations_needed,
     jacobians,
     jacobians_in_training,
     length_generalization,
+    repl_traces,
     s5_length_generalization,
 )
 from paper_figures.figures.figure import PaperFigure
@@ -45,6 +49,10 @@ FIGURES: dict[str, PaperFigure] = {
         hard_tokens_in_training.FIGURE,
         error_control.FIGURE,
         implicit_twins.FIGURE,
+        repl_traces.FIGURE,
+        hidden_swaps.FIGURE,
+        adversarial_beliefs.FIGURE,
+        belief_bridge.FIGURE,
     )
 }
 """Those of experiments."""
