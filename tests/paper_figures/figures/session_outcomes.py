@@ -8,7 +8,10 @@ from analysis.framework.output import RunIdentity
 from paper_figures.experiments.grid import Measurement, Point
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.records import Record
-from paper_figures.figures import hidden_swaps, puzzles, repl_traces
+from paper_figures.figures import hidden_swaps, puzzles
+from paper_figures.figures.hidden_measured import BELIEF
+from paper_figures.figures.hidden_measured import SETTINGS as BELIEFS
+from paper_figures.figures.repl_training import FINAL_REVEAL
 from paper_figures.figures.repl_training import SETTINGS as REVEALS
 from paper_figures.stored_results import compact_json
 
@@ -45,7 +48,7 @@ def revealed(point: Point, late: float, converged: float | None = None) -> Outco
     every = {"repl-3-values-1": 1, "repl-3-values-8": 8}.get(str(point.config.task), 4)
     accuracy = {n: 1.0 if n <= 16 else late for n in REVEALS.commands if n % every == 0}
     value = {"accuracy": accuracy, "interval": {}, "share_converged": converged, "updates": 800}
-    return done(point, repl_traces.FINAL_REVEAL, value)
+    return done(point, FINAL_REVEAL, value)
 
 
 def believed(point: Point, late: float, **changes: Any) -> Outcome:
@@ -61,8 +64,7 @@ def believed(point: Point, late: float, **changes: Any) -> Outcome:
         "by_length": {n: {"kl": {"mean": kl, **nothing}} for n, kl in divergence.items()},
         "by_position": [],
         "by_reveal_probability": {
-            str(p): {"mean": late * p, "low": None, "high": None}
-            for p in hidden_swaps.SETTINGS.reveal_probabilities
+            str(p): {"mean": late * p, "low": None, "high": None} for p in BELIEFS.reveal_probabilities
         },
         "belief": {}
         if grows
@@ -76,7 +78,7 @@ def believed(point: Point, late: float, **changes: Any) -> Outcome:
         else [{"tokens": [1, 8, 64, 512], "median": [1.0, 2.0, 3.0, 2.5], "rate_per_token": rate}] * layers,
         "exact_rate": {"per_token": -0.125, "low": -0.13, "high": -0.12, "sequences": 2},
     }
-    return done(point, hidden_swaps.BELIEF, {**value, **changes})
+    return done(point, BELIEF, {**value, **changes})
 
 
 def answered(point: Point, late: float) -> Outcome:

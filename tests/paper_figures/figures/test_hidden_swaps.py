@@ -15,6 +15,7 @@ from paper_figures.figures import hidden_swaps
 from paper_figures.figures.figure import Results
 from paper_figures.figures.hidden_measured import SETTINGS
 from paper_figures.figures.hidden_training import TASK
+from paper_figures.figures.repl_traces import series_name
 from tests.drawn_figures import WIDTHS, faults
 from tests.paper_figures.figures.session_outcomes import believed, every, failed, points_of
 from tests.paper_figures.figures.test_repl_traces import numbers
@@ -56,7 +57,7 @@ def test_every_run_is_collected_once_under_its_own_name(found: Results) -> None:
 def test_models_that_are_called_linear_say_so_themselves_and_others_do_not() -> None:
     for point in POINTS[::3]:
         model = initial_model(point.config, point.config.build_task())
-        name = hidden_swaps.series_name(point.settings)
+        name = series_name(point.settings)
         assert model.linear_in_state == (name not in hidden_swaps.NOT_LINEAR)
         if not model.state_grows:
             assert (state_size(model) > MOST_FEATURES) == (name == hidden_swaps.PROJECTED)

@@ -132,7 +132,7 @@ def test_every_run_has_a_line_and_nothing_hides_the_data(found: Results, width: 
             ]
             assert all(run in drawn for run in runs)
             assert any(np.allclose(np.mean(runs, axis=0), values, atol=1e-12) for values in drawn)  # rounding
-        assert sum(line.get_label().startswith("_child") for line in lines) == sum(  # type: ignore[union-attr]
+        assert sum(str(line.get_label()).startswith("_child") for line in lines) == sum(
             len(series["seeds"]) for name, series in found["tasks"][task].items() if ", rate" not in name
         )
     legend = [text.get_text() for text in figure.legends[0].get_texts()]

@@ -36,7 +36,7 @@ def sessions(name: str) -> ReplLanguage:
 
 
 def run_of(task: ReplLanguage, model: Reader) -> Run:
-    return Run(Path("runs/by-hand"), recipe(task, "lstm", d_model=4), model, task, [{"step": 7}])  # type: ignore[arg-type]
+    return Run(Path("runs/by-hand"), recipe(task, "lstm", d_model=4), model, task, [{"step": 7}])
 
 
 def test_every_kind_of_run_has_three_seeds() -> None:
