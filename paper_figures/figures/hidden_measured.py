@@ -25,7 +25,8 @@ class HiddenSettings(BeliefSettings):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     reveal_probabilities: tuple[float, ...] = Field(
-        default=(1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2), description="that a token reveals something"
+        default=(1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2),
+        description="that the next event is a reveal, and not an action",
     )
 
 

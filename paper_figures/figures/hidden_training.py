@@ -5,7 +5,9 @@ from typing import Any
 from paper_figures.figures.repl_training import NOT_REFLECTING, REFLECTING, seeds_of
 
 TASK = "likely-swaps-3-reveals"
-"""A swap happens nine times in ten; one token in four reveals one variable, none all of them."""
+"""A swap happens nine times in ten; one event in four is a reveal of one variable, none of all of them.
+
+An event is a swap, of one token, or a reveal, of two: what is asked, and the value."""
 TRAINED_LENGTH = 64
 
 TRAINING: dict[str, Any] = {
@@ -32,7 +34,7 @@ TRAINING: dict[str, Any] = {
     "evaluation_sequences": 64,
     "evaluate_every": 200,
 }
-"""The same sequences for every model: their length follows the number of the update."""
+"""The same sequences for every model of a seed: their length follows the number of the update."""
 
 GRIDS = seeds_of(
     {"model": "deltanet", "layers": 2, **REFLECTING},
@@ -45,5 +47,4 @@ GRIDS = seeds_of(
     {"model": "transformer", "layers": 2},
     **TRAINING,
 )
-"""Models that are linear in their state, and three that are not: LSTM, implicit Mamba-2, Transformer."""
-MEASUREMENTS = ()
+"""Models whose layers are each linear in their state, and others: LSTM, implicit Mamba-2, Transformer."""

@@ -141,7 +141,7 @@ GROWING: dict[str, Any] = {
     "final_steps": 700,
     "batch_size": 32,
 }
-"""Sequences grow with the accuracy; they begin with as many commands as have a reveal."""
+"""Sequences grow with the accuracy; `grown_on` gives their lengths."""
 IMPLICIT: dict[str, Any] = {"learning_rate": 2e-3, "gradient_clip": 0.25}
 """Implicit Mamba-2 is trained at a lower rate: at that of the others it diverged in a trial."""
 
@@ -159,7 +159,7 @@ def session_tokens(task: str, commands: int) -> int:
 
 
 def grown_on(task: str) -> dict[str, Any]:
-    """Return a task of sessions and its lengths: up to the first reveal, then longer by as many commands.
+    """Return a task of sessions and its lengths: 4 commands, or up to the first reveal, and as many more.
 
     Example:
         >>> grown_on("repl-3-values-8")
@@ -216,11 +216,12 @@ SPACING_GRIDS = tuple(
         **grown_on(task),
     )
 )
+EVERY_UPDATES = 200
 LOSS_GRIDS = seeds_of(
     REFLECTING_DELTANET,
     NOT_REFLECTING_DELTANET,
     TRANSFORMER,
-    **{**GROWING, "growth_accuracy": None, "length_growth_every": 200},
+    **{**GROWING, "growth_accuracy": None, "length_growth_every": EVERY_UPDATES},
     **grown_on("repl-3"),
 )
 """Commands are random, so that no accuracy tells when to grow: lengths follow the number of the update."""
@@ -238,4 +239,4 @@ RANDOM_GRIDS = seeds_of(
     start_length=40,
     length_growth=16,
 )
-"""A reveal after a command with probability 1/4, so that the shortest sequences ask for one swap."""
+"""A reveal after a command with probability 1/4, so that the shortest sequences may ask after one swap."""

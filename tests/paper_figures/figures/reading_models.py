@@ -1,0 +1,151 @@
+"""Models made by hand that read the text of a task and answer by their own means, not by the package's."""
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from automata.tasks.interface import Task
+from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
+from implicit.modes import Solve
+from theory.transition import State
+from theory.transition_batch import TransitionBatch
+
+Answer = Callable[[str], str | None]
+"""What follows upon a text; None where nothing is known of it."""
+
+
+class Reader(SequenceModel):
+    """Says at every place what a function says of the text up to there; it keeps what it has read."""
+
+    name = "reader"
+
+    def __init__(self, task: Any, answer: Answer) -> None:
+        super().__init__(ModelConfig(vocabulary_size=task.vocabulary_size, output_size=task.output_size))
+        self.names, self.answer = task.token_names, answer
+        self.read: list[Tensor] = []
+
+    def run(
+        self,
+        tokens: Tensor,
+        state: State | None = None,
+        solve: Solve | None = None,
+        *,
+        lengths: Tensor | None = None,
+    ) -> ModelOutput:
+        self.read.append(tokens)
+        logits = torch.zeros(*tokens.shape, self.config.output_size)
+        for row, numbers in enumerate(tokens.tolist()):
+            text = ""
+            for place, number in enumerate(numbers):
+                text += self.names[number] if number else ""
+                said = self.answer(text)
+                if said is not None:
+                    logits[row, place, self.names.index(said)] = 1
+        return ModelOutput(logits, {})
+
+    def init_state(self, batch_size: int) -> State:
+        raise NotImplementedError
+
+    def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
+        raise NotImplementedError
+
+    def transitions(self, tokens: Tensor) -> TransitionBatch:
+        raise NotImplementedError
+
+
+def reader(task: Task, answer: Answer) -> Reader:
+    return Reader(task, answer)
+
+
+ASKED = re.compile(r">>> print\('(\w)', \1\)\n\1 $")
+SWAP = re.compile(r"(\w), (\w) = \2, \1$")
+SHOWN = re.compile(r"(\w) (\d)$")
+
+
+def executed(text: str) -> str | None:
+    """Run the commands of a session in Python's own interpreter, and say what the variable holds."""
+    asked = ASKED.search(text[-40:])
+    if asked is None:
+        return None
+    names: dict[str, int] = {}
+    exec("\n".join(re.findall(r">>> (\w[^(\n]*)\n", text)), {}, names)
+    return str(names[asked[1]])
+
+
+def wrong_after(commands: int) -> Answer:
+    """What holds as long as there are at most so many swaps; then another value."""
+
+    def answer(text: str) -> str | None:
+        right = executed(text)
+        return (
+            right if right is None or len(re.findall(r"\w, \w = ", text)) <= commands else f"{4 - int(right)}"
+        )
+
+    return answer
+
+
+def from_last_reveals(variables: int, reveals: int) -> Answer:
+    """Forget all before the last few reveals but how many swaps there were, and say what is likeliest."""
+    letters = "abcdefghijklmnopqrstuvwxyz"[:variables]
+    every = list(itertools.permutations("123456789"[:variables]))
+
+    def answer(text: str) -> str | None:
+        asked = ASKED.search(text[-40:])
+        if asked is None:
+            return None
+        events = [
+            match
+            for line in text.splitlines()[:-1]
+            if (match := SWAP.search(line) or SHOWN.match(line)) is not None
+        ]
+        shown = [place for place, event in enumerate(events) if event.re is SHOWN]
+        first = shown[-reveals] if len(shown) >= reveals else 0
+        before = sum(event.re is SWAP for event in events[:first])
+        held = [list(values) for values in every if _odd(values) == before % 2]
+        if not first:
+            held = [list(every[0])]
+        for event in events[first:]:
+            one = letters.index(event[1])
+            if event.re is SHOWN:
+                held = [values for values in held if values[one] == event[2]]
+                continue
+            other = letters.index(event[2])
+            for values in held:
+                values[one], values[other] = values[other], values[one]
+        said = [values[letters.index(asked[1])] for values in held]
+        return max(sorted(set(said)), key=said.count)
+
+    return answer
+
+
+def _odd(values: tuple[str, ...]) -> int:
+    return sum(one > other for one, other in itertools.combinations(values, 2)) % 2
+
+
+def ends_up(text: str) -> str | None:
+    """Follow all balls of a puzzle from its first swap to the last, and look at the one asked for."""
+    if not text.endswith(" end up? "):
+        return None
+    place = {ball: ball for ball in "123"}
+    for one, other in re.findall(r"swap ball (\d) and (\d)", text):
+        place[one], place[other] = place[other], place[one]
+    return place[text[text.index("Where does ball ") + len("Where does ball ")]]
+
+
+def printed(text: str) -> str | None:
+    """Run a small program, and say what the variable of the last line holds."""
+    asked = re.search(r"Final (\w): $", text[-12:])
+    if asked is None or 'print("Final z:", z)\n' not in text:
+        return None
+    names: dict[str, int] = {}
+    exec(text[: text.index("print(")], {}, names)
+    return str(names[asked[1]])
+
+
+def always(said: str) -> Answer:
+    """The same answer to every question."""
+    return lambda text: said
