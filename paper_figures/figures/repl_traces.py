@@ -26,6 +26,7 @@ from paper_figures.figures.repl_training import (
     IMPLICIT,
     LOSS_GRIDS,
     MAIN_GRIDS,
+    RANDOM_BATCH,
     RANDOM_GRIDS,
     RANDOM_STEPS,
     SETTINGS,
@@ -233,9 +234,10 @@ def caption(found: Results) -> str:
         "(in d every, in e every 8th), in b too, where in training one follows each command with probability "
         f"1/4. {WINDOW} Width 64 (LSTM: 128), two layers (LSTM and implicit Mamba-2: one), MLPs in the "
         "Transformer only, not matched in parameters; the loss is that of the revealed values alone, in c "
-        f"that of every next token. Batches of {GROWING['batch_size']}; training sequences begin with 4 "
-        "commands (in e 8, in b 40 tokens) and grow by as many (in b by 16 tokens) whenever the running mean "
-        f"of the training accuracy in their last third passes {GROWING['growth_accuracy']}, so that lengths "
+        f"that of every next token. Batches of {GROWING['batch_size']} (in b {RANDOM_BATCH}); training "
+        "sequences begin with 4 commands (in e 8, in b 40 tokens) and grow by as many (in b by 16 tokens) "
+        "whenever the running mean of the training accuracy in their last third passes "
+        f"{GROWING['growth_accuracy']}, so that lengths "
         f"and the number of updates differ by run: training ends {GROWING['final_steps']} updates after that "
         f"accuracy at full length, at the latest after {GROWING['steps']} (in b {RANDOM_STEPS:,}); in c they "
         f"grow every {EVERY_UPDATES} updates for all, which take {GROWING['steps']}. Peak rates of "

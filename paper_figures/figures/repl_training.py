@@ -228,12 +228,12 @@ LOSS_GRIDS = seeds_of(
 FIVE_GRIDS = seeds_of(
     REFLECTING_DELTANET, NOT_REFLECTING_DELTANET, TRANSFORMER, **GROWING, **grown_on("repl-5-values")
 )
-RANDOM_STEPS = 2000
+RANDOM_STEPS, RANDOM_BATCH = 2000, 64
 RANDOM_GRIDS = seeds_of(
     REFLECTING_DELTANET,
     LSTM,
     {"model": "implicit-mamba2", "layers": 1, **IMPLICIT},
-    **{**GROWING, "steps": RANDOM_STEPS, "batch_size": 64},
+    **{**GROWING, "steps": RANDOM_STEPS, "batch_size": RANDOM_BATCH},
     task="repl-3-values-random",
     length=session_tokens("repl-3-values", TRAINED_COMMANDS) + 1,
     start_length=40,

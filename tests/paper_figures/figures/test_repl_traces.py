@@ -177,8 +177,7 @@ def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> No
         assert config.sizes["layers"] == (1 if config.model in ("lstm", "implicit-mamba2") else 2)
         assert (config.sizes.get("mlp_size", 0) > 0) == (config.model == "transformer")
     assert "two layers (LSTM and implicit Mamba-2: one)" in text
-    (batch,) = numbers(r"Batches of (\d+);", text)
-    assert {config.batch_size for config in configs} == {batch}
+    batch, random_batch = numbers(r"Batches of (\d+) \(in b (\d+)\);", text)
     (accuracy,) = numbers(r"last third passes ([\d.]+),", text)
     final, steps, random = numbers(r"ends (\d+) updates .* the latest after (\d+) \(in b ([\d,]+)\)", text)
     updates, taken = numbers(r"in c they grow every (\d+) updates for all, which take (\d+)\.", text)
@@ -187,6 +186,7 @@ def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> No
         curriculum = config.curriculum
         of_b, of_c = config.task == "repl-3-values-random", config.task == "repl-3"
         assert config.steps == (random if of_b else steps)
+        assert config.batch_size == (random_batch if of_b else batch)
         if of_c:
             assert (curriculum.length_growth_every, config.steps) == (updates, taken)
             assert curriculum.growth_accuracy is None
