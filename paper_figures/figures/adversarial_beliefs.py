@@ -78,6 +78,9 @@ KINDS = {
 def collect(outcomes: Sequence[Outcome]) -> Results:
     """Collect by series and seed what was measured.
 
+    A sequence of likely values is one of any values, too: where the search for the latter found nothing as
+    bad, the former stands for it.
+
     Example:
         >>> collect([])["series"]
         {}
@@ -85,10 +88,12 @@ def collect(outcomes: Sequence[Outcome]) -> Results:
     series = {}
     for group in grouped(outcomes, WORST.name):
         settings = group["settings"]
+        runs = group["seeds"].items()
+        seeds = {seed: {**run, "any": max(run["any"], run["likely"])} for seed, run in runs}
         series[series_name(settings)] = {
             "model": settings["model"],
             "reflecting": settings.get("negative_eigenvalues"),
-            "seeds": group["seeds"],
+            "seeds": seeds,
             "failed": group["failed"],
         }
     return {"settings": SETTINGS.model_dump(mode="json"), "series": series}
@@ -143,8 +148,8 @@ def caption(found: Results) -> str:
         f"{settings['seed']}. Middle: the worst sequence that a beam search of {settings['beam']} found, in "
         "which every value shown has, given all before it, a probability of at least "
         f"{settings['likely']:g} or is the likeliest. Right: with any value that can occur, however "
-        "unlikely. The search is the same for all models, and finds bad sequences, not the worst. Sequences "
-        f"have {settings['rounds'] * (settings['actions'] + 2)} tokens, fewer than in training."
+        "unlikely: the worst of both searches. The search is the same for all models, and finds bad "
+        f"sequences, not the worst. Sequences have {settings['rounds'] * (settings['actions'] + 2)} tokens, fewer than in training."
     )
 
 
