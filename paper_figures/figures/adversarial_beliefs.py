@@ -69,9 +69,9 @@ WORST = Measurement("worst_rounds", measure, SETTINGS)
 EXPERIMENT = Experiment("adversarial_beliefs", GRIDS, (WORST,))
 
 KINDS = {
-    "random": "random rounds",
-    "likely": "worst found, likely values",
-    "any": "worst found, any values",
+    "random": "random\nrounds",
+    "likely": "worst,\nlikely values",
+    "any": "worst,\nany values",
 }
 
 
@@ -110,15 +110,19 @@ def draw(found: Results, width: float) -> Figure:
         3
     """
     figure = new_figure(width, 2.8)
-    panels = figure.subplots(1, 3, sharey=True)
+    panels = figure.subplots(1, 3, sharey=True, sharex=True)
     names = list(found["series"])
+    ticks = (0.01, 1) if width < 5 else (0.01, 0.1, 1)
     for axes, (kind, title) in zip(panels, KINDS.items(), strict=True):
         for row, (_, series) in enumerate(found["series"].items()):
             values = [run[kind] for run in series["seeds"].values()]
             _marks(axes, row, values, look_of(series))
         axes.set_xscale("log")
+        axes.set_xlim(0.006, 6)
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
         axes.set(
-            title="\n".join(title.split(", ")),
+            title=title,
             ylim=(len(names) - 0.5, -0.5),
             yticks=range(len(names)),
             yticklabels=names,
@@ -141,6 +145,7 @@ def caption(found: Results) -> str:
         The models of hidden swaps on sequences that are sought against each of them: ...
     """
     settings = found["settings"]
+    length = settings["rounds"] * (settings["actions"] + 2)
     return (
         "The models of hidden swaps on sequences that are sought against each of them: mean KL divergence "
         f"from the posterior over {settings['rounds']} rounds of {settings['actions']} swaps and a reveal, a "
@@ -149,7 +154,7 @@ def caption(found: Results) -> str:
         "which every value shown has, given all before it, a probability of at least "
         f"{settings['likely']:g} or is the likeliest. Right: with any value that can occur, however "
         "unlikely: the worst of both searches. The search is the same for all models, and finds bad "
-        f"sequences, not the worst. Sequences have {settings['rounds'] * (settings['actions'] + 2)} tokens, fewer than in training."
+        f"sequences, not the worst. Sequences have {length} tokens, fewer than in training."
     )
 
 

@@ -50,7 +50,7 @@ def collect(outcomes: Sequence[Outcome]) -> Results:
             filters = filters or run["filters"]
             theorem1 = run["theorem1"]
             seeds[seed] = {
-                "by_position": run["by_position"],
+                "by_position": [place for place in run["by_position"] if place["mean"] is not None],
                 "unconverged": run["unconverged"],
                 "theorem1": theorem1
                 and {name: theorem1[name] for name in ("verdict", "states", "counts", "spectral_radius")},
