@@ -120,6 +120,15 @@ FALSIFIED_ELSEWHERE = {
     "what a verdict counts": ("06_proofs", replaced(4, "invertible at 4", "invertible at 3")),
     "that it was refused": ("06_proofs", replaced(5, "refused: statements", "accepted: statements")),
     "a proved margin": ("06_proofs", replaced(10, "a margin of at least 6.3", "a margin of at least 6.8")),
+    "a printed line": ("07_a_repl_is_a_word_problem", replaced(2, "c 3", "c 2")),
+    "true sessions": ("07_a_repl_is_a_word_problem", replaced(4, "720 of 720", "719 of 720")),
+    "a shortcut": ("07_a_repl_is_a_word_problem", replaced(8, "0.2125", "0.3125")),
+    "a probability": ("07_a_repl_is_a_word_problem", replaced(12, "at the end 0.616", "at the end 0.716")),
+    "a decay": ("08_who_can_hold_a_belief", replaced(4, "predicted 0.29817", "predicted 0.39817")),
+    "an underflow": ("08_who_can_hold_a_belief", replaced(5, "697.4 predicted", "797.4 predicted")),
+    "an overflow": ("08_who_can_hold_a_belief", replaced(8, "at number 150", "at number 15")),
+    "a posterior": ("08_who_can_hold_a_belief", replaced(9, "0.00 or 0.50", "0.00 or 0.25")),
+    "a decoded belief": ("08_who_can_hold_a_belief", replaced(11, "off by 0.23", "off by 0.03")),
 }
 """What a reader would be told wrongly by another notebook than the first."""
 
