@@ -89,7 +89,7 @@ def draw(found: Results, width: float) -> Figure:
         label, color, dashes = FILTERS[name]
         axes.plot(
             [_middle(place) for place in places],
-            [max(place["mean"], SMALLEST) for place in places],
+            [np.nan if place["mean"] is None else max(place["mean"], SMALLEST) for place in places],
             color=color,
             linestyle=dashes,
             label=label,
@@ -133,7 +133,8 @@ def caption(found: Results) -> str:
         f"{settings['sequences']} fresh sequences of {longest:,} tokens, data seed {settings['seed']}. The "
         "exact filter itself is at 0; the constructed implicit SSM computes Bayes' rule at its fixed point, "
         "in float64; the linear filter is the same without the division, read as probabilities after one, "
-        "and as the uniform belief once nothing is left of its mass. Means at most "
+        "and as the uniform belief once nothing is left of its mass; where it is infinite, because a value "
+        "that occurs was held for impossible, nothing is drawn. Means at most "
         f"{SMALLEST:g}, negative by rounding or 0, are drawn there. {RUN_LINES} Trained models as in the "
         f"figure of hidden swaps, implicit ones in {settings['mode']} mode. The conclusions of Theorem 1 "
         f"hold for the runs of implicit Mamba-2 at {theorem1} visited."
@@ -168,11 +169,12 @@ def judge(found: Mapping[str, Any]) -> Verdict:
         return Verdict("not reproduced", "no run ended well")
     last = [run["by_position"][-1]["mean"] for run in runs]
     place = linear[-1]
+    at_last = float("inf") if place["mean"] is None else float(place["mean"])
     because = (
         f"KL at tokens {place['from']:,} to {place['to']:,}, in nats: linear filter in float32 "
-        f"{place['mean']:.3g}, implicit Mamba-2 {', '.join(f'{value:.4f}' for value in last)}"
+        f"{at_last:.3g}, implicit Mamba-2 {', '.join(f'{value:.4f}' for value in last)}"
     )
-    nearer = [value < place["mean"] for value in last]
+    nearer = [value < at_last for value in last]
     kept = [run["by_position"][-1]["mean"] <= 2 * _at_training(run, found["trained_length"]) for run in runs]
     if not any(nearer):
         return Verdict("not reproduced", because)
