@@ -32,6 +32,8 @@ FILTERS = {
 }
 SMALLEST = 1e-17
 """What is drawn of smaller divergences, which are rounding."""
+BETWEEN = 5e-4
+"""What the upper panel begins at, and the lower one ends at."""
 
 
 def collect(outcomes: Sequence[Outcome]) -> Results:
@@ -74,37 +76,52 @@ def _middle(place: Mapping[str, Any]) -> float:
 
 
 def draw(found: Results, width: float) -> Figure:
-    """Draw the divergence of every run and of every filter against the position.
+    """Draw the divergence of every run and filter against the position; small ones in the lower panel.
 
     Example:
         >>> from analysis.framework.figures import styled
         >>> from paper_figures.stored_results import StoredResults
         >>> with styled():
         ...     len(draw(StoredResults.read("belief_bridge").results, 3.3).axes)
-        1
+        2
     """
-    figure = new_figure(width, 4.2 if width < 5 else 3.6)
-    axes = figure.subplots()
-    for name, places in found["filters"].items():
-        label, color, dashes = FILTERS[name]
-        axes.plot(
-            [_middle(place) for place in places],
-            [np.nan if place["mean"] is None else max(place["mean"], SMALLEST) for place in places],
-            color=color,
-            linestyle=dashes,
-            label=label,
+    figure = new_figure(width, 5.0 if width < 5 else 4.4)
+    panels = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    for axes in panels:
+        for name, places in found["filters"].items():
+            label, color, dashes = FILTERS[name]
+            axes.plot(
+                [_middle(place) for place in places],
+                [np.nan if place["mean"] is None else max(place["mean"], SMALLEST) for place in places],
+                color=color,
+                linestyle=dashes,
+                marker=".",
+                markersize=3,
+                label=label,
+            )
+        for name, series in found["series"].items():
+            runs = [run["by_position"] for run in series["seeds"].values()]
+            if runs:
+                means = [[max(place["mean"], SMALLEST) for place in run] for run in runs]
+                places = [_middle(place) for place in runs[0]]
+                draw_runs(axes, places, means, look_of(series), name, breadth=1.0)
+        axes.axvline(
+            found["trained_length"], color=GREY, linewidth=0.9, linestyle="--", label="training length"
         )
-    for name, series in found["series"].items():
-        runs = [run["by_position"] for run in series["seeds"].values()]
-        if runs:
-            means = [[max(place["mean"], SMALLEST) for place in run] for run in runs]
-            draw_runs(axes, [_middle(place) for place in runs[0]], means, look_of(series), name, breadth=1.0)
-    axes.axvline(found["trained_length"], color=GREY, linewidth=0.9, linestyle="--", label="training length")
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    log_axis(axes)
-    axes.set(xlabel="position (tokens)", ylabel="KL from the posterior (nats)")
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=1 if width < 5 else 2)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        log_axis(axes)
+    panels[0].set_ylim(BETWEEN, 2)
+    panels[1].set_ylim(SMALLEST / 3, BETWEEN)
+    panels[1].set_yticks([1e-16, 1e-12, 1e-8, 1e-4], ["1e-16", "1e-12", "1e-8", "1e-4"])
+    lengths = [1, 8, 64, 512, 2048]
+    panels[1].set_xticks(lengths, [f"{length:,}" for length in lengths])
+    panels[1].minorticks_off()
+    panels[1].set_xlabel("position (tokens)")
+    figure.supylabel("KL from the posterior (nats)", fontsize=7.5)
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=1 if width < 5 else 2
+    )
     return figure
 
 
@@ -136,9 +153,22 @@ def caption(found: Results) -> str:
         "and as the uniform belief once nothing is left of its mass; where it is infinite, because a value "
         "that occurs was held for impossible, nothing is drawn. Means at most "
         f"{SMALLEST:g}, negative by rounding or 0, are drawn there. {RUN_LINES} Trained models as in the "
-        f"figure of hidden swaps, implicit ones in {settings['mode']} mode. The conclusions of Theorem 1 "
-        f"hold for the runs of implicit Mamba-2 at {theorem1} visited."
+        f"figure of hidden swaps, implicit ones in {settings['mode']} mode, to a relative tolerance of "
+        f"{settings['rtol']:g} or for {settings['max_iterations']} self-iterations: the share of tokens "
+        f"without a converged fixed point, whose answers count as they are, is {_unconverged(found)}. The "
+        f"conclusions of Theorem 1 hold for the runs of implicit Mamba-2 at {theorem1} visited."
     )
+
+
+def _unconverged(found: Mapping[str, Any]) -> str:
+    """The share of each implicit run, in words."""
+    shares = [
+        f"{run['unconverged']:.3f}"
+        for series in found["series"].values()
+        for run in series["seeds"].values()
+        if run["unconverged"] is not None
+    ]
+    return ", ".join(shares) or "not measured"
 
 
 def last_divergences(found: Mapping[str, Any], name: str) -> list[float]:
