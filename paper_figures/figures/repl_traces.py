@@ -19,38 +19,21 @@ from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.length_generalization import accuracy_at
 from paper_figures.figures.repl_training import (
     COMMON,
-    EVERY_UPDATES,
     FINAL_REVEAL,
     FIVE_GRIDS,
     GROWING,
     IMPLICIT,
-    LOSS_GRIDS,
     MAIN_GRIDS,
-    RANDOM_BATCH,
-    RANDOM_GRIDS,
-    RANDOM_STEPS,
     SETTINGS,
-    SPACING_GRIDS,
     TRAINED_COMMANDS,
 )
 
-EXPERIMENT = Experiment(
-    "repl_traces",
-    (*MAIN_GRIDS, *RANDOM_GRIDS, *FIVE_GRIDS, *LOSS_GRIDS, *SPACING_GRIDS),
-    (FINAL_REVEAL,),
-)
+EXPERIMENT = Experiment("repl_traces", (*MAIN_GRIDS, *FIVE_GRIDS), (FINAL_REVEAL,))
 
 MAIN = "repl-3-values"
-PANELS = {
-    MAIN: "3 variables, every 4th",
-    "repl-3-values-random": "one in 4 at random",
-    "repl-3": "every 4th, loss of all tokens",
-    "repl-3-values-1": "every command",
-    "repl-3-values-8": "every 8th",
-    "repl-5-values": "5 variables, every 4th",
-}
+PANELS = {MAIN: "three variables", "repl-5-values": "five variables"}
 """Tasks, and what is said of them above their panels."""
-LETTERS = "abcdef"
+LETTERS = "ab"
 TESTED_COMMANDS = 4 * TRAINED_COMMANDS
 SOLVED_ACCURACY = 0.95
 """A run has learnt its task if the final reveal is right so often after so many commands."""
@@ -135,18 +118,17 @@ def draw(found: Results, width: float) -> Figure:
         >>> from paper_figures.stored_results import StoredResults
         >>> with styled():
         ...     len(draw(StoredResults.read("repl_traces").results, 3.3).axes)
-        6
+        2
     """
     narrow = width < 5
-    figure = new_figure(width, 6.4 if narrow else 4.4)
-    panels = figure.subplots(*((3, 2) if narrow else (2, 3)), sharex=True, sharey=True).ravel()
+    figure = new_figure(width, 3.6 if narrow else 3.2)
+    panels = figure.subplots(1, 2, sharex=True, sharey=True)
     widths = line_widths(found["tasks"])
     for letter, axes, (task, title) in zip(LETTERS, panels, PANELS.items(), strict=True):
         _panel(axes, found, task, widths)
         axes.set_title(f"({letter}) {title}", fontsize=7)
-    for axes in panels[-2:] if narrow else panels[-3:]:
         axes.set_xlabel("commands")
-    figure.supylabel("accuracy of the final reveal", fontsize=7.5)
+    panels[0].set_ylabel("accuracy of the final reveal")
     legend_of_all(figure, panels, 2 if narrow else 4)
     return figure
 
@@ -229,21 +211,17 @@ def caption(found: Results) -> str:
         f"freshly drawn sessions, data seed {settings['seed']}, in a panel the same for all models; "
         f"{_convergence(found)}. {RUN_LINES} Lines are drawn broader the earlier they stand in the legend. "
         f"{interval_sentence(settings['sequences'])} Dotted: chance; dashed: the "
-        f"{found['trained_commands']} commands of the longest training sequences (in b they have as many "
-        "tokens as in a, and as many commands as these hold). Tested with a reveal after every 4th command "
-        "(in d every, in e every 8th), in b too, where in training one follows each command with probability "
-        f"1/4. {WINDOW} Width 64 (LSTM: 128), two layers (LSTM and implicit Mamba-2: one), MLPs in the "
-        "Transformer only, not matched in parameters; the loss is that of the revealed values alone, in c "
-        f"that of every next token. Batches of {GROWING['batch_size']} (in b {RANDOM_BATCH}); training "
-        "sequences begin with 4 commands (in e 8, in b 40 tokens) and grow by as many (in b by 16 tokens) "
-        "whenever the running mean of the training accuracy in their last third passes "
-        f"{GROWING['growth_accuracy']}, so that lengths "
-        f"and the number of updates differ by run: training ends {GROWING['final_steps']} updates after that "
-        f"accuracy at full length, at the latest after {GROWING['steps']} (in b {RANDOM_STEPS:,}); in c they "
-        f"grow every {EVERY_UPDATES} updates for all, which take {GROWING['steps']}. Peak rates of "
+        f"{found['trained_commands']} commands of the longest training sequences. A reveal follows every 4th "
+        f"command, in training and test. {WINDOW} Width 64 (LSTM: 128), two layers (LSTM and implicit "
+        "Mamba-2: one), MLPs in the Transformer only, not matched in parameters; the loss is that of the "
+        f"revealed values alone. Batches of {GROWING['batch_size']}; training sequences begin with 4 "
+        "commands and grow by as many whenever the running mean of the training accuracy in their last third "
+        f"passes {GROWING['growth_accuracy']}, so that lengths and the number of updates differ by run: "
+        f"training ends {GROWING['final_steps']} updates after that accuracy at full length, at the latest "
+        f"after {GROWING['steps']}; who does not learn 4 commands never sees more. Peak rates of "
         f"{COMMON['learning_rate']:g} (implicit Mamba-2: {IMPLICIT['learning_rate']:g}) were tried on "
-        "DeltaNet [-1, 1] and implicit Mamba-2 before; in a DeltaNet [0, 1] and the "
-        "Transformer were trained at 0.001, too, which is counted below and not drawn. Runs that are right "
+        "DeltaNet [-1, 1] and implicit Mamba-2 before; in a DeltaNet [0, 1] and the Transformer were trained "
+        "at 0.001, too, which is counted below and not drawn. Runs that are right "
         f"in at least {SOLVED_ACCURACY} of the sessions after {TESTED_COMMANDS} commands: {counts}."
     )
 

@@ -198,45 +198,13 @@ MAIN_GRIDS = seeds_of(
     {"model": "implicit-mamba2", "layers": 1, **IMPLICIT},
     {"model": "mamba2", "layers": 2},
     {"model": "gated-deltanet", "layers": 2, **REFLECTING},
-    {"model": "gated-deltaproduct", "layers": 2, **REFLECTING},
     {**NOT_REFLECTING_DELTANET, "learning_rate": 1e-3},
     {**TRANSFORMER, "learning_rate": 1e-3},
     **GROWING,
     **grown_on("repl-3-values"),
 )
 """Three variables, a reveal after every fourth command, loss of the revealed values."""
-SPACING_GRIDS = tuple(
-    grid
-    for task in ("repl-3-values-1", "repl-3-values-8")
-    for grid in seeds_of(
-        REFLECTING_DELTANET,
-        NOT_REFLECTING_DELTANET,
-        TRANSFORMER,
-        **GROWING,
-        **grown_on(task),
-    )
-)
-EVERY_UPDATES = 200
-LOSS_GRIDS = seeds_of(
-    REFLECTING_DELTANET,
-    NOT_REFLECTING_DELTANET,
-    TRANSFORMER,
-    **{**GROWING, "growth_accuracy": None, "length_growth_every": EVERY_UPDATES},
-    **grown_on("repl-3"),
-)
-"""Commands are random, so that no accuracy tells when to grow: lengths follow the number of the update."""
 FIVE_GRIDS = seeds_of(
     REFLECTING_DELTANET, NOT_REFLECTING_DELTANET, TRANSFORMER, **GROWING, **grown_on("repl-5-values")
 )
-RANDOM_STEPS, RANDOM_BATCH = 2000, 64
-RANDOM_GRIDS = seeds_of(
-    REFLECTING_DELTANET,
-    LSTM,
-    {"model": "implicit-mamba2", "layers": 1, **IMPLICIT},
-    **{**GROWING, "steps": RANDOM_STEPS, "batch_size": RANDOM_BATCH},
-    task="repl-3-values-random",
-    length=session_tokens("repl-3-values", TRAINED_COMMANDS) + 1,
-    start_length=40,
-    length_growth=16,
-)
-"""A reveal after a command with probability 1/4, so that the shortest sequences may ask after one swap."""
+"""Five variables, likewise."""

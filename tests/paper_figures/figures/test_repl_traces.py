@@ -58,7 +58,6 @@ def test_every_run_is_collected_once_under_its_own_name(found: Results) -> None:
         "implicit Mamba-2",
         "Mamba-2",
         "gated DeltaNet [-1, 1]",
-        "gated DeltaProduct [-1, 1]",
         "DeltaNet [0, 1], rate 0.001",
         "Transformer, rate 0.001",
     ]
@@ -107,7 +106,7 @@ def test_the_verdict_tells_the_best_control_and_looks_at_the_main_task_alone() -
     assert "the best run of DeltaNet [0, 1] and of the Transformer has 0.600" in (
         repl_traces.judge(found).because
     )
-    elsewhere = points_of(POINTS, "repl-3-values-8", "transformer")
+    elsewhere = points_of(POINTS, "repl-5-values", "transformer")
     outcomes = [revealed(point, 1.0) for point in (*LIFTED, *elsewhere)]
     outcomes += [revealed(point, 0.4) for point in CONTROLS]
     assert repl_traces.judge(repl_traces.collect(outcomes)).word == "reproduced"
@@ -177,23 +176,13 @@ def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> No
         assert config.sizes["layers"] == (1 if config.model in ("lstm", "implicit-mamba2") else 2)
         assert (config.sizes.get("mlp_size", 0) > 0) == (config.model == "transformer")
     assert "two layers (LSTM and implicit Mamba-2: one)" in text
-    batch, random_batch = numbers(r"Batches of (\d+) \(in b (\d+)\);", text)
+    (batch,) = numbers(r"Batches of (\d+);", text)
     (accuracy,) = numbers(r"last third passes ([\d.]+),", text)
-    final, steps, random = numbers(r"ends (\d+) updates .* the latest after (\d+) \(in b ([\d,]+)\)", text)
-    updates, taken = numbers(r"in c they grow every (\d+) updates for all, which take (\d+)\.", text)
-    start, growth = numbers(r"in b (\d+) tokens\) and grow by as many \(in b by (\d+) tokens\)", text)
+    final, steps = numbers(r"ends (\d+) updates .* the latest after (\d+);", text)
     for config in configs:
         curriculum = config.curriculum
-        of_b, of_c = config.task == "repl-3-values-random", config.task == "repl-3"
-        assert config.steps == (random if of_b else steps)
-        assert config.batch_size == (random_batch if of_b else batch)
-        if of_c:
-            assert (curriculum.length_growth_every, config.steps) == (updates, taken)
-            assert curriculum.growth_accuracy is None
-        else:
-            assert (curriculum.growth_accuracy, curriculum.final_steps) == (accuracy, final)
-        if of_b:
-            assert (curriculum.start_length, curriculum.length_growth) == (start, growth)
+        assert (config.steps, config.batch_size) == (steps, batch)
+        assert (curriculum.growth_accuracy, curriculum.final_steps) == (accuracy, final)
     peak, implicit = numbers(r"Peak rates of ([\d.]+) \(implicit Mamba-2: ([\d.]+)\)", text)
     (other,) = numbers(r"Transformer were trained at ([\d.]+), too", text)
     for config in configs:
@@ -207,15 +196,14 @@ def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> No
     assert numbers(r"the (\d+) commands of the longest", text) == (16,)
 
 
-def test_the_caption_says_which_tasks_have_which_letters() -> None:
-    tasks = [point.config.build_task() for point in POINTS]
-    letters = dict(zip(repl_traces.PANELS, "abcdef", strict=True))
-    for task in tasks:
-        form, letter = task.form, letters[task.name]  # type: ignore[attr-defined]
-        assert form.reveal_every == {"d": 1, "e": 8}.get(letter, 4)
-        assert form.variables == (5 if letter == "f" else 3)
-        assert form.spacing == ("random" if letter == "b" else "fixed")
-        assert task.predict == ("all" if letter == "c" else "values")  # type: ignore[attr-defined]
+def test_the_panels_are_the_tasks_that_they_say() -> None:
+    for task, title in repl_traces.PANELS.items():
+        (built,) = {
+            str(p.config.task): p.config.build_task() for p in POINTS if p.config.task == task
+        }.values()
+        form = built.form  # type: ignore[attr-defined]
+        assert (form.reveal_every, form.spacing, built.predict) == (4, "fixed", "values")  # type: ignore[attr-defined]
+        assert form.variables == {"three variables": 3, "five variables": 5}[title]
 
 
 def test_the_least_share_of_fixed_points_is_told_and_not_rounded_up() -> None:
@@ -253,14 +241,6 @@ def test_what_the_last_reveals_tell_is_that_of_the_enumeration() -> None:
 def test_the_95_percent_interval_is_that_of_the_sessions(found: Results) -> None:
     (widest,) = numbers(r"at most ±([\d.]+);", repl_traces.caption(found))
     assert widest == round(1.96 * math.sqrt(0.25 / SETTINGS.sequences), 2)
-
-
-def test_a_number_without_a_reveal_is_left_out_of_the_lines(found: Results) -> None:
-    with styled():
-        axes = repl_traces.draw(found, 6.75).axes[4]
-    assert {
-        tuple(np.asarray(line.get_xdata())) for line in axes.lines if len(np.asarray(line.get_xdata())) > 2
-    } == {(8, 16, 32, 64, 128)}
 
 
 def test_a_run_of_another_measurement_is_no_run_of_this_one() -> None:
