@@ -77,6 +77,44 @@ def test_a_confusion_is_one_by_the_float_filter(automaton: ProbabilisticAutomato
     assert np.abs(after[0] - after[1]).max() > 0.01
 
 
+def test_observations_that_the_first_belief_with_a_marginal_rules_out_are_compared() -> None:
+    """Three beliefs with P = (½, ½): the start shows u alone; s or t tell the others apart."""
+    states = [variable + tag for variable in "01" for tag in "uts"]
+    resets = {"one": [0.25, 0.25, 0, 0.25, 0, 0.25], "other": [0.25, 0, 0.25, 0.25, 0.25, 0]}
+    automaton = ProbabilisticAutomaton(
+        states,
+        [0.5, 0, 0, 0.5, 0, 0],
+        {name: np.tile(np.array(belief)[:, None], 6) for name, belief in resets.items()},
+        {"variable": [state[0] for state in states], "tag": [state[1] for state in states]},
+    )
+    scope = marginal_scope(automaton, ["variable"], 3)
+    assert not scope.exists
+    found = scope.confusion
+    assert found is not None
+    assert (found.first, found.second) == ((("one", ""),), (("other", ""),))
+    assert found.observation == ("tag", "s")
+    assert found.marginal == ((Fraction(1, 2), Fraction(1, 2)),)
+    assert (found.first_marginal, found.second_marginal) == (((0, 1),), ((1, 0),))
+    # one reset alone: nothing is confused, and the same beliefs come again
+    alone = marginal_scope(automaton, ["variable"], 6, ["one", "variable", "tag"])
+    assert (alone.exists, alone.closed) == (True, True)
+
+
+def test_the_counterexample_of_four_variables() -> None:
+    """12, 34, 13, 24 or 12, 34, 14, 23: P is ¼ everywhere, and differs once variable 1 shows 1."""
+    automaton = lazy_swaps(4, 0.5)
+    held = np.array([[int(digit) - 1 for digit in state] for state in automaton.states])
+    shown = automaton.value_names["variable 1"].index("1")
+    third = []
+    for pairs in (("1 2", "3 4", "1 3", "2 4"), ("1 2", "3 4", "1 4", "2 3")):
+        tokens = automaton.encode([*(f"swap {pair}" for pair in pairs), "variable 1"])
+        beliefs = automaton.beliefs(tokens, [-1, -1, -1, -1, shown])
+        marginals = np.einsum("tq,qiv->tiv", beliefs, np.eye(4)[held])
+        np.testing.assert_allclose(marginals[3], 0.25, rtol=0, atol=1e-15)  # sums of powers of two
+        third.append(marginals[4, 2].round(15).tolist())
+    assert third == [[0, 0, 0.5, 0.5], [0, 0.5, 0.25, 0.25]]
+
+
 def test_without_partial_reveals_it_always_exists() -> None:
     automaton = lazy_swaps(4, 0.5)
     variables = automaton.reveals[1:]
