@@ -69,7 +69,7 @@ def entropy_bounds(
     """Return the bounds of theorem 2 per reveal, in nats, for k = 1, 2, … up to ``cycles``.
 
     They stop earlier if there are more beliefs than ``most_beliefs``. Both follow the distribution over
-    beliefs, exactly; beliefs that agree to 12 decimals count as one.
+    beliefs; those that agree to 12 decimals count as one, and values of probability below 10⁻¹² are left out.
 
     Raises:
         InputError: there are several stationary distributions, or cycles is below 1.

@@ -121,8 +121,8 @@ def belief_chain(
 ) -> BeliefChain | None:
     """Return the chain of the beliefs that can be reached, or None if they are more than ``most_beliefs``.
 
-    They are finitely many where hidden actions are deterministic, or where the source has a fixed period
-    and all its reveals are full; and by luck elsewhere.
+    They are finitely many where hidden actions are deterministic, or where all reveals of the source are
+    full and each of its periods has one for certain; and by luck elsewhere.
 
     Raises:
         InputError: the source has tokens of another automaton.

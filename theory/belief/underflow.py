@@ -12,10 +12,11 @@ these lengths is the last.
 | bfloat16 | 2⁻¹²⁶           | 2⁻¹³⁴             | 2⁻⁸           |
 | float16  | 2⁻¹⁴            | 2⁻²⁵              | 2⁻¹¹          |
 
-Relative accuracy, which predictions rest on, is kept down to the normal numbers: sums and products of
-non-negative numbers do not cancel, so each token adds a few unit roundoffs, and the filter forgets. Among
-subnormal numbers it is lost. bfloat16 has the range of float32, and an error of a few 2⁻⁸ from the
-beginning.
+Sums and products of non-negative numbers do not cancel, so that each token adds a few unit roundoffs to the
+relative error, on which predictions rest. For filters that forget, accuracy is kept down to the normal
+numbers; otherwise relative errors add up, to a few T·2⁻⁸ at most after T tokens in bfloat16, and the belief
+may be off long before. Among subnormal numbers accuracy is lost. bfloat16 has the range of float32, and an
+error of a few 2⁻⁸ from the beginning.
 """
 
 from dataclasses import dataclass

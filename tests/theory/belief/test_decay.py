@@ -86,6 +86,26 @@ def test_independent_tokens_with_full_reveals_have_the_series_of_geometric_lengt
     assert series.lower <= expected <= series.upper
 
 
+def test_two_different_words_between_reveals_in_one_cycle() -> None:
+    """u, look, v, look: u resets to (0.9, 0.1), and v tosses a coin in state 0: two laws of words."""
+    automaton = ProbabilisticAutomaton(
+        ["0", "1"],
+        [1, 0],
+        {"u": [[0.9, 0.9], [0.1, 0.1]], "v": [[0.5, 0.0], [0.5, 1.0]]},
+        {"look": ["0", "1"]},
+    )
+    source = TokenSource([[1, 0, 0], [0, 0, 1], [0, 1, 0], [0, 0, 1]])
+    expected = (binary_entropy(0.1) + 0.9 * np.log(2)) / 2
+    found = decay_rate(automaton, source)
+    assert found.method == "finite beliefs"
+    assert found.rate == pytest.approx(expected, rel=1e-12)
+    # the formula of theorem 3, with π stationary for the mean of u and v
+    mean = (automaton.matrices[0] + automaton.matrices[1]) / 2
+    pi = np.linalg.matrix_power(mean, 200)[:, 0]
+    entropies = [[binary_entropy(p) for p in matrix[0]] for matrix in automaton.matrices]
+    assert abs(pi @ np.mean(entropies, axis=0) - expected) > 0.1
+
+
 def log_choose(n: int, k: int) -> float:
     return float(np.log(np.arange(n - k + 1, n + 1)).sum() - np.log(np.arange(1, k + 1)).sum())
 
