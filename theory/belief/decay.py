@@ -43,7 +43,7 @@ import numpy as np
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from theory.belief.entropy_bounds import cycle_bounds, merged, stationary_state
 from theory.belief.reachable import belief_chain
-from theory.belief.token_source import FloatArray, TokenSource
+from theory.belief.token_source import FloatArray, TokenSource, check_source
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,8 @@ def decay_rate(
         most_cycles: of the bounds, and of the actions between two full reveals.
 
     Raises:
-        InputError: rates may depend on the start, as there are several stationary distributions.
+        InputError: the source is none of this automaton's or draws no reveal; or rates may depend on the
+            start, as there are several stationary distributions.
 
     Example:
         A full reveal after each "1" or "0", one of which fails with probability 0.1: half the entropy of 0.1.
@@ -99,6 +100,7 @@ def decay_rate(
         >>> round(found.rate, 6), found.method, found.depth
         (0.162541, 'finite beliefs', 6)
     """
+    check_source(automaton, source, reveals=True)
     chain = belief_chain(automaton, source, most_beliefs)
     if chain is not None:
         often = chain.edge_frequencies()

@@ -93,8 +93,9 @@ def test_observations_that_the_first_belief_with_a_marginal_rules_out_are_compar
     assert found is not None
     assert (found.first, found.second) == ((("one", ""),), (("other", ""),))
     assert found.observation == ("tag", "s")
+    no, yes = Fraction(0), Fraction(1)
     assert found.marginal == ((Fraction(1, 2), Fraction(1, 2)),)
-    assert (found.first_marginal, found.second_marginal) == (((0, 1),), ((1, 0),))
+    assert (found.first_marginal, found.second_marginal) == (((no, yes),), ((yes, no),))
     # one reset alone: nothing is confused, and the same beliefs come again
     alone = marginal_scope(automaton, ["variable"], 6, ["one", "variable", "tag"])
     assert (alone.exists, alone.closed) == (True, True)

@@ -90,3 +90,16 @@ def test_flushed_subnormal_numbers_end_it_where_they_begin() -> None:
 def test_no_rate_no_underflow() -> None:
     with pytest.raises(InputError, match="rate is 0"):
         predicted_underflow(0, torch.float32)
+
+
+def test_wrong_python_inputs_end_in_one_sentence() -> None:
+    with pytest.raises(InputError, match=r"dtype is torch\.int32; give a floating-point type"):
+        predicted_underflow(1.0, torch.int32)
+    with pytest.raises(InputError, match="dtype is 'float32'; give a floating-point type"):
+        predicted_underflow(1.0, "float32")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="rate is 'x'; give a number"):
+        predicted_underflow("x", torch.float32)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"dtype is torch\.int64; give a floating-point type"):
+        observed_underflow(SWAPS, BIT, torch.int64, 2, 4, np.random.default_rng(0))
+    with pytest.raises(InputError, match="source has 7 tokens and the automaton 3; give"):
+        observed_underflow(noisy_parity(0.1), BIT, torch.float32, 2, 4, np.random.default_rng(0))
