@@ -42,8 +42,8 @@ uniformly continuous.
 *Not settled:* the same for hidden swaps, where beliefs do not need an unbounded count. Where the filter
 forgets uniformly, there is no such theorem: a shift register of the last k observations is a bounded affine
 RNN of k·|Y| numbers, and with a continuous readout as close as one likes (a linear readout may take a
-number for each of the |Y|ᵏ words); even d = 1 is enough, h ← h/B + c_y with the digits c_y of a base B >
-|Y|, from which a continuous readout takes the whole past.
+number for each of the |Y|ᵏ words); even d = 1 is enough, h ← h/B + c_y from 0, with digits c_y = 1 … |Y| of
+a base B > |Y| + 1: different pasts lie apart, and a continuous readout tells the last k.
 """
 
 from collections.abc import Sequence
