@@ -109,7 +109,7 @@ analysis.demo:DemoSettings seed=0, states=64, states_length=64, lengths=(32, 64,
     training_seed=0, steps=None
 automata.probabilistic:MarginalFilter rule='refuse'
 automata.probabilistic:marginal_scope tokens=None, most_beliefs=20000
-automata.probabilistic:lazy_swaps variables=5, probability=0.5, swaps=None
+automata.probabilistic:lazy_swaps variables=5, probability=0.5, swaps=None, full_reveal=True
 automata.probabilistic:unknown_coin heads_probability=0.6666666666666666
 automata.tasks:make_task hard_fraction=None
 automata.tasks.word_problem:WordProblem hard_fraction=1.0, easy_tokens=None, avoid=(), name='word

@@ -34,8 +34,10 @@ from automata import (
     SwappingBalls,
     cyclic_group,
     hidden_permutations,
+    lazy_swaps,
     make_task,
     marginal_scope,
+    noisy_parity,
     parity_dfa,
     permutation_group,
     regular_expression_dfa,
@@ -214,6 +216,22 @@ AUTOMATA: dict[str, Row] = {
         lambda: hidden_permutations(2, {"swap": {(2, 1): 0.5}}),
         ["'swap'", "0.5", "sum 1"],
     ),
+    "pfsa: an action as a list": (
+        lambda: hidden_permutations(2, {"turn": [(2, 1)]}),  # type: ignore[dict-item]
+        ["action 'turn' is [(2, 1)]", "mapping from permutations"],
+    ),
+    "pfsa: actions as a list": (lambda: hidden_permutations(2, [(2, 1)]), ["actions is [(2, 1)]", "mapping"]),
+    "pfsa: a probability as a text": (
+        lambda: hidden_permutations(2, {"turn": {(2, 1): "1"}}),  # type: ignore[dict-item]
+        ["(2, 1) in action 'turn' is '1'", "number"],
+    ),
+    "pfsa: variables as a text": (lambda: lazy_swaps("3"), ["variables is '3'", "whole number"]),
+    "pfsa: probability of swaps as a text": (lambda: lazy_swaps(3, ".5"), ["probability is '.5'", "number"]),
+    "pfsa: swaps that are a number": (lambda: lazy_swaps(3, swaps=3), ["swaps is 3", "pairs (i, j)"]),
+    "pfsa: a swap of three": (lambda: lazy_swaps(3, swaps=[(1, 2, 3)]), ["swaps holds (1, 2, 3)", "pairs"]),
+    "pfsa: a swap of names": (lambda: lazy_swaps(3, swaps=["ab"]), ["swaps holds 'ab'", "pairs"]),
+    "pfsa: parity that fails in words": (lambda: noisy_parity("x"), ["failure_probability is 'x'", "number"]),
+    "pfsa: a coin of None": (lambda: unknown_coin(None), ["heads_probability is None", "give a number"]),
     "pfsa: bias in percent": (lambda: unknown_coin(60), ["heads_probability is 60", "[0, 1]"]),
     "pfsa: a contradiction": (
         lambda: hidden_permutations(2, {"stay": {(1, 2): 1.0}}).beliefs([[1], [1]], [[0], [1]]),

@@ -17,8 +17,8 @@ too. If S_ρ holds one state, P after ρ is the P of that state. Now let P after
 m, u a belief with all entries positive and ε small; Σk = 0, as P has the sum of b in each row. Then u and u
 + εk are beliefs with the same P, and m N u and m N (u + εk) are equal up to a factor; so m N k is a
 multiple of m N u. For an action the factor is 1, and m N k = 0. For a reveal this holds for every such u;
-if two columns of m D_ρ are different, the m D_ρ u do not all lie on one line (columns of equal sum on one
-line are equal), and only m N k = 0 is a multiple of all of them. ∎
+if two columns of m of states that show ρ are different, the m D_ρ u do not all lie on one line (columns of
+equal sum on one line are equal), and only m N k = 0 is a multiple of all of them. ∎
 
 **Corollary.** For n variables that hold n values in all n! orders: mixtures of permutations satisfy (a), P
 ← A_σ P with A_σ doubly stochastic; full reveals satisfy (b); a reveal of one variable does not satisfy (b)
@@ -48,7 +48,9 @@ from automata.probabilistic.pfsa import FloatArray, ProbabilisticAutomaton
 Rule = Literal["refuse", "condition", "balance"]
 """What to do at a partial reveal that does not act on P."""
 
-_ROUNDING = 1e-9  # of pseudo-inverses of matrices of zeros and ones, with singular values of at least 1
+# of pseudo-inverses of matrices of zeros and ones: 1e-16 over the smallest singular value, which is about
+# π/N where two variables show N states in overlapping pairs
+_ROUNDING = 1e-9
 _SWEEPS = 200
 
 
@@ -130,9 +132,9 @@ class MarginalFilter:
         """Return P after a token, shape ``[variables, values]``; the value is read at reveals only.
 
         Raises:
-            InputError: the reveal shows what cannot be, or does not act on P while the rule is "refuse" or
-            the
-                reveal shows none of the variables.
+            InputError: P rules out what the reveal shows, or the reveal does not act on P while the rule is
+                "refuse" or the reveal shows none of the variables. What P allows and the joint belief
+                rules out is not found.
         """
         P = np.asarray(marginal, dtype=np.float64)
         if token in self.linear:
@@ -162,8 +164,7 @@ class MarginalFilter:
 
         Raises:
             InputError: as for ``step`` and ``ProbabilisticAutomaton.log_beliefs``; the message names the
-            position
-                and, of several, the sequence.
+                position and, of several, the sequence.
         """
         given, shown = self.automaton.checked(tokens, values)
         found = np.empty((*given.shape, len(self.variables), len(self.value_names)))

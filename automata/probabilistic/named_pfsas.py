@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from automata.checks import check_integer
+from automata.checks import check_integer, check_number, check_type, shown
 from automata.errors import InputError
 from automata.monoids.transformations import one_line_name
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
@@ -31,8 +31,8 @@ def hidden_permutations(
         full_reveal: whether there is the reveal "all".
 
     Raises:
-        InputError: n is out of range, a key is no permutation of 1 … n, or the probabilities of an action
-            are not those of a distribution.
+        InputError: n is out of range, an action is no mapping, a key is no permutation of 1 … n, or the
+            probabilities of an action are not those of a distribution.
 
     Example:
         Three variables that are rotated by nobody knows how much:
@@ -45,14 +45,19 @@ def hidden_permutations(
     """
     if not 2 <= check_integer("variables", variables) <= 6:
         raise InputError(f"variables is {variables}; give a number in 2 … 6")
+    check_type("actions", actions, Mapping, 'give a mapping such as {"turn": {(2, 1): 0.5, (1, 2): 0.5}}')
     for action, mixture in actions.items():
-        for permutation in mixture:
+        check_type(
+            f"action {action!r}", mixture, Mapping, "give a mapping from permutations to their probabilities"
+        )
+        for permutation, probability in mixture.items():
+            check_number(f"the probability of {permutation} in action {action!r}", probability)
             if not isinstance(permutation, tuple) or sorted(permutation) != list(range(1, variables + 1)):
                 raise InputError(
                     f"action {action!r} holds {permutation}; give permutations of 1 … {variables}"
                 )
         total = sum(mixture.values())
-        if min(mixture.values(), default=-1) < 0 or abs(total - 1) > _TOLERANCE:
+        if min(mixture.values(), default=-1) < 0 or not abs(total - 1) <= _TOLERANCE:
             raise InputError(
                 f"the probabilities of action {action!r} sum to {total:.6g}; "
                 "make none negative and their sum 1"
@@ -106,13 +111,18 @@ def lazy_swaps(
         >>> [(state, p) for state, p in zip(automaton.states, belief.round(12).tolist()) if p]
         [('123', 0.75), ('213', 0.25)]
     """
-    if not 2 <= variables <= 6:
+    if not 2 <= check_integer("variables", variables) <= 6:
         raise InputError(f"variables is {variables}; give a number in 2 … 6")
     _check_probability("probability", probability)
     everything = range(1, variables + 1)
+    if swaps is not None:
+        check_type("swaps", swaps, Iterable, "give pairs (i, j) of variables")
     pairs = list(combinations(everything, 2)) if swaps is None else list(swaps)
     actions: dict[str, dict[tuple[int, ...], float]] = {}
-    for i, j in pairs:
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InputError(f"swaps holds {shown(pair)}; give pairs (i, j) with 1 ≤ i < j ≤ {variables}")
+        i, j = (check_integer("a variable of swaps", variable) for variable in pair)
         if not 1 <= i < j <= variables:
             raise InputError(f"swaps holds {(i, j)}; give pairs (i, j) with 1 ≤ i < j ≤ {variables}")
         swapped = tuple({i: j, j: i}.get(k, k) for k in everything)
@@ -175,5 +185,5 @@ def unknown_coin(heads_probability: float = 2 / 3) -> ProbabilisticAutomaton:
 
 
 def _check_probability(field: str, value: float) -> None:
-    if not 0 <= value <= 1:
+    if not 0 <= check_number(field, value) <= 1:
         raise InputError(f"{field} is {value}; give a number in [0, 1]")

@@ -9,11 +9,11 @@ time.
 possible at both.*
 *Proof.* U has to take the value P(b') at (P(b), y), and may take any value elsewhere. ∎
 
-So beliefs that can be reached are listed, by length, and grouped by P. If no new belief appears at some
-length, the answer holds for every length; otherwise for sequences up to the length given. Arithmetic is
-exact: each probability of the automaton is read as the nearest fraction with a denominator up to 10⁶. A
-counterexample is final: two sequences that no function of P can tell apart, and an observation after which
-P differs.
+So beliefs that can be reached are listed, by length, and grouped by P and y: all of a group must have one P
+after y. If no new belief appears at some length, the answer holds for every length; otherwise for sequences
+up to the length given. Arithmetic is exact: each probability of the automaton is read as the nearest
+fraction with a denominator up to 10⁶. A counterexample is final: two sequences that no function of P can
+tell apart, and an observation after which P differs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +31,9 @@ from automata.probabilistic.pfsa import ProbabilisticAutomaton
 Belief = tuple[Fraction, ...]
 History = tuple[tuple[str, str], ...]
 """Tokens by name, each with the value it showed, "" for an action."""
+
+_Updates = dict[tuple[str, str], tuple[Belief, Belief]]
+"""By observation: a belief at which it is possible, and the belief after it."""
 
 _DENOMINATOR = 10**6
 
@@ -164,17 +167,18 @@ def marginal_scope(
         return tuple(map(tuple, rows))
 
     histories: dict[Belief, History] = {exact.start: ()}
-    first_with: dict[tuple[Belief, ...], Belief] = {}
+    first_with: dict[tuple[Belief, ...], _Updates] = {}
     frontier, reached = [exact.start], 0
     for reached in range(length + 1):
         new: list[Belief] = []
         for belief in frontier:
-            same = first_with.setdefault(marginal(belief), belief)
-            if same is not belief:
-                found = _confusion(exact, same, belief, marginal, histories)
-                if found is not None:
-                    return MarginalScope(False, False, reached, len(histories), found)
-            for observation, after, _ in exact.next_beliefs(belief):
+            updates = {y: (belief, after) for y, after, _ in exact.next_beliefs(belief)}
+            known = first_with.setdefault(marginal(belief), {})
+            found = _confusion(known, updates, marginal, histories)
+            if found is not None:
+                return MarginalScope(False, False, reached, len(histories), found)
+            known |= {y: update for y, update in updates.items() if y not in known}
+            for observation, (_, after) in updates.items():
                 if after not in histories:
                     histories[after] = (*histories[belief], observation)
                     new.append(after)
@@ -191,22 +195,22 @@ def marginal_scope(
 
 
 def _confusion(
-    exact: _Exact,
-    one: Belief,
-    other: Belief,
+    known: _Updates,
+    updates: _Updates,
     marginal: Callable[[Belief], tuple[Belief, ...]],
     histories: Mapping[Belief, History],
 ) -> Confusion | None:
-    after = {observation: belief for observation, belief, _ in exact.next_beliefs(one)}
-    for observation, belief, _ in exact.next_beliefs(other):
-        if observation in after and marginal(after[observation]) != marginal(belief):
+    """Compare the updates of one belief with those known of all others with its P."""
+    for observation, (other, second) in updates.items():
+        one, first = known.get(observation, (other, second))
+        if first != second and marginal(first) != marginal(second):
             return Confusion(
                 histories[one],
                 histories[other],
                 observation,
                 marginal(one),
-                marginal(after[observation]),
-                marginal(belief),
+                marginal(first),
+                marginal(second),
             )
     return None
 

@@ -5,11 +5,12 @@ and s(b) = Σ sgn(π) b(π). If det P = s(b), then*
 
     b(π) = (2 Σᵢ P[i, πᵢ] − 1 + sgn(π) det P) / 6 .                                                      (1)
 
-*det P = s(b) holds at a known arrangement, after every partial or full reveal, and is kept by each action
-that draws a permutation with det A_σ = E sgn, where A_σ = E Π; so it holds always if the start is known and
-all actions are of this kind. A hidden swap, also after a fixed permutation, is; so is a draw from all six.
-A hidden rotation is not: for e and a rotation with probabilities 1 − p and p, E sgn = 1 and det A = 1 −
-3p(1 − p).*
+*det P = s(b) holds at a known arrangement, after every reveal of one variable or of all, and is kept by
+each action that draws a permutation with det A_σ = E sgn, where A_σ = E Π; so it holds always if the start
+is known and all actions and reveals are of these kinds. A hidden swap, also after a fixed permutation, is;
+so is one of all six, drawn uniformly. A hidden rotation is not: for e and a rotation with probabilities 1 −
+p and p, E sgn = 1 and det A = 1 − 3p(1 − p). Nor is a reveal of the parity: |s| = 1, and |det P| may be
+less.*
 
 *Proof.* The marginals and s together are linear functions of b. If they are 0, then b is orthogonal to all
 functions Σᵢ f(i, πᵢ), a space of dimension 5, and to sgn, which is not in it; so b = 0, and P and s
@@ -21,8 +22,8 @@ v, which sum to 3 − 1 − 1 + P[i,v]. So (1) over the two is (4 P[i,v] + 2 (1 
 variable leaves two arrangements π and π', which differ by a swap: P = Π((1 − α) I + α S) with det P =
 sgn(π)(1 − 2α) = s. ∎
 
-So the belief, and with it every prediction, is a function of P on all that can be reached, partial reveals
-included. The function is not linear. For four variables and hidden swaps there is no such function
+So the belief, and with it every prediction, is a function of P on all that can be reached, reveals of one
+variable included. The function is not linear. For four variables and hidden swaps there is no such function
 (``scope``).
 """
 

@@ -16,11 +16,14 @@ Y_k its values. Let M̄ be the mean transition over a cycle, π a stationary dis
 
 **Theorem 2 (bounds)** is in ``entropy_bounds``.
 
-**Theorem 3 (full reveals).** *If all reveals are full, the chain begins anew at each, and the rate per
-reveal is Σ_s π(s) E H(M_w e_s), over the words w of actions between two reveals, with π stationary for E
-M_w.* *Proof.* Given the last revealed state s, the next value has the distribution M_w e_s, and nothing
-else matters. ∎ With a fixed period this is a finite sum. *Finitely many beliefs*: the cost −log Pr(Y | b)
-averaged over the chain of beliefs, likewise exact.
+**Theorem 3 (full reveals).** *If all reveals are full, and each cycle has one reveal, at a fixed place, or
+tokens are independent with period 1, the chain begins anew at each reveal, and the rate per reveal is Σ_s
+π(s) E H(M_w e_s), over the words w of actions between two reveals, with π stationary for E M_w.* *Proof.*
+Given the last revealed state s, the next value has the distribution M_w e_s with w drawn anew, from the
+same law each time, and nothing else matters. ∎ With a fixed period this is a finite sum. With several
+reveals in a cycle the words between them have different laws, and the formula may be false (a test).
+*Finitely many beliefs*: the cost −log Pr(Y | b) averaged over the chain of beliefs, for every source; exact
+up to rounding.
 
 **Theorem 4 (almost surely).** *If M̄ is irreducible, then −(1/K) log 1ᵀb̃ tends to h almost surely, from
 every b₀.* *Proof.* From π, (S, X) is an irreducible Markov chain on the pairs it visits, so stationary and
@@ -40,7 +43,7 @@ import numpy as np
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from theory.belief.entropy_bounds import cycle_bounds, merged, stationary_state
 from theory.belief.reachable import belief_chain
-from theory.belief.token_source import FloatArray, TokenSource
+from theory.belief.token_source import FloatArray, TokenSource, check_source
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,9 @@ class DecayRate:
     Attributes:
         lower: bound; equal to the upper one for the first two methods.
         upper: likewise.
-        method: "finite beliefs", which is exact; "joined beliefs": they are infinitely many, those that agree
-            to 12 decimals were joined, and no error is proved; "full reveals": a series with its rest;
+        method: "finite beliefs", exact up to rounding: those joined agree to 10⁻¹⁴; "joined
+            beliefs": they are infinitely many, those that agree to 12 decimals were joined, and no error is
+            proved; "full reveals": a series with its rest;
             "bounds".
         depth: tokens or cycles that the method looked at, or beliefs.
     """
@@ -74,17 +78,18 @@ def decay_rate(
     most_beliefs: int = 2000,
     most_cycles: int = 60,
 ) -> DecayRate:
-    """Return the rate, exactly where beliefs are finitely many or all reveals full, else between bounds.
+    """Return the rate: up to rounding where beliefs are finitely many, else between bounds.
 
     Args:
         automaton: which draws the values.
         source: which draws the tokens.
         precision: where only bounds are known, stop once they differ by this share of the upper one.
-        most_beliefs: of the finite chain; the bounds take a hundred times as many.
+        most_beliefs: of the finite chain; the bounds take twenty times as many, full reveals a hundred times.
         most_cycles: of the bounds, and of the actions between two full reveals.
 
     Raises:
-        InputError: rates may depend on the start, as there are several stationary distributions.
+        InputError: the source is none of this automaton's or draws no reveal; or rates may depend on the
+            start, as there are several stationary distributions.
 
     Example:
         A full reveal after each "1" or "0", one of which fails with probability 0.1: half the entropy of 0.1.
@@ -95,11 +100,12 @@ def decay_rate(
         >>> round(found.rate, 6), found.method, found.depth
         (0.162541, 'finite beliefs', 6)
     """
+    check_source(automaton, source, reveals=True)
     chain = belief_chain(automaton, source, most_beliefs)
     if chain is not None:
         often = chain.edge_frequencies()
         rate = float(often @ chain.costs / (often @ chain.reveals))
-        exact = chain.largest_merge < 1e-14  # rounding of the same belief, reached twice
+        exact = chain.largest_merge < 1e-14  # no more than rounding of the same belief, reached twice
         return DecayRate(rate, rate, "finite beliefs" if exact else "joined beliefs", len(chain.beliefs))
     used = np.flatnonzero(source.phases[:, len(automaton.actions) :].sum(axis=0))
     if len(source.phases) == 1 and all(automaton.is_full(automaton.reveals[reveal]) for reveal in used):

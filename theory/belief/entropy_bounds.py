@@ -25,7 +25,7 @@ import numpy as np
 from automata.checks import check_integer
 from automata.errors import InputError
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
-from theory.belief.token_source import FloatArray, TokenSource
+from theory.belief.token_source import FloatArray, TokenSource, check_source
 
 _DECIMALS = 12
 
@@ -44,7 +44,8 @@ def stationary_state(automaton: ProbabilisticAutomaton, source: TokenSource) -> 
     """Return the stationary distribution of the hidden state at the beginning of a cycle, ``[states]``.
 
     Raises:
-        InputError: there are several; rates may then depend on the start.
+        InputError: the source is none of this automaton's; or there are several, and rates may depend on
+            the start.
 
     Example:
         >>> from automata.probabilistic.named_pfsas import noisy_parity
@@ -52,6 +53,7 @@ def stationary_state(automaton: ProbabilisticAutomaton, source: TokenSource) -> 
         >>> stationary_state(automaton, TokenSource.fixed_period(automaton, 2)).round(12).tolist()
         [0.5, 0.5]
     """
+    check_source(automaton, source)
     moved = mean_transition(automaton, source)
     _, sizes, right = np.linalg.svd(moved - np.eye(len(moved)))
     # singular values of a matrix of entries up to 1, rounded in float64
@@ -69,10 +71,11 @@ def entropy_bounds(
     """Return the bounds of theorem 2 per reveal, in nats, for k = 1, 2, … up to ``cycles``.
 
     They stop earlier if there are more beliefs than ``most_beliefs``. Both follow the distribution over
-    beliefs, exactly; beliefs that agree to 12 decimals count as one.
+    beliefs; those that agree to 12 decimals count as one, and values of probability below 10⁻¹² are left out.
 
     Raises:
-        InputError: there are several stationary distributions, or cycles is below 1.
+        InputError: the source is none of this automaton's or draws no reveal, there are several stationary
+            distributions, or cycles is below 1.
 
     Example:
         >>> from automata.probabilistic.named_pfsas import noisy_parity
@@ -82,6 +85,7 @@ def entropy_bounds(
         [(0.1625, 0.6931), (0.1625, 0.1625)]
     """
     check_integer("cycles", cycles, 1)
+    check_source(automaton, source, reveals=True)
     bounds: list[tuple[float, float]] = []
     for low, high, beliefs in cycle_bounds(automaton, source):
         bounds.append((low, high))

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from automata.checks import shown
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray, integer_array
 from theory.constructions.implicit_ssm import ImplicitSSM, require_numbers, ssm_of_map
@@ -36,7 +37,7 @@ class BayesFilter:
         readings: o, shape ``[reveals, n]``, values 0, 1, 2, … of each reveal.
 
     Raises:
-        InputError: the shapes do not fit together.
+        InputError: what should be numbers is not, or the shapes do not fit together.
 
     Example:
         A coin that a flip turns over with probability 0.9; looking shows it.
@@ -58,19 +59,19 @@ class BayesFilter:
     """The number of the observation that stands for value 0 of each reveal."""
 
     def __init__(self, initial: ArrayLike, matrices: ArrayLike, readings: ArrayLike) -> None:
-        start = np.array(initial, dtype=np.float64)
-        moves, shown = np.array(matrices, dtype=np.float64), integer_array("readings", readings)
+        start, moves = _numbers("initial", initial), _numbers("matrices", matrices)
+        values = integer_array("readings", readings)
         size = start.size
-        if start.ndim != 1 or moves.shape[1:] != (size, size) or shown.ndim != 2 or shown.shape[1] != size:
+        if start.ndim != 1 or moves.shape[1:] != (size, size) or values.ndim != 2 or values.shape[1] != size:
             raise InputError(
                 f"initial has shape {list(start.shape)}, matrices {list(moves.shape)} and readings "
-                f"{list(shown.shape)}; for {size} states give [{size}], [actions, {size}, {size}] and "
+                f"{list(values.shape)}; for {size} states give [{size}], [actions, {size}, {size}] and "
                 f"[reveals, {size}]"
             )
-        counts = [int(reading.max()) + 1 for reading in shown]
+        counts = [int(reading.max()) + 1 for reading in values]
         projections = [
             np.diag((reading == value).astype(np.float64))
-            for reading, count in zip(shown, counts, strict=True)
+            for reading, count in zip(values, counts, strict=True)
             for value in range(count)
         ]
         offsets = len(moves) + np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -142,3 +143,10 @@ class BayesFilter:
 
     def _moved(self, beliefs: Tensor, observations: Tensor) -> Tensor:
         return (self.operators[observations] @ beliefs[..., None])[..., 0]
+
+
+def _numbers(field: str, given: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{field} is {shown(given)}; give numbers in rows of one length") from None

@@ -13,10 +13,10 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import spsolve
 
-from automata.errors import InputError
+from automata.checks import check_type
 from automata.monoids.cayley import IntArray
 from automata.probabilistic.pfsa import NO_VALUE, ProbabilisticAutomaton
-from theory.belief.token_source import FloatArray, TokenSource
+from theory.belief.token_source import FloatArray, TokenSource, check_source
 
 _DECIMALS = 12
 
@@ -121,11 +121,11 @@ def belief_chain(
 ) -> BeliefChain | None:
     """Return the chain of the beliefs that can be reached, or None if they are more than ``most_beliefs``.
 
-    They are finitely many where hidden actions are deterministic, or where the source has a fixed period
-    and all its reveals are full; and by luck elsewhere.
+    They are finitely many where hidden actions are deterministic, or where all reveals of the source are
+    full and each of its periods has one for certain; and by luck elsewhere.
 
     Raises:
-        InputError: the source has tokens of another automaton.
+        InputError: the source is none of this automaton's.
 
     Example:
         >>> from automata.probabilistic.named_pfsas import noisy_parity
@@ -138,11 +138,7 @@ def belief_chain(
         >>> belief_chain(automaton, TokenSource.independent(automaton, 0.5), most_beliefs=50) is None
         True
     """
-    if source.phases.shape[1] != len(automaton.token_names):
-        raise InputError(
-            f"source has {source.phases.shape[1]} tokens and the automaton {len(automaton.token_names)}; "
-            "give a source made for it"
-        )
+    check_source(automaton, source)
     period = len(source.phases)
     beliefs, phases = [np.array(automaton.initial)], [0]
     numbers = {(0, _key(beliefs[0])): 0}
@@ -177,6 +173,17 @@ def belief_chain(
         costs,
         period,
         largest,
+    )
+
+
+def check_chain(chain: object) -> None:
+    """Refuse what is no chain of beliefs.
+
+    Raises:
+        InputError: for None, which ``belief_chain`` returns where beliefs are too many, or another kind.
+    """
+    check_type(
+        "chain", chain, BeliefChain, "give one of belief_chain, which is None where beliefs are too many"
     )
 
 

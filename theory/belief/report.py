@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from automata.checks import check_integer
+from automata.errors import InputError
 from automata.probabilistic.marginal_filter import MarginalFilter
 from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps, noisy_parity
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
@@ -20,7 +22,7 @@ from theory.belief.prediction_error import confusion_radius
 from theory.belief.predictors import MarginalPredictor
 from theory.belief.reachable import belief_chain
 from theory.belief.rescaling import best_gains, edge_gains, exit_length, exit_lengths, format_range
-from theory.belief.token_source import TokenSource
+from theory.belief.token_source import TokenSource, check_source
 from theory.belief.underflow import observed_underflow, predicted_underflow
 from theory.belief.worst_case import worst_decay
 
@@ -98,6 +100,10 @@ def measured_decay(
         length: tokens of each.
         rng: the source of randomness.
 
+    Raises:
+        InputError: the source is none of this automaton's or draws no reveal in this length, or there are
+            fewer than 2 sequences.
+
     Example:
         >>> automaton = noisy_parity(0.1)
         >>> source = TokenSource.fixed_period(automaton, 1)
@@ -105,10 +111,15 @@ def measured_decay(
         >>> abs(found.mean - decay_rate(automaton, source).rate) < 3 * found.error
         True
     """
+    check_integer("sequences", sequences, 2)
+    check_integer("length", length, 1)
+    check_source(automaton, source, reveals=True)
     tokens = source.sample(sequences, length, rng)
     _, values = automaton.sample(tokens, rng)
     losses = -automaton.log_likelihood(tokens, values)
     reveals = (tokens >= len(automaton.actions)).sum(axis=1)
+    if not reveals.any():
+        raise InputError(f"length is {length}, and no token drawn is a reveal; give a greater one")
     mean = float(losses.sum() / reveals.sum())
     error = np.std(losses - mean * reveals, ddof=1) / np.sqrt(sequences) / reveals.mean()
     return MeasuredDecay(mean, float(error))

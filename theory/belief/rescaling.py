@@ -46,10 +46,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from automata.checks import check_number
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
-from theory.belief.reachable import BeliefChain
+from theory.belief.reachable import BeliefChain, check_chain
 from theory.belief.token_source import FloatArray
+from theory.belief.underflow import format_information
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def best_gains(chain: BeliefChain) -> Gains:
     V of each is exact up to rounding: martingale increments by solving φ, and least squares over log g.
 
     Raises:
-        InputError: the chain has several closed classes, which may have different rates.
+        InputError: the chain is None, or has several closed classes, which may have different rates.
 
     Example:
         A "0", or a "1" that fails with probability 0.1, then the parity. The best gain tells "1" from "0",
@@ -96,6 +98,7 @@ def best_gains(chain: BeliefChain) -> Gains:
         >>> round(best_gains(chain).per_reveal, 12)
         0.0
     """
+    check_chain(chain)
     classes = chain.recurrent_classes()
     if len(classes) != 1:
         raise InputError(
@@ -130,17 +133,22 @@ def exit_length(variance: float, dtype: torch.dtype) -> float:
         variance: V per token; infinity is returned for 0.
         dtype: a floating-point type.
 
+    Raises:
+        InputError: the variance is below 0, or the type not a floating-point one.
+
     Example:
         >>> round(exit_length(0.17, torch.float32)), exit_length(0.0, torch.float32)
         (45581, inf)
     """
+    if not check_number("variance", variance) >= 0:
+        raise InputError(f"variance is {variance}; give one of at least 0")
     low, high = format_range(dtype)
     return low * high / variance if variance else float("inf")
 
 
 def format_range(dtype: torch.dtype) -> tuple[float, float]:
     """Return −log of the smallest normal number and log of the largest, in nats."""
-    info = torch.finfo(dtype)
+    info = format_information(dtype)
     return -float(np.log(info.smallest_normal)), float(np.log(info.max))
 
 

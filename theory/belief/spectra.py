@@ -2,9 +2,10 @@
 
 - A hidden action is column-stochastic: spectral radius 1, with the eigenvalue 1.
 - A reveal is a projection D_ρ: eigenvalues 1, as often as states show ρ, and 0.
-- A word w between reveals: D_ρ M_w has spectral radius below 1 unless ρ can be shown for ever under w; its
-−log is the
-  decay per repetition of w ρ. With a full reveal the rank is 1, and the eigenvalue is M_w[s, s].
+- A word w between reveals: D_ρ M_w has spectral radius below 1 unless from some state ρ is shown after each
+  repetition of w for ever, with positive probability. Its −log is the decay per repetition of w ρ if the
+  start reaches the states of the leading block; otherwise it may be faster. With a full reveal the rank
+  is at most 1, and the one eigenvalue that may be non-zero is M_w[s, s].
 - Random products under their own law: the largest Lyapunov exponent is −h per token, the entropy rate
   (``decay``, theorem 4).
 """

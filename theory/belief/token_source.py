@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import check_integer
+from automata.checks import check_integer, check_number, check_type, shown
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
@@ -24,7 +24,7 @@ class TokenSource:
         phases: the distribution of the token at each position of the period, ``[period, tokens]``.
 
     Raises:
-        InputError: a row is no distribution.
+        InputError: phases are no rows of numbers, or a row is no distribution.
 
     Example:
         >>> from automata.probabilistic.named_pfsas import noisy_parity
@@ -37,9 +37,16 @@ class TokenSource:
     phases: FloatArray
 
     def __init__(self, phases: ArrayLike) -> None:
-        rows = np.array(phases, dtype=np.float64)
-        # sums of rounded float64 probabilities
-        if rows.ndim != 2 or not rows.size or rows.min() < 0 or np.abs(rows.sum(axis=1) - 1).max() > 1e-9:
+        try:
+            rows = np.array(phases, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(f"phases is {shown(phases)}; give rows of numbers, [period, tokens]") from None
+        # sums of rounded float64 probabilities; what is not a number fulfils neither
+        if (
+            rows.ndim != 2
+            or not rows.size
+            or not (rows.min() >= 0 and np.abs(rows.sum(axis=1) - 1).max() <= 1e-9)
+        ):
             raise InputError(
                 f"phases has shape {list(rows.shape)}; give rows of [period, tokens], none negative, of sum 1"
             )
@@ -69,7 +76,7 @@ class TokenSource:
         reveals: Sequence[str] | None = None,
     ) -> "TokenSource":
         """Return tokens that are a reveal with this probability, else an action, each drawn uniformly."""
-        if not 0 < reveal_probability <= 1:
+        if not 0 < check_number("reveal_probability", reveal_probability) <= 1:
             raise InputError(f"reveal_probability is {reveal_probability}; give a number in (0, 1]")
         acting, revealing = _uniform(automaton, reveals)
         return cls([(1 - reveal_probability) * acting + reveal_probability * revealing])
@@ -85,6 +92,37 @@ class TokenSource:
     def reveals_per_token(self, automaton: ProbabilisticAutomaton) -> float:
         """Return the share of tokens that are reveals, in the mean over a period."""
         return float(self.phases[:, len(automaton.actions) :].sum() / len(self.phases))
+
+
+def check_source(automaton: ProbabilisticAutomaton, source: TokenSource, *, reveals: bool = False) -> None:
+    """Refuse a source with other tokens than the automaton's.
+
+    Args:
+        automaton: which moves.
+        source: which draws its tokens.
+        reveals: refuse one that draws no reveal, too.
+
+    Raises:
+        InputError: one of the two is of another kind, the numbers of tokens differ, or no reveal is drawn.
+
+    Example:
+        >>> from automata.probabilistic.named_pfsas import noisy_parity, unknown_coin
+        >>> check_source(unknown_coin(), TokenSource.fixed_period(noisy_parity(0.1), 1))
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: source has 3 tokens and the automaton 2; give a source made for it
+    """
+    check_type("automaton", automaton, ProbabilisticAutomaton, "give a ProbabilisticAutomaton")
+    check_type("source", source, TokenSource, "give one such as TokenSource.fixed_period(automaton, 1)")
+    if source.phases.shape[1] != len(automaton.token_names):
+        raise InputError(
+            f"source has {source.phases.shape[1]} tokens and the automaton {len(automaton.token_names)}; "
+            "give a source made for it"
+        )
+    if reveals and not source.phases[:, len(automaton.actions) :].any():
+        raise InputError(
+            "source draws no reveal, so that there is no rate per reveal; give one that draws some"
+        )
 
 
 def _uniform(

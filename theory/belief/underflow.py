@@ -12,10 +12,11 @@ these lengths is the last.
 | bfloat16 | 2⁻¹²⁶           | 2⁻¹³⁴             | 2⁻⁸           |
 | float16  | 2⁻¹⁴            | 2⁻²⁵              | 2⁻¹¹          |
 
-Relative accuracy, which predictions rest on, is kept down to the normal numbers: sums and products of
-non-negative numbers do not cancel, so each token adds a few unit roundoffs, and the filter forgets. Among
-subnormal numbers it is lost. bfloat16 has the range of float32, and an error of a few 2⁻⁸ from the
-beginning.
+Sums and products of non-negative numbers do not cancel, so that each token adds a few unit roundoffs to the
+relative error, on which predictions rest. For filters that forget, accuracy is kept down to the normal
+numbers; otherwise relative errors add up, to a few T·2⁻⁸ at most after T tokens in bfloat16, and the belief
+may be off long before. Among subnormal numbers accuracy is lost. bfloat16 has the range of float32, and an
+error of a few 2⁻⁸ from the beginning.
 """
 
 from dataclasses import dataclass
@@ -24,10 +25,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from automata.checks import check_number, check_type
 from automata.errors import InputError
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from theory.belief.filters import BayesFilter
-from theory.belief.token_source import TokenSource
+from theory.belief.token_source import TokenSource, check_source
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,25 @@ class UnderflowLengths:
     early_error: float
 
 
+def format_information(dtype: torch.dtype) -> torch.finfo:
+    """Return what PyTorch knows of a floating-point format.
+
+    Raises:
+        InputError: for an integer type, or what is no type of PyTorch.
+
+    Example:
+        >>> format_information(torch.int32)
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: dtype is torch.int32; give a floating-point type such as torch.float32
+    """
+    remedy = "give a floating-point type such as torch.float32"
+    check_type("dtype", dtype, torch.dtype, remedy)
+    if not dtype.is_floating_point:
+        raise InputError(f"dtype is {dtype}; {remedy}")
+    return torch.finfo(dtype)
+
+
 def predicted_underflow(rate: float, dtype: torch.dtype) -> tuple[float, float]:
     """Return the numbers of reveals until subnormal numbers begin, and until the mass rounds to 0.
 
@@ -55,7 +76,7 @@ def predicted_underflow(rate: float, dtype: torch.dtype) -> tuple[float, float]:
         dtype: a floating-point type.
 
     Raises:
-        InputError: the rate is not above 0.
+        InputError: the rate is not above 0, or the type not a floating-point one.
 
     Example:
         One bit per reveal:
@@ -66,9 +87,9 @@ def predicted_underflow(rate: float, dtype: torch.dtype) -> tuple[float, float]:
         >>> [round(n, 6) for n in predicted_underflow(math.log(2), torch.bfloat16)]
         [126.0, 134.0]
     """
-    if not rate > 0:
+    if not check_number("rate", rate) > 0:
         raise InputError(f"rate is {rate}; give one above 0, as without decay nothing underflows")
-    info = torch.finfo(dtype)
+    info = format_information(dtype)
     normal, rounds_to_zero = np.log(info.smallest_normal), np.log(info.smallest_normal) + np.log(info.eps / 2)
     return float(-normal / rate), float(-rounds_to_zero / rate)
 
@@ -100,8 +121,11 @@ def observed_underflow(
         flush: subnormal numbers to zero, while this runs.
 
     Raises:
-        InputError: this processor cannot flush subnormal numbers.
+        InputError: the source is none of this automaton's, the type no floating-point one, or this
+            processor cannot flush subnormal numbers.
     """
+    check_source(automaton, source)
+    format_information(dtype)
     tokens = source.sample(sequences, longest, rng)
     _, values = automaton.sample(tokens, rng)
     belief = BayesFilter(automaton.initial, automaton.matrices, automaton.readings)

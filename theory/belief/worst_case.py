@@ -14,7 +14,7 @@ import numpy as np
 
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
-from theory.belief.reachable import BeliefChain
+from theory.belief.reachable import BeliefChain, check_chain
 from theory.belief.token_source import FloatArray
 
 
@@ -37,7 +37,7 @@ def worst_decay(chain: BeliefChain) -> WorstDecay:
     """Return the sequence of tokens and values that makes the mass decay fastest per reveal.
 
     Raises:
-        InputError: no cycle of the chain has a reveal.
+        InputError: the chain is None, or none of its cycles has a reveal.
 
     Example:
         Parity whose "1" fails with probability 0.1, fails every time:
@@ -50,6 +50,7 @@ def worst_decay(chain: BeliefChain) -> WorstDecay:
         >>> round(float(np.exp(-worst.rate)), 12), [token for token, _ in worst.cycle]
         (0.1, [1, 2])
     """
+    check_chain(chain)
     rate, cycle = -1.0, np.zeros(0, dtype=np.int64)
     while True:
         found = _positive_cycle(chain, chain.costs - rate * chain.reveals)

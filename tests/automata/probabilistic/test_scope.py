@@ -77,6 +77,45 @@ def test_a_confusion_is_one_by_the_float_filter(automaton: ProbabilisticAutomato
     assert np.abs(after[0] - after[1]).max() > 0.01
 
 
+def test_observations_that_the_first_belief_with_a_marginal_rules_out_are_compared() -> None:
+    """Three beliefs with P = (½, ½): the start shows u alone; s or t tell the others apart."""
+    states = [variable + tag for variable in "01" for tag in "uts"]
+    resets = {"one": [0.25, 0.25, 0, 0.25, 0, 0.25], "other": [0.25, 0, 0.25, 0.25, 0.25, 0]}
+    automaton = ProbabilisticAutomaton(
+        states,
+        [0.5, 0, 0, 0.5, 0, 0],
+        {name: np.tile(np.array(belief)[:, None], 6) for name, belief in resets.items()},
+        {"variable": [state[0] for state in states], "tag": [state[1] for state in states]},
+    )
+    scope = marginal_scope(automaton, ["variable"], 3)
+    assert not scope.exists
+    found = scope.confusion
+    assert found is not None
+    assert (found.first, found.second) == ((("one", ""),), (("other", ""),))
+    assert found.observation == ("tag", "s")
+    no, yes = Fraction(0), Fraction(1)
+    assert found.marginal == ((Fraction(1, 2), Fraction(1, 2)),)
+    assert (found.first_marginal, found.second_marginal) == (((no, yes),), ((yes, no),))
+    # one reset alone: nothing is confused, and the same beliefs come again
+    alone = marginal_scope(automaton, ["variable"], 6, ["one", "variable", "tag"])
+    assert (alone.exists, alone.closed) == (True, True)
+
+
+def test_the_counterexample_of_four_variables() -> None:
+    """12, 34, 13, 24 or 12, 34, 14, 23: P is ¼ everywhere, and differs once variable 1 shows 1."""
+    automaton = lazy_swaps(4, 0.5)
+    held = np.array([[int(digit) - 1 for digit in state] for state in automaton.states])
+    shown = automaton.value_names["variable 1"].index("1")
+    third = []
+    for pairs in (("1 2", "3 4", "1 3", "2 4"), ("1 2", "3 4", "1 4", "2 3")):
+        tokens = automaton.encode([*(f"swap {pair}" for pair in pairs), "variable 1"])
+        beliefs = automaton.beliefs(tokens, [-1, -1, -1, -1, shown])
+        marginals = np.einsum("tq,qiv->tiv", beliefs, np.eye(4)[held])
+        np.testing.assert_allclose(marginals[3], 0.25, rtol=0, atol=1e-15)  # sums of powers of two
+        third.append(marginals[4, 2].round(15).tolist())
+    assert third == [[0, 0, 0.5, 0.5], [0, 0.5, 0.25, 0.25]]
+
+
 def test_without_partial_reveals_it_always_exists() -> None:
     automaton = lazy_swaps(4, 0.5)
     variables = automaton.reveals[1:]
@@ -103,6 +142,24 @@ def test_a_hidden_rotation_leaves_the_formula() -> None:
     assert not three_variables_closed([0.5, 0, 0, 0.25, 0.25, 0])
     turned = (np.eye(3) + np.roll(np.eye(3), 1, axis=1)) / 2
     assert np.abs(belief_from_marginals(turned) - [0.5, 0, 0, 0.5, 0, 0]).max() > 0.1
+
+
+def test_a_reveal_of_the_parity_leaves_the_formula() -> None:
+    swaps = lazy_swaps(3, 0.3)
+    signs = ["even", "odd", "odd", "even", "even", "odd"]
+    automaton = ProbabilisticAutomaton(
+        swaps.states,
+        swaps.initial,
+        dict(zip(swaps.actions, swaps.matrices, strict=True)),
+        {"parity": signs},
+    )
+    beliefs = automaton.beliefs(automaton.encode([*automaton.actions, "parity"]), [-1, -1, -1, 0])
+    held = np.array([[int(digit) - 1 for digit in state] for state in automaton.states])
+    before, after = np.einsum("tq,qiv->tiv", beliefs, np.eye(3)[held])[2:]
+    np.testing.assert_allclose(belief_from_marginals(before), beliefs[2], rtol=0, atol=1e-15)
+    assert beliefs[3] @ [1 if sign == "even" else -1 for sign in signs] == pytest.approx(1, abs=1e-15)
+    assert np.linalg.det(after) == pytest.approx(0.2287, abs=5e-5)
+    assert np.abs(belief_from_marginals(after) - beliefs[3]).max() > 0.1
 
 
 def test_bad_input() -> None:

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from itertools import product as words_of
 
 import numpy as np
@@ -84,6 +85,26 @@ def test_independent_tokens_with_full_reveals_have_the_series_of_geometric_lengt
     series = decay_rate(automaton, source, most_beliefs=10)
     assert series.method == "full reveals"
     assert series.lower <= expected <= series.upper
+
+
+def test_two_different_words_between_reveals_in_one_cycle() -> None:
+    """u, look, v, look: u resets to (0.9, 0.1), and v tosses a coin in state 0: two laws of words."""
+    automaton = ProbabilisticAutomaton(
+        ["0", "1"],
+        [1, 0],
+        {"u": [[0.9, 0.9], [0.1, 0.1]], "v": [[0.5, 0.0], [0.5, 1.0]]},
+        {"look": ["0", "1"]},
+    )
+    source = TokenSource([[1, 0, 0], [0, 0, 1], [0, 1, 0], [0, 0, 1]])
+    expected = (binary_entropy(0.1) + 0.9 * np.log(2)) / 2
+    found = decay_rate(automaton, source)
+    assert found.method == "finite beliefs"
+    assert found.rate == pytest.approx(expected, rel=1e-12)
+    # the formula of theorem 3, with π stationary for the mean of u and v
+    mean = (automaton.matrices[0] + automaton.matrices[1]) / 2
+    pi = np.linalg.matrix_power(mean, 200)[:, 0]
+    entropies = [[binary_entropy(p) for p in matrix[0]] for matrix in automaton.matrices]
+    assert abs(pi @ np.mean(entropies, axis=0) - expected) > 0.1
 
 
 def log_choose(n: int, k: int) -> float:
@@ -212,3 +233,52 @@ def test_bad_input() -> None:
         belief_chain(unknown_coin(), TokenSource.fixed_period(automaton, 1))
     with pytest.raises(InputError, match="cycles is 0"):
         entropy_bounds(automaton, TokenSource.fixed_period(automaton, 1), 0)
+
+
+PARITY = noisy_parity(0.1)
+LOOKED = TokenSource.fixed_period(PARITY, 3)
+OTHER = "source has 3 tokens and the automaton 2; give"
+NO_REVEAL = "source draws no reveal, so that there is no rate per reveal; give"
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: TokenSource([[np.nan] * 3]), r"phases has shape \[1, 3\]; give"),
+        (lambda: TokenSource([[1.0], [0.5, 0.5]]), r"phases is \[\[1\.0\], \[0\.5, 0\.5\]\]; give"),
+        (lambda: TokenSource("ab"), "phases is 'ab'; give rows of numbers"),
+        (
+            lambda: TokenSource.independent(PARITY, "x"),  # type: ignore[arg-type]
+            "reveal_probability is 'x'; give a number",
+        ),
+        (lambda: TokenSource.independent(PARITY, np.nan), "reveal_probability is nan; give"),
+        (
+            lambda: decay_rate(PARITY, None),  # type: ignore[arg-type]
+            "source is None; give one such as TokenSource",
+        ),
+        (
+            lambda: decay_rate(None, LOOKED),  # type: ignore[arg-type]
+            "automaton is None; give a ProbabilisticAutomaton",
+        ),
+        (lambda: decay_rate(PARITY, TokenSource([[0.5, 0.5, 0]])), NO_REVEAL),
+        (lambda: entropy_bounds(PARITY, TokenSource([[0.5, 0.5, 0]]), 1), NO_REVEAL),
+        (lambda: decay_rate(unknown_coin(), LOOKED), OTHER),
+        (lambda: entropy_bounds(unknown_coin(), LOOKED, 1), OTHER),
+        (lambda: stationary_state(unknown_coin(), LOOKED), OTHER),
+        (lambda: measured_decay(unknown_coin(), LOOKED, 2, 8, np.random.default_rng(0)), OTHER),
+        (
+            lambda: measured_decay(PARITY, TokenSource([[1, 0, 0]]), 2, 8, np.random.default_rng(0)),
+            NO_REVEAL,
+        ),
+        (
+            lambda: measured_decay(PARITY, LOOKED, 2, 3, np.random.default_rng(0)),
+            "length is 3, and no token drawn is a reveal; give",
+        ),
+        (lambda: measured_decay(PARITY, LOOKED, 1, 8, np.random.default_rng(0)), "sequences is 1; give"),
+        (lambda: BayesFilter("x", [[[1.0]]], [[0]]), "initial is 'x'; give numbers"),
+        (lambda: BayesFilter([1.0], [[[1.0], [1.0, 2.0]]], [[0]]), "matrices is .*; give numbers"),
+    ],
+)
+def test_wrong_python_inputs_end_in_one_sentence(call: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(InputError, match=f"^{sentence}"):
+        call()

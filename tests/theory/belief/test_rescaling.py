@@ -127,3 +127,15 @@ def test_several_classes_are_refused() -> None:
     chain = chain_of(automaton, TokenSource.fixed_period(automaton, 1))
     with pytest.raises(InputError, match="chain has 2 closed classes"):
         best_gains(chain)
+
+
+def test_wrong_python_inputs_end_in_one_sentence() -> None:
+    automaton = noisy_parity(0.1)
+    none = belief_chain(automaton, TokenSource.independent(automaton, 0.5), most_beliefs=50)
+    for function in (best_gains, worst_decay):
+        with pytest.raises(InputError, match="chain is None; give one of belief_chain, which is None where"):
+            function(none)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"dtype is torch\.int32; give a floating-point type"):
+        exit_length(0.1, torch.int32)
+    with pytest.raises(InputError, match=r"variance is -0\.1; give one of at least 0"):
+        exit_length(-0.1, torch.float32)
