@@ -37,9 +37,13 @@ def task(request: pytest.FixtureRequest, tmp_path: Path) -> Task:
     return task_from(sources.get(request.param, request.param))
 
 
+LENGTH = 100
+"""Tokens; the first reveal of sessions with one after every 8 swaps is asked at the 97th."""
+
+
 def test_batches_have_their_shapes_ranges_and_padding(task: Task) -> None:
-    batch = task.batch(5, 70, np.random.default_rng(0))
-    assert batch.tokens.shape == batch.targets.shape == batch.weights.shape == (5, 70)
+    batch = task.batch(5, LENGTH, np.random.default_rng(0))
+    assert batch.tokens.shape == batch.targets.shape == batch.weights.shape == (5, LENGTH)
     assert [str(part.dtype) for part in (batch.tokens, batch.targets, batch.weights)] == [
         "int64",
         "int64",
@@ -50,8 +54,8 @@ def test_batches_have_their_shapes_ranges_and_padding(task: Task) -> None:
     assert batch.counted.any()
     assert (batch.weights >= 0).all()
     if batch.lengths is not None:
-        padding = np.arange(70) >= batch.lengths[:, None]
-        assert 1 <= batch.lengths.min() <= batch.lengths.max() <= 70
+        padding = np.arange(LENGTH) >= batch.lengths[:, None]
+        assert 1 <= batch.lengths.min() <= batch.lengths.max() <= LENGTH
         assert (batch.tokens[padding] == 0).all()
         assert (batch.targets[padding] == 0).all()
         assert (batch.weights[padding] == 0).all()
