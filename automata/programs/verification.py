@@ -132,19 +132,23 @@ def printed_by_python(source: str) -> str:
     r"""Return what a program prints in a fresh interpreter, with an isolated environment (``python -I -S``).
 
     Raises:
-        InputError: it fails.
+        InputError: it fails, or does not end within a minute.
 
     Example:
         >>> printed_by_python("print(1 + 1)")
         '2\n'
     """
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", source],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_SECONDS,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-X", "utf8", "-"],  # an argument could not be as long as a program
+            input=source,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            timeout=_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(f"source runs for more than {_SECONDS:g} seconds; give one that ends") from None
     if done.returncode:
         raise InputError(f"source fails ({' '.join(done.stderr.split())[-80:]}); mend it")
     return done.stdout
