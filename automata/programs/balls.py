@@ -67,6 +67,7 @@ class BallPuzzle:
         check_swapped(self.swapped)
         if not 1 <= check_integer("asked", self.asked) <= self.balls:
             raise InputError(f"asked is {self.asked}; give a ball in 1 … {self.balls}")
+        check_type("swaps", self.swaps, (tuple, list), "give pairs such as ((1, 3), (3, 5))")
         for pair in self.swaps:
             numbers = [check_integer("swaps", n) for n in pair] if isinstance(pair, tuple | list) else []
             if len(set(numbers)) != 2 or len(numbers) != 2 or not set(numbers) <= set(self.numbers):
