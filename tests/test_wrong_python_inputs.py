@@ -4,6 +4,7 @@ A row is the call and the words that the sentence must hold: what was wrong, its
 have their tables in tests/implicit, tests/analysis and tests/paper_figures.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -46,7 +47,17 @@ from automata import (
     unknown_coin,
 )
 from automata.errors import InputError
-from automata.repl import last_reveal_accuracy, repl_trace, sample_sessions
+from automata.programs import PhraseTokenizer, sample_swaps, verify_balls, verify_programs
+from automata.repl import (
+    ReplTokenizer,
+    action_permutations,
+    check_with_interpreter,
+    last_reveal_accuracy,
+    record,
+    repl_trace,
+    sample_sessions,
+    write_text,
+)
 from automata.tasks.audit import shortcut_audit
 from implicit import (
     LSTM,
@@ -132,6 +143,13 @@ AUTOMATA: dict[str, Row] = {
     "puzzle: a pair that is none": (lambda: BallPuzzle(5, (3,), 1), ["swaps holds 3", "pairs"]),
     "puzzle: a pair of names": (lambda: BallPuzzle(5, (("a", "b"),), 1), ["swaps", "'a'", "whole number"]),
     "puzzle: swaps that are a number": (lambda: BallPuzzle(5, 3, asked=1), ["swaps is 3", "pairs"]),
+    "swaps: a shape in words": (lambda: sample_swaps(5, "x", GENERATOR), ["shape is 'x'", "(3,)"]),
+    "swaps: a size below 0": (lambda: sample_swaps(5, (-1,), GENERATOR), ["shape is -1", "at least 0"]),
+    "swaps: beyond the memory": (lambda: sample_swaps(5, (10**15,), GENERATOR), ["GiB of memory", "smaller"]),
+    "phrases: a number": (lambda: PhraseTokenizer(3), ["phrases is 3", "texts"]),
+    "phrases: a text that is none": (lambda: PhraseTokenizer("ab").encode(3), ["text is 3", "tokens"]),
+    "verify: texts that are numbers": (lambda: verify_programs([3]), ["text is 3", "program"]),
+    "verify: a puzzle that is a number": (lambda: verify_balls([3], 5), ["text is 3", "puzzle"]),
     "programs: a text of variables": (lambda: SmallPrograms(variables="xyz"), ["variables is 'xyz'"]),
     "program: a function": (lambda: run_program(print), ["source is", "text of a program"]),
     "program: that does not end": (
@@ -212,6 +230,24 @@ AUTOMATA: dict[str, Row] = {
     "repl: an image in letters": (lambda: repl_trace(["ba"], (1, 2), [None]), ["'b'", "whole number"]),
     "repl: a permutation that is a number": (lambda: repl_trace([3], (1, 2), [None]), ["is 3", "1 … 2"]),
     "repl: a revealed number": (lambda: repl_trace([(2, 1)], (1, 2), [7]), ["reveals holds 7", "a, b"]),
+    "repl: fields that are none": (lambda: SessionFormat.from_fields(None), ["is None", "by name"]),
+    "repl: a session that is none": (lambda: check_with_interpreter(3), ["session is 3", "trace"]),
+    "repl: a seed in words": (lambda: check_with_interpreter(">>> a = 1", "x"), ["seed is 'x'", "whole"]),
+    "repl: a text that is none": (lambda: ReplTokenizer(3).encode(3), ["text is 3", "session"]),
+    "repl: a token below 0": (lambda: ReplTokenizer(3).decode([-1]), ["token is -1", "at least 0"]),
+    "repl: a token beyond the last": (lambda: ReplTokenizer(3).decode([99]), ["token is 99", "0 … 14"]),
+    "repl: a sign that is a number": (lambda: ReplTokenizer(3, [3]), ["signs: one entry is 3", "texts"]),
+    "repl: variables in words": (
+        lambda: action_permutations("S3", "x"),
+        ["variables is 'x'", "whole number"],
+    ),
+    "repl: a trace that is none": (lambda: record(3), ["trace is 3", "ReplTrace"]),
+    "repl: a path that is none": (lambda: write_text(3, []), ["path is 3", "file"]),
+    "repl: traces that are none": (lambda: write_text(os.devnull, 3), ["traces is 3", "several"]),
+    "repl: a session that was not drawn": (
+        lambda: sample_sessions(SessionFormat(), 1, GENERATOR, commands=1).trace(1),
+        ["number is 1", "0 … 0"],
+    ),
     "repl: tokens of another kind": (
         lambda: ReplLanguage(3).beliefs(np.zeros((2, 3))),
         ["tokens holds float64", "integers"],

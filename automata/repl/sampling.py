@@ -57,7 +57,11 @@ class Sessions:
         Returns:
             The tokens, int64 ``[sessions, width]``; for each 2 if it is a revealed value, 1 if it is other
             output of a reveal, else 0; and the number of tokens of every whole session, ``[sessions]``.
+
+        Raises:
+            InputError: the width is below 0.
         """
+        check_integer("width", width, 0)
         tables, rows = self.tables, len(self.templates)
         lengths = tables.lengths[self.templates]
         ends = np.cumsum(lengths, axis=1)
@@ -86,7 +90,9 @@ class Sessions:
         return tokens, shares, totals
 
     def trace(self, number: int) -> ReplTrace:
-        """Return one of the sessions as text."""
+        """Return one of the sessions as text; InputError if there is none of that number."""
+        if not -len(self.templates) <= check_integer("number", number) < len(self.templates):
+            raise InputError(f"number is {number}; give one in 0 … {len(self.templates) - 1}")
         first = len(self.form.preamble) - self.form.variables  # slots of imports, before anything is assigned
         steps = []
         for slot, template in enumerate(self.templates[number].tolist()):
