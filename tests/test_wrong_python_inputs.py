@@ -4,6 +4,7 @@ A row is the call and the words that the sentence must hold: what was wrong, its
 have their tables in tests/implicit, tests/analysis and tests/paper_figures.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -48,6 +49,18 @@ from automata import (
     unknown_coin,
 )
 from automata.errors import InputError
+from automata.programs import PhraseTokenizer, sample_swaps, verify_balls, verify_programs
+from automata.repl import (
+    ReplTokenizer,
+    action_permutations,
+    check_with_interpreter,
+    last_reveal_accuracy,
+    record,
+    repl_trace,
+    sample_sessions,
+    write_text,
+)
+from automata.tasks.audit import shortcut_audit
 from implicit import (
     LSTM,
     LSTMConfig,
@@ -131,6 +144,14 @@ AUTOMATA: dict[str, Row] = {
     "swapped balls: a list of readings": (lambda: SwappingBalls(5, swapped=["ball"]), ["['ball']", "place"]),
     "puzzle: a pair that is none": (lambda: BallPuzzle(5, (3,), 1), ["swaps holds 3", "pairs"]),
     "puzzle: a pair of names": (lambda: BallPuzzle(5, (("a", "b"),), 1), ["swaps", "'a'", "whole number"]),
+    "puzzle: swaps that are a number": (lambda: BallPuzzle(5, 3, asked=1), ["swaps is 3", "pairs"]),
+    "swaps: a shape in words": (lambda: sample_swaps(5, "x", GENERATOR), ["shape is 'x'", "(3,)"]),
+    "swaps: a size below 0": (lambda: sample_swaps(5, (-1,), GENERATOR), ["shape is -1", "at least 0"]),
+    "swaps: beyond the memory": (lambda: sample_swaps(5, (10**15,), GENERATOR), ["GiB of memory", "smaller"]),
+    "phrases: a number": (lambda: PhraseTokenizer(3), ["phrases is 3", "texts"]),
+    "phrases: a text that is none": (lambda: PhraseTokenizer("ab").encode(3), ["text is 3", "tokens"]),
+    "verify: texts that are numbers": (lambda: verify_programs([3]), ["text is 3", "program"]),
+    "verify: a puzzle that is a number": (lambda: verify_balls([3], 5), ["text is 3", "puzzle"]),
     "programs: a text of variables": (lambda: SmallPrograms(variables="xyz"), ["variables is 'xyz'"]),
     "program: a function": (lambda: run_program(print), ["source is", "text of a program"]),
     "program: that does not end": (
@@ -140,6 +161,10 @@ AUTOMATA: dict[str, Row] = {
     "program: a limit of a text": (lambda: run_program("x = 1", "10"), ["limit is '10'", "whole number"]),
     "bound: bytes": (lambda: statement_bound(b"x = 1"), ["source is b'x = 1'", "text"]),
     "grammar: a seed": (lambda: ProgramGrammar().sample(3, 0), ["rng is 0", "default_rng"]),
+    "grammar: more statements than fit": (
+        lambda: ProgramGrammar().sample(10**20, GENERATOR),
+        ["100000000000000000000 statements", "GiB of memory", "fewer"],
+    ),
     "grammar: half a statement": (lambda: ProgramGrammar().sample(0.5, GENERATOR), ["statements is 0.5"]),
     "task: negative hard fraction": (lambda: make_task("S3", -1.0), ["hard_fraction is -1"]),
     "batch: length 2.5": (lambda: PARITY.batch(2, 2.5, GENERATOR), ["length is 2.5", "whole number"]),
@@ -184,6 +209,47 @@ AUTOMATA: dict[str, Row] = {
         lambda: ReplLanguage(3, reveal="parital"),
         ["'parital'", "did you mean 'partial'"],
     ),
+    "repl: a seed": (lambda: sample_sessions(SessionFormat(), 1, 0, commands=1), ["rng is 0", "default_rng"]),
+    "repl: a format in words": (
+        lambda: sample_sessions("x", 1, GENERATOR, commands=1),
+        ["form is 'x'", "SessionFormat"],
+    ),
+    "repl: sessions beyond the memory": (
+        lambda: sample_sessions(SessionFormat(), 1, GENERATOR, commands=10**12),
+        ["1000000000000 actions", "GiB of memory", "fewer"],
+    ),
+    "repl: a place that is a number": (
+        lambda: last_reveal_accuracy(SessionFormat(3), [3]),
+        ["counts holds 3", "pairs"],
+    ),
+    "repl: places that are a number": (lambda: last_reveal_accuracy(SessionFormat(3), 3), ["counts is 3"]),
+    "repl: a place of a format in words": (lambda: last_reveal_accuracy("x", [(3, 1)]), ["form is 'x'"]),
+    "repl: no permutations": (lambda: repl_trace(None, (1, 2), []), ["permutations is None", "tuples"]),
+    "repl: values in letters": (
+        lambda: repl_trace([(2, 1)], "ab", [None]),
+        ["values is 'a'", "whole number"],
+    ),
+    "repl: an image in letters": (lambda: repl_trace(["ba"], (1, 2), [None]), ["'b'", "whole number"]),
+    "repl: a permutation that is a number": (lambda: repl_trace([3], (1, 2), [None]), ["is 3", "1 … 2"]),
+    "repl: a revealed number": (lambda: repl_trace([(2, 1)], (1, 2), [7]), ["reveals holds 7", "a, b"]),
+    "repl: fields that are none": (lambda: SessionFormat.from_fields(None), ["is None", "by name"]),
+    "repl: a session that is none": (lambda: check_with_interpreter(3), ["session is 3", "trace"]),
+    "repl: a seed in words": (lambda: check_with_interpreter(">>> a = 1", "x"), ["seed is 'x'", "whole"]),
+    "repl: a text that is none": (lambda: ReplTokenizer(3).encode(3), ["text is 3", "session"]),
+    "repl: a token below 0": (lambda: ReplTokenizer(3).decode([-1]), ["token is -1", "at least 0"]),
+    "repl: a token beyond the last": (lambda: ReplTokenizer(3).decode([99]), ["token is 99", "0 … 14"]),
+    "repl: a sign that is a number": (lambda: ReplTokenizer(3, [3]), ["signs: one entry is 3", "texts"]),
+    "repl: variables in words": (
+        lambda: action_permutations("S3", "x"),
+        ["variables is 'x'", "whole number"],
+    ),
+    "repl: a trace that is none": (lambda: record(3), ["trace is 3", "ReplTrace"]),
+    "repl: a path that is none": (lambda: write_text(3, []), ["path is 3", "file"]),
+    "repl: traces that are none": (lambda: write_text(os.devnull, 3), ["traces is 3", "several"]),
+    "repl: a session that was not drawn": (
+        lambda: sample_sessions(SessionFormat(), 1, GENERATOR, commands=1).trace(1),
+        ["number is 1", "0 … 0"],
+    ),
     "repl: tokens of another kind": (
         lambda: ReplLanguage(3).beliefs(np.zeros((2, 3))),
         ["tokens holds float64", "integers"],
@@ -193,6 +259,14 @@ AUTOMATA: dict[str, Row] = {
             [ReplLanguage(2).tokenizer.encode(">>> a = 1\n>>> b = 2\n>>> print('a', a)\na 2")]
         ),
         ["'2' at position 19 of sequence 0", "contradicts", "can occur"],
+    ),
+    "pfsa: two values of one name": (
+        lambda: ProbabilisticAutomaton(["p", "q"], [1, 0], {}, {"look": [1, "1"]}),
+        ["'look' shows 1 and '1'", "one name, '1'", "different names"],
+    ),
+    "audit: beyond the memory": (
+        lambda: shortcut_audit(PARITY, 10**13),
+        ["10000000000000 tokens", "GiB of memory", "shorter length"],
     ),
     "pfsa: matrix that is a text": (
         lambda: ProbabilisticAutomaton(["a"], initial=[1], actions={"flip": "x"}),

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from analysis.belief.prediction import FloatArray, IntArray, divergence
-from automata.checks import check_integer, check_type
+from automata.checks import check_integer, check_memory, check_number, check_type
 from automata.errors import InputError
 from automata.tasks.partially_observed import PartiallyObserved
 from implicit.models.interface import SequenceModel
@@ -22,6 +22,8 @@ from theory.transition import State
 
 LEAST_PROBABILITY = 1e-12
 """Values less likely than this are taken for impossible: rounding of the exact belief is far below."""
+
+_MOST_ACTIONS = 64  # of two kinds: 2⁶⁴ words of them are beyond any memory already
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +98,8 @@ def worst_rounds(
         seed: of these.
 
     Raises:
-        InputError: a number is below 1, the probability outside (0, 1], or the task is of another kind.
+        InputError: a number is below 1, the probability outside (0, 1], the task is of another kind or asks
+            hidden states, or the candidates of a round do not fit into memory.
 
     Example:
         >>> from implicit.runs.loading import load_run
@@ -104,14 +107,21 @@ def worst_rounds(
         >>> found.tokens.shape, found.mean > found.random_mean
         ((15,), True)
     """
+    check_type("run", run, Run, "give a loaded one, implicit.load_run(...)")
     numbers = {"rounds": rounds, "actions": actions, "beam": beam, "sequences": sequences}
     for field, value in numbers.items():
         check_integer(field, value, 1)
-    if not 0 < least_probability <= 1:
+    if not 0 < check_number("least_probability", least_probability) <= 1:
         raise InputError(f"least_probability is {least_probability}; give a number in (0, 1]")
+    check_integer("seed", seed, 0)
     check_type("task", run.task, PartiallyObserved, "give a run on a probabilistic automaton")
     task, model = run.task, run.model
     assert isinstance(task, PartiallyObserved)
+    if task.target != "reveals":
+        raise InputError(
+            f"the task {task.name} asks its {task.target}; give a run whose task asks its reveals"
+        )
+    _check_memory(task, model, rounds, actions, beam, sequences)
     was_training = model.training
     model.eval()
     words = list(product(range(len(task.automaton.actions)), repeat=actions))
@@ -125,6 +135,24 @@ def worst_rounds(
     random = _random_errors(task, model, rounds, actions, sequences, np.random.default_rng(seed))
     model.train(was_training)
     return WorstRounds(kept.tokens[best], kept.errors[best], random)
+
+
+def _check_memory(
+    task: PartiallyObserved, model: SequenceModel, rounds: int, actions: int, beam: int, sequences: int
+) -> None:
+    """Refuse a search whose candidates after the reveals of a round, or random rounds, memory cannot hold."""
+    names = task.automaton
+    each = len(names.reveals) * len(names.actions) ** min(actions, _MOST_ACTIONS)
+    candidates = (
+        each if rounds == 1 else each * min(beam, each)
+    )  # in a later round each of the beam has so many
+    state = sum(part.numel() * part.element_size() for part in model.init_state(1).values())
+    length = rounds * (actions + 2)  # in int64 each; the candidates of the last round are nearly as long
+    check_memory(
+        f"a search over at least {candidates} candidates and {sequences} random sequences of {length} tokens",
+        candidates * (8 * (length - 1 + len(names.states)) + state) + 8 * sequences * length,
+        "give fewer actions, rounds or sequences, or a smaller beam",
+    )
 
 
 def _beginning(task: PartiallyObserved, model: SequenceModel, count: int) -> _Candidates:

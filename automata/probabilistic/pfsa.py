@@ -41,11 +41,12 @@ class ProbabilisticAutomaton:
         actions: for each action M_σ, shape ``[states, states]``, column-stochastic:
             ``M[next, current]``.
         reveals: for each reveal the value that it shows in every state, shape ``[states]``. It is *full*
-            when the values are all different, *partial* otherwise.
+            when the values are all different, *partial* otherwise. Different values have different names,
+            as ``str`` gives them.
 
     Raises:
-        InputError: a shape is wrong, a name is used twice, or something that should be a distribution is
-            not one; the message names the action, the column and its sum.
+        InputError: a shape is wrong, a name is used twice, two values of a reveal have one name, or something
+            that should be a distribution is not one; the message names the action, the column and its sum.
 
     Example:
         A coin that each "flip" turns over with probability 0.9, and that may be looked at:
@@ -115,6 +116,13 @@ class ProbabilisticAutomaton:
             numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
             readings.append([numbers[value] for value in values])
             value_names[reveal] = tuple(map(str, numbers))
+            if len(set(value_names[reveal])) < len(numbers):
+                name = next(name for name in value_names[reveal] if value_names[reveal].count(name) > 1)
+                alike = " and ".join(shown(value) for value in numbers if str(value) == name)
+                raise InputError(
+                    f"reveal {reveal!r} shows {alike}, which have one name, {name!r}; give different values "
+                    "different names"
+                )
         fields = {
             "states": names,
             "initial": start,

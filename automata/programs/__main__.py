@@ -12,8 +12,10 @@ import numpy as np
 
 from automata.checks import check_integer
 from automata.command_line import Parser, exit_code
+from automata.errors import InputError
 from automata.programs.balls import BallPuzzle, Swapped, sample_swaps
 from automata.programs.grammar import ProgramGrammar
+from automata.programs.running import LIMIT
 from automata.programs.verification import Verification, verify_balls, verify_programs
 
 WRONG = 1
@@ -48,7 +50,8 @@ def command(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     if given.verify is not None:
         check_integer("verify", given.verify, 1)
-    check_integer("size", given.size, 1)
+    if check_integer("size", given.size, 1) > LIMIT:
+        raise InputError(f"size is {given.size}; give at most {LIMIT}")
     check_integer("seed", given.seed, 0)
     grammar = ProgramGrammar(variables=given.variables, depth=given.depth)
     rng = np.random.default_rng(given.seed)

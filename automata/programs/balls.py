@@ -16,11 +16,12 @@ from the left has to tell n! arrangements apart: any two differ in the place of 
 """
 
 from dataclasses import dataclass
+from math import prod
 from typing import Literal, get_args
 
 import numpy as np
 
-from automata.checks import check_integer, check_type, shown
+from automata.checks import check_integer, check_memory, check_type, shown
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
 from automata.programs.phrases import PhraseTokenizer
@@ -67,6 +68,7 @@ class BallPuzzle:
         check_swapped(self.swapped)
         if not 1 <= check_integer("asked", self.asked) <= self.balls:
             raise InputError(f"asked is {self.asked}; give a ball in 1 … {self.balls}")
+        check_type("swaps", self.swaps, (tuple, list), "give pairs such as ((1, 3), (3, 5))")
         for pair in self.swaps:
             numbers = [check_integer("swaps", n) for n in pair] if isinstance(pair, tuple | list) else []
             if len(set(numbers)) != 2 or len(numbers) != 2 or not set(numbers) <= set(self.numbers):
@@ -167,7 +169,8 @@ def sample_swaps(balls: int, shape: tuple[int, ...], rng: np.random.Generator) -
     """Draw swaps, each uniform among all ordered pairs of different numbers, int64 ``[*shape, 2]``.
 
     Raises:
-        InputError: the number of balls is not in 2 … 99, or ``rng`` is no generator.
+        InputError: the number of balls is not in 2 … 99, the shape holds what is no number of things or does
+            not fit into memory, or ``rng`` is no generator.
 
     Example:
         >>> sample_swaps(5, (3,), np.random.default_rng(0)).tolist()
@@ -175,6 +178,10 @@ def sample_swaps(balls: int, shape: tuple[int, ...], rng: np.random.Generator) -
     """
     check_balls(balls)
     check_type("rng", rng, np.random.Generator, "give a generator, such as numpy.random.default_rng(0)")
+    sizes = [check_integer("shape", size, 0) for size in shape] if isinstance(shape, tuple | list) else None
+    if sizes is None:
+        raise InputError(f"shape is {shown(shape)}; give a tuple such as (3,)")
+    check_memory(f"swaps of shape {shown(shape)}", 16 * prod(sizes), "give a smaller shape")
     pairs = np.empty((*shape, 2), dtype=np.int64)
     pairs[..., 0] = rng.integers(0, balls, size=shape)
     pairs[..., 1] = (pairs[..., 0] + rng.integers(1, balls, size=shape)) % balls

@@ -32,7 +32,7 @@ from functools import cached_property
 
 import numpy as np
 
-from automata.checks import check_integer, check_type
+from automata.checks import check_integer, check_memory, check_type
 from automata.errors import InputError
 from automata.programs.choices import Choices
 from automata.programs.phrases import PhraseTokenizer
@@ -54,6 +54,7 @@ VALUE_AT = 3
 """Where among the tokens of a printed line the value stands."""
 
 _TOKENS_PER_VARIABLE = 4 + 6 + TOKENS_OF_LINE  # its assignment, its print, and the line that it prints
+_SHORTEST_LINE = 4  # x = y and its newline
 _LONGEST_LINE = 8  # x, y = y, x and its newline; without indentation
 _CONDITION = 6 + 2  # if x < y: and else:, with their newlines
 
@@ -174,9 +175,14 @@ class ProgramGrammar:
         one each beside what stands in them.
 
         Raises:
-            InputError: ``statements`` is below 1, or ``rng`` is no generator.
+            InputError: ``statements`` is below 1 or too great for the memory, or ``rng`` is no generator.
         """
         check_integer("statements", statements, 1)
+        check_memory(
+            f"a program of {statements} statements",
+            8 * _SHORTEST_LINE * int(statements),
+            "give fewer",
+        )
         check_type("rng", rng, np.random.Generator, "give a generator, such as numpy.random.default_rng(0)")
         return self.run(self.draw(statements, Choices(rng)))
 

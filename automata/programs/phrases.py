@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from automata.checks import check_integer
+from automata.checks import check_integer, check_type
 from automata.errors import InputError
 
 END = "<end>"
@@ -33,10 +33,12 @@ class PhraseTokenizer:
     """
 
     def __init__(self, phrases: Iterable[str]) -> None:
+        check_type("phrases", phrases, Iterable, "give texts")
         self.names: tuple[str, ...] = (END, *phrases)
         if len(self.names) == 1:
             raise InputError("phrases is empty; give at least one")
         for name in self.names[1:]:
+            check_type("phrases: one entry", name, str, "give texts")
             if not name or name == END or self.names.count(name) > 1:
                 raise InputError(
                     f"phrases holds {name!r}, which is empty, stands twice or is the name of the end; give "
@@ -51,6 +53,7 @@ class PhraseTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return the numbers of the tokens of a text; InputError if it is not made of them."""
+        check_type("text", text, str, "give a text of these tokens")
         position = 0
         numbers = []
         while position < len(text):
@@ -66,6 +69,7 @@ class PhraseTokenizer:
 
     def decode(self, tokens: Iterable[int]) -> str:
         """Return the text of tokens; `END` gives none. InputError for a number that is no token."""
+        check_type("tokens", tokens, Iterable, "give the numbers of tokens")
         words = []
         for token in tokens:
             number = check_integer("token", token, 0)

@@ -36,10 +36,12 @@ def statement_bound(source: str) -> int:
     r"""Return a number of lines that a program does not exceed when it runs, from its syntax tree alone.
 
     A line counts each time that it is executed, as a debugger sees it. Exact for a program without ``if``
-    whose every statement has a line of its own (measured on CPython 3.11).
+    whose every statement has a line of its own (measured on CPython 3.11). A statement over several lines,
+    which Python may execute in any number of steps from line to line, is refused.
 
     Raises:
-        InputError: the text is no program, or holds what is not allowed (see the top of this module).
+        InputError: the text is no program, or holds what is not allowed (see the top of this module), or a
+            simple statement, or what stands before the colon of another, goes on in a further line.
 
     Example:
         >>> statement_bound("x = 1\nfor i in range(3):\n    x = x + i\nprint(x)")
@@ -107,7 +109,25 @@ def _parsed(source: str) -> ast.Module:
 
 
 def _bound_of_block(block: Sequence[ast.stmt]) -> int:
-    return sum(map(_bound, block))
+    total = 0
+    for statement in block:
+        total += _bound(statement)
+        _check_one_line(statement)
+    return total
+
+
+def _check_one_line(statement: ast.stmt) -> None:
+    match statement:
+        case ast.If(test=condition):
+            last = condition.end_lineno
+        case ast.For(iter=numbers):
+            last = numbers.end_lineno
+        case _:
+            last = statement.end_lineno
+    if last != statement.lineno:
+        raise InputError(
+            f"source has a statement over lines {statement.lineno} to {last}; write it in one line"
+        )
 
 
 def _bound(statement: ast.stmt) -> int:

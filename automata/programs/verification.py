@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from automata.checks import shown
+from automata.checks import check_type, shown
 from automata.errors import InputError
 from automata.programs.balls import BallPuzzle, Swapped
 from automata.programs.grammar import OUTPUT
@@ -52,6 +52,7 @@ def verify_programs(texts: Iterable[str]) -> Verification:
         >>> verify_programs([right, wrong]) == Verification(2, (wrong,))
         True
     """
+    check_type("texts", texts, Iterable, "give several texts")
     count, wrong = 0, []
     for text in texts:
         source, output = source_and_output(text)
@@ -79,6 +80,7 @@ def verify_balls(texts: Iterable[str], balls: int) -> Verification:
         >>> verify_balls(["swap ball 1 and 2. Where does ball 2 end up? 1"], balls=5)
         Verification(count=1, wrong=())
     """
+    check_type("texts", texts, Iterable, "give several texts")
     count, wrong = 0, []
     for text in texts:
         puzzle, answer = puzzle_and_answer(text, balls)
@@ -95,6 +97,7 @@ def source_and_output(text: str) -> tuple[str, str]:
         >>> source_and_output('print("Final x:", 3)\nFinal x: 3\n')
         ('print("Final x:", 3)\n', 'Final x: 3\n')
     """
+    check_type("text", text, str, "give that of a program and its output")
     source, newline, output = text.partition(f"\n{OUTPUT}")
     if not newline:
         raise InputError(f"text {shown(text[-30:])} holds no line that begins with {OUTPUT!r}; give it whole")
@@ -108,6 +111,7 @@ def puzzle_and_answer(text: str, balls: int) -> tuple[BallPuzzle, int]:
         >>> puzzle_and_answer("swap ball 1 and 2. Where does ball 2 end up? 1", balls=5)
         (BallPuzzle(balls=5, swaps=((1, 2),), asked=2, swapped='ball'), 1)
     """
+    check_type("text", text, str, "give that of a puzzle")
     swaps: list[tuple[int, int]] = []
     swapped = "ball"
     position = 0
@@ -132,19 +136,26 @@ def printed_by_python(source: str) -> str:
     r"""Return what a program prints in a fresh interpreter, with an isolated environment (``python -I -S``).
 
     Raises:
-        InputError: it fails.
+        InputError: it fails, or does not end within a minute.
 
     Example:
         >>> printed_by_python("print(1 + 1)")
         '2\n'
     """
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", source],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_SECONDS,
-    )
+    check_type("source", source, str, "give the text of a program")
+    if re.search("[\ud800-\udfff]", source):
+        raise InputError("source holds half of a pair of surrogates, which no file can; leave it out")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-X", "utf8", "-"],  # an argument could not be as long as a program
+            input=source,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            timeout=_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(f"source runs for more than {_SECONDS:g} seconds; give one that ends") from None
     if done.returncode:
         raise InputError(f"source fails ({' '.join(done.stderr.split())[-80:]}); mend it")
     return done.stdout

@@ -56,7 +56,8 @@ def command(argv: Sequence[str] | None = None) -> int:
     sessions = 1 if given.sessions is None else given.sessions
     traces = sample_traces(form, sessions, rng, commands=8 if given.commands is None else given.commands)
     if given.out is None:
-        print("\n\n".join(trace.text for trace in traces))
+        for number, trace in enumerate(traces):
+            print("\n" * (number > 0) + trace.text)
     elif Path(given.out).suffix not in WRITERS:
         raise InputError(f"out is {given.out!r}; give a file that ends in {' or '.join(WRITERS)}")
     else:

@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from automata.checks import check_memory
+from automata.checks import check_memory, check_type
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.monoids.transformations import one_line_name, transformation_closure
@@ -29,6 +29,7 @@ def arrangements(form: SessionFormat) -> IntArray:
         >>> arrangements(SessionFormat(3, actions="A3")).tolist()
         [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
     """
+    check_type("form", form, SessionFormat, "give a SessionFormat")
     try:
         found, _, _ = transformation_closure(np.array(form.permutations) - 1, "functions", LARGEST_GROUP)
     except InputError:

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterable, Iterator
 from importlib import import_module
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from automata.checks import check_integer
+from automata.checks import check_integer, check_type
 from automata.errors import InputError
 from automata.repl.sampling import sample_sessions
 from automata.repl.session_format import SessionFormat
@@ -30,13 +31,14 @@ def sample_traces(
         commands: the number of actions in each.
 
     Raises:
-        InputError: a number is below 1.
+        InputError: a number is below 1, or ``form`` or ``rng`` is of another kind.
 
     Example:
         >>> traces = sample_traces(SessionFormat(), 2, np.random.default_rng(0), commands=4)
         >>> [len(trace.outputs) for trace in traces]
         [8, 8]
     """
+    check_type("form", form, SessionFormat, "give a SessionFormat")
     check_integer("sessions", sessions, 1)
     check_integer("commands", commands, 1)
     tables = token_tables(form)
@@ -53,12 +55,16 @@ def record(trace: ReplTrace) -> dict[str, Any]:
     in the text between which a revealed value stands; ``states``, the values of the variables after each
     command, those that are assigned already; and ``seed``, what Python's ``random`` was seeded with, or None.
 
+    Raises:
+        InputError: it is no trace.
+
     Example:
         >>> from automata.repl.traces import repl_trace
         >>> found = record(repl_trace([(2, 1)], (1, 2), ["a"]))
         >>> found["commands"], found["reveal_spans"], found["states"][-1], found["seed"]
         (['a = 1', 'b = 2', 'a, b = b, a', "print('a', a)"], [[56, 57]], [2, 1], None)
     """
+    _check_trace(trace)
     return {
         "text": trace.text,
         "commands": list(trace.commands),
@@ -74,7 +80,7 @@ def write_text(path: Path | str, traces: Iterable[ReplTrace]) -> int:
     No session holds an empty line, so that ``text.split("\n\n")`` gives them back.
 
     Raises:
-        InputError: the file cannot be written.
+        InputError: the file cannot be written, or something given is of another kind.
 
     Example:
         >>> write_text("/no/such/folder/sessions.txt", [])
@@ -82,16 +88,16 @@ def write_text(path: Path | str, traces: Iterable[ReplTrace]) -> int:
         ...
         automata.errors.InputError: path /no/such/folder/sessions.txt cannot be written (...); give another
     """
-    return _write(path, (trace.text for trace in traces), between="\n\n")
+    return _write(path, map(_text, _several(traces)), between="\n\n")
 
 
 def write_jsonl(path: Path | str, traces: Iterable[ReplTrace]) -> int:
     """Write sessions as JSON lines, one `record` each; return how many.
 
     Raises:
-        InputError: the file cannot be written.
+        InputError: the file cannot be written, or something given is of another kind.
     """
-    return _write(path, (json.dumps(record(trace)) for trace in traces), between="\n")
+    return _write(path, (json.dumps(record(trace)) for trace in _several(traces)), between="\n")
 
 
 def hugging_face_dataset(traces: Iterable[ReplTrace]) -> Any:
@@ -107,10 +113,25 @@ def hugging_face_dataset(traces: Iterable[ReplTrace]) -> Any:
             f"package datasets cannot be imported ({error}); install it with pip install datasets, or write "
             "JSON lines with write_jsonl, which it reads"
         ) from error
-    return datasets.Dataset.from_list([record(trace) for trace in traces])
+    return datasets.Dataset.from_list([record(trace) for trace in _several(traces)])
+
+
+def _several(traces: Iterable[ReplTrace]) -> Iterable[ReplTrace]:
+    check_type("traces", traces, Iterable, "give several traces")
+    return traces
+
+
+def _check_trace(trace: ReplTrace) -> None:
+    check_type("trace", trace, ReplTrace, "give a ReplTrace")
+
+
+def _text(trace: ReplTrace) -> str:
+    _check_trace(trace)
+    return trace.text
 
 
 def _write(path: Path | str, parts: Iterable[str], between: str) -> int:
+    check_type("path", path, (str, PathLike), "give the name of a file")
     count = 0
     try:
         with Path(path).open("w", encoding="utf-8", newline="\n") as file:

@@ -6,6 +6,7 @@ import random
 from code import InteractiveConsole
 from dataclasses import dataclass
 
+from automata.checks import check_integer, check_type
 from automata.repl.commands import CONTINUATION, PROMPT
 from automata.repl.traces import ReplTrace
 
@@ -45,6 +46,9 @@ def check_with_interpreter(session: ReplTrace | str, seed: int | None = None) ->
         session: a trace, or the text of one.
         seed: what ``random`` is seeded with, for a text; that of the trace if None.
 
+    Raises:
+        InputError: the session is neither, or the seed no whole number.
+
     Example:
         >>> from automata.repl.traces import repl_trace
         >>> check_with_interpreter(repl_trace([(2, 1)], (1, 2), ["b"])) is None
@@ -52,6 +56,9 @@ def check_with_interpreter(session: ReplTrace | str, seed: int | None = None) ->
         >>> check_with_interpreter(">>> assert 1 == 2").shown
         'Traceback (most recent call last):'
     """
+    check_type("session", session, (ReplTrace, str), "give a trace, or the text of one")
+    if seed is not None:
+        check_integer("seed", seed)
     text = session if isinstance(session, str) else session.text
     if seed is None and isinstance(session, ReplTrace):
         seed = session.seed

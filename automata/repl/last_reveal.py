@@ -1,4 +1,4 @@
-"""What the last reveal alone tells of the next one: the shortcut of sessions, exactly.
+"""What the last reveal alone tells of the next one: the shortcut of sessions.
 
 A classifier knows what the last reveal showed, which variable is asked, and nothing of the actions since.
 Actions are drawn independently and uniformly, so that arrangements are a random walk, and all that counts are
@@ -8,6 +8,10 @@ for one variable, c the number of actions before the last reveal and m the numbe
     Pr(i held x, j holds y) = Σ_u T^m[j, u] · Q^c[(i, u), (x, y)]
 
 where x and y are first values, named by their variables. These are matrices of n² rows for n variables.
+
+The accuracy is exact for given numbers of actions that say nothing of which actions these were. So it is
+where all actions have the same number of tokens; otherwise where a reveal stands in a row tells of the
+actions, and a classifier that knows that place, such as one on a window of tokens, may be right more often.
 """
 
 from collections import Counter
@@ -17,7 +21,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from automata.checks import check_integer
+from automata.checks import check_integer, check_type, shown
 from automata.errors import InputError
 from automata.repl.session_format import SessionFormat
 
@@ -38,8 +42,8 @@ def last_reveal_accuracy(form: SessionFormat, counts: Iterable[tuple[int | None,
             and the number of all actions where no reveal came before.
 
     Raises:
-        InputError: there is no place, a number is below 0, a reveal shows some variables only, or all of more
-            than six that may begin alike.
+        InputError: there is no place, one is no pair of whole numbers, a number is below 0, a reveal shows
+            some variables only, or all of more than six that may begin alike.
 
     Example:
         One swap of three variables leaves every value as likely. Of five variables one keeps its value with
@@ -52,21 +56,32 @@ def last_reveal_accuracy(form: SessionFormat, counts: Iterable[tuple[int | None,
         >>> last_reveal_accuracy(SessionFormat(2), [(3, 1)])
         1.0
     """
-    places = [
-        (None if before is None else check_integer("counts", before, 0), check_integer("counts", since, 0))
-        for before, since in counts
-    ]
+    check_type("form", form, SessionFormat, "give a SessionFormat")
+    check_type("counts", counts, Iterable, "give pairs of numbers of actions, such as [(8, 4)]")
+    places = []
+    for pair in counts:
+        if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
+            raise InputError(f"counts holds {shown(pair)}; give pairs of numbers of actions, such as (8, 4)")
+        before, since = pair
+        places.append(
+            (
+                None if before is None else check_integer("counts", before, 0),
+                check_integer("counts", since, 0),
+            )
+        )
     if not places:
         raise InputError("counts is empty; give at least one place")
-    shown = {sum(isinstance(piece, int) for piece in reveal.typed + reveal.output) for reveal in form.reveals}
-    if shown not in ({1}, {form.variables}):
+    revealed = {
+        sum(isinstance(piece, int) for piece in reveal.typed + reveal.output) for reveal in form.reveals
+    }
+    if revealed not in ({1}, {form.variables}):
         raise InputError(f"reveal is {form.reveal!r}, which shows some; give one that shows one or all")
     walk = _Walk(form)
     first = Counter(since for before, since in places if before is None)
     seen = Counter((before, since) for before, since in places if before is not None)
     right = first.total() * walk.without_reveal(first) if first else 0.0
     if seen:
-        right += seen.total() * (walk.after_one(seen) if shown == {1} else walk.after_all(seen))
+        right += seen.total() * (walk.after_one(seen) if revealed == {1} else walk.after_all(seen))
     return right / len(places)
 
 

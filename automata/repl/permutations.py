@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import combinations
 
-from automata.checks import check_type, shown
+from automata.checks import check_integer, check_type, shown
 from automata.errors import InputError, unknown_name
 from automata.monoids.groups import alternating_group, symmetric_group
 from automata.monoids.transformations import one_line_name, permutation_group
@@ -27,8 +27,8 @@ def action_permutations(actions: Actions, variables: int) -> tuple[Permutation, 
         variables: n, the number of variables.
 
     Raises:
-        InputError: the group is unknown or one of another number of points, a permutation is not one of
-            1 … n, or it is named twice.
+        InputError: the number of variables is below 1, the group is unknown or one of another number of
+            points, a permutation is not one of 1 … n, or it is named twice.
 
     Example:
         >>> action_permutations("swaps", 3)
@@ -36,7 +36,7 @@ def action_permutations(actions: Actions, variables: int) -> tuple[Permutation, 
         >>> action_permutations("A3", 3), action_permutations(["213"], 3)
         (((1, 2, 3), (2, 3, 1), (3, 1, 2)), ((2, 1, 3),))
     """
-    points = range(1, variables + 1)
+    points = range(1, check_integer("variables", variables, 1) + 1)
     if actions == "swaps":
         return tuple(_swapped(variables, i, j) for i, j in combinations(points, 2))
     if isinstance(actions, str):

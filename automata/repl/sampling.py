@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from automata.checks import check_integer
+from automata.checks import check_integer, check_memory, check_type
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.repl.session_format import SessionFormat
@@ -57,7 +57,11 @@ class Sessions:
         Returns:
             The tokens, int64 ``[sessions, width]``; for each 2 if it is a revealed value, 1 if it is other
             output of a reveal, else 0; and the number of tokens of every whole session, ``[sessions]``.
+
+        Raises:
+            InputError: the width is below 0.
         """
+        check_integer("width", width, 0)
         tables, rows = self.tables, len(self.templates)
         lengths = tables.lengths[self.templates]
         ends = np.cumsum(lengths, axis=1)
@@ -86,7 +90,9 @@ class Sessions:
         return tokens, shares, totals
 
     def trace(self, number: int) -> ReplTrace:
-        """Return one of the sessions as text."""
+        """Return one of the sessions as text; InputError if there is none of that number."""
+        if not -len(self.templates) <= check_integer("number", number) < len(self.templates):
+            raise InputError(f"number is {number}; give one in 0 … {len(self.templates) - 1}")
         first = len(self.form.preamble) - self.form.variables  # slots of imports, before anything is assigned
         steps = []
         for slot, template in enumerate(self.templates[number].tolist()):
@@ -120,13 +126,16 @@ def sample_sessions(
         tables: of the format, if they are at hand.
 
     Raises:
-        InputError: a number is below 1, or ``commands`` and ``length`` are both None.
+        InputError: a number is below 1, ``commands`` and ``length`` are both None, the sessions do not fit
+            into memory, or ``form`` or ``rng`` is of another kind.
 
     Example:
         >>> drawn = sample_sessions(SessionFormat(3), 2, np.random.default_rng(0), commands=8)
         >>> [len(drawn.trace(row).commands) for row in range(2)]
         [13, 13]
     """
+    check_type("form", form, SessionFormat, "give a SessionFormat")
+    check_type("rng", rng, np.random.Generator, "give a generator, such as numpy.random.default_rng(0)")
     check_integer("sessions", sessions, 1)
     tables = token_tables(form) if tables is None else tables
     if commands is None:
@@ -135,8 +144,13 @@ def sample_sessions(
         count = _actions_that_fill(form, tables, check_integer("length", length, 1))
     else:
         count = check_integer("commands", commands, 1)
-    shape = sessions, count
     size = form.variables
+    check_memory(
+        f"drawing sessions of {count} actions, {sessions} at once,",
+        8 * int(sessions) * count * (4 + size),  # actions, reveals, two templates and the values, int64
+        "give fewer actions or sessions, or a shorter length",
+    )
+    shape = sessions, count
     initial = np.tile(np.arange(1, size + 1), (sessions, 1))
     if form.initial == "shuffled":
         initial = rng.permuted(initial, axis=1)

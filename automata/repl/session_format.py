@@ -111,6 +111,7 @@ class SessionFormat:
         Raises:
             InputError: a field is unknown, or as for the class.
         """
+        check_type("fields of repl", given, Mapping, 'give them by name, such as {"variables": 5}')
         known = [field.name for field in fields(cls)]
         for name in given:
             if name not in known:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from automata.checks import check_type
 from automata.monoids.cayley import IntArray
 from automata.repl.commands import VARIABLES, Command
 from automata.repl.session_format import SessionFormat
@@ -49,7 +50,12 @@ class TokenTables:
 
 
 def token_tables(form: SessionFormat) -> TokenTables:
-    """Return the tables of a format; the tokens are those that its commands need, in order of appearance."""
+    """Return the tables of a format; the tokens are those that its commands need, in order of appearance.
+
+    Raises:
+        InputError: it is no format.
+    """
+    check_type("form", form, SessionFormat, "give a SessionFormat")
     groups = form.preamble, form.seen_actions, form.hidden_actions, form.reveals
     commands = tuple(command for group in groups for command in group)
     tokenizer = ReplTokenizer(form.variables, _signs(commands, form.variables))

@@ -23,7 +23,7 @@ A task has those tokens only that its format needs.
 import re
 from collections.abc import Iterable, Sequence
 
-from automata.checks import check_integer
+from automata.checks import check_integer, check_type
 from automata.errors import InputError
 from automata.repl.commands import PROMPT, VARIABLES
 
@@ -58,6 +58,10 @@ class ReplTokenizer:
     def __init__(self, variables: int, signs: Sequence[str] = PRINTED_SIGNS) -> None:
         if not 1 <= check_integer("variables", variables) <= len(VARIABLES):
             raise InputError(f"variables is {variables}; give a number in 1 … 26")
+        check_type("signs", signs, Iterable, "give texts")
+        signs = tuple(signs)
+        for sign in signs:
+            check_type("signs: one entry", sign, str, "give texts")
         self.names = (END, *signs, *VARIABLES[:variables], *map(str, range(1, variables + 1)))
         self.numbers = {name: number for number, name in enumerate(self.names) if number}
         if len(self.numbers) < len(self.names) - 1:
@@ -73,6 +77,7 @@ class ReplTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return the numbers of the tokens of a text; InputError if it is not made of them."""
+        check_type("text", text, str, "give the text of a session")
         tokens = self._pattern.findall(text)
         position = 0
         for token in tokens:
@@ -87,5 +92,9 @@ class ReplTokenizer:
         return [self.numbers[token] for token in tokens]
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """Return the text of tokens; `END` gives none."""
-        return "".join(self.names[token] for token in tokens if token)
+        """Return the text of tokens; `END` gives none. InputError for a number that is no token."""
+        check_type("tokens", tokens, Iterable, "give the numbers of tokens")
+        numbers = [check_integer("token", token, 0) for token in tokens]
+        if max(numbers, default=0) >= len(self.names):
+            raise InputError(f"token is {max(numbers)}; give one in 0 … {len(self.names) - 1}")
+        return "".join(self.names[number] for number in numbers if number)

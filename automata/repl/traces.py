@@ -7,6 +7,9 @@ command, one assignment a line, swaps as tuple assignments, and reveals that pri
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from automata.checks import check_integer, check_type, shown
 from automata.errors import InputError
 from automata.repl.commands import (
     CONTINUATION,
@@ -104,13 +107,17 @@ def repl_trace(
         reveals: for every permutation the variable that is printed after it, or None.
 
     Raises:
-        InputError: there are more than 26 variables or none, a permutation is not one of 1 … n, a reveal is
-            not a variable, or permutations and reveals differ in number.
+        InputError: there are more than 26 variables or none, a value is no whole number, a permutation is not
+            one of 1 … n, a reveal is not a variable, or permutations and reveals differ in number.
 
     Example:
         >>> repl_trace([(3, 1, 2)], values=(5, 5, 7), reveals=[None]).commands[-1]
         'a, b, c = c, a, b'
     """
+    kinds = Sequence, np.ndarray
+    check_type("permutations", permutations, kinds, "give one-line tuples such as [(2, 1)]")
+    check_type("values", values, kinds, "give whole numbers such as (1, 2)")
+    check_type("reveals", reveals, kinds, "give a variable or None for each permutation")
     size = len(values)
     if not 1 <= size <= len(VARIABLES):
         raise InputError(f"values has {size} entries; give 1 to 26")
@@ -118,17 +125,19 @@ def repl_trace(
         raise InputError(
             f"reveals has {len(reveals)} entries; give one for each of the {len(permutations)} steps"
         )
-    state = [int(value) for value in values]
+    state = [check_integer("values", value) for value in values]
     prints = PartialReveal().commands(size)
     steps = [(initial_assignment(number), tuple(state[: number + 1])) for number in range(size)]
     for permutation, reveal in zip(permutations, reveals, strict=True):
-        if sorted(permutation) != list(range(1, size + 1)):
-            raise InputError(f"permutations holds {tuple(permutation)}; give one-line tuples of 1 … {size}")
-        state = [state[image - 1] for image in permutation]
-        steps.append((MovedVariables().command(permutation), tuple(state)))
+        check_type("permutations: one entry", permutation, kinds, f"give one-line tuples of 1 … {size}")
+        images = [check_integer("permutations: one image", image) for image in permutation]
+        if sorted(images) != list(range(1, size + 1)):
+            raise InputError(f"permutations holds {shown(tuple(images))}; give one-line tuples of 1 … {size}")
+        state = [state[image - 1] for image in images]
+        steps.append((MovedVariables().command(images), tuple(state)))
         if reveal is not None:
-            if len(reveal) != 1 or reveal not in VARIABLES[:size]:
+            if not isinstance(reveal, str) or len(reveal) != 1 or reveal not in VARIABLES[:size]:
                 known = ", ".join(VARIABLES[:size])
-                raise InputError(f"reveals holds {reveal!r}; give one of {known} or None")
+                raise InputError(f"reveals holds {shown(reveal)}; give one of {known} or None")
             steps.append((prints[VARIABLES.index(reveal)], tuple(state)))
     return trace_of_commands(steps)

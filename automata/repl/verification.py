@@ -6,7 +6,7 @@ from typing import get_args
 
 import numpy as np
 
-from automata.checks import check_integer
+from automata.checks import check_integer, check_type
 from automata.repl.commands import ASSIGNMENTS, HIDDEN
 from automata.repl.interpreter import Difference, check_with_interpreter
 from automata.repl.reveals import REVEALS
@@ -69,9 +69,11 @@ def verify(
     spacing, and the probability and share of hidden actions.
 
     Raises:
-        InputError: the number is below 1.
+        InputError: the number is below 1, or ``form`` or ``rng`` is of another kind.
     """
+    check_type("form", form, SessionFormat, "give a SessionFormat")
     check_integer("sessions", sessions, 1)
+    check_type("rng", rng, np.random.Generator, "give a generator, such as numpy.random.default_rng(0)")
     wrong = revealed = 0
     first = None
     for begin in range(0, sessions, _AT_ONCE):

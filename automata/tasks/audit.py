@@ -19,7 +19,7 @@ import numpy as np
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Ceiling, Task, check_at_least_one
-from automata.tasks.last_reveal_audit import LastRevealAccuracy, last_reveal_audit
+from automata.tasks.last_reveal_audit import LastRevealAccuracy, last_reveal_audit, places_tell_nothing
 from automata.tasks.repl_language import ReplLanguage
 from automata.tasks.transition_table import FloatArray
 from automata.tasks.word_problem import WordProblem
@@ -69,7 +69,7 @@ class ShortcutAudit:
         method: how the entries were found, in one sentence.
         ceiling: what the best answers on the whole sequence reach; None where that is not known.
         last_reveal: for a task of REPL traces what the last reveal alone tells of the next revealed value;
-            None for other tasks, and where none is asked at the last tokens.
+            None for other tasks, where none is asked at the last tokens, and where actions differ in tokens.
 
     Example:
         >>> from automata.tasks.registry import make_task
@@ -132,8 +132,9 @@ def shortcut_audit(
     Exact for word problems, unless there are too many different vectors (see the top of this module): then
     the best answer to each of a sample of words is exact, and the mean over words is an estimate. For others
     the classifier is a table, from the last k tokens to the most frequent target, made from one sample and
-    measured on another: a lower bound on the best. For REPL traces there is the exact accuracy of the best
-    answer to a revealed value from the last reveal alone as well.
+    measured on another: a lower bound on the best. For REPL traces whose actions all have the same number of
+    tokens there is the exact accuracy of the best answer to a revealed value from the last reveal alone as
+    well; otherwise where a reveal stands tells of the actions, and the last sentence says so.
 
     Args:
         task: any task.
@@ -177,6 +178,11 @@ def shortcut_audit(
             f"Estimated by tables made from {sequences} sequences and measured on {sequences} others: a "
             "lower bound on the best classifier, and a weak one where most windows are seen once."
         )
+        if isinstance(task, ReplLanguage) and not places_tell_nothing(task, length, last):
+            method += (
+                " Nothing is said of the last reveal alone: actions or reveals differ in tokens, so that "
+                "where a reveal stands tells of them."
+            )
     return ShortcutAudit(
         task.name,
         length,

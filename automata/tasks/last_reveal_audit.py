@@ -43,7 +43,9 @@ def last_reveal_audit(
 ) -> LastRevealAccuracy | None:
     """Return what the last reveal alone tells, for values asked after one of the last places.
 
-    Given the places of the reveals the accuracy is exact; the places are those of a sample.
+    The places of the reveals are those of a sample. Given them the accuracy is exact if all actions have the
+    same number of tokens; otherwise where a reveal stands in a row tells of the actions before it, and there
+    is no answer unless sessions are counted whole: see `places_tell_nothing`.
 
     Args:
         task: the task.
@@ -53,9 +55,12 @@ def last_reveal_audit(
         rng: its source of randomness.
 
     Returns:
-        None if no value is asked there in the sample, or the accuracy is not known: all of more than six
-        first values that repeat are revealed at once, or reveals are of a form of one's own.
+        None if no value is asked there in the sample, or the accuracy is not known: actions, or reveals,
+        differ in tokens, all of more than six first values that repeat are revealed at once, or reveals are
+        of a form of one's own.
     """
+    if not places_tell_nothing(task, length, last):
+        return None
     rows = _places(task, task.batch(sequences, length, rng).tokens, last)
     together = [place for row in rows for place in row]
     if not together:
@@ -74,6 +79,27 @@ def last_reveal_audit(
         standard_error=0.0 if is_exact else sqrt(sum(r * r for r in residuals)) / len(together),
         is_exact=is_exact,
     )
+
+
+def places_tell_nothing(task: ReplLanguage, length: int, last: int) -> bool:
+    """Return whether where a reveal stands in the last tokens of a row says nothing of what it shows.
+
+    So it is if all actions have the same number of tokens, and all reveals. Otherwise a window of a row holds
+    the reveals that short actions precede more often than others. It does not matter where all of every
+    session is counted.
+
+    Example:
+        >>> swaps, rotations = ReplLanguage(3), ReplLanguage(3, actions=["123", "231"])  # a = a is short
+        >>> places_tell_nothing(swaps, 128, 8), places_tell_nothing(rotations, 128, 8)
+        (True, False)
+    """
+    tables = task.tables
+    actions, reveals = np.split(
+        tables.lengths[tables.first_seen :], [tables.first_reveal - tables.first_seen]
+    )
+    if np.ptp(actions) == 0 == np.ptp(reveals):
+        return True
+    return task.commands is not None and last >= length >= task.longest_session
 
 
 def _places(task: ReplLanguage, tokens: IntArray, last: int) -> list[list[Place]]:

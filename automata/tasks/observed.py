@@ -93,18 +93,21 @@ class ObservedTask(Task):
         Raises:
             InputError: as for ``observations``.
         """
-        return self._where_observed(tokens, lambda images: bool((images.sum(axis=1) < 1 - _ROUNDING).any()))
+        return self._where_observed(tokens, _loses_mass)
 
     def fully_revealed(self, tokens: ArrayLike) -> NDArray[np.bool_]:
         """Return after which tokens a full reveal is complete, ``[batch, length]``.
 
-        It is where one observation leaves one hidden state, whatever was believed before. A task whose full
-        reveal takes several tokens says itself where it is complete.
+        It is where one observation leaves one hidden state, whatever was believed before, and rules others
+        out: an action that resets to one state, from wherever, reveals nothing. A task whose full reveal
+        takes several tokens says itself where it is complete.
 
         Raises:
             InputError: as for ``observations``.
         """
-        return self._where_observed(tokens, lambda images: np.count_nonzero(images.any(axis=0)) == 1)
+        return self._where_observed(
+            tokens, lambda images: _loses_mass(images) and np.count_nonzero(images.any(axis=0)) == 1
+        )
 
     def filtered(self, tokens: ArrayLike) -> Iterator[tuple[Probabilities, Probabilities]]:
         """Go through the tokens: the belief after each, ``[batch, states]``, and its evidence, ``[batch]``.
@@ -241,3 +244,8 @@ class ObservedTask(Task):
             f"token {token!r} at position {position} of sequence {sequence} contradicts the tokens before "
             "it, which leave it probability 0; give a sequence that can occur"
         )
+
+
+def _loses_mass(images: Probabilities) -> bool:
+    """Whether N_y, given as the images of all hidden states, is the filter of a reveal."""
+    return bool((images.sum(axis=1) < 1 - _ROUNDING).any())

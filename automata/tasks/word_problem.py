@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
+from automata.checks import check_memory
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.mealy import MealyMachine
@@ -281,8 +282,17 @@ class WordProblem(Task):
         return token_probabilities(self.table, self.hard_fraction, self.easy_tokens, self.avoid)
 
     def state_probabilities(self, length: int) -> FloatArray:
-        """Return the probability of every state after every token, shape ``[length, states]``, exactly."""
+        """Return the probability of every state after every token, shape ``[length, states]``, exactly.
+
+        Raises:
+            InputError: length is below 1, or too great for the memory.
+        """
         check_at_least_one(length=length)
+        check_memory(
+            f"the distribution over {self.state_count} states after each of {length} tokens",
+            8 * int(length) * self.state_count,
+            "give a shorter length",
+        )
         return state_probabilities(self.table, self.token_probabilities, self.initial_state, length)
 
     def target_shares(self, length: int, last: int | None = None) -> FloatArray:

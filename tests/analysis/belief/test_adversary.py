@@ -1,5 +1,6 @@
 """The search against a model: against all rounds one by one, the exact filter, and errors read otherwise."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -96,6 +97,12 @@ def test_a_wider_beam_finds_no_better_sequence_in_one_round_and_likely_values_no
         ({"beam": 0}, "beam is 0"),
         ({"least_probability": 0.0}, r"least_probability is 0.0; give a number in \(0, 1\]"),
         ({"least_probability": 1.5}, "least_probability is 1.5"),
+        ({"least_probability": float("nan")}, "least_probability is nan"),
+        ({"least_probability": "x"}, "least_probability is 'x'; give a number"),
+        ({"seed": -1}, "seed is -1; give at least 0"),
+        ({"rounds": 1, "actions": 30}, "a search over at least 823564528378596 candidates .* fewer actions"),
+        ({"actions": 10**9}, "GiB of memory"),
+        ({"sequences": 10**12}, "1000000000000 random sequences of 60 tokens needs at least"),
     ],
 )
 def test_bad_input_is_refused(stored: Run, chosen: dict[str, float], message: str) -> None:
@@ -103,3 +110,11 @@ def test_bad_input_is_refused(stored: Run, chosen: dict[str, float], message: st
         worst_rounds(stored, **chosen)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="probabilistic automaton"):
         worst_rounds(load_run("parity"))
+
+
+def test_a_task_that_asks_hidden_states_or_no_run_at_all_is_refused(stored: Run) -> None:
+    task = PartiallyObserved(observed_task().automaton, "states")
+    with pytest.raises(InputError, match="asks its states; give a run whose task asks its reveals"):
+        worst_rounds(replace(stored, task=task))
+    with pytest.raises(InputError, match="run is 'lazy-swaps-gated-deltanet'; give a loaded one"):
+        worst_rounds("lazy-swaps-gated-deltanet")  # type: ignore[arg-type]

@@ -137,3 +137,25 @@ def test_the_limit_is_on_the_bound() -> None:
     assert run_program(source) == ()
     with pytest.raises(InputError, match="may execute 21 lines; give one of at most 20, or raise limit"):
         run_program("for i in range(10):\n    x = i", limit=20)
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("x = 1\nprint(\n x,\n x,\n x)", "2 to 5"),
+        ("x = 1 + \\\n 2", "1 to 2"),
+        ("x = 1\nif (x <\n 2):\n    x = 3", "2 to 3"),
+        ("for i in range(\n 2):\n    x = i", "1 to 2"),
+        ("x = 1\nif x < 2:\n    x = 3\nelse:\n    print(x,\n x)", "5 to 6"),
+    ],
+)
+def test_a_statement_over_several_lines_is_refused(source: str, lines: str) -> None:
+    compile(source, "<program>", "exec")  # Python takes it
+    for function in (statement_bound, run_program):
+        with pytest.raises(InputError, match=f"source has a statement over lines {lines}; write it in one"):
+            function(source)
+
+
+def test_why_statements_over_several_lines_are_refused() -> None:
+    """Their lines are steps of their own: a bound that counts statements is exceeded."""
+    assert lines_executed("x = 1\nprint(\n x,\n x,\n x)") > statement_bound("x = 1\nprint(x, x, x)") == 2

@@ -5,6 +5,7 @@ import pytest
 
 from automata.errors import InputError
 from automata.programs import __main__ as command_module
+from automata.programs import verification
 from automata.programs.__main__ import command, main
 from automata.programs.balls import BallPuzzle, Swapped
 from automata.programs.grammar import Program, ProgramGrammar
@@ -103,6 +104,7 @@ def test_the_command_says_what_is_wrong(
         (["--verify", "-1"], "verify is -1; give at least 1"),
         (["--verify", "many"], "invalid int value: 'many'; --help"),
         (["--size", "0"], "size is 0"),
+        (["--size", "100000000000000000000"], "size is 100000000000000000000; give at most 10000"),
         (["--seed", "-1"], "seed is -1"),
         (["--balls", "1"], "balls is 1; give a number in 2 … 99"),
         (["--variables", "9"], "variables is 9"),
@@ -119,3 +121,26 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     assert captured.err.startswith("error: ")
     assert captured.err.count("\n") == 1
     assert words in captured.err
+
+
+def test_texts_longer_than_an_argument_of_a_command_are_run() -> None:
+    """Linux takes no argument of 128 KiB or more."""
+    source = "x = 1\n" + "x = (x + 1) % 10  # and so on\n" * 9_000 + 'print("Final x:", x)\n'
+    assert len(source) > 2**17
+    assert verify_programs([source + "Final x: 1\n", source + "Final x: 2\n"]).wrong == (
+        source + "Final x: 2\n",
+    )
+    pairs = tuple((1 + step % 5, 1 + (step + 1) % 5) for step in range(6_000))
+    puzzle = BallPuzzle(5, pairs, 1)
+    assert len(puzzle.source) > 2**17
+    assert verify_balls([puzzle.text], 5) == Verification(1, ())
+
+
+def test_a_program_prints_whatever_letters_it_has() -> None:
+    assert printed_by_python("print('é…')") == "é…\n"
+
+
+def test_a_program_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "_SECONDS", 0.5)
+    with pytest.raises(InputError, match=r"source runs for more than 0\.5 seconds; give one that ends"):
+        printed_by_python("while True: pass")

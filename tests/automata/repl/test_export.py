@@ -1,6 +1,7 @@
 """Sessions in files and records. For Hugging Face's package something stands in."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from automata.command_line import NOT_READ
 from automata.errors import InputError
 from automata.repl import (
     ReplTrace,
@@ -133,6 +135,7 @@ def test_the_command_says_when_a_session_is_wrong(
         (["--format", "3"], "format is '3'; give an object"),
         (["--format", '{"variables": 1}'], "variables is 1"),
         (["--sessions", "0"], "sessions is 0"),
+        (["--commands", "1000000000000"], "of 1000000000000 actions, 1 at once, needs at least"),
         (["--seed", "-1"], "seed is -1"),
         (["--out", "x.csv"], "out is 'x.csv'; give a file that ends in .txt or .jsonl"),
         (["--out", "/no/such/folder/x.txt"], "path /no/such/folder/x.txt cannot be written"),
@@ -142,3 +145,18 @@ def test_the_command_says_when_a_session_is_wrong(
 def test_bad_arguments_are_told(argv: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(argv) == 2
     assert words in capsys.readouterr().err
+
+
+def test_output_that_nobody_reads_any_more_ends_the_command_quietly() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "automata.repl", "--sessions", "5000", "--commands", "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b">>> a = 1\n"
+    process.stdout.close()
+    assert process.wait(60) == NOT_READ
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()

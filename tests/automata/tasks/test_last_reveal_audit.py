@@ -64,6 +64,37 @@ def test_what_is_not_known_is_left_out() -> None:
     assert last_reveal_audit(ReplLanguage(3), 20, 10, 8, np.random.default_rng(0)) is None
 
 
+def test_where_reveals_stand_tells_of_actions_that_differ_in_tokens() -> None:
+    """Of a = a and a rotation a window on two tokens knows more than the numbers of actions do."""
+    task = ReplLanguage(3, 4, predict="values", actions=["123", "231"])
+    audit = shortcut_audit(task, 128, last=8, windows=[2], sequences=1000)
+    # m of four actions are rotations with C(4, m) / 16: they turn the value by 0, 1, 2 with 5, 5, 6 of 16
+    assert audit.windows[0].accuracy > 6 / 16 + 10 * audit.windows[0].standard_error
+    assert audit.last_reveal is None
+    assert "from the last reveal" not in audit.table()
+    assert audit.table().endswith(
+        "Nothing is said of the last reveal alone: actions or reveals differ in tokens, so that where a "
+        "reveal stands tells of them."
+    )
+    mixed = ReplLanguage(3, predict="values", hidden="if", hidden_fraction=0.5)
+    whole = ReplLanguage(3, predict="values", actions=["123", "231"], assignment="whole")
+    assert last_reveal_audit(mixed, 256, 64, 16, np.random.default_rng(0)) is None
+    assert last_reveal_audit(whole, 256, 64, 16, np.random.default_rng(0)) is not None
+    assert "Nothing is said" not in shortcut_audit(whole, 256, last=64, windows=[1], sequences=16).table()
+
+
+def test_sessions_that_are_counted_whole_tell_nothing_by_their_places() -> None:
+    task = ReplLanguage(3, 2, commands=4, predict="values", actions=["123", "231"])
+    length = task.longest_session
+    rng = np.random.default_rng(0)
+    found = last_reveal_audit(task, length, length, 64, rng)
+    assert found is not None
+    # of the first reveal 1/4, 1/2, 1/4 from the first values; of the second the same from the first reveal
+    assert found.accuracy == pytest.approx(0.5, rel=1e-12)
+    assert last_reveal_audit(task, length, length - 1, 64, rng) is None
+    assert last_reveal_audit(task, length - 1, length - 1, 64, rng) is None
+
+
 def test_the_printed_table_has_the_line_for_sessions_only() -> None:
     audit = shortcut_audit(ReplLanguage(5, predict="values"), 256, last=64, windows=[1], sequences=64)
     line = next(

@@ -87,14 +87,14 @@ def test_full_reveals_are_those_that_show_the_state() -> None:
     np.testing.assert_array_equal(task.revealed(tokens), values)
 
 
-def test_an_action_that_resets_is_no_reveal_but_leaves_one_state() -> None:
+def test_an_action_that_resets_is_no_reveal_though_it_leaves_one_state() -> None:
     automaton = ProbabilisticAutomaton(
         ["p", "q"], [0.5, 0.5], {"reset": [[1, 1], [0, 0]], "stay": np.eye(2)}, {"look": ["p", "q"]}
     )
     task = PartiallyObserved(automaton)
     tokens = [[0, 1, 2, task.token_names.index("=p")]]
     assert task.revealed(tokens).tolist() == [[False, False, False, True]]
-    assert task.fully_revealed(tokens).tolist() == [[True, False, False, True]]
+    assert task.fully_revealed(tokens).tolist() == [[False, False, False, True]]
 
 
 @pytest.mark.parametrize(
