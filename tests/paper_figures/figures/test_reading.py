@@ -302,6 +302,11 @@ def legends_of(figure: Figure) -> list[Any]:
 
 
 OTHER_SERIES = {
+    "repl_traces": "models with their eigenvalues, in one legend below both panels",
+    "hidden_swaps": "models with their eigenvalues, in one legend below all panels",
+    "adversarial_beliefs": "models in rows",
+    "belief_bridge": "models and filters, in one legend below both panels",
+    "puzzles": "models with their eigenvalues, in one legend below both panels",
     "implicit_twins": "cells in rows, twins by marker",
     "curricula": "one model, in rows",
     "gradients": "one model, gradients of its training",
