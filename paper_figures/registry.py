@@ -20,6 +20,7 @@ from paper_figures.figures import (
     jacobians,
     jacobians_in_training,
     length_generalization,
+    puzzles,
     repl_traces,
     s5_length_generalization,
 )
@@ -53,6 +54,7 @@ FIGURES: dict[str, PaperFigure] = {
         hidden_swaps.FIGURE,
         adversarial_beliefs.FIGURE,
         belief_bridge.FIGURE,
+        puzzles.FIGURE,
     )
 }
 """Those of experiments."""
