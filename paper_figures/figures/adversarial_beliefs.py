@@ -70,8 +70,8 @@ EXPERIMENT = Experiment("adversarial_beliefs", GRIDS, (WORST,))
 
 KINDS = {
     "random": "random\nrounds",
-    "likely": "worst,\nlikely values",
-    "any": "worst,\nany values",
+    "likely": "worst,\nlikely",
+    "any": "worst,\nany",
 }
 
 
