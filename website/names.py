@@ -117,7 +117,7 @@ def names_pages() -> dict[str, str]:
 
     Example:
         >>> sorted(names_pages())[:2]
-        ['reference/analysis.agreement.md', 'reference/analysis.convergence.md']
+        ['reference/analysis.agreement.md', 'reference/analysis.belief.md']
     """
     entries = public_names()
     pages = {f"reference/{package}.md": _page(package, entries) for package in PACKAGES}

@@ -81,8 +81,10 @@ GATED = {
 
 
 def close(result: Tensor, expected: Tensor) -> None:
-    # float32, in which the layers compute whatever their dtype: outputs of order one, sums of 64 terms.
-    torch.testing.assert_close(result, expected, rtol=2e-5, atol=2e-5)
+    # float32, in which the layers compute whatever their dtype: 80 roundings of the largest entry, since the
+    # terms of a sum are as large; 26 were seen, in the gradient, over a chunk of 64 tokens and 12 channels
+    atol = 80 * torch.finfo(torch.float32).eps * float(expected.detach().abs().max())
+    torch.testing.assert_close(result, expected, rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("name", GATED)

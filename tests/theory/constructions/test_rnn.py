@@ -75,8 +75,9 @@ def test_sixty_sweeps_do_for_a_small_decay_only() -> None:
             states = ssm_of_rnn(rnn, decay=decay).solve(inputs, max_sweeps=60).states
             found.append(float((states - expected).abs().max()))
     assert max(off[0.0625]) < 1e-11
-    assert min(off[0.5]) > 1.8
-    assert min(off[1.0]) > 70
+    # how far sweeps that diverge get depends on rounding, hence on the processor; states lie in (−1, 1)
+    assert min(off[0.5]) > 1
+    assert min(off[1.0]) > 2
 
 
 def test_a_linear_rnn_needs_exactly_as_many_sweeps_as_the_powers_of_w_minus_lambda() -> None:
