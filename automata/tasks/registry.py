@@ -306,6 +306,11 @@ TASKS = {
             _repl(3, "values", reveal_every=8),
         ),
         TaskEntry(
+            "repl-3-random",
+            "Python sessions that swap three variables and print one after one swap in 4; every next token",
+            _repl(3, "all", spacing="random"),
+        ),
+        TaskEntry(
             "repl-3-values-random",
             "Python sessions that swap three variables and print one after one swap in 4; the printed values",
             _repl(3, "values", spacing="random"),

@@ -17,6 +17,7 @@ OTHERS = {  # tokens, targets
     "repl-3-values": (15, 15),
     "repl-3-values-1": (15, 15),
     "repl-3-values-8": (15, 15),
+    "repl-3-random": (15, 15),
     "repl-3-values-random": (15, 15),
     "repl-3-hidden": (18, 18),
     "repl-5-reveals": (19, 19),
