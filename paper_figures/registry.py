@@ -21,6 +21,7 @@ from paper_figures.figures import (
     jacobians_in_training,
     length_generalization,
     puzzles,
+    repl_spacing,
     repl_traces,
     s5_length_generalization,
 )
@@ -51,6 +52,7 @@ FIGURES: dict[str, PaperFigure] = {
         error_control.FIGURE,
         implicit_twins.FIGURE,
         repl_traces.FIGURE,
+        repl_spacing.FIGURE,
         hidden_swaps.FIGURE,
         adversarial_beliefs.FIGURE,
         belief_bridge.FIGURE,
