@@ -54,24 +54,24 @@ class Followed:
     """Errors of several sizes, followed along random words.
 
     Attributes:
+        distances: of the two runs of a pair over that at first, ``[pairs, follow + 1]``.
         shares: by η, the distance to the run without the error over the distance of the pair,
             ``[pairs, follow + 1]``; NaN from where the automaton no longer tells the pair apart.
         gains: of words that return.
         share_converged: of the fixed points that were sought; 1 for an explicit model.
-        kept: the distance of the pair over that at first, ``[pairs, follow + 1]``; None if not measured.
 
     Example:
         An error that halves with every token:
 
-        >>> followed = Followed({0.1: 0.1 * 0.5 ** np.arange(4.0)[None]}, None, 1.0)
+        >>> followed = Followed(np.ones((1, 4)), {0.1: 0.1 * 0.5 ** np.arange(4.0)[None]}, None, 1.0)
         >>> followed.left(0.1)
         0.125
     """
 
+    distances: FloatArray
     shares: dict[float, FloatArray]
     gains: Gains | None
     share_converged: float
-    kept: FloatArray | None = None
 
     def left(self, size: float) -> float:
         """Return what is left of an error after the last token, in the median: 1 for an affine layer."""
@@ -155,7 +155,7 @@ def follow_errors(
     scale = min(sizes) * _norm(_minus(there, here)) / _norm(random)
     side = {name: here[name] + _along(scale, entry) * entry for name, entry in random.items()}
     gains = _gains(reader, pairs, [here, there, _between(here, there, min(sizes)), side], count)
-    return Followed(shares, gains, reader.share_converged, by_run[0] / by_run[0][:, :1])
+    return Followed(by_run[0] / by_run[0][:, :1], shares, gains, reader.share_converged)
 
 
 class _Reader:

@@ -11,6 +11,8 @@ from analysis.framework.palette import GREY
 from analysis.framework.run_lines import RUN_LINES, draw_runs
 from paper_figures.experiments.grid import Experiment
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.figures.belief_errors import ERRORS
+from paper_figures.figures.belief_errors import SETTINGS as ERROR_SETTINGS
 from paper_figures.figures.bridge_measured import BRIDGE, SETTINGS
 from paper_figures.figures.claim import Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
@@ -23,7 +25,7 @@ SHOWN = ("implicit Mamba-2", "LSTM", "DeltaNet [-1, 1]", "gated DeltaNet [-1, 1]
 EXPERIMENT = Experiment(
     "belief_bridge",
     tuple(grid for grid in GRIDS if series_name(grid.points[0].settings) in SHOWN),
-    (BRIDGE,),
+    (BRIDGE, ERRORS),
 )
 FILTERS = {
     "implicit": ("implicit Bayes filter, constructed", "#0072B2", "-"),
@@ -45,7 +47,7 @@ def collect(outcomes: Sequence[Outcome]) -> Results:
     """
     series: dict[str, Any] = {}
     filters: dict[str, Any] = {}
-    for group in grouped(outcomes, BRIDGE.name):
+    for group, errors in zip(grouped(outcomes, BRIDGE.name), grouped(outcomes, ERRORS.name), strict=True):
         settings = group["settings"]
         seeds = {}
         for seed, run in group["seeds"].items():
@@ -62,9 +64,11 @@ def collect(outcomes: Sequence[Outcome]) -> Results:
             "reflecting": settings.get("negative_eigenvalues"),
             "seeds": seeds,
             "failed": group["failed"],
+            "errors": errors["seeds"],
         }
     return {
         "settings": SETTINGS.model_dump(mode="json"),
+        "error_settings": ERROR_SETTINGS.model_dump(mode="json"),
         "trained_length": TRAINED_LENGTH,
         "filters": filters,
         "series": series,
@@ -156,7 +160,31 @@ def caption(found: Results) -> str:
         f"figure of hidden swaps, implicit ones in {settings['mode']} mode, to a relative tolerance of "
         f"{settings['rtol']:g} or for {settings['max_iterations']} self-iterations: the share of tokens "
         f"without a converged fixed point, whose answers count as they are, is {_unconverged(found)}. The "
-        f"conclusions of Theorem 1 hold for the runs of implicit Mamba-2 at {theorem1} visited."
+        f"conclusions of Theorem 1 hold for the runs of implicit Mamba-2 at {theorem1} visited. {_errors(found)}"
+    )
+
+
+def _errors(found: Mapping[str, Any]) -> str:
+    """What is left of errors, of every run in the median over pairs, and of the exact filter."""
+    settings = found["error_settings"]
+    here, there = min(settings["follow"]), max(settings["follow"])
+    left = []
+    exact: list[float] = []
+    for name, series in found["series"].items():
+        runs = list(series["errors"].values())
+        if runs:
+            values = (f"{run['left'][str(here)][1]:.2g} and {run['left'][str(there)][1]:.2g}" for run in runs)
+            left.append(f"{name} {'; '.join(values)}")
+            exact.extend(run["exact"][str(here)][2] for run in runs)
+    if not left:
+        return "Errors in the state were not measured."
+    return (
+        f"Error control, in float64: an error in the state after {settings['length']} tokens, as large as "
+        f"{settings['size']:g} of the way to the state after another sequence with the same last tokens, and "
+        f"then the same tokens as without it; of its norm there is left after {here} and after {there} "
+        f"tokens, of each run the median over {settings['pairs']} pairs: {', '.join(left)}. Of the total "
+        f"variation between the two exact beliefs {max(exact):.2g} is left after {here} tokens in three "
+        "pairs of four."
     )
 
 

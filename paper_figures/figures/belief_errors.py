@@ -1,21 +1,27 @@
 """What a trained model does to an error in what it holds: is it corrected by what the model reads?"""
 
+import itertools
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 
+from analysis.belief.probe import total_variation
 from analysis.error_control import Pairs, follow_errors
 from analysis.error_control.pairs import COMMON_TOKENS
 from analysis.framework.visited_states import in_double_precision
 from automata.checks import check_type
 from automata.errors import InputError
+from automata.monoids.cayley import IntArray
 from automata.tasks.partially_observed import PartiallyObserved
 from implicit.checked_config import CheckedConfig
 from implicit.runs.loading import Run
 from implicit.training.streams import Stream, draw_batch
 from paper_figures.experiments.grid import Measurement
+
+FloatArray = NDArray[np.float64]
 
 
 class ErrorSettings(CheckedConfig):
@@ -30,7 +36,9 @@ class ErrorSettings(CheckedConfig):
 
     pairs: PositiveInt = Field(default=32, description="pairs of sequences")
     length: int = Field(default=64, ge=COMMON_TOKENS + 2, description="tokens before the error")
-    follow: PositiveInt = Field(default=64, description="tokens after it")
+    follow: tuple[PositiveInt, ...] = Field(
+        default=(64, 256), min_length=1, description="tokens after it, at which what is left is measured"
+    )
     size: PositiveFloat = Field(
         default=1e-3, le=1, description="the error over the distance of the two states of a pair"
     )
@@ -41,8 +49,8 @@ class ErrorSettings(CheckedConfig):
 def pairs_of(task: PartiallyObserved, settings: ErrorSettings) -> Pairs:
     """Return pairs of sequences that differ up to a few tokens before their end, and go on alike.
 
-    The last tokens are those of the first sequence, and begin where an event does in both, so that no
-    answer stands behind another question.
+    The last tokens are those of the first sequence. Pairs after which the exact filter has the same belief
+    are left out, as are those whose second sequence cannot occur.
 
     Raises:
         InputError: too few such pairs were found.
@@ -54,56 +62,66 @@ def pairs_of(task: PartiallyObserved, settings: ErrorSettings) -> Pairs:
         ((2, 64), True)
     """
     length, count = settings.length, 10 * settings.pairs
-    drawn = draw_batch(task, 2 * count, length + settings.follow, settings.seed, Stream.TEST, 0)
-    tokens = drawn.tokens.numpy()
-    first, second = tokens[:count], tokens[count:]
+    drawn = draw_batch(task, 2 * count, length + max(settings.follow), settings.seed, Stream.TEST, 0)
+    first, second = np.split(drawn.tokens.numpy().copy(), 2)
     here = length - COMMON_TOKENS
-    actions, reveals = len(task.automaton.actions), len(task.automaton.reveals)
-    asks = [
-        (part[:, here - 1] >= actions) & (part[:, here - 1] < actions + reveals) for part in (first, second)
-    ]
-    chosen = np.flatnonzero(~asks[0] & ~asks[1])[: settings.pairs]
+    second[:, here:] = first[:, here:]
+    apart = (row for row in range(count) if _part(task, first[row, :length], second[row, :length]))
+    chosen = list(itertools.islice(apart, settings.pairs))
     if len(chosen) < settings.pairs:
         raise InputError(f"pairs is {settings.pairs}, and {len(chosen)} were found; give fewer")
-    first, second = first[chosen], second[chosen, :length].copy()
-    second[:, here:] = first[:, here:length]
     return Pairs(
-        first[:, :length],
-        second,
-        first[:, length:],
-        np.ones((len(chosen), settings.follow + 1), dtype=bool),
+        first[chosen, :length],
+        second[chosen, :length],
+        first[chosen, length:],
+        np.ones((len(chosen), max(settings.follow) + 1), dtype=bool),
         tuple(np.empty(0, dtype=np.int64) for _ in chosen),
     )
 
 
+def _part(task: PartiallyObserved, here: IntArray, there: IntArray) -> bool:
+    """Whether both can occur and leave different beliefs."""
+    try:
+        one, other = (task.beliefs(tokens[None])[:, -1] for tokens in (here, there))
+    except InputError:
+        return False
+    return bool(total_variation(one, other) > 0)
+
+
 @torch.no_grad()
 def measure(run: Run, settings: ErrorSettings) -> dict[str, Any]:
-    """Measure what is left of an error, over the distance of the two runs between which it lies.
+    """Measure what is left of an error in the state, and of one in the belief of the exact filter.
 
-    The error leads a small part of the way from the state after one sequence to that after another. A
-    layer that is affine in the state keeps it as large a part of the way, whatever is read; a model that
-    corrects errors brings it to 0.
+    The error leads a small part of the way from the state after one sequence to that after another; what is
+    left is its norm over that at first. In place of it the exact filter has the whole of the way: what is
+    left of the total variation between the two beliefs. An error that stays is one that nothing the model
+    reads corrects; whether it changes predictions is not measured.
 
     Example:
         >>> from implicit.runs.loading import load_run
         >>> run = load_run("lazy-swaps-gated-deltanet")
-        >>> found = measure(run, ErrorSettings(pairs=2, follow=8))
-        >>> sorted(found)
-        ['left', 'quarters', 'share_converged']
+        >>> found = measure(run, ErrorSettings(pairs=2, follow=(8,)))
+        >>> sorted(found), list(found["left"])
+        (['exact', 'left', 'share_converged'], [8])
     """
     check_type("task", run.task, PartiallyObserved, "give a run on a probabilistic automaton")
     assert isinstance(run.task, PartiallyObserved)
+    pairs = pairs_of(run.task, settings)
     model = in_double_precision(run.model)
-    found = follow_errors(
-        model, pairs_of(run.task, settings), (settings.size,), settings.max_iterations, settings.seed
-    )
-    last = found.shares[settings.size][:, -1] / settings.size
-    print(np.quantile(found.kept[:,-1]*last,(.25,.5,.75)),np.quantile(found.kept[:,-1],(.25,.5,.75)))
+    found = follow_errors(model, pairs, (settings.size,), settings.max_iterations, settings.seed)
+    errors = found.shares[settings.size] / settings.size * found.distances
+    words = [np.concatenate([part, pairs.after], axis=1) for part in (pairs.first, pairs.second)]
+    apart = total_variation(*(run.task.beliefs(word)[:, settings.length - 1 :] for word in words))
     return {
-        "left": float(np.median(last)),
-        "quarters": np.quantile(last, (0.25, 0.75)).tolist(),
+        "left": {after: _quarters(errors[:, after]) for after in settings.follow},
+        "exact": {after: _quarters(apart[:, after] / apart[:, 0]) for after in settings.follow},
         "share_converged": found.share_converged,
     }
+
+
+def _quarters(values: FloatArray) -> list[float]:
+    """The lower quartile, the median and the upper quartile of those that are numbers."""
+    return [float(value) for value in np.nanquantile(values, (0.25, 0.5, 0.75))]
 
 
 SETTINGS = ErrorSettings()

@@ -178,7 +178,7 @@ def caption(found: Results) -> str:
         f"of a seed; a peak rate of {TRAINING['learning_rate']:g}, tried on LSTM, DeltaNet and implicit "
         "Mamba-2 before; width 64 (LSTM: 128), two layers (LSTM, implicit Mamba-2: one), MLPs in the "
         f"Transformer only, not matched in parameters. {_rates(found)} Divergence of each run at "
-        f"{TESTED_LENGTH} tokens, in nats: {_table(found)}."
+        f"{TESTED_LENGTH} tokens, in nats, with its 95% interval over sequences: {_table(found)}."
     )
 
 
@@ -205,12 +205,19 @@ def _rates(found: Results) -> str:
 
 
 def _table(found: Mapping[str, Any]) -> str:
-    """Return the divergences of every run at the tested length, in words."""
+    """Return the divergences of every run at the tested length, with their intervals, in words."""
     parts = []
     for name, series in found["series"].items():
-        values = divergences(series, TESTED_LENGTH)
-        parts.append(f"{name} {', '.join(f'{value:.4f}' for value in values) or 'no run'}")
+        estimates = [run["by_length"][str(TESTED_LENGTH)]["kl"] for run in series["seeds"].values()]
+        parts.append(f"{name} {', '.join(map(_with_interval, estimates)) or 'no run'}")
     return "; ".join(parts)
+
+
+def _with_interval(estimate: Mapping[str, Any]) -> str:
+    mean = f"{_nats(estimate):.4f}"
+    if estimate["low"] is None or estimate["high"] is None:
+        return mean
+    return f"{mean} ({estimate['low']:.4f} to {estimate['high']:.4f})"
 
 
 def comparison(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
 from implicit.modes import Mode, Solve
 from implicit.runs.loading import Run
-from implicit.training.streams import Stream, TokenBatch, draw_batch
+from implicit.training.streams import Stream, draw_batch
 from paper_figures.experiments.grid import Experiment, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import CODE_AND_LINEAR_RNNS, Claim, Verdict
@@ -181,7 +181,11 @@ def _in_test(
         )
         if batch.lengths is not None:  # rows hold a reveal after every command, which random sessions lack
             longest = int(batch.lengths.max())
-            batch = TokenBatch(*(part[:, :longest] for part in batch[:3]), batch.lengths)
+            batch = batch._replace(
+                tokens=batch.tokens[:, :longest],
+                targets=batch.targets[:, :longest],
+                weights=batch.weights[:, :longest],
+            )
         output = run.model.run(batch.tokens, solve=solve, lengths=batch.lengths)
         if output.solution is not None:
             converged.append(output.solution.share_converged)
