@@ -24,11 +24,13 @@ from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpo
 from implicit.training.evaluation import REPORTED_TOKENS, Convergence, Evaluation, evaluate
 from implicit.training.objective import Objective, objective
 from implicit.training.state_passing import Carried
-from implicit.training.streams import Stream, draw_batch, noise_generator
+from implicit.training.streams import Stream, TokenBatch, draw_batch, noise_generator
 from implicit.training.tensorboard import TensorBoard
 
 Watch = Callable[[int, SequenceModel], None]
 """Takes the number of a training step and the model after it, which it must leave as it is."""
+_DRAWS = 64
+"""Of the batch of a step, at most, until something is asked in one."""
 
 
 def take_steps(
@@ -157,8 +159,7 @@ def _step(
             model.init_state(config.batch_size), beginning, phase.carried_share, noise
         )
         start = start.cpu()
-    drawn = draw_batch(task, config.batch_size, phase.length, config.seed, Stream.TRAIN, step, start=start)
-    batch = drawn.to(model.device)
+    batch = _draw_asked(config, task, phase.length, step, start).to(model.device)
     result = objective(model, batch, phase, noise, state)
     optimizer.zero_grad()
     result.total.backward()
@@ -175,6 +176,22 @@ def _step(
         return result, None
     right = result.right if phase.carried_right else None
     return result, Carried.of(result.state, batch.end, result.solution, right)
+
+
+def _draw_asked(
+    config: TrainConfig, task: Task, length: int, step: int, start: torch.Tensor | None
+) -> TokenBatch:
+    """Draw the batch of a step, anew where by chance nothing is asked in it: the loss needs an answer.
+
+    What is asked in the batch that is kept is distributed as in any batch in which something is asked. Where
+    the length is so short that nothing ever is, the loss says so.
+    """
+    for attempt in range(_DRAWS):
+        number = (step, attempt) if attempt else (step,)
+        drawn = draw_batch(task, config.batch_size, length, config.seed, Stream.TRAIN, *number, start=start)
+        if bool(drawn.counted.any()):
+            break
+    return drawn
 
 
 def _validate(

@@ -160,7 +160,8 @@ def caption(found: Results) -> str:
         f"figure of hidden swaps, implicit ones in {settings['mode']} mode, to a relative tolerance of "
         f"{settings['rtol']:g} or for {settings['max_iterations']} self-iterations: the share of tokens "
         f"without a converged fixed point, whose answers count as they are, is {_unconverged(found)}. The "
-        f"conclusions of Theorem 1 hold for the runs of implicit Mamba-2 at {theorem1} visited. {_errors(found)}"
+        f"conclusions of Theorem 1 hold for the runs of implicit Mamba-2 at {theorem1} visited. "
+        f"{_errors(found)}"
     )
 
 

@@ -222,3 +222,49 @@ def test_a_run_that_was_begun_goes_on_and_a_file_is_no_place_for_one(tmp_path: P
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"^out is .*file, which is a file; give a folder$"):
         train(config, tmp_path / "file", progress=False)
+
+
+def test_a_batch_in_which_nothing_is_asked_is_drawn_anew(tmp_path: Path) -> None:
+    """One session of 40 tokens asks with probability 1/4: 25 steps meet one that does not."""
+    config = TrainConfig.of(
+        task="repl-3-values-random",
+        model="lstm",
+        sizes={"d_model": 4},
+        batch_size=1,
+        length=64,
+        start_length=40,
+        length_growth=24,
+        length_growth_every=25,
+        steps=32,
+        warmup_steps=2,
+        seed=1,
+    )
+    task = config.build_task()
+    first = [draw_batch(task, 1, 40, 1, Stream.TRAIN, step) for step in range(1, 26)]
+    assert 0 < sum(bool(batch.counted.any()) for batch in first) < 25
+    seen: dict[int, torch.Tensor] = {}
+    for step in range(1, 26):
+        batch = loop._draw_asked(config, task, 40, step, None)
+        assert batch.counted.any()
+        seen[step] = batch.tokens
+    for step, batch in enumerate(first, 1):
+        if batch.counted.any():
+            assert torch.equal(batch.tokens, seen[step])
+    assert train(config, tmp_path / "run", progress=False).metrics[-1]["step"] == 32
+
+
+def test_a_length_at_which_nothing_is_ever_asked_is_refused(tmp_path: Path) -> None:
+    config = TrainConfig.of(
+        task="repl-3-values-random",
+        model="lstm",
+        sizes={"d_model": 4},
+        batch_size=2,
+        length=64,
+        start_length=20,
+        length_growth=44,
+        length_growth_every=25,
+        steps=32,
+        warmup_steps=2,
+    )
+    with pytest.raises(InputError, match="nothing is asked in this batch; give a greater length"):
+        train(config, tmp_path / "run", progress=False)
