@@ -1,5 +1,6 @@
 """From the constructed filter to the trained model: who holds the belief about hidden swaps, and how long."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from matplotlib.figure import Figure
 from analysis.framework.figures import log_axis, new_figure
 from analysis.framework.palette import GREY
 from analysis.framework.run_lines import RUN_LINES, draw_runs
+from analysis.framework.visited_states import TIGHT_RTOL
 from paper_figures.experiments.grid import Experiment
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.belief_errors import ERRORS
@@ -34,6 +36,8 @@ FILTERS = {
 }
 SMALLEST = 1e-17
 """What is drawn of smaller divergences, which are rounding."""
+SMALLEST_ERROR = TIGHT_RTOL / ERROR_SETTINGS.size
+"""What can be told of an error that is left, over the error at first."""
 BETWEEN = 5e-4
 """What the upper panel begins at, and the lower one ends at."""
 
@@ -171,22 +175,34 @@ def _errors(found: Mapping[str, Any]) -> str:
     here, there = min(settings["follow"]), max(settings["follow"])
     left = []
     exact: list[float] = []
+    converged: list[float] = []
     for name, series in found["series"].items():
         runs = list(series["errors"].values())
         if runs:
-            values = (f"{run['left'][str(here)][1]:.2g} and {run['left'][str(there)][1]:.2g}" for run in runs)
+            values = (
+                " and ".join(_left(run["left"][str(after)][1]) for after in (here, there)) for run in runs
+            )
             left.append(f"{name} {'; '.join(values)}")
+            converged.extend(run["share_converged"] for run in runs)
             exact.extend(run["exact"][str(here)][2] for run in runs)
     if not left:
         return "Errors in the state were not measured."
+    reached = math.floor(1e4 * min(converged)) / 1e4
     return (
         f"Error control, in float64: an error in the state after {settings['length']} tokens, as large as "
         f"{settings['size']:g} of the way to the state after another sequence with the same last tokens, and "
         f"then the same tokens as without it; of its norm there is left after {here} and after {there} "
-        f"tokens, of each run the median over {settings['pairs']} pairs: {', '.join(left)}. Of the total "
+        f"tokens, of each run the median over {settings['pairs']} pairs: {', '.join(left)} (to a relative "
+        f"tolerance of {TIGHT_RTOL:g}, which a share of at least {reached:.4f} "
+        "of the fixed points reached). Of the total "
         f"variation between the two exact beliefs {max(exact):.2g} is left after {here} tokens in three "
         "pairs of four."
     )
+
+
+def _left(share: float) -> str:
+    """What is left of an error; what is smaller is what the tolerance and rounding leave of it."""
+    return f"{share:.2g}" if share >= SMALLEST_ERROR else f"less than {SMALLEST_ERROR:g}"
 
 
 def _unconverged(found: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """The bridge: constructed filters against the log filter, what is collected, drawn and judged."""
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from paper_figures.experiments.grid import Point
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.records import Record
 from paper_figures.figures import belief_bridge
+from paper_figures.figures.belief_errors import SETTINGS as ERRORS
 from paper_figures.figures.bridge_measured import BRIDGE, SETTINGS, filter_divergences
 from paper_figures.stored_results import StoredResults
 
@@ -115,3 +117,22 @@ def test_both_panels_show_every_run() -> None:
         for series in stored.results["series"].values():
             for run in series["seeds"].values():
                 assert [place["mean"] for place in run["by_position"]] in drawn
+
+
+def test_the_caption_tells_what_is_left_of_errors_in_every_run() -> None:
+    stored = StoredResults.read("belief_bridge")
+    text = belief_bridge.caption(dict(stored.results))
+    for series in stored.results["series"].values():
+        assert len(series["errors"]) == 3
+        for run in series["errors"].values():
+            early, late = (run["left"][str(after)][1] for after in ERRORS.follow)
+            told = [f"{share:.2g}" if share >= 1e-7 else "less than 1e-07" for share in (early, late)]
+            assert " and ".join(told) in text
+    least = min(
+        run["share_converged"]
+        for series in stored.results["series"].values()
+        for run in series["errors"].values()
+    )
+    (told,) = re.findall(r"a share of at least ([\d.]+) of the fixed points", text)
+    assert least - 1e-4 < float(told) <= least
+    assert "Errors in the state were not measured." in belief_bridge.caption(belief_bridge.collect([]))

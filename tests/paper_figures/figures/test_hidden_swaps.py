@@ -216,4 +216,6 @@ def test_the_caption_tells_of_mass_that_is_lost_and_of_norms_of_linear_models_al
 
 def test_divergences_of_every_run_are_told(found: Results) -> None:
     text = hidden_swaps.caption(of(linear=(0.25, None, 0.5), lstm=(None, None, None)))
-    assert text.endswith("at 512 tokens, in nats: DeltaNet [-1, 1] 0.2500, 0.5000; LSTM no run.")
+    assert text.endswith(
+        "nats, with its 95% interval over sequences: DeltaNet [-1, 1] 0.2500, 0.5000; LSTM no run."
+    )
