@@ -8,7 +8,7 @@ from analysis.framework.output import RunIdentity
 from paper_figures.experiments.grid import Measurement, Point
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.records import Record
-from paper_figures.figures import hidden_swaps, puzzles
+from paper_figures.figures import hidden_swaps, puzzles, repl_spacing
 from paper_figures.figures.hidden_measured import BELIEF
 from paper_figures.figures.hidden_measured import SETTINGS as BELIEFS
 from paper_figures.figures.repl_training import FINAL_REVEAL
@@ -49,6 +49,22 @@ def revealed(point: Point, late: float, converged: float | None = None) -> Outco
     accuracy = {n: 1.0 if n <= 16 else late for n in REVEALS.commands if n % every == 0}
     value = {"accuracy": accuracy, "interval": {}, "share_converged": converged, "updates": 800}
     return done(point, FINAL_REVEAL, value)
+
+
+def spaced(point: Point, *late: float, converged: float | None = None) -> Outcome:
+    """A run tested at every spacing: right up to the 16 commands of training, and so often beyond in each."""
+    settings = repl_spacing.SETTINGS
+    shares = late * len(settings.tests) if len(late) == 1 else late
+    tests = {
+        test: {
+            str(n): {"accuracy": 1.0 if n <= 16 else share, "sessions": settings.sequences, "interval": []}
+            for n in settings.commands
+            if test == "random" or n % int(test) == 0
+        }
+        for test, share in zip(settings.tests, shares, strict=True)
+    }
+    value = {"tests": tests, "share_converged": converged, "updates": 800, "trained_tokens": 203}
+    return done(point, repl_spacing.REVEALS, value)
 
 
 def believed(point: Point, late: float, **changes: Any) -> Outcome:
