@@ -8,11 +8,13 @@ from analysis.framework.output import RunIdentity
 from paper_figures.experiments.grid import Measurement, Point
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.records import Record
-from paper_figures.figures import hidden_swaps, puzzles, repl_spacing
+from paper_figures.figures import hidden_swaps, puzzles
 from paper_figures.figures.hidden_measured import BELIEF
 from paper_figures.figures.hidden_measured import SETTINGS as BELIEFS
 from paper_figures.figures.repl_training import FINAL_REVEAL
 from paper_figures.figures.repl_training import SETTINGS as REVEALS
+from paper_figures.figures.spacing_measured import REVEALS as SPACED
+from paper_figures.figures.spacing_measured import SETTINGS as SPACINGS
 from paper_figures.stored_results import compact_json
 
 IDENTITY = RunIdentity("run", "task", "model", 10, 64, 0, "0" * 64)
@@ -53,7 +55,7 @@ def revealed(point: Point, late: float, converged: float | None = None) -> Outco
 
 def spaced(point: Point, *late: float, converged: float | None = None) -> Outcome:
     """A run tested at every spacing: right up to the 16 commands of training, and so often beyond in each."""
-    settings = repl_spacing.SETTINGS
+    settings = SPACINGS
     shares = late * len(settings.tests) if len(late) == 1 else late
     tests = {
         test: {
@@ -64,7 +66,7 @@ def spaced(point: Point, *late: float, converged: float | None = None) -> Outcom
         for test, share in zip(settings.tests, shares, strict=True)
     }
     value = {"tests": tests, "share_converged": converged, "updates": 800, "trained_tokens": 203}
-    return done(point, repl_spacing.REVEALS, value)
+    return done(point, SPACED, value)
 
 
 def believed(point: Point, late: float, **changes: Any) -> Outcome:

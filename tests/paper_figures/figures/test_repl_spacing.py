@@ -1,24 +1,18 @@
-"""Reveals by spacing and by loss: what is measured, counted, drawn, judged, and said of the runs."""
+"""Reveals by spacing and by loss: what is collected, counted, drawn, judged, and said of the runs."""
 
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from matplotlib.colors import to_rgb
 
 from analysis.framework.figures import styled
-from automata.errors import InputError
 from automata.tasks.repl_language import ReplLanguage
-from implicit.config.recipes import recipe
-from implicit.runs.loading import Run, initial_model
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures import repl_spacing
 from paper_figures.figures.figure import Results
-from paper_figures.figures.repl_spacing import SETTINGS, SpacingSettings, Test
 from paper_figures.figures.repl_traces import look_of
+from paper_figures.figures.spacing_measured import SETTINGS
 from tests.drawn_figures import WIDTHS, faults
 from tests.paper_figures.figures.session_outcomes import every, failed, points_of, spaced
 
@@ -36,113 +30,26 @@ def found() -> Results:
     return repl_spacing.collect([failed(POINTS[0]), *outcomes[1:]])
 
 
-class Oracle(torch.nn.Module):
-    """Answers with the target, except at places whose number of reveals before is in ``wrong``."""
-
-    implicit = None
-
-    def __init__(self, task: ReplLanguage, wrong: set[int]) -> None:
-        super().__init__()
-        self.task, self.wrong = task, wrong
-
-    def run(self, tokens: torch.Tensor, solve: Any = None, lengths: Any = None) -> Any:
-        """Read the sessions as text: what every variable holds, and the number of the command."""
-        names, logits = self.task.token_names, torch.zeros(*tokens.shape, self.task.vocabulary_size)
-        for row, numbers in enumerate(tokens.tolist()):
-            text, values, commands, done = "", {}, 0, 0
-            for place, number in enumerate(numbers):
-                text += names[number]
-                while "\n" in text[done:]:
-                    line, done = text[done:].split("\n")[0], text.index("\n", done) + 1
-                    if match := re.fullmatch(r">>> (\w) = (\d)", line):
-                        values[match[1]] = int(match[2])
-                    elif match := re.fullmatch(r">>> (\w), (\w) = (\w), (\w)", line):
-                        values[match[1]], values[match[2]] = values[match[3]], values[match[4]]
-                        commands += 1
-                line = text[done:]
-                if match := re.fullmatch(r"(\w) ", line):
-                    value = values[match[1]]
-                    if commands in self.wrong:
-                        value = value % self.task.form.variables + 1
-                    logits[row, place, self.task.tokenizer.first_value - 1 + value] = 1
-        return type("Output", (), {"logits": logits, "solution": None})()
-
-
-def measured(wrong: set[int], **settings: Any) -> dict[str, Any]:
-    config = recipe("repl-3-values-random", "lstm", d_model=4)
-    task = config.build_task()
-    assert isinstance(task, ReplLanguage)
-    run = Run(Path("runs/oracle"), config, Oracle(task, wrong), task, [])  # type: ignore[arg-type]
-    return repl_spacing.measure(run, SpacingSettings(sequences=6, batch_size=4, **settings))["tests"]
-
-
-def test_a_reader_of_the_text_is_right_in_every_test() -> None:
-    tests = measured(set(), commands=(4, 8, 16))
-    for test in SETTINGS.tests:
-        assert {n: place["accuracy"] for n, place in tests[test].items()} == dict.fromkeys(tests[test], 1.0)
-    assert list(tests["1"]) == list(tests["4"]) == ["4", "8", "16"]
-    assert list(tests["8"]) == ["8", "16"]
-    assert all(place["sessions"] == 6 for test in ("1", "4", "8") for place in tests[test].values())
-
-
-def test_who_errs_after_eight_commands_is_wrong_where_the_last_reveal_is_there() -> None:
-    tests = measured({8}, tests=("1", "4", "8"), commands=(4, 8, 10, 16))
-    assert [tests["1"][n]["accuracy"] for n in ("4", "8", "10", "16")] == [1, 0, 1, 1]
-    assert [tests["4"][n]["accuracy"] for n in ("4", "8", "10", "16")] == [1, 0, 0, 1]
-    assert [tests["8"][n]["accuracy"] for n in ("8", "10", "16")] == [0, 0, 1]
-
-
-def test_at_random_sessions_without_a_reveal_so_soon_are_left_out() -> None:
-    (tests,) = measured(set(), tests=("random",), commands=(1, 64)).values()
-    assert tests["64"]["sessions"] == 6
-    assert "1" not in tests or tests["1"]["sessions"] < 6
-
-
-def test_numbers_of_commands_are_those_of_the_text() -> None:
-    task = ReplLanguage(3, commands=9, reveal_every=2, predict="values", spacing="random")
-    sessions = task.sessions(20, np.random.default_rng(0))
-    batch = task.batch_of(sessions, task.longest_session)
-    before = repl_spacing.commands_before(task, batch.tokens, batch.counted)
-    for row in range(20):
-        swaps, numbers = 0, []
-        for command in sessions.trace(row).commands:
-            swaps += ", " in command and "print" not in command
-            if "print" in command:
-                numbers.append(swaps)
-        assert before[row][before[row] > 0].tolist() == numbers
-
-
-def test_other_runs_are_refused() -> None:
-    config = recipe("parity", "lstm", d_model=4)
-    task = config.build_task()
-    with pytest.raises(InputError, match="give a run on Python sessions"):
-        repl_spacing.measure(Run(Path("r"), config, initial_model(config, task), task, []), SETTINGS)
-    full = ReplLanguage(3, reveal="full", predict="values")
-    run = Run(Path("r"), config, initial_model(config, task), full, [])
-    with pytest.raises(InputError, match="reveal is 'full'"):
-        repl_spacing.measure(run, SETTINGS)
-
-
 def test_every_run_is_collected_once_under_its_own_name(found: Results) -> None:
     stored = [
-        (loss, name, int(seed))
-        for loss, by_series in found["losses"].items()
+        (task, name, int(seed))
+        for task, by_series in found["tasks"].items()
         for name, series in by_series.items()
         for seed in [*series["seeds"], *series["failed"]]
     ]
     assert len(stored) == len(set(stored)) == len(POINTS)
-    assert found["losses"]["values"]["DeltaNet [-1, 1]"]["failed"] == [0]
-    assert list(found["losses"]) == ["values", "all"]
+    assert found["tasks"][VALUES]["DeltaNet [-1, 1]"]["failed"] == [0]
+    assert list(found["tasks"]) == [VALUES, ALL, repl_spacing.FIVE]
 
 
 def test_runs_are_counted_by_test_and_a_failed_one_does_not_count() -> None:
     outcomes = [failed(LIFTED[0]), spaced(LIFTED[1], 1.0, 0.95, 0.94, 0.95), spaced(LIFTED[2], 1.0)]
-    series = repl_spacing.collect(outcomes)["losses"]["values"]["DeltaNet [-1, 1]"]
+    series = repl_spacing.collect(outcomes)["tasks"][VALUES]["DeltaNet [-1, 1]"]
     assert series["solved"] == {"1": 2, "4": 2, "8": 1, "random": 2}
     assert (series["of"], series["failed"]) == (3, [0])
     text = repl_spacing.caption(repl_spacing.collect(outcomes))
     assert "(b) DeltaNet [-1, 1] 2; (c) DeltaNet [-1, 1] 1; " in text
-    assert text.endswith("(e) none; (f) none, of 3 each.")
+    assert text.endswith("(g) none; (h) none, of 3 each.")
 
 
 def of(lifted: Any, controls: Any) -> Results:
@@ -182,8 +89,8 @@ def test_every_run_has_a_line_and_nothing_hides_the_data(found: Results, width: 
     with styled():
         figure = repl_spacing.draw(found, width)
         assert faults(figure, width) == []
-    for axes, (loss, test, _) in zip(figure.axes, repl_spacing.PANELS, strict=True):
-        for series in found["losses"][loss].values():
+    for axes, (task, test, _) in zip(figure.axes, repl_spacing.PANELS, strict=True):
+        for series in found["tasks"][task].values():
             look = look_of(series)
             drawn = [
                 np.asarray(line.get_ydata()).tolist()
@@ -193,7 +100,7 @@ def test_every_run_has_a_line_and_nothing_hides_the_data(found: Results, width: 
             for run in series["seeds"].values():
                 assert [place["accuracy"] for place in run["tests"][test].values()] in drawn
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert legend == list(found["losses"]["values"])
+    assert legend == list(found["tasks"][VALUES])
 
 
 def test_figures_are_drawn_where_no_run_ended_well() -> None:
@@ -209,35 +116,46 @@ def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> No
     assert f"{SETTINGS.sequences} freshly drawn sessions per test, data seed {SETTINGS.seed}" in text
     for point in POINTS:
         config = point.config
-        curriculum, by_values = config.curriculum, config.task == VALUES
+        curriculum, five = config.curriculum, config.task == repl_spacing.FIVE
         assert config.batch_size == 32
         assert config.sizes["d_model"] == (128 if config.model == "lstm" else 64)
-        assert config.sizes["layers"] == (1 if config.model in ("lstm", "implicit-mamba2") else 2)
+        implicit = config.model.startswith("implicit-")
+        assert config.sizes["layers"] == (1 if config.model == "lstm" or implicit else 2)
         assert (config.sizes.get("mlp_size", 0) > 0) == (config.model == "transformer")
-        rate = 0.002 if config.model == "implicit-mamba2" else 0.003
-        assert config.optimizer.learning_rate == rate
-        assert (config.length, config.steps) == (203, 2000)
-        assert (curriculum.start_length, curriculum.length_growth) == (40, 16)
-        assert curriculum.growth_accuracy == (0.95 if by_values else None)
-        if not by_values:
+        assert config.optimizer.learning_rate == (0.002 if implicit else 0.003)
+        assert (config.length, config.steps) == (213 if five else 203, 2000)
+        assert (curriculum.start_length, curriculum.length_growth) == (50 if five else 40, 16)
+        assert curriculum.growth_accuracy == (None if config.task == ALL else 0.95)
+        if config.task == ALL:
             assert curriculum.length_growth_every == 100
         task = config.build_task()
         assert isinstance(task, ReplLanguage)
-        assert (task.form.spacing, task.form.reveal_every, task.predict) == (
+        assert (task.form.spacing, task.form.reveal_every, task.form.variables, task.predict) == (
             "random",
             4,
-            "values" if by_values else "all",
+            5 if five else 3,
+            "all" if config.task == ALL else "values",
         )
     for said in (
         "Batches of 32;",
-        "peak rates of 0.003 (implicit Mamba-2: 0.002)",
-        "sequences of 40 tokens grow by 16 whenever",
-        "passes 0.95, to 203,",
+        "peak rates of 0.003 (implicit models: 0.002)",
+        "Sequences of 40 tokens (g, h: 50) grow by 16 whenever",
+        "passes 0.95, to 203 (213),",
         "ends 700 updates after",
-        "latest after 2,000. In e and f they grow every 100 updates, for 2,000 updates",
+        "at the latest after 2,000. In e and f,",
+        "they grow every 100 updates, for 2,000 updates",
         "at least 0.95 of the sessions after 64 commands",
     ):
         assert said in text
+
+
+def test_the_dotted_line_is_chance(found: Results) -> None:
+    with styled():
+        figure = repl_spacing.draw(found, 6.75)
+    for axes, (task, _, _) in zip(figure.axes, repl_spacing.PANELS, strict=True):
+        chance, trained = [line for line in axes.lines if line.get_color() == "#777777"]
+        assert set(np.asarray(chance.get_ydata())) == {1 / 5 if task == repl_spacing.FIVE else 1 / 3}
+        assert set(np.asarray(trained.get_xdata())) == {16}
 
 
 def test_the_least_share_of_fixed_points_is_told_and_not_rounded_up() -> None:
@@ -247,12 +165,3 @@ def test_the_least_share_of_fixed_points_is_told_and_not_rounded_up() -> None:
     ]
     text = repl_spacing.caption(repl_spacing.collect(outcomes))
     assert "of whose tokens a share of at least 0.9999 of each run reached" in text
-
-
-@pytest.mark.parametrize("test", SETTINGS.tests)
-def test_tests_have_the_spacing_that_they_say(test: Test) -> None:
-    task = repl_spacing.session_task(ReplLanguage(3), test, 16)
-    assert (task.form.spacing, task.form.reveal_every) == (
-        ("random", 4) if test == "random" else ("fixed", int(test))
-    )
-    assert (task.commands, task.predict, task.form.variables) == (16, "values", 3)
