@@ -21,7 +21,6 @@ from paper_figures.figures.repl_training import (
     GROWING,
     IMPLICIT,
     LSTM,
-    NOT_REFLECTING,
     NOT_REFLECTING_DELTANET,
     REFLECTING,
     REFLECTING_DELTANET,
@@ -47,17 +46,9 @@ def _growing(task: str, full: str, start: int) -> dict[str, Any]:
 
 
 IMPLICIT_MAMBA2: dict[str, Any] = {"model": "implicit-mamba2", "layers": 1, **IMPLICIT}
-IMPLICIT_DELTANET: dict[str, Any] = {
-    "model": "implicit-deltanet",
-    "layers": 1,
-    **NOT_REFLECTING,
-    **IMPLICIT,
-}
 BY_ACCURACY: dict[str, Any] = {**GROWING, "steps": 2000}
 BY_UPDATES: dict[str, Any] = {**BY_ACCURACY, "growth_accuracy": None, "length_growth_every": 100}
 """Where every token is in the loss, commands are random, and no accuracy tells when to grow."""
-FEWER_UPDATES: dict[str, Any] = {"steps": 600, "final_steps": 200}
-"""Of implicit DeltaNet, whose fixed points no kernel finds, so that an update takes about a second."""
 GRIDS = (
     *seeds_of(
         REFLECTING_DELTANET,
@@ -86,7 +77,6 @@ GRIDS = (
         **BY_ACCURACY,
         **_growing(FIVE, "repl-5-values", 50),
     ),
-    *seeds_of(IMPLICIT_DELTANET, **{**BY_ACCURACY, **FEWER_UPDATES}, **_growing(VALUES, "repl-3-values", 40)),
 )
 EXPERIMENT = Experiment("repl_spacing", GRIDS, (REVEALS,))
 
@@ -216,16 +206,15 @@ def caption(found: Results) -> str:
 def _training() -> str:
     three, five = _growing(VALUES, "repl-3-values", 40), _growing(FIVE, "repl-5-values", 50)
     return (
-        "Width 64 (LSTM: 128), two layers (LSTM and implicit models: one), MLPs in the Transformer only, "
+        "Width 64 (LSTM: 128), two layers (LSTM and implicit Mamba-2: one), MLPs in the Transformer only, "
         f"not matched in parameters. Batches of {BY_ACCURACY['batch_size']}; peak rates of "
-        f"{COMMON['learning_rate']:g} (implicit models: {IMPLICIT['learning_rate']:g}), chosen on DeltaNet "
+        f"{COMMON['learning_rate']:g} (implicit Mamba-2: {IMPLICIT['learning_rate']:g}), chosen on DeltaNet "
         f"[-1, 1] and implicit Mamba-2. Sequences of {three['start_length']} tokens (g, h: "
         f"{five['start_length']}) grow by {three['length_growth']} whenever the running mean of the training "
         f"accuracy in their last third passes {BY_ACCURACY['growth_accuracy']}, to {three['length']} "
         f"({five['length']}), so that lengths and the number of updates differ by run: training ends "
         f"{BY_ACCURACY['final_steps']} updates after that accuracy at full length, at the latest after "
-        f"{BY_ACCURACY['steps']:,} (implicit DeltaNet, for its cost: {FEWER_UPDATES['final_steps']} and "
-        f"{FEWER_UPDATES['steps']}). In e and f, where commands that nobody can foresee are in the loss, "
+        f"{BY_ACCURACY['steps']:,}. In e and f, where commands that nobody can foresee are in the loss, "
         f"they grow every {BY_UPDATES['length_growth_every']} updates, for {BY_UPDATES['steps']:,} updates."
     )
 

@@ -123,9 +123,8 @@ def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> No
         assert config.sizes["layers"] == (1 if config.model == "lstm" or implicit else 2)
         assert (config.sizes.get("mlp_size", 0) > 0) == (config.model == "transformer")
         assert config.optimizer.learning_rate == (0.002 if implicit else 0.003)
-        few = config.model == "implicit-deltanet"
-        assert (config.length, config.steps) == (213 if five else 203, 600 if few else 2000)
-        assert curriculum.final_steps == (200 if few else 700)
+        assert (config.length, config.steps) == (213 if five else 203, 2000)
+        assert curriculum.final_steps == 700
         assert (curriculum.start_length, curriculum.length_growth) == (50 if five else 40, 16)
         assert curriculum.growth_accuracy == (None if config.task == ALL else 0.95)
         if config.task == ALL:
@@ -140,11 +139,11 @@ def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> No
         )
     for said in (
         "Batches of 32;",
-        "peak rates of 0.003 (implicit models: 0.002)",
+        "peak rates of 0.003 (implicit Mamba-2: 0.002)",
         "Sequences of 40 tokens (g, h: 50) grow by 16 whenever",
         "passes 0.95, to 203 (213),",
         "ends 700 updates after",
-        "at the latest after 2,000 (implicit DeltaNet, for its cost: 200 and 600). In e and f,",
+        "at the latest after 2,000. In e and f,",
         "they grow every 100 updates, for 2,000 updates",
         "at least 0.95 of the sessions after 64 commands",
     ):
