@@ -303,6 +303,7 @@ def legends_of(figure: Figure) -> list[Any]:
 
 OTHER_SERIES = {
     "repl_traces": "models with their eigenvalues, in one legend below both panels",
+    "repl_spacing": "models with their eigenvalues, in one legend below all panels",
     "hidden_swaps": "models with their eigenvalues, in one legend below all panels",
     "adversarial_beliefs": "models in rows",
     "belief_bridge": "models and filters, in one legend below both panels",
