@@ -80,7 +80,7 @@ class Mamba2Parameters(Cell):
 
         self.in_proj = nn.Linear(d_model, self.d_in_proj, bias=False)
         self.conv1d = nn.Conv1d(self.conv_channels, self.conv_channels, d_conv, groups=self.conv_channels)
-        self.dt_bias = nn.Parameter(_initial_dt_bias(self.heads))
+        self.dt_bias = nn.Parameter(initial_dt_bias(self.heads))
         self.A_log = nn.Parameter(torch.log(torch.empty(self.heads).uniform_(1, 16)))
         self.D = nn.Parameter(torch.ones(self.heads))
         self.norm = GatedRMSNorm(self.d_inner, groups=groups)
@@ -118,7 +118,7 @@ class Mamba2Parameters(Cell):
         )
 
 
-def _initial_dt_bias(heads: int, smallest: float = 1e-3, largest: float = 0.1) -> Tensor:
+def initial_dt_bias(heads: int, smallest: float = 1e-3, largest: float = 0.1) -> Tensor:
     """Inverse softplus of step sizes drawn log-uniformly, the initialisation of mamba_ssm."""
     dt = torch.exp(torch.rand(heads) * (math.log(largest) - math.log(smallest)) + math.log(smallest))
     return dt + torch.log(-torch.expm1(-dt))

@@ -168,7 +168,8 @@ def enclosable(model: SequenceModel) -> CellStack:
     """Return the model as the stack of Mamba-2 cells that it has to be.
 
     Raises:
-        InputError: for a model of other cells, or with an MLP.
+        InputError: for a model of other cells, with an MLP, or with other injections than one per layer
+            without a bias.
 
     Example:
         >>> from implicit import load_run
@@ -183,6 +184,13 @@ def enclosable(model: SequenceModel) -> CellStack:
         raise InputError(
             f"model is {model.name}, of which there is no ball-arithmetic form; "
             "give an implicit-mamba2 or a mamba2"
+        )
+    injections = [layer for layer in model.injections if isinstance(layer, nn.Linear)]
+    of_own_layer = len(injections) == len(model.injections) == (len(model.cells) if model.implicit else 0)
+    if not of_own_layer or any(injection.bias is not None for injection in injections):
+        raise InputError(
+            f"model is {model.name} with injections that layers share or that have a bias; give one with an "
+            "injection per layer and no bias"
         )
     return model
 

@@ -109,15 +109,18 @@ class ImplicitModel(CellStack, FixedPointModel):
         self.embedding = nn.Embedding(config.vocabulary_size, config.d_model)
         self.embedding_norm = RMSNorm(config.d_model)
         self.mixers = self._make_cells()
-        self.injections = nn.ModuleList(
-            nn.Linear(config.d_model, cell.injection_size, bias=False) for cell in self.cells
-        )
+        self.injections = self._make_injections()
         self.mixer_norms = self._make_norms()
         self.mlps = self._make_mlps()
         self.latent_norm = RMSNorm(config.d_model)
         self.sequential_backend = "auto"
         self.head = nn.Linear(config.d_model, config.output_size)
         self.residual, self.latent_size = config.residual, config.d_model
+
+    def _make_injections(self) -> nn.ModuleList:
+        """One per layer; see `_inject`."""
+        width = self.config.d_model
+        return nn.ModuleList(nn.Linear(width, cell.injection_size, bias=False) for cell in self.cells)
 
     def without_kernels(self) -> Self:
         """Compute by PyTorch's own operations from now on; return the model itself.
@@ -170,7 +173,7 @@ class ImplicitModel(CellStack, FixedPointModel):
         gradient = solve.gradient or Phantom(damping=self.config.damping)
         start = self._start(recurrence, solve.start, mask)
         fused = self._fused_backend(solve.mode, recurrence, solver, gradient, start)
-        mode = chosen_mode(solve, solver, start, one_launch=fused is not None)
+        mode = chosen_mode(solve, solver, start, one_launch=fused is not None, state_grows=self.state_grows)
         if mode == "sequential" and fused is not None and isinstance(solver, DampedPicard):
             self_map = self._fused_self_map()
             result = solve_sequentially_fused(self_map, recurrence, solver, stopping, start, gradient, fused)
@@ -291,6 +294,9 @@ class ImplicitModel(CellStack, FixedPointModel):
     def _advance(self, latent: Tensor, inputs: Inputs, state: State) -> tuple[Tensor, State]:
         """Φ and G of one token; latent ``[batch, d_model]``."""
         injections, real = self._split(inputs)
+        if real is not None and self.state_grows:  # padding stands in the state, marked as such
+            image, following = self._sweep(latent[:, None], [part[:, None] for part in inputs], state)
+            return image[:, 0], following
         stream, following = self.advance(latent, injections, state)
         image = self.latent_norm(stream)
         if real is None:
@@ -367,19 +373,14 @@ def implicit_model(name: str, cell: type[Cell], description: str) -> type[Implic
 
     Args:
         name: the name that commands know it by.
-        cell: the class of its cells, whose state must not grow.
+        cell: the class of its cells.
         description: one line.
-
-    Raises:
-        InputError: for a cell whose state grows.
 
     Example:
         >>> from implicit.cells import Mamba2Cell
         >>> implicit_model("implicit-mamba2", Mamba2Cell, "Mamba-2 to a fixed point").name
         'implicit-mamba2'
     """
-    if cell.state_grows:
-        raise InputError(f"cell is {cell.__name__}, whose state grows; give one whose state does not")
 
     class Model(ImplicitModel):
         cell_class: ClassVar[type[Cell]] = cell

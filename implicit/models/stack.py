@@ -11,8 +11,10 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from automata.checks import check_integer
 from implicit.cells import Cell, RMSNorm, SwiGLU
@@ -51,6 +53,8 @@ class CellStack(SequenceModel):
         embedding_norm: before the injections; None in an explicit model.
         injections: of the embedding into every layer; none in an explicit model.
         latent_norm: after the last layer of an implicit model; None in an explicit one.
+        gradient_checkpointing: whether `sweep` keeps for the backward pass what enters each layer only, and
+            computes the rest once more in it: less memory, more time, the same gradients.
 
     Example:
         >>> from implicit import Mamba2
@@ -69,6 +73,7 @@ class CellStack(SequenceModel):
     mlps: nn.ModuleList
     latent_norm: RMSNorm | None
     head: nn.Linear
+    gradient_checkpointing: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -122,11 +127,21 @@ class CellStack(SequenceModel):
     ) -> tuple[Tensor, State]:
         """Run all layers once over whole sequences; return the stream and the state after the last token."""
         following: State = {}
-        for layer, (cell, norm) in enumerate(zip(self.cells, self.norms, strict=True)):
-            output, after = cell(norm(stream), of_layer(state, layer), injections[layer], mask)
-            stream = self._after_cell(stream, output, layer)
+        checkpointed = self.gradient_checkpointing and torch.is_grad_enabled()
+        for layer in range(self.config.layers):
+            given = layer, stream, of_layer(state, layer), injections[layer], mask
+            if checkpointed:
+                stream, after = checkpoint(self._sweep_layer, *given, use_reentrant=False)
+            else:
+                stream, after = self._sweep_layer(*given)
             following.update(in_layer(after, layer))
         return stream, following
+
+    def _sweep_layer(
+        self, layer: int, stream: Tensor, state: State, injection: Tensor | None, mask: Tensor | None
+    ) -> tuple[Tensor, State]:
+        output, after = self.cells[layer](self.norms[layer](stream), state, injection, mask)
+        return self._after_cell(stream, output, layer), after
 
     def advance(self, stream: Tensor, injections: Injections, state: State) -> tuple[Tensor, State]:
         """Run all layers once over one token; the stream is ``[batch, d_model]``."""

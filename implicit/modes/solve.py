@@ -160,7 +160,9 @@ SHORTEST_IN_WINDOWS = 9
 """Sequences of at least this many tokens pay for windows."""
 
 
-def chosen_mode(solve: Solve, solver: Solver, start: Tensor, *, one_launch: bool) -> Mode | Windowed:
+def chosen_mode(
+    solve: Solve, solver: Solver, start: Tensor, *, one_launch: bool, state_grows: bool = False
+) -> Mode | Windowed:
     """Return the mode that ``"auto"`` stands for; any other as it is.
 
     Unrolled iterations and solvers with a memory exist for all tokens together only, so they choose the
@@ -175,6 +177,10 @@ def chosen_mode(solve: Solve, solver: Solver, start: Tensor, *, one_launch: bool
         solver: that the solve takes.
         start: z₀, ``[batch, length, features]``.
         one_launch: whether a kernel runs the sequential mode in one call.
+        state_grows: whether the state grows with every token, as that of attention does.
+
+    Raises:
+        InputError: windows are asked for, and the state grows.
 
     Example:
         >>> from implicit.fixed_point import DampedPicard
@@ -187,6 +193,11 @@ def chosen_mode(solve: Solve, solver: Solver, start: Tensor, *, one_launch: bool
         >>> chosen_mode(Solve(gradient=Unrolled(4)), DampedPicard(), z, one_launch=False)
         'simultaneous'
     """
+    if state_grows and (isinstance(solve.mode, Windowed) or solve.mode == "windowed"):
+        raise InputError(
+            "mode is windowed, which needs a state of constant size; give 'sequential' or 'simultaneous' to "
+            "a model whose state grows"
+        )
     if solve.mode != "auto":
         return solve.mode
     if isinstance(solve.gradient, Unrolled) or solver.start(start) is not None:
@@ -194,6 +205,8 @@ def chosen_mode(solve: Solve, solver: Solver, start: Tensor, *, one_launch: bool
     batch, length = start.shape[:2]
     if one_launch or length == 1:
         return "sequential"
+    if state_grows:
+        return "simultaneous" if torch.is_grad_enabled() else "sequential"
     pays = batch <= MOST_IN_WINDOWS and length >= SHORTEST_IN_WINDOWS
     return (solve.windows or "windowed") if pays or torch.is_grad_enabled() else "sequential"
 

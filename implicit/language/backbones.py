@@ -1,0 +1,127 @@
+"""The stacks inside the language models: one injection for all layers, and latents in place of logits.
+
+| code             | paper | meaning                                                                        |
+|------------------|-------|--------------------------------------------------------------------------------|
+| ``injections``   | x     | one Linear with a bias of RMSNorm(embedding), added to the input projection of |
+|                  |       | every layer: a shared map of the token, the same in all iterations             |
+| ``head``         |       | the identity: the language model's own head reads what comes out               |
+| ``layers``       |       | all inside one fixed point                                                     |
+
+Source: the language models of Schöne et al. 2025, arXiv 2502.07827, as their public code has them.
+"""
+
+from typing import ClassVar, TypeVar
+
+from torch import Tensor, nn
+
+from implicit.cells import AttentionCell, Cell
+from implicit.cells.attention import AttentionSizes
+from implicit.models.explicit import ExplicitModel
+from implicit.models.implicit_model import ImplicitConfig, ImplicitModel
+from implicit.models.interface import ModelConfig
+from implicit.models.mamba2 import ImplicitMamba2, Mamba2
+from implicit.models.stack import CellStack
+from implicit.models.transformer import LlamaStackConfig
+
+
+class SharedInjection(ImplicitModel):
+    """An implicit stack whose layers share one injection with a bias."""
+
+    def _make_injections(self) -> nn.ModuleList:
+        (size,) = {cell.injection_size for cell in self.cells}
+        return nn.ModuleList([nn.Linear(self.config.d_model, size)])
+
+    def _inject(self, tokens: Tensor) -> list[Tensor]:
+        shared = self.injections[0](self.embedding_norm(self.embedding(tokens)))
+        return [shared] * self.config.layers
+
+
+class LlamaBackboneConfig(LlamaStackConfig, AttentionSizes):
+    """Sizes of an `ExplicitLlamaBackbone`.
+
+    Example:
+        >>> LlamaBackboneConfig(vocabulary_size=5, output_size=1).heads
+        4
+    """
+
+
+class ImplicitLlamaBackboneConfig(ImplicitConfig, LlamaStackConfig, AttentionSizes):
+    """Sizes of an `ImplicitLlamaBackbone` and how it finds its fixed point outside of training.
+
+    Example:
+        >>> ImplicitLlamaBackboneConfig(vocabulary_size=5, output_size=1).damping
+        0.8
+    """
+
+
+class ImplicitMamba2Backbone(SharedInjection, ImplicitMamba2):
+    """Mamba-2 layers iterated to a fixed point, with one injection.
+
+    Example:
+        >>> from implicit.models.mamba2 import ImplicitMamba2Config
+        >>> model = ImplicitMamba2Backbone(ImplicitMamba2Config(vocabulary_size=5, output_size=1, layers=2))
+        >>> len(model.injections), model.injections[0].bias is None
+        (1, False)
+    """
+
+    name: ClassVar[str] = "implicit-mamba2-backbone"
+
+
+class ImplicitLlamaBackbone(SharedInjection):
+    """Llama blocks iterated to a fixed point, with one injection.
+
+    The latent of a token is solved for with the keys and values of the tokens before it, at their fixed
+    points, and its own, which change with the latent.
+
+    Example:
+        >>> import torch
+        >>> _ = torch.manual_seed(0)
+        >>> config = ImplicitLlamaBackboneConfig(vocabulary_size=5, output_size=1, mlp_size=8, d_model=8)
+        >>> ImplicitLlamaBackbone(config).run(torch.tensor([[1, 2, 3]])).solution.share_converged
+        1.0
+    """
+
+    name: ClassVar[str] = "implicit-llama-backbone"
+    config_class: ClassVar[type[ModelConfig]] = ImplicitLlamaBackboneConfig
+    cell_class: ClassVar[type[Cell]] = AttentionCell
+
+
+class ExplicitMamba2Backbone(Mamba2):
+    """Mamba-2 layers run once.
+
+    Example:
+        >>> ExplicitMamba2Backbone.config_class is Mamba2.config_class
+        True
+    """
+
+    name: ClassVar[str] = "mamba2-backbone"
+
+
+class ExplicitLlamaBackbone(ExplicitModel):
+    """Llama blocks run once.
+
+    Example:
+        >>> ExplicitLlamaBackbone.state_grows
+        True
+    """
+
+    name: ClassVar[str] = "llama-backbone"
+    config_class: ClassVar[type[ModelConfig]] = LlamaBackboneConfig
+    cell_class: ClassVar[type[Cell]] = AttentionCell
+
+
+Stack = TypeVar("Stack", bound=CellStack)
+
+
+def without_head(stack: Stack) -> Stack:
+    """Put the identity in the place of the head, so that a stack gives the features that a head reads.
+
+    Example:
+        >>> import torch
+        >>> from implicit.models.mamba2 import ImplicitMamba2Config
+        >>> config = ImplicitMamba2Config(vocabulary_size=5, output_size=1, d_model=16)
+        >>> without_head(ImplicitMamba2Backbone(config)).run(torch.tensor([[1, 2]])).logits.shape
+        torch.Size([1, 2, 16])
+    """
+    stack.head = nn.Identity()  # type: ignore[assignment]  # of the stack's one output, which nobody reads
+    return stack

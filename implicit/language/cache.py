@@ -1,0 +1,43 @@
+"""What a language model has read so far, handed from one call to the next in generation."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from theory.transition import State
+
+
+@dataclass
+class SequenceState:
+    """The state of a batch after its last real tokens: recurrent states, or keys and values.
+
+    It is what ``past_key_values`` is to other models; `transformers` hands it on and, in a beam search, puts
+    its rows in another order.
+
+    Attributes:
+        state: named tensors with a leading batch axis.
+        seen: tokens so far, padding included.
+
+    Example:
+        >>> import torch
+        >>> held = SequenceState({"ssm.0": torch.tensor([[1.0], [2.0]])}, seen=3)
+        >>> held.reorder_cache(torch.tensor([1, 1]))
+        >>> held.state["ssm.0"].flatten().tolist(), held.get_seq_length()
+        ([2.0, 2.0], 3)
+    """
+
+    state: State
+    seen: int
+
+    is_compileable = False
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Return the number of tokens so far, padding included."""
+        del layer_idx
+        return self.seen
+
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        """Keep these rows, in this order."""
+        self.state = {
+            name: part.index_select(0, beam_idx.to(part.device)) for name, part in self.state.items()
+        }

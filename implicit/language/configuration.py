@@ -1,0 +1,229 @@
+"""Configurations of the language models, in the terms of `transformers`, with how fixed points are sought."""
+
+from typing import Any, ClassVar, Literal, get_args
+
+from transformers import PreTrainedConfig
+
+from automata.checks import check_integer, check_number
+from automata.errors import InputError, unknown_name
+from implicit.modes import MODES
+
+Unconverged = Literal["warn", "raise", "ignore"]
+"""What is done where a token has no fixed point within the limit."""
+
+
+class LanguageModelConfig(PreTrainedConfig):
+    """What all four language models have in common.
+
+    Attributes:
+        vocab_size: tokens of the tokenizer.
+        hidden_size: features of the residual stream or of the latent.
+        num_hidden_layers: layers; in an implicit model all of them lie inside one fixed point.
+        initializer_range: standard deviation of the initial embedding.
+        use_cache: whether the state is returned, for generation.
+        tie_word_embeddings: whether the head has the weights of the embedding.
+
+    Raises:
+        InputError: a number is out of its range.
+    """
+
+    keys_to_ignore_at_inference: ClassVar[list[str]] = ["past_key_values"]
+
+    vocab_size: int = 50_288
+    hidden_size: int = 768
+    num_hidden_layers: int = 24
+    initializer_range: float = 0.02
+    use_cache: bool = True
+    tie_word_embeddings: bool = True
+    bos_token_id: int | None = None
+    eos_token_id: int | list[int] | None = None
+    pad_token_id: int | None = None
+
+    def __post_init__(self, **others: Any) -> None:
+        for name in self.sizes:
+            check_integer(name, getattr(self, name), 1)
+        super().__post_init__(**others)
+
+    sizes: ClassVar[tuple[str, ...]] = ("vocab_size", "hidden_size", "num_hidden_layers")
+    """The fields that hold sizes."""
+
+
+class Mamba2Layers(LanguageModelConfig):
+    """Sizes of Mamba-2 layers, named as in `transformers`.
+
+    Attributes:
+        state_size: of the state-space model, per channel.
+        head_dim: channels per head.
+        expand: inner width as a multiple of ``hidden_size``.
+        conv_kernel: width of the short convolution.
+        n_groups: groups of heads that share B and C.
+    """
+
+    state_size: int = 128
+    head_dim: int = 64
+    expand: int = 2
+    conv_kernel: int = 4
+    n_groups: int = 1
+
+    sizes: ClassVar[tuple[str, ...]] = (
+        *LanguageModelConfig.sizes,
+        "state_size",
+        "head_dim",
+        "expand",
+        "conv_kernel",
+        "n_groups",
+    )
+
+    @property
+    def layer_sizes(self) -> dict[str, Any]:
+        """The same under the names that cells know."""
+        return {
+            "d_state": self.state_size,
+            "head_size": self.head_dim,
+            "expand": self.expand,
+            "d_conv": self.conv_kernel,
+            "groups": self.n_groups,
+        }
+
+
+class LlamaLayers(LanguageModelConfig):
+    """Sizes of Llama blocks, named as in `transformers`.
+
+    Attributes:
+        num_hidden_layers: likewise; 12 for 130 million parameters.
+        num_attention_heads: heads of queries.
+        num_key_value_heads: heads of keys and values; as many as of queries if None.
+        intermediate_size: hidden features of the SwiGLU MLP.
+        rope_theta: base of the rotary position embedding.
+    """
+
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    num_key_value_heads: int | None = None
+    intermediate_size: int = 2048
+    rope_theta: float = 500_000.0
+
+    sizes: ClassVar[tuple[str, ...]] = (
+        *LanguageModelConfig.sizes,
+        "num_attention_heads",
+        "num_key_value_heads",
+        "intermediate_size",
+    )
+
+    def __post_init__(self, **others: Any) -> None:
+        if self.num_key_value_heads is None:
+            self.num_key_value_heads = self.num_attention_heads
+        super().__post_init__(**others)
+        if self.hidden_size % self.num_attention_heads:
+            raise InputError(
+                f"num_attention_heads is {self.num_attention_heads}; it must divide hidden_size = "
+                f"{self.hidden_size}"
+            )
+
+    @property
+    def layer_sizes(self) -> dict[str, Any]:
+        """The same under the names that cells know."""
+        return {
+            "heads": self.num_attention_heads,
+            "key_value_heads": self.num_key_value_heads,
+            "head_size": self.hidden_size // self.num_attention_heads,
+            "mlp_size": self.intermediate_size,
+            "rope_base": self.rope_theta,
+        }
+
+
+class FixedPoints(LanguageModelConfig):
+    """How an implicit language model finds its fixed points.
+
+    Attributes:
+        damping: of the fixed-point iteration.
+        rtol: relative tolerance outside of training.
+        max_iterations: the most self-iterations outside of training.
+        mode: outside of training, in which order tokens are solved; see `implicit.modes.Solve`. The choice of
+            ``"auto"`` has the answer of ``"sequential"``.
+        unconverged: outside of training, what is done where a token has no fixed point within the limit:
+            ``"warn"``, ``"raise"`` an error, or ``"ignore"``. Its status stands in the output in any case.
+        training_rtol: relative tolerance in training, of all tokens together.
+        training_max_iterations: the most self-iterations in training: 24 for Mamba-2, 32 for Llama in Schöne
+            et al. 2025.
+        phantom_steps: steps with gradient after these.
+    """
+
+    damping: float = 0.8
+    rtol: float = 1e-4
+    max_iterations: int = 1000
+    mode: str = "auto"
+    unconverged: str = "warn"
+    training_rtol: float = 0.05
+    training_max_iterations: int = 24
+    phantom_steps: int = 4
+
+    def __post_init__(self, **others: Any) -> None:
+        super().__post_init__(**others)
+        if not 0 < check_number("damping", self.damping) <= 1:
+            raise InputError(f"damping is {self.damping}; give a number above 0 and at most 1")
+        for name in ("rtol", "training_rtol"):
+            if not 0 <= check_number(name, getattr(self, name)) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}; give a number from 0 to below 1")
+        for name in ("max_iterations", "training_max_iterations", "phantom_steps"):
+            check_integer(name, getattr(self, name), 1)
+        if self.mode not in MODES:
+            raise unknown_name("mode", str(self.mode), MODES)
+        if self.unconverged not in get_args(Unconverged):
+            raise unknown_name("unconverged", str(self.unconverged), get_args(Unconverged))
+
+    @property
+    def solving(self) -> dict[str, Any]:
+        """The damping, tolerance and limit under the names that implicit models know."""
+        return {"damping": self.damping, "rtol": self.rtol, "max_iterations": self.max_iterations}
+
+
+class ImplicitMamba2LMConfig(FixedPoints, Mamba2Layers):
+    """Of `ImplicitMamba2ForCausalLM`; the defaults are those of 130 million parameters.
+
+    Example:
+        >>> config = ImplicitMamba2LMConfig(vocab_size=100, hidden_size=32, num_hidden_layers=2)
+        >>> config.model_type, config.damping, config.layer_sizes["d_state"]
+        ('implicit_ssm_mamba2', 0.8, 128)
+        >>> ImplicitMamba2LMConfig(damping=2)
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: damping is 2; give a number above 0 and at most 1
+    """
+
+    model_type = "implicit_ssm_mamba2"
+
+
+class ImplicitLlamaLMConfig(FixedPoints, LlamaLayers):
+    """Of `ImplicitLlamaForCausalLM`; the defaults are those of 130 million parameters.
+
+    Example:
+        >>> ImplicitLlamaLMConfig(hidden_size=64, num_attention_heads=4).layer_sizes["head_size"]
+        16
+    """
+
+    model_type = "implicit_ssm_llama"
+
+    training_max_iterations: int = 32
+
+
+class ExplicitMamba2LMConfig(Mamba2Layers):
+    """Of `ExplicitMamba2ForCausalLM`; the defaults are those of 130 million parameters.
+
+    Example:
+        >>> ExplicitMamba2LMConfig().hidden_size
+        768
+    """
+
+    model_type = "implicit_ssm_explicit_mamba2"
+
+
+class ExplicitLlamaLMConfig(LlamaLayers):
+    """Of `ExplicitLlamaForCausalLM`; the defaults are those of 130 million parameters.
+
+    Example:
+        >>> ExplicitLlamaLMConfig().num_hidden_layers
+        12
+    """
+
+    model_type = "implicit_ssm_explicit_llama"

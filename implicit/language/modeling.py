@@ -1,0 +1,305 @@
+"""Implicit and explicit language models as `transformers` knows them.
+
+| code                | meaning                                                                              |
+|---------------------|--------------------------------------------------------------------------------------|
+| ``model``           | the stack of `implicit.language.backbones`: from tokens to features                  |
+| ``lm_head``         | features to logits, without a bias, by default with the weights of the embedding     |
+| ``past_key_values`` | a `SequenceState`: the recurrent state, or keys and values, after what was read      |
+
+Source: Schöne et al. 2025, arXiv 2502.07827; the layers are those of Mamba-2 (Dao & Gu 2024, arXiv
+2405.21060) and of Llama (Touvron et al. 2023, arXiv 2302.13971).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import torch
+from torch import Tensor, nn
+from transformers import GenerationMixin, PreTrainedModel
+from transformers import initialization as init
+from transformers.utils import ModelOutput
+
+from automata.errors import InputError
+from implicit.caller import warn_caller
+from implicit.cells import Mamba2Cell, RMSNorm
+from implicit.cells.mamba2_parameters import initial_dt_bias
+from implicit.fixed_point import FixedPointError, NotConvergedWarning, Stopping
+from implicit.gradients import Phantom
+from implicit.language.backbones import (
+    ExplicitLlamaBackbone,
+    ExplicitMamba2Backbone,
+    ImplicitLlamaBackbone,
+    ImplicitMamba2Backbone,
+    without_head,
+)
+from implicit.language.cache import SequenceState
+from implicit.language.configuration import (
+    ExplicitLlamaLMConfig,
+    ExplicitMamba2LMConfig,
+    FixedPoints,
+    ImplicitLlamaLMConfig,
+    ImplicitMamba2LMConfig,
+    LanguageModelConfig,
+    LlamaLayers,
+    Mamba2Layers,
+)
+from implicit.language.padding import RealTokens
+from implicit.models.stack import CellStack
+from implicit.modes import SequenceSolution, Solve
+
+
+@dataclass
+class LanguageModelOutput(ModelOutput):
+    """What a language model makes of a batch.
+
+    Attributes:
+        loss: mean negative log-likelihood of the labels, in nats per token; None without labels.
+        logits: ``[batch, kept, vocab_size]``.
+        past_key_values: what was read, for the tokens that follow; None unless ``use_cache``.
+        iterations: self-iterations of every token, ``[batch, length]``; None of an explicit model, like the
+            two below; they are 0 at padding.
+        residual: ‖Φ(z) − z‖₂ of every token when it was last evaluated, ``[batch, length]``.
+        status: `theory.status.Status` codes, ``[batch, length]``: 0 converged, 1 the limit was reached first.
+        latents: z of every token, ``[batch, length, hidden_size]``; only where asked for.
+    """
+
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    past_key_values: SequenceState | None = None
+    iterations: Tensor | None = None
+    residual: Tensor | None = None
+    status: Tensor | None = None
+    latents: Tensor | None = None
+
+
+class LanguageModel(PreTrainedModel, GenerationMixin):
+    """A stack of cells between an embedding and a head; subclasses say which.
+
+    Class attributes:
+        backbone_class: of the stack.
+    """
+
+    base_model_prefix = "model"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    _tied_weights_keys: ClassVar[dict[str, str]] = {"lm_head.weight": "model.embedding.weight"}
+    _is_stateful = True  # a recurrent state cannot be cut back to an earlier token
+    _no_split_modules: ClassVar[list[str]] = []
+
+    backbone_class: ClassVar[type[CellStack]]
+
+    def __init__(self, config: LanguageModelConfig) -> None:
+        super().__init__(config)
+        self.model = without_head(self.backbone_class(self._stack_config(config)))
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        branches = config.num_hidden_layers * (2 if self.model.mlps else 1)
+        self._residual_branches = {
+            id(module.out_proj): branches for module in self.model.modules() if hasattr(module, "out_proj")
+        }
+        self.post_init()
+
+    @classmethod
+    def _stack_config(cls, config: LanguageModelConfig) -> Any:
+        sizes = {"d_model": config.hidden_size, "layers": config.num_hidden_layers}
+        assert isinstance(config, Mamba2Layers | LlamaLayers)
+        solving = config.solving if isinstance(config, FixedPoints) else {}
+        return cls.backbone_class.config_class(
+            vocabulary_size=config.vocab_size, output_size=1, **sizes, **config.layer_sizes, **solving
+        )
+
+    @classmethod
+    def _supports_default_dynamic_cache(cls) -> bool:
+        """Whether `transformers` may make the cache; the model makes its own."""
+        return False
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        """Draw the weights of a module that no checkpoint gives; `transformers` calls it module by module."""
+        if isinstance(module, nn.Embedding):
+            init.normal_(module.weight, std=self.config.initializer_range)
+        elif isinstance(module, nn.Linear | nn.Conv1d):
+            init.kaiming_uniform_(module.weight, a=math.sqrt(5))
+            # so that the stream does not grow with the depth: layers end in these
+            branches = self._residual_branches.get(id(module), 1)
+            init.copy_(module.weight, module.weight / math.sqrt(branches))
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, RMSNorm):
+            init.ones_(module.weight)
+        elif isinstance(module, Mamba2Cell):
+            init.copy_(module.dt_bias, initial_dt_bias(module.heads))
+            init.copy_(module.A_log, torch.empty(module.heads).uniform_(1, 16).log())
+            init.ones_(module.D)
+            init.ones_(module.norm.weight)
+
+    def get_input_embeddings(self) -> nn.Module:
+        """Return the embedding."""
+        return self.model.embedding
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the embedding, by one of another vocabulary perhaps."""
+        assert isinstance(value, nn.Embedding)
+        self.model.embedding = value
+        self.model.config = self.model.config.model_copy(update={"vocabulary_size": value.num_embeddings})
+
+    def get_output_embeddings(self) -> nn.Module:
+        """Return the head."""
+        return self.lm_head
+
+    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
+        """Replace the head."""
+        self.lm_head = cast("nn.Linear", new_embeddings)
+
+    @property
+    def solve(self) -> Solve | None:
+        """How fixed points are sought, in training and outside of it; None of an explicit model."""
+        config = self.config
+        if not isinstance(config, FixedPoints):
+            return None
+        if not self.training:
+            return Solve(
+                cast("Any", config.mode),
+                stopping=Stopping(rtol=config.rtol, max_iterations=config.max_iterations),
+            )
+        return Solve(
+            "simultaneous",
+            stopping=Stopping(rtol=config.training_rtol, max_iterations=config.training_max_iterations),
+            gradient=Phantom(config.phantom_steps, config.damping),
+        )
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        past_key_values: SequenceState | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int | Tensor = 0,
+        return_dict: bool | None = None,
+        solve: Solve | None = None,
+        output_latents: bool = False,
+        **others: Any,
+    ) -> LanguageModelOutput | tuple[Any, ...]:
+        """Read tokens and predict, after each of them, the next.
+
+        Args:
+            input_ids: int64, ``[batch, length]``.
+            attention_mask: 1 for real tokens and 0 for padding, wherever that stands, ``[batch, length]``, or
+                also of the tokens read before; all are real if None.
+            past_key_values: what was read before.
+            labels: the tokens themselves, ``[batch, length]``, -100 where the loss leaves one out; they are
+                shifted here.
+            use_cache: whether to return what was read; as configured if None, never in training.
+            logits_to_keep: only so many of the last positions, 0 for all; or which.
+            return_dict: whether to return a `LanguageModelOutput` and not a tuple.
+            solve: how fixed points are sought; as configured if None.
+            output_latents: whether to return the latents.
+            **others: what `transformers` hands on and no model here reads, such as ``position_ids``, and what
+                the loss takes, such as ``num_items_in_batch``.
+
+        Raises:
+            InputError: tokens are missing or outside the vocabulary, or the mask does not fit them.
+            FixedPointError: a token has no fixed point, and the configuration says ``"raise"``.
+        """
+        if input_ids is None or others.pop("inputs_embeds", None) is not None:
+            raise InputError("input_ids is None; give tokens, since the model reads no embeddings")
+        real = RealTokens.of(input_ids, attention_mask)
+        state = None if past_key_values is None else past_key_values.state
+        found = self.model.run(
+            real.first(input_ids), state, self.solve if solve is None else solve, lengths=real.lengths
+        )
+        self._tell(found.solution)
+        features = real.back(found.logits)
+        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        logits = self.lm_head(features[:, kept])
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(
+                logits=logits, labels=labels, vocab_size=self.config.vocab_size, **_of_the_loss(others)
+            )
+        use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
+        seen = input_ids.shape[1] + (0 if past_key_values is None else past_key_values.seen)
+        solution = found.solution
+        output = LanguageModelOutput(
+            loss=loss,
+            logits=logits,
+            past_key_values=SequenceState(found.state, seen) if use_cache else None,
+            iterations=None if solution is None else real.account(solution.iterations),
+            residual=None if solution is None else real.account(solution.residual),
+            status=None if solution is None else real.account(solution.status),
+            latents=features if output_latents else None,
+        )
+        return output if return_dict is None or return_dict else output.to_tuple()
+
+    def prepare_inputs_for_generation(
+        self,
+        input_ids: Tensor,
+        past_key_values: SequenceState | None = None,
+        attention_mask: Tensor | None = None,
+        use_cache: bool | None = None,
+        **others: Any,
+    ) -> dict[str, Any]:
+        """Return what `forward` reads next: the tokens that it has not read yet."""
+        seen = 0 if past_key_values is None else past_key_values.seen
+        return {
+            "input_ids": input_ids[:, seen:],
+            "past_key_values": past_key_values,
+            "attention_mask": attention_mask,
+            "use_cache": use_cache,
+            "logits_to_keep": others.get("logits_to_keep", 0) or 0,
+        }
+
+    def _tell(self, solution: SequenceSolution | None) -> None:
+        """Warn or raise where a token has no fixed point, as configured; never in training."""
+        if solution is None or self.training or self.config.unconverged == "ignore":
+            return
+        if bool(solution.converged.all()):
+            return
+        if self.config.unconverged == "raise":
+            raise FixedPointError(f"no fixed point at {solution.message()}")
+        warn_caller(f"outputs without a fixed point at {solution.message()}", NotConvergedWarning)
+
+
+def _of_the_loss(others: dict[str, Any]) -> dict[str, Any]:
+    return {name: others[name] for name in ("num_items_in_batch", "ignore_index") if name in others}
+
+
+class ImplicitMamba2ForCausalLM(LanguageModel):
+    """Mamba-2 layers iterated to a fixed point at every token, as a language model.
+
+    Example:
+        >>> _ = torch.manual_seed(0)
+        >>> sizes = {"hidden_size": 16, "num_hidden_layers": 2, "head_dim": 8, "state_size": 4}
+        >>> config = ImplicitMamba2LMConfig(vocab_size=50, **sizes)
+        >>> model = ImplicitMamba2ForCausalLM(config).eval()
+        >>> output = model(torch.tensor([[3, 1, 4]]))
+        >>> output.logits.shape, bool((output.status == 0).all())
+        (torch.Size([1, 3, 50]), True)
+        >>> model.generate(torch.tensor([[3, 1, 4]]), max_new_tokens=4, do_sample=False).shape
+        torch.Size([1, 7])
+    """
+
+    config_class = ImplicitMamba2LMConfig
+    backbone_class = ImplicitMamba2Backbone
+
+
+class ImplicitLlamaForCausalLM(LanguageModel):
+    """Llama blocks iterated to a fixed point at every token, as a language model."""
+
+    config_class = ImplicitLlamaLMConfig
+    backbone_class = ImplicitLlamaBackbone
+
+
+class ExplicitMamba2ForCausalLM(LanguageModel):
+    """The explicit twin of `ImplicitMamba2ForCausalLM`: the same layers, run once."""
+
+    config_class = ExplicitMamba2LMConfig
+    backbone_class = ExplicitMamba2Backbone
+
+
+class ExplicitLlamaForCausalLM(LanguageModel):
+    """The explicit twin of `ImplicitLlamaForCausalLM`: the same layers, run once."""
+
+    config_class = ExplicitLlamaLMConfig
+    backbone_class = ExplicitLlamaBackbone

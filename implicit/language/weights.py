@@ -1,0 +1,229 @@
+"""Weights from elsewhere, under the names of the models here.
+
+| naming        | whose                                                                              |
+|---------------|------------------------------------------------------------------------------------|
+| ``published`` | Schöne et al. 2025: ``word_emb.emb``, ``backbone.injection``, one for all layers,  |
+|               | and matrices of implicit models as a direction ``weight_v`` and, for each of its   |
+|               | rows, a length ``weight_g``                                                        |
+| ``mamba2``    | `transformers` (``backbone.embeddings``) and mamba_ssm (``backbone.embedding``)    |
+| ``llama``     | `transformers`: ``model.embed_tokens``                                             |
+"""
+
+import re
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from implicit.language.modeling import LanguageModel
+from implicit.models.implicit_model import ImplicitModel
+
+Weights = Mapping[str, Tensor]
+
+_MIXER = r"(conv1d\.weight|conv1d\.bias|in_proj\.weight|dt_bias|A_log|D|norm\.weight|out_proj\.weight)"
+_SAME: dict[str, dict[str, str]] = {
+    "published": {
+        r"word_emb\.emb\.weight": "embedding.weight",
+        r"backbone\.injection\.(weight|bias)": r"injections.0.\1",
+        r"backbone\.injection_norm\.weight": "embedding_norm.weight",
+        r"backbone\.norm_f\.weight": "last_norm.weight",
+        r"backbone\.layers\.(\d+)\.norm\.weight": r"mixer_norms.\1.weight",
+        r"backbone\.layers\.(\d+)\.norm2\.weight": r"mlps.\1.0.weight",
+        r"backbone\.layers\.(\d+)\.mlp\.fc2\.weight": r"mlps.\1.1.out_proj.weight",
+        rf"backbone\.layers\.(\d+)\.mixer\.{_MIXER}": r"mixers.\1.\2",
+    },
+    "mamba2": {
+        r"backbone\.embeddings?\.weight": "embedding.weight",
+        r"backbone\.norm_f\.weight": "last_norm.weight",
+        r"backbone\.layers\.(\d+)\.norm\.weight": r"mixer_norms.\1.weight",
+        rf"backbone\.layers\.(\d+)\.mixer\.{_MIXER}": r"mixers.\1.\2",
+    },
+    "llama": {
+        r"model\.embed_tokens\.weight": "embedding.weight",
+        r"model\.norm\.weight": "last_norm.weight",
+        r"model\.layers\.(\d+)\.input_layernorm\.weight": r"mixer_norms.\1.weight",
+        r"model\.layers\.(\d+)\.post_attention_layernorm\.weight": r"mlps.\1.0.weight",
+        r"model\.layers\.(\d+)\.self_attn\.o_proj\.weight": r"mixers.\1.out_proj.weight",
+        r"model\.layers\.(\d+)\.mlp\.down_proj\.weight": r"mlps.\1.1.out_proj.weight",
+    },
+}
+"""By naming, patterns of their names and ours, of tensors that are taken as they are."""
+
+_STACKED: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
+    "published": {
+        "mixers.{}.in_proj.weight": ("backbone.layers.{}.mixer.{}.weight", ("wq", "wk", "wv")),
+        "mlps.{}.1.in_proj.weight": ("backbone.layers.{}.mlp.{}.weight", ("w1", "w3")),
+    },
+    "mamba2": {},
+    "llama": {
+        "mixers.{}.in_proj.weight": (
+            "model.layers.{}.self_attn.{}.weight",
+            ("q_proj", "k_proj", "v_proj"),
+        ),
+        "mlps.{}.1.in_proj.weight": ("model.layers.{}.mlp.{}.weight", ("gate_proj", "up_proj")),
+    },
+}
+"""By naming, our matrices whose rows are those of several of theirs, one below the other."""
+
+_HEADS = ("lm_head.weight", "criterion.decoder.weight")
+_COMPUTED = re.compile(r".*rotary_emb\.inv_freq")
+"""Tensors that follow from the configuration."""
+
+
+def naming_of(weights: Weights) -> str:
+    """Return under which of the namings weights are stored.
+
+    Raises:
+        InputError: under none of them.
+
+    Example:
+        >>> naming_of({"model.embed_tokens.weight": torch.zeros(2, 2)})
+        'llama'
+    """
+    embeddings = {
+        "published": ("word_emb.emb.weight",),
+        "mamba2": ("backbone.embeddings.weight", "backbone.embedding.weight"),
+        "llama": ("model.embed_tokens.weight",),
+    }
+    for naming, names in embeddings.items():
+        if any(name in weights for name in names):
+            return naming
+    known = ", ".join(name for names in embeddings.values() for name in names)
+    raise InputError(f"the weights hold no embedding under a known name; known: {known}")
+
+
+def normalised_weights(weights: Weights) -> dict[str, Tensor]:
+    """Return weights with directions v and lengths g joined: every row of a weight is g v / ‖v‖.
+
+    Source:
+        Salimans & Kingma 2016, arXiv 1602.07868, as `torchdeq` applies it.
+
+    Example:
+        >>> given = {"a.weight_g": torch.tensor([[2.0]]), "a.weight_v": torch.tensor([[3.0, 4.0]])}
+        >>> normalised_weights(given)["a.weight"].tolist()
+        [[1.2..., 1.6...]]
+    """
+    joined = {name: part for name, part in weights.items() if not name.endswith(("weight_g", "weight_v"))}
+    for name, direction in weights.items():
+        if name.endswith("weight_v"):
+            base = name.removesuffix("_v")
+            length = weights.get(f"{base}_g")
+            if length is None:
+                raise InputError(f"{base}_g is missing beside {name}; give the whole state dict")
+            rows = direction.flatten(1).norm(dim=1).view(-1, *[1] * (direction.ndim - 1))
+            joined[base] = direction * (length / rows)
+    return joined
+
+
+def renamed(weights: Weights, layers: int) -> dict[str, Tensor]:
+    """Return weights under the names of a stack here, with ``last_norm`` for the norm after its last layer.
+
+    Args:
+        weights: under one of the namings of this module.
+        layers: of the model.
+
+    Raises:
+        InputError: a tensor is missing, unknown, or holds a number that is not finite.
+
+    Example:
+        >>> given = {"backbone.embeddings.weight": torch.zeros(3, 2), "backbone.norm_f.weight": torch.ones(2)}
+        >>> sorted(renamed(given, layers=0))
+        ['embedding.weight', 'last_norm.weight']
+    """
+    naming, given = naming_of(weights), normalised_weights(weights)
+    for name, part in given.items():
+        if part.is_floating_point() and not bool(part.isfinite().all()):
+            raise InputError(f"{name} holds a number that is not finite; give weights of finite numbers")
+    found: dict[str, Tensor] = {}
+    for ours, (theirs, parts) in _STACKED[naming].items():
+        for layer in range(layers):
+            names = [theirs.format(layer, part) for part in parts]
+            if any(name in given for name in names):
+                found[ours.format(layer)] = torch.cat([_taken(given, name) for name in names])
+    for name in list(given):
+        for theirs, ours in _SAME[naming].items():
+            if re.fullmatch(theirs, name):
+                found[re.sub(theirs, ours, name)] = given.pop(name)
+                break
+    for name in _HEADS:
+        if name in given:
+            found["lm_head.weight"] = given.pop(name)
+    unknown = sorted(name for name in given if not _COMPUTED.fullmatch(name))
+    if unknown:
+        raise InputError(f"{unknown[0]} is no weight of a model of {layers} layers here; {len(unknown)} such")
+    return found
+
+
+def _taken(given: dict[str, Tensor], name: str) -> Tensor:
+    if name not in given:
+        raise InputError(f"{name} is missing; give the whole state dict")
+    return given.pop(name)
+
+
+def load_weights(model: LanguageModel, weights: Weights) -> LanguageModel:
+    """Give a model weights from elsewhere, in the model's own dtype; return the model itself.
+
+    Explicit weights make of an implicit model a beginning for its training ("upcycling"): the injection is
+    then that of the first layer, W_in RMSNorm(embedding) with the norm and the matrix of that layer, so that
+    in the first self-iteration, from z = 0, the cell of the first layer computes what it does in the
+    explicit model.
+
+    Raises:
+        InputError: a tensor is missing, unknown, of another shape, or not finite; the model stays as it was.
+
+    Example:
+        >>> from transformers import LlamaConfig, LlamaForCausalLM
+        >>> from implicit.language import ExplicitLlamaForCausalLM, ExplicitLlamaLMConfig
+        >>> sizes = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> sizes |= {"intermediate_size": 8, "tie_word_embeddings": False}
+        >>> rope = {"rope_type": "default", "rope_theta": 10_000.0}
+        >>> theirs = LlamaForCausalLM(LlamaConfig(**sizes, rope_parameters=rope))
+        >>> ours = ExplicitLlamaForCausalLM(ExplicitLlamaLMConfig(**sizes, rope_theta=10_000.0))
+        >>> tokens = torch.tensor([[1, 2, 3]])
+        >>> torch.allclose(
+        ...     load_weights(ours, theirs.state_dict())(tokens).logits, theirs(tokens).logits, atol=1e-5
+        ... )
+        True
+    """
+    stack = model.model
+    implicit = isinstance(stack, ImplicitModel)
+    found = renamed(weights, model.config.num_hidden_layers)
+    if implicit and not any(name.startswith("injections.") for name in found):
+        found.update(_injection_of_the_first_layer(found))
+    head = found.pop("lm_head.weight", None)
+    last = "latent_norm" if implicit else "final_norm"
+    named = {f"model.{name.replace('last_norm', last, 1)}": part for name, part in found.items()}
+    embedding = named["model.embedding.weight"]
+    tied = model.config.tie_word_embeddings
+    if tied and head is not None and not torch.equal(head, embedding):
+        raise InputError(
+            "lm_head.weight differs from the embedding; give a model with tie_word_embeddings=False"
+        )
+    named["lm_head.weight"] = embedding if head is None else head
+    own = model.state_dict()
+    _check(named, own)
+    model.load_state_dict({name: part.to(own[name]) for name, part in named.items()})
+    return model
+
+
+def _injection_of_the_first_layer(found: dict[str, Tensor]) -> dict[str, Tensor]:
+    matrix = found["mixers.0.in_proj.weight"]
+    return {
+        "injections.0.weight": matrix,
+        "injections.0.bias": matrix.new_zeros(len(matrix)),
+        "embedding_norm.weight": found["mixer_norms.0.weight"],
+    }
+
+
+def _check(named: Weights, own: Weights) -> None:
+    """Refuse weights that do not fit."""
+    for name in own:
+        if name not in named:
+            raise InputError(f"{name} is missing; give weights of the same kind and of as many layers")
+        if named[name].shape != own[name].shape:
+            theirs, ours = tuple(named[name].shape), tuple(own[name].shape)
+            raise InputError(f"{name} has shape {theirs}, in the model {ours}; give a model of its sizes")
+    for name in named:
+        if name not in own:
+            raise InputError(f"{name} is in no model of this kind; give one with as many layers")

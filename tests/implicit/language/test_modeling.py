@@ -1,0 +1,294 @@
+"""The language models as `transformers` uses them: generation, storage, padding, the loss, the account."""
+
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from automata.errors import InputError
+from implicit.fixed_point import FixedPointError, NotConvergedWarning, Stopping
+from implicit.language import SequenceState
+from implicit.modes import Solve
+from tests.implicit.language.small_language_models import (
+    END,
+    IMPLICIT,
+    MODELS,
+    PAD,
+    VOCABULARY,
+    config_of,
+    small_model,
+    tokens_of,
+)
+
+TIGHT = Solve("sequential", stopping=Stopping(rtol=1e-11, max_iterations=5000))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("search", [{"do_sample": False}, {"num_beams": 3}, {"do_sample": True, "top_k": 5}])
+def test_generation_with_the_cache_is_generation_without(name: str, search: dict[str, Any]) -> None:
+    model, tokens = small_model(name).double(), tokens_of(2, 5)
+    found = []
+    for use_cache in (True, False):
+        torch.manual_seed(3)
+        found.append(model.generate(tokens, max_new_tokens=7, use_cache=use_cache, **search))
+    assert found[0].shape[1] > 5
+    assert torch.equal(*found)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_greedy_generation_is_that_of_the_stack_token_by_token(name: str) -> None:
+    model, tokens = small_model(name).double(), tokens_of(3, 4)
+    expected, state = tokens, None
+    stack, piece = model.model, tokens
+    with torch.no_grad():  # which the default mode depends on
+        for _ in range(6):
+            output = stack.run(piece, state, model.solve)
+            piece = model.lm_head(output.logits[:, -1]).argmax(-1, keepdim=True)
+            expected, state = torch.cat([expected, piece], 1), output.state
+    found = model.generate(tokens, max_new_tokens=6, do_sample=False, eos_token_id=None)
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_stored_model_is_found_by_its_folder(name: str, tmp_path: Path) -> None:
+    model, tokens = small_model(name, damping=0.7) if name in IMPLICIT else small_model(name), tokens_of(2, 5)
+    model.save_pretrained(tmp_path)
+    assert (tmp_path / "model.safetensors").is_file()
+    read = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert type(read) is MODELS[name]
+    assert not read.training
+    assert {**read.config.to_dict(), "_name_or_path": ""} == {**model.config.to_dict(), "_name_or_path": ""}
+    assert AutoConfig.from_pretrained(tmp_path).model_type == MODELS[name].config_class.model_type
+    assert read.lm_head.weight is read.model.embedding.weight
+    for key, part in model.state_dict().items():
+        assert torch.equal(read.state_dict()[key], part)
+    options = {"max_new_tokens": 6, "do_sample": False}
+    assert torch.equal(read.generate(tokens, **options), model.generate(tokens, **options))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_untied_head_is_stored_with_the_embedding(name: str, tmp_path: Path) -> None:
+    model = small_model(name, tie_word_embeddings=False)
+    assert model.lm_head.weight is not model.model.embedding.weight
+    model.save_pretrained(tmp_path)
+    read = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert torch.equal(read(tokens_of(2, 4)).logits, model(tokens_of(2, 4)).logits)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("left", [True, False])
+def test_padding_on_either_side_changes_nothing(name: str, left: bool) -> None:
+    model, tokens = small_model(name).double(), tokens_of(2, 6)
+    mask = torch.ones_like(tokens)
+    mask[1, slice(0, 2) if left else slice(4, 6)] = 0
+    padded = tokens.masked_fill(mask == 0, PAD)
+    alone = [model(tokens[row : row + 1, mask[row] == 1]) for row in range(2)]
+    together = model(padded, attention_mask=mask)
+    for row, one in enumerate(alone):
+        # rounding of float64, which the iteration does not amplify where it contracts
+        torch.testing.assert_close(together.logits[row, mask[row] == 1], one.logits[0], rtol=0, atol=1e-10)
+        if one.iterations is not None:
+            assert torch.equal(together.iterations[row, mask[row] == 1], one.iterations[0])
+            assert (together.iterations[row, mask[row] == 0] == 0).all()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_batch_with_padding_generates_what_each_sequence_does(name: str) -> None:
+    model, tokens = small_model(name).double(), tokens_of(3, 7)
+    lengths = (7, 4, 1)
+    mask = torch.stack([torch.arange(7) >= 7 - length for length in lengths]).long()
+    padded = tokens.masked_fill(mask == 0, PAD)
+    options: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None}
+    together = model.generate(padded, attention_mask=mask, **options)
+    for row, length in enumerate(lengths):
+        alone = model.generate(tokens[row : row + 1, 7 - length :], **options)
+        assert torch.equal(together[row, 7 - length :], alone[0])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_text_may_be_read_in_pieces(name: str) -> None:
+    model, tokens = small_model(name).double(), tokens_of(2, 9)
+    whole = model(tokens, solve=TIGHT)
+    first = model(tokens[:, :4], use_cache=True, solve=TIGHT)
+    assert isinstance(first.past_key_values, SequenceState)
+    rest = model(tokens[:, 4:], past_key_values=first.past_key_values, use_cache=True, solve=TIGHT)
+    # the tolerance of the fixed points, relative to latents of order one, over nine tokens
+    torch.testing.assert_close(rest.logits, whole.logits[:, 4:], rtol=0, atol=1e-8)
+    assert (first.past_key_values.get_seq_length(), rest.past_key_values.seen) == (4, 9)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_loss_is_that_of_the_next_tokens(name: str) -> None:
+    model, tokens = small_model(name).double(), tokens_of(2, 6)
+    labels = tokens.clone()
+    labels[0, 3] = -100
+    output = model(tokens, labels=labels)
+    targets = labels[:, 1:].flatten()
+    expected = functional.cross_entropy(
+        output.logits[:, :-1].flatten(0, 1).float(), targets, ignore_index=-100
+    )
+    assert output.loss.item() == pytest.approx(
+        expected.item(), rel=1e-6
+    )  # transformers computes it in float32
+    assert model(tokens).loss is None
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_only_the_logits_that_are_wanted_are_computed(name: str) -> None:
+    model, tokens = small_model(name), tokens_of(2, 6)
+    whole = model(tokens).logits
+    assert torch.equal(model(tokens, logits_to_keep=2).logits, whole[:, -2:])
+    places = torch.tensor([0, 3])
+    assert torch.equal(model(tokens, logits_to_keep=places).logits, whole[:, places])
+    assert isinstance(model(tokens, return_dict=False), tuple)
+    assert model(tokens, output_latents=True).latents.shape == (2, 6, 16)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_training_has_a_gradient_in_every_weight_and_lowers_the_loss(name: str) -> None:
+    model, tokens = small_model(name).train(), tokens_of(4, 8)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(30):
+        output = model(tokens, labels=tokens)
+        assert output.past_key_values is None
+        optimizer.zero_grad()
+        output.loss.backward()
+        assert all(parameter.grad is not None for parameter in model.parameters())
+        optimizer.step()
+        losses.append(output.loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_checkpointing_has_the_same_gradients_and_keeps_less(name: str) -> None:
+    model, tokens = small_model(name, num_hidden_layers=4).train(), tokens_of(2, 8)
+    gradients, kept = [], []
+    for checkpointing in (False, True):
+        if checkpointing:
+            model.activation_checkpointing_enable()
+        stored: list[int] = []
+
+        def store(tensor: torch.Tensor, stored: list[int] = stored) -> torch.Tensor:
+            stored.append(tensor.numel())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(store, lambda tensor: tensor):
+            loss = model(tokens, labels=tokens).loss
+            kept.append(sum(stored))
+        model.zero_grad()
+        loss.backward()
+        gradients.append([parameter.grad.clone() for parameter in model.parameters()])
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)  # float32, another order of sums
+    assert kept[1] < 0.6 * kept[0]
+
+
+@pytest.mark.parametrize("name", IMPLICIT)
+def test_the_output_gives_an_account_of_every_token(name: str) -> None:
+    model, tokens = small_model(name), tokens_of(2, 5)
+    output = model(tokens)
+    assert output.iterations.shape == output.residual.shape == output.status.shape == (2, 5)
+    assert bool((output.status == 0).all())
+    assert int(output.iterations.min()) > 1
+    exact = model.double()(tokens, solve=TIGHT)
+    assert int(exact.iterations.min()) > int(output.iterations.min())
+    assert float(exact.residual.max()) < 1e-9
+    # an explicit one has nothing to tell
+    twin = small_model(name.replace("Implicit", "Explicit"))(tokens)
+    assert (twin.iterations, twin.residual, twin.status) == (None, None, None)
+
+
+@pytest.mark.parametrize("name", IMPLICIT)
+def test_an_unconverged_token_is_told_of_as_configured(name: str) -> None:
+    tokens = tokens_of(1, 4)
+    with pytest.warns(NotConvergedWarning, match="outputs without a fixed point at 4 of 4 tokens"):
+        output = small_model(name, max_iterations=1)(tokens)
+    assert bool((output.status == 1).all())
+    with pytest.raises(FixedPointError, match="no fixed point at 4 of 4 tokens"):
+        small_model(name, max_iterations=1, unconverged="raise")(tokens)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quiet = small_model(name, max_iterations=1, unconverged="ignore")(tokens)
+    assert torch.equal(quiet.logits, output.logits)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_vocabulary_can_grow(name: str) -> None:
+    model = small_model(name)
+    model.resize_token_embeddings(VOCABULARY + 3)
+    assert model.lm_head.weight is model.model.embedding.weight
+    output = model(torch.tensor([[VOCABULARY + 2, 2]]))
+    assert output.logits.shape == (1, 2, VOCABULARY + 3)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_initial_weights_are_drawn_by_module_and_by_seed(name: str) -> None:
+    models = []
+    for _ in range(2):
+        torch.manual_seed(5)
+        models.append(MODELS[name](config_of(name, hidden_size=64, num_hidden_layers=4, vocab_size=500)))
+    model, again = models
+    assert all(
+        torch.equal(one, other) for one, other in zip(model.parameters(), again.parameters(), strict=True)
+    )
+    assert float(model.model.embedding.weight.detach().std()) == pytest.approx(0.02, rel=0.05)
+    branches = 4 * (1 if "Mamba2" in name else 2)
+    for layer in range(4):
+        matrix = model.get_parameter(f"model.mixers.{layer}.out_proj.weight")
+        bound = 1 / math.sqrt(matrix.shape[1] * branches)
+        assert 0.95 * bound < float(matrix.detach().abs().max()) <= bound
+    assert float(model.get_parameter("model.mixers.0.in_proj.weight").detach().abs().max()) <= 1 / math.sqrt(
+        64
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        ({"input_ids": torch.tensor([[VOCABULARY]])}, "is outside the vocabulary"),
+        ({"input_ids": None}, "input_ids is None; give tokens"),
+        ({"inputs_embeds": torch.zeros(1, 1, 16)}, "input_ids is None; give tokens"),
+        (
+            {"input_ids": torch.tensor([[2, 3]]), "attention_mask": torch.ones(1, 1)},
+            r"attention_mask has shape \(1, 1\); give one entry for every token, \(1, 2\)",
+        ),
+        (
+            {"input_ids": torch.tensor([[2, 3]]), "attention_mask": torch.zeros(1, 2)},
+            "attention_mask has no real token in sequence 0; leave it out",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["ImplicitMamba2ForCausalLM", "ExplicitLlamaForCausalLM"])
+def test_bad_input_is_one_sentence(name: str, call: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        small_model(name)(**call)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value", "sentence"),
+    [
+        ("ImplicitMamba2ForCausalLM", "damping", 0, "damping is 0; give a number above 0"),
+        ("ImplicitMamba2ForCausalLM", "rtol", -1, "rtol is -1; give a number from 0"),
+        ("ImplicitMamba2ForCausalLM", "mode", "parallel", "mode 'parallel' is unknown"),
+        ("ImplicitLlamaForCausalLM", "unconverged", "stop", "unconverged 'stop' is unknown"),
+        ("ImplicitLlamaForCausalLM", "phantom_steps", 0, "phantom_steps is 0"),
+        ("ExplicitMamba2ForCausalLM", "state_size", 0, "state_size is 0"),
+        ("ExplicitLlamaForCausalLM", "num_attention_heads", 3, "it must divide hidden_size = 16"),
+    ],
+)
+def test_bad_configurations_are_refused(name: str, field: str, value: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        config_of(name, **{field: value})
+
+
+def test_generation_ends_with_the_end() -> None:
+    model, tokens = small_model("ExplicitMamba2ForCausalLM"), tokens_of(1, 3)
+    with torch.no_grad():
+        model.model.embedding.weight[END] = 100 * model(tokens, output_latents=True).latents[0, -1]
+    assert model.generate(tokens, max_new_tokens=9, do_sample=False).tolist() == [[*tokens[0].tolist(), END]]
