@@ -1,0 +1,293 @@
+"""Weights from elsewhere: published ones against a loop over the formulas, others against `transformers`."""
+
+import math
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from automata.errors import InputError
+from implicit.fixed_point import Stopping
+from implicit.language.weights import load_weights
+from implicit.modes import Mode, Solve
+from tests.implicit.language.small_language_models import MODELS, config_of, small_model, tokens_of
+
+Arrays = dict[str, np.ndarray[Any, np.dtype[np.float64]]]
+WIDTH, HEADS, HEAD, STATES, TAPS, INNER, VOCABULARY = 8, 4, 4, 3, 4, 6, 11
+"""Of the made-up published models: 4 heads of 4 channels in Mamba-2, 4 heads of 2 in Llama."""
+GAIN = 0.35
+"""Of the rows of matrices, with which the self-map contracts."""
+
+
+def silu(x: Any) -> Any:
+    return x / (1 + np.exp(-x))
+
+
+def rms(x: Any, weight: Any) -> Any:
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * weight
+
+
+def published(family: str, layers: int, *, implicit: bool, seed: int = 0) -> dict[str, Tensor]:
+    """A state dict as the public code has it; implicit models have directions and lengths of matrices."""
+    rng = np.random.default_rng(seed)
+    found: dict[str, Tensor] = {}
+
+    def add(name: str, *shape: int) -> None:
+        value = torch.from_numpy(rng.normal(size=shape))
+        if "norm" in name.split(".")[-2]:
+            value = 1 + 0.2 * value
+        if implicit and name.startswith("backbone") and len(shape) > 1:
+            found[f"{name}_v"] = value
+            found[f"{name}_g"] = GAIN * torch.from_numpy(
+                0.5 + rng.random((shape[0], *[1] * (len(shape) - 1)))
+            )
+        else:
+            found[name] = value * (GAIN if len(shape) > 1 and name.startswith("backbone") else 1)
+
+    add("word_emb.emb.weight", VOCABULARY, WIDTH)
+    channels = HEADS * HEAD + 2 * STATES
+    projected = {"mamba2": HEADS * HEAD + channels + HEADS, "llama": 3 * WIDTH}[family]
+    for layer in range(layers):
+        at = f"backbone.layers.{layer}"
+        add(f"{at}.norm.weight", WIDTH)
+        if family == "mamba2":
+            add(f"{at}.mixer.in_proj.weight", projected, WIDTH)
+            add(f"{at}.mixer.conv1d.weight", channels, 1, TAPS)
+            add(f"{at}.mixer.conv1d.bias", channels)
+            for name in ("dt_bias", "A_log", "D"):
+                add(f"{at}.mixer.{name}", HEADS)
+            add(f"{at}.mixer.norm.weight", HEADS * HEAD)
+            add(f"{at}.mixer.out_proj.weight", WIDTH, HEADS * HEAD)
+        else:
+            for name in ("wq", "wk", "wv", "out_proj"):
+                add(f"{at}.mixer.{name}.weight", WIDTH, WIDTH)
+            found[f"{at}.mixer.rotary_emb.inv_freq"] = torch.ones(1)
+            add(f"{at}.norm2.weight", WIDTH)
+            for name, shape in (("w1", (INNER, WIDTH)), ("w3", (INNER, WIDTH)), ("fc2", (WIDTH, INNER))):
+                add(f"{at}.mlp.{name}.weight", *shape)
+    add("backbone.norm_f.weight", WIDTH)
+    if implicit:
+        add("backbone.injection.weight", projected, WIDTH)
+        add("backbone.injection.bias", projected)
+        add("backbone.injection_norm.weight", WIDTH)
+    found["criterion.decoder.weight"] = found["word_emb.emb.weight"]
+    return found
+
+
+def plain(weights: dict[str, Tensor]) -> Arrays:
+    """The matrices that directions and lengths stand for."""
+    found = {name: part.numpy() for name, part in weights.items()}
+    for name in [name for name in found if name.endswith("_v")]:
+        direction, length = found.pop(name), found.pop(name.replace("weight_v", "weight_g"))
+        norms = np.sqrt((direction.reshape(len(direction), -1) ** 2).sum(1)).reshape(length.shape)
+        found[name.removesuffix("_v")] = direction / norms * length
+    return found
+
+
+def mamba2(w: Arrays, at: str, u: Any, injection: Any) -> Any:
+    """One Mamba-2 mixer over a sequence ``[length, width]``, token by token."""
+    inner, outputs = HEADS * HEAD, []
+    taps = w[f"{at}.conv1d.weight"][:, 0]
+    window, h = np.zeros((len(taps), TAPS)), np.zeros((HEADS, HEAD, STATES))
+    for x in u @ w[f"{at}.in_proj.weight"].T + injection:
+        gate, channels, raw = x[:inner], x[inner:-HEADS], x[-HEADS:]
+        window = np.concatenate([window[:, 1:], channels[:, None]], 1)
+        read = silu((window * taps).sum(1) + w[f"{at}.conv1d.bias"])
+        value, b, c = read[:inner].reshape(HEADS, HEAD), read[inner : inner + STATES], read[inner + STATES :]
+        dt = np.log1p(np.exp(raw + w[f"{at}.dt_bias"]))
+        decay = np.exp(-dt * np.exp(w[f"{at}.A_log"]))
+        h = decay[:, None, None] * h + (dt[:, None] * value)[..., None] * b
+        y = (h @ c + w[f"{at}.D"][:, None] * value).ravel()
+        outputs.append(rms(y * silu(gate), w[f"{at}.norm.weight"]))
+    return np.array(outputs) @ w[f"{at}.out_proj.weight"].T
+
+
+def attention(w: Arrays, at: str, u: Any, injection: Any) -> Any:
+    """Causal attention with rotary positions, pairs of features (i, i + half), base 500,000."""
+    matrix = np.concatenate([w[f"{at}.{name}.weight"] for name in ("wq", "wk", "wv")])
+    q, k, v = ((u @ matrix.T + injection).reshape(len(u), 3, HEADS, -1)).transpose(1, 2, 0, 3)
+    half = q.shape[-1] // 2
+    angle = np.arange(len(u))[:, None] * 500_000.0 ** (-np.arange(half) / half)
+
+    def turned(x: Any) -> Any:
+        one, two = x[..., :half], x[..., half:]
+        return np.concatenate(
+            [one * np.cos(angle) - two * np.sin(angle), two * np.cos(angle) + one * np.sin(angle)], -1
+        )
+
+    scores = turned(q) @ turned(k).swapaxes(1, 2) / math.sqrt(2 * half)
+    scores[:, *np.triu_indices(len(u), 1)] = -np.inf
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    y = (shares / shares.sum(-1, keepdims=True)) @ v
+    return y.transpose(1, 0, 2).reshape(len(u), -1) @ w[f"{at}.out_proj.weight"].T
+
+
+def self_map(w: Arrays, family: str, layers: int, z: Any, injection: Any) -> Any:
+    for layer in range(layers):
+        at = f"backbone.layers.{layer}"
+        mixer = mamba2 if family == "mamba2" else attention
+        z = z + mixer(w, f"{at}.mixer", rms(z, w[f"{at}.norm.weight"]), injection)
+        if family == "llama":
+            u = rms(z, w[f"{at}.norm2.weight"])
+            gated = silu(u @ w[f"{at}.mlp.w1.weight"].T) * (u @ w[f"{at}.mlp.w3.weight"].T)
+            z = z + gated @ w[f"{at}.mlp.fc2.weight"].T
+    return rms(z, w["backbone.norm_f.weight"])
+
+
+def of_family(family: str, *, implicit: bool, layers: int, **changes: Any) -> Any:
+    name = f"{'Implicit' if implicit else 'Explicit'}{family.capitalize()}ForCausalLM"
+    sizes = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": layers}
+    sizes |= (
+        {"head_dim": HEAD, "state_size": STATES, "conv_kernel": TAPS}
+        if family == "mamba2"
+        else {"num_attention_heads": HEADS, "num_key_value_heads": HEADS, "intermediate_size": INNER}
+    )
+    return MODELS[name](config_of(name, **sizes, **changes)).double().eval()
+
+
+@pytest.mark.parametrize("family", ["mamba2", "llama"])
+@pytest.mark.parametrize("layers", [1, 2])
+@torch.no_grad()
+def test_published_weights_give_the_fixed_point_of_a_plain_loop(family: str, layers: int) -> None:
+    """To 1e-8, in both modes: the loop goes on for all tokens together until nothing changes."""
+    weights = published(family, layers, implicit=True)
+    w, tokens = plain(weights), np.array([3, 1, 4, 1, 5, 9, 2])
+    embedded = rms(w["word_emb.emb.weight"][tokens], w["backbone.injection_norm.weight"])
+    injection = embedded @ w["backbone.injection.weight"].T + w["backbone.injection.bias"]
+    z = np.zeros((len(tokens), WIDTH))
+    for _ in range(5000):
+        z, before = 0.2 * z + 0.8 * self_map(w, family, layers, z, injection), z
+        if np.abs(z - before).max() < 1e-14:
+            break
+    assert np.abs(self_map(w, family, layers, z, injection) - z).max() < 1e-12
+    model = load_weights(of_family(family, implicit=True, layers=layers), weights)
+    for mode in cast("tuple[Mode, ...]", ("simultaneous", "sequential")):
+        solve = Solve(mode, stopping=Stopping(rtol=1e-12, max_iterations=5000))
+        output = model(torch.from_numpy(tokens)[None], solve=solve, output_latents=True)
+        assert bool((output.status == 0).all())
+        assert np.abs(output.latents[0].numpy() - z).max() < 1e-8
+        expected = z @ w["word_emb.emb.weight"].T
+        assert np.abs(output.logits[0].numpy() - expected).max() < 1e-7  # eight products of order one
+
+
+@pytest.mark.parametrize("family", ["mamba2", "llama"])
+@torch.no_grad()
+def test_published_explicit_weights_give_the_outputs_of_the_formulas(family: str) -> None:
+    weights = published(family, 2, implicit=False)
+    w, tokens = plain(weights), np.array([3, 1, 4, 1, 5, 9, 2])
+    features = self_map(w, family, 2, w["word_emb.emb.weight"][tokens], 0.0)
+    model = load_weights(of_family(family, implicit=False, layers=2), weights)
+    logits = model(torch.from_numpy(tokens)[None]).logits[0].numpy()
+    assert np.abs(logits - features @ w["word_emb.emb.weight"].T).max() < 1e-12
+
+
+def theirs_of(family: str) -> tuple[Any, dict[str, Any]]:
+    import transformers
+
+    torch.manual_seed(1)
+    sizes: dict[str, Any] = {"vocab_size": VOCABULARY, "hidden_size": 16, "num_hidden_layers": 2}
+    if family == "mamba2":
+        given = {**sizes, "head_dim": 8, "state_size": 4, "n_groups": 2, "conv_kernel": 3}
+        config = transformers.Mamba2Config(**given, num_heads=4, tie_word_embeddings=True)
+        return transformers.Mamba2ForCausalLM(config).eval(), given
+    given = {**sizes, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 12}
+    rope = {"rope_type": "default", "rope_theta": 10_000.0}
+    config = transformers.LlamaConfig(
+        **given, rope_parameters=rope, tie_word_embeddings=False, rms_norm_eps=1e-5
+    )
+    model = transformers.LlamaForCausalLM(config).eval()
+    return model, {**given, "rope_theta": 10_000.0, "tie_word_embeddings": False}
+
+
+@pytest.mark.parametrize("family", ["mamba2", "llama"])
+@torch.no_grad()
+def test_weights_of_transformers_give_its_logits_and_its_generation(family: str) -> None:
+    theirs, sizes = theirs_of(family)
+    name = f"Explicit{family.capitalize()}ForCausalLM"
+    ours = load_weights(MODELS[name](config_of(name, **sizes)).eval(), theirs.state_dict())
+    tokens = tokens_of(2, 9) % VOCABULARY
+    expected = theirs(tokens).logits
+    # float32: 80 roundings of the largest entry, as for the layers
+    atol = 80 * torch.finfo(torch.float32).eps * float(expected.abs().max())
+    torch.testing.assert_close(ours(tokens).logits, expected, rtol=0, atol=atol)
+    if family == "llama":
+        options: dict[str, Any] = {"max_new_tokens": 5, "do_sample": False, "eos_token_id": None}
+        options["attention_mask"] = torch.ones_like(tokens)  # token 0 is no padding here
+        assert torch.equal(ours.generate(tokens, **options), theirs.generate(tokens, **options))
+
+
+@torch.no_grad()
+def test_mamba_ssm_differs_from_transformers_in_the_name_of_the_embedding() -> None:
+    theirs, sizes = theirs_of("mamba2")
+    name = "ExplicitMamba2ForCausalLM"
+    renamed = {
+        key.replace("backbone.embeddings.", "backbone.embedding."): part
+        for key, part in theirs.state_dict().items()
+    }
+    assert "backbone.embedding.weight" in renamed
+    ours, again = (
+        load_weights(MODELS[name](config_of(name, **sizes)).eval(), weights)
+        for weights in (theirs.state_dict(), renamed)
+    )
+    assert torch.equal(ours(tokens_of(1, 5) % VOCABULARY).logits, again(tokens_of(1, 5) % VOCABULARY).logits)
+
+
+@pytest.mark.parametrize("family", ["mamba2", "llama"])
+@torch.no_grad()
+def test_explicit_weights_begin_an_implicit_model(family: str) -> None:
+    """From z = 0 the cell of the first layer computes what it does in the explicit model."""
+    theirs, sizes = theirs_of(family)
+    name = f"Implicit{family.capitalize()}ForCausalLM"
+    model = load_weights(MODELS[name](config_of(name, **sizes)).eval(), theirs.state_dict())
+    stack, tokens = model.model, tokens_of(2, 6) % VOCABULARY
+    twin = small_model(name.replace("Implicit", "Explicit"), **sizes)
+    load_weights(twin, theirs.state_dict())
+    state = stack.init_state(2)
+    first = {part: state[f"{part}.0"] for part in {key.split(".")[0] for key in state}}
+    assert stack.embedding_norm is not None
+    injection = stack.injections[0](stack.embedding_norm(stack.embedding(tokens)))
+    ours, _ = stack.cells[0](torch.zeros(2, 6, 16), first, injection)
+    embedded = twin.model.embedding(tokens)
+    expected, _ = twin.model.cells[0](twin.model.norms[0](embedded), first)
+    torch.testing.assert_close(ours, expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda w: w.pop("word_emb.emb.weight"), "the weights hold no embedding under a known name"),
+        (lambda w: w.pop("backbone.norm_f.weight"), "model.latent_norm.weight is missing"),
+        (lambda w: w.pop("backbone.layers.0.mixer.in_proj.weight_g"), "weight_g is missing beside"),
+        (lambda w: w.update({"backbone.extra": torch.zeros(1)}), "backbone.extra is no weight of a model"),
+        (
+            lambda w: w.update({"backbone.norm_f.weight": torch.full((WIDTH,), math.nan)}),
+            "backbone.norm_f.weight holds a number that is not finite",
+        ),
+        (
+            lambda w: w.update({"word_emb.emb.weight": torch.zeros(VOCABULARY + 1, WIDTH)}),
+            "lm_head.weight differs from the embedding",
+        ),
+        (
+            lambda w: w.update({"backbone.norm_f.weight": torch.zeros(WIDTH + 1)}),
+            r"model.latent_norm.weight has shape \(9,\), in the model \(8,\)",
+        ),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_and_change_nothing(change: Any, sentence: str) -> None:
+    weights = published("mamba2", 1, implicit=True)
+    change(weights)
+    model = of_family("mamba2", implicit=True, layers=1)
+    before = {name: part.clone() for name, part in model.state_dict().items()}
+    with pytest.raises(InputError, match=sentence):
+        load_weights(model, weights)
+    assert all(torch.equal(part, before[name]) for name, part in model.state_dict().items())
+
+
+def test_a_model_of_another_depth_is_told() -> None:
+    weights = published("mamba2", 2, implicit=True)
+    with pytest.raises(InputError, match=r"model.mixers.1.* is in no model of this kind|mixer_norms.1"):
+        load_weights(of_family("mamba2", implicit=True, layers=1), weights)
+    with pytest.raises(InputError, match="is missing; give weights of the same kind and of as many layers"):
+        load_weights(of_family("mamba2", implicit=True, layers=3), weights)
