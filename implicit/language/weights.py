@@ -169,8 +169,8 @@ def load_weights(model: LanguageModel, weights: Weights) -> LanguageModel:
     in the first self-iteration, from z = 0, the cell of the first layer computes what it does in the
     explicit model.
 
-    Norms here add 1e-5 to the mean square, as those of Llama 2 and 3 and of Mamba-2 do; weights of a model with
-    another epsilon, such as the 1e-6 of the first Llama, give other numbers.
+    Norms here add 1e-5 to the mean square, as those of Llama 2 and 3 and of Mamba-2 do; weights of a model
+    with another epsilon, such as the 1e-6 of the first Llama, give other numbers.
 
     Raises:
         InputError: a tensor is missing, unknown, of another shape, or not finite; the model stays as it was.
