@@ -33,6 +33,7 @@ PACKAGES: tuple[str, ...] = (
     "implicit.training",
     "implicit.runs",
     "implicit.compiled",
+    "implicit.language",
     "analysis",
     "analysis.length_generalization",
     "analysis.jacobian",

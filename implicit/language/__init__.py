@@ -10,6 +10,7 @@ from implicit.language.configuration import (
     ImplicitMamba2LMConfig,
     LanguageModelConfig,
 )
+from implicit.language.evaluation import ModeAgreement, TextEvaluation, evaluate_text, mode_agreement
 from implicit.language.modeling import (
     ExplicitLlamaForCausalLM,
     ExplicitMamba2ForCausalLM,
@@ -18,6 +19,8 @@ from implicit.language.modeling import (
     LanguageModel,
     LanguageModelOutput,
 )
+from implicit.language.sizes import parameter_count, published_config
+from implicit.language.weights import load_weights
 
 for _model in (
     ImplicitMamba2ForCausalLM,
@@ -40,5 +43,12 @@ __all__ = [
     "LanguageModel",
     "LanguageModelConfig",
     "LanguageModelOutput",
+    "ModeAgreement",
     "SequenceState",
+    "TextEvaluation",
+    "evaluate_text",
+    "load_weights",
+    "mode_agreement",
+    "parameter_count",
+    "published_config",
 ]

@@ -11,6 +11,7 @@ from torch.nn import functional
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from automata.errors import InputError
+from implicit.enclosed.mamba2 import enclosable
 from implicit.fixed_point import FixedPointError, NotConvergedWarning, Stopping
 from implicit.language import SequenceState
 from implicit.modes import Solve
@@ -292,3 +293,17 @@ def test_generation_ends_with_the_end() -> None:
     with torch.no_grad():
         model.model.embedding.weight[END] = 100 * model(tokens, output_latents=True).latents[0, -1]
     assert model.generate(tokens, max_new_tokens=9, do_sample=False).tolist() == [[*tokens[0].tolist(), END]]
+
+
+def test_theorem_1_is_asked_of_the_stack_inside() -> None:
+    stack = small_model("ImplicitMamba2ForCausalLM").double().model
+    tokens = torch.tensor([[5, 7, 3]])
+    states = stack.states(tokens)
+    output = stack.run(tokens, solve=TIGHT)
+    before = {name: part[0, 2] for name, part in states.items()}
+    transition = stack.transition(3)
+    # the default tolerance of the states before, and the tight one of the latent
+    image = transition.self_map(output.logits[0, 2], before)
+    assert float((image - output.logits[0, 2]).detach().abs().max()) < 1e-2
+    with pytest.raises(InputError, match="with injections that layers share or that have a bias"):
+        enclosable(stack)
