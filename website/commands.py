@@ -22,6 +22,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "implicit.train": "Train a model on a task.",
         "implicit.compile": "Write the automaton of a task into the weights of a model, without training.",
         "automata.audit": "What accuracy on this task is no evidence of tracking?",
+        "automata.babi": "Count the stories, questions and tokens of bAbI as catbAbI has them.",
         "automata.programs": "Does Python give the answers that puzzles and small programs say?",
         "automata.repl": "Write Python sessions for other people's models; check that each is true.",
     },

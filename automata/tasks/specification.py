@@ -10,6 +10,8 @@ A specification is JSON: the name of a registered task, or an object with one of
 - ``object``: ``module:name`` of a task, an automaton, a monoid or a probabilistic automaton, or of a class or
   function that makes one without arguments.
 - ``text``: the path of a text; beside it ``unit``, ``sha256``, ``name``, ``description``.
+- ``catbabi``: the folder or archive of bAbI's files; beside it ``predict``, ``sha256``, ``name``,
+  ``description``.
 - ``repl``: the fields of `ReplLanguage`; beside it ``name``, ``description``.
 - ``balls``: the numbers of `SwappingBalls`; beside it ``name``, ``description``.
 - ``program``: the numbers of `SmallPrograms`; beside it ``name``, ``description``.
@@ -32,6 +34,7 @@ from automata.machines.dfa import DFA
 from automata.machines.regular_expressions import regular_expression_dfa
 from automata.monoids.monoid import Monoid
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
+from automata.tasks.catbabi import CatBabi
 from automata.tasks.interface import Specification, Task, with_specification
 from automata.tasks.json_formats import read_json_object, task_of_dfa, task_of_json
 from automata.tasks.partially_observed import PartiallyObserved
@@ -45,14 +48,14 @@ from automata.tasks.word_problem import WordProblem
 TaskSource = Specification | Task | DFA | Monoid | ProbabilisticAutomaton
 """What a task can be made from."""
 
-_SHORT_FORMS = ("regex", "file", "object", "text")
+_SHORT_FORMS = ("regex", "file", "object", "text", "catbabi")
 
 
 def specification_from_text(text: str) -> Specification:
     """Return the specification that a command line gives.
 
-    It is a name, a JSON object, or one of ``regex:EXPRESSION``, ``file:PATH``, ``object:MODULE:NAME`` and
-    ``text:PATH``.
+    It is a name, a JSON object, or one of ``regex:EXPRESSION``, ``file:PATH``, ``object:MODULE:NAME``,
+    ``text:PATH`` and ``catbabi:PATH``.
 
     Raises:
         InputError: what begins like a JSON object is not one.
@@ -195,6 +198,12 @@ def _of_text(given: dict[str, Any]) -> Task:
     return TextFile(_text(given, "text"), given.get("unit", "bytes"), digest=given.get("sha256"), **options)
 
 
+def _of_catbabi(given: dict[str, Any]) -> Task:
+    labels: dict[str, Any] = _labels(given)
+    predict = given.get("predict", "all")
+    return CatBabi(_text(given, "catbabi"), predict, digest=given.get("sha256"), **labels)
+
+
 def _of_repl(given: dict[str, Any]) -> Task:
     fields = given["repl"]
     if not isinstance(fields, dict):
@@ -244,6 +253,7 @@ _KINDS: dict[str, tuple[Callable[[dict[str, Any]], Task], tuple[str, ...]]] = {
     "automaton": (_of_automaton, ("name", "description")),
     "object": (_of_import, ()),
     "text": (_of_text, ("unit", "sha256", "name", "description")),
+    "catbabi": (_of_catbabi, ("predict", "sha256", "name", "description")),
     "repl": (_of_repl, ("name", "description")),
     "balls": (_of_balls, ("name", "description")),
     "program": (_of_program, ("name", "description")),

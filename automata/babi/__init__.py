@@ -1,0 +1,5 @@
+"""The stories of bAbI, in the form of catbAbI."""
+
+from automata.babi.stories import QUESTION, Counts, Story, StoryPart, parse_stories, read_stories
+
+__all__ = ["QUESTION", "Counts", "Story", "StoryPart", "parse_stories", "read_stories"]

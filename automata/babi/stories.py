@@ -1,0 +1,178 @@
+"""Stories of bAbI as rows of words, in the form of catbAbI.
+
+A file of bAbI has a line per sentence or question; numbers begin anew with every story. In catbAbI letters
+are lower case, full stops and question marks are words of their own, an answer is one word even where it has
+a comma, and the supporting facts are left out. A story with its questions and answers is one row of words.
+
+Source: Weston et al. 2015, arXiv 1502.05698; catbAbI, Schlag et al. 2021, arXiv 2011.07831, whose preparation
+leaves out the last story of every file.
+"""
+
+import os
+import re
+import tarfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from automata.errors import InputError, unknown_name
+
+StoryPart = Literal["train", "valid", "test"]
+"""What files of bAbI are called."""
+
+QUESTION = "?"
+"""The word behind which an answer stands."""
+_FILE = re.compile(r"qa(\d{1,2})_(train|valid|test)\.txt")
+TASKS = 20
+
+
+@dataclass(frozen=True)
+class Story:
+    """A story with its questions and answers.
+
+    Attributes:
+        task: 1 to 20.
+        words: lower case, in their order.
+
+    Example:
+        >>> story = Story(1, ("where", "is", "mary", "?", "bathroom"))
+        >>> story.answers
+        (4,)
+    """
+
+    task: int
+    words: tuple[str, ...]
+
+    @property
+    def answers(self) -> tuple[int, ...]:
+        """The places of the answers: a question mark is before each."""
+        return tuple(place + 1 for place, word in enumerate(self.words) if word == QUESTION)
+
+
+def parse_stories(lines: Iterable[str], task: int, name: str = "the text") -> list[Story]:
+    r"""Read the stories of one file.
+
+    Args:
+        lines: of the file.
+        task: of its stories.
+        name: of the file, for errors.
+
+    Raises:
+        InputError: a line does not begin with a number, a story does not begin with 1, or a question has no
+            answer of one word.
+
+    Example:
+        >>> lines = ["1 Mary went home.", "2 Where is Mary?\thome\t1", "1 How do you go?\tn,n\t4 5"]
+        >>> [" ".join(story.words) for story in parse_stories(lines, 1)]
+        ['mary went home . where is mary ? home', 'how do you go ? n,n']
+    """
+    stories: list[list[str]] = []
+    for place, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        number, _, rest = line.strip("\n").partition(" ")
+        if not number.isdecimal():
+            raise InputError(f"line {place} of {name} begins with {number!r}; give a number and a sentence")
+        if number == "1":
+            stories.append([])
+        if not stories:
+            raise InputError(f"line {place} of {name} is number {number} of no story; begin with number 1")
+        sentence, *fields = rest.split("\t")
+        words = re.sub(r"([.?])", r" \1 ", sentence.lower()).split()
+        if QUESTION in words:
+            answer = fields[0].strip().lower() if fields else ""
+            if words[-1] != QUESTION or words.count(QUESTION) != 1 or len(answer.split()) != 1:
+                raise InputError(
+                    f"line {place} of {name} is a question without an answer of one word; give "
+                    "'question?', a tab and the answer"
+                )
+            words.append(answer)
+        stories[-1].extend(words)
+    return [Story(task, tuple(words)) for words in stories]
+
+
+def read_stories(path: str | os.PathLike[str], part: StoryPart, *, last_story: bool = False) -> list[Story]:
+    r"""Read the stories of a part, task by task.
+
+    Args:
+        path: a folder with files ``qa1_train.txt`` and so on, at any depth, or a ``.tar.gz`` of one.
+        part: which files.
+        last_story: whether the last story of every file is read; catbAbI leaves it out.
+
+    Raises:
+        InputError: the path cannot be read, holds no file of the part, or one that is not as it should be.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     _ = (Path(folder) / "qa1_test.txt").write_text("1 A b.\n2 C?\td\t1\n1 E?\tf\t1\n")
+        ...     read_stories(folder, "test")
+        [Story(task=1, words=('a', 'b', '.', 'c', '?', 'd'))]
+    """
+    if part not in get_args(StoryPart):
+        raise unknown_name("part", str(part), get_args(StoryPart))
+    files = {}
+    for name, text in _files(Path(path)):
+        found = _FILE.fullmatch(name.rpartition("/")[2])
+        if found and found[2] == part:
+            if int(found[1]) in files:
+                raise InputError(f"{path} holds {found[0]} twice; give a folder with one set of files")
+            files[int(found[1])] = name, text
+    if not files:
+        raise InputError(f"{path} holds no file such as qa1_{part}.txt; give the folder of bAbI's files")
+    stories: list[Story] = []
+    for task, (name, text) in sorted(files.items()):
+        read = parse_stories(text.splitlines(), task, name)
+        stories.extend(read if last_story else read[:-1])
+    return stories
+
+
+def _files(path: Path) -> Iterator[tuple[str, str]]:
+    """The names and texts of a folder's or an archive's files of bAbI."""
+    try:
+        if path.is_dir():
+            for file in sorted(path.rglob("qa*.txt")):
+                yield str(file), file.read_text(encoding="utf-8")
+            return
+        with tarfile.open(path) as archive:
+            for member in archive:
+                content = archive.extractfile(member) if _FILE.fullmatch(Path(member.name).name) else None
+                if content is not None:
+                    yield member.name, content.read().decode("utf-8")
+    except (OSError, tarfile.TarError) as error:
+        raise InputError(f"{path} cannot be read ({error}); give a folder or a .tar.gz") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"a file of {path} is not UTF-8 ({error}); give the files of bAbI") from error
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How much there is in a part.
+
+    Attributes:
+        stories: their number.
+        questions: likewise.
+        tokens: words, and one that ends each story.
+        words: different ones, without that.
+
+    Example:
+        >>> Counts.of([Story(1, ("where", "?", "here")), Story(2, ("here", "."))])
+        Counts(stories=2, questions=1, tokens=7, words=4)
+    """
+
+    stories: int
+    questions: int
+    tokens: int
+    words: int
+
+    @classmethod
+    def of(cls, stories: Iterable[Story]) -> "Counts":
+        """Count."""
+        given = list(stories)
+        return cls(
+            len(given),
+            sum(len(story.answers) for story in given),
+            sum(len(story.words) + 1 for story in given),
+            len({word for story in given for word in story.words}),
+        )

@@ -1,0 +1,196 @@
+"""catbAbI: the stories of bAbI one after the other, of which the next word is predicted."""
+
+import hashlib
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from automata.babi import QUESTION, Story, StoryPart, read_stories
+from automata.errors import InputError, unknown_name
+from automata.monoids.cayley import IntArray
+from automata.tasks.interface import Batch, Part, Specification, Task, check_batch, starts
+
+Asked = Literal["all", "answers"]
+"""Which next words are in the loss: every one ("LM"), or the answers alone ("QM")."""
+
+END_OF_STORY = "<eos>"
+_FILES: dict[Part, StoryPart] = {"train": "train", "validation": "valid", "test": "test"}
+_EPOCHS = 2**20
+"""Orders of the stories that a row may begin with; together fewer places than int64 has."""
+
+
+class CatBabi(Task):
+    r"""Stories of all tasks in a random order, each after the token ``<eos>``; the next token is asked.
+
+    A row reads one order of all stories of its part after the other, so that none is drawn again before all
+    were. Where batches go on, a row is cut after ``length`` tokens and continued in the next batch, and a
+    model may carry its state along; nothing but ``<eos>`` tells that a story begins.
+
+    In the published protocol the rows of a batch share one pool of stories; here every row has orders of its
+    own, so that rows do not depend on each other.
+
+    Args:
+        path: a folder with files ``qa1_train.txt`` and so on, or a ``.tar.gz`` of one.
+        predict: which next tokens are asked.
+        confined_to: the part whose stories are read.
+        name: a short name.
+        description: one sentence.
+        digest: the SHA-256 that the stories are expected to have.
+
+    Raises:
+        InputError: the files cannot be read, or are not those with the digest.
+
+    Source:
+        Schlag et al. 2021, arXiv 2011.07831: catbAbI, its loss of all words and its loss of answers.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     for part in ("train", "valid", "test"):
+        ...         text = "1 Mary went home.\n2 Where is Mary?\thome\t1\n1 A b.\n"
+        ...         _ = (Path(folder) / f"qa1_{part}.txt").write_text(text)
+        ...     task = CatBabi(folder, "answers")
+        >>> batch = task.batch(1, 10, np.random.default_rng(0))
+        >>> " ".join(task.token_names[token] for token in batch.tokens[0])
+        '<eos> mary went home . where is mary ? home'
+        >>> [task.token_names[target] for target in batch.targets[batch.counted]]
+        ['home']
+    """
+
+    continues = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        predict: Asked = "all",
+        confined_to: Part = "train",
+        *,
+        name: str = "catbabi",
+        description: str | None = None,
+        digest: str | None = None,
+    ) -> None:
+        if predict not in get_args(Asked):
+            raise unknown_name("predict", str(predict), get_args(Asked))
+        if confined_to not in _FILES:
+            raise unknown_name("part", str(confined_to), _FILES)
+        self.path, self.predict, self.confined_to = Path(path).absolute(), predict, confined_to
+        stories = {part: read_stories(self.path, file) for part, file in _FILES.items()}
+        self.digest = _digest(stories)
+        if digest not in (None, self.digest):
+            raise InputError(
+                f"catbabi {path} holds other stories than the task was made from (their SHA-256 is "
+                f"{self.digest}, not {digest}); restore those"
+            )
+        words = sorted({word for part in stories.values() for story in part for word in story.words})
+        self.token_names = self.target_names = (END_OF_STORY, *words)
+        numbers = {word: number for number, word in enumerate(self.token_names)}
+        self._parts = {part: _numbered(found, numbers) for part, found in stories.items()}
+        # as bytes, whose hash is computed once, since orders are looked up by them
+        self._lengths = {part: np.diff(begins).tobytes() for part, (_, begins, _) in self._parts.items()}
+        self._question = numbers[QUESTION]
+        self.name = name
+        asked = {"all": "every next word", "answers": "the answers"}[predict]
+        self.description = description or f"{asked} of the stories of bAbI, one after the other"
+
+    def __repr__(self) -> str:
+        return f"<CatBabi {self.name}: {len(self.tasks)} stories for {self.confined_to}>"
+
+    @property
+    def tasks(self) -> IntArray:
+        """The task, 1 to 20, of every story of the part, ``[stories]``."""
+        return self._parts[self.confined_to][2]
+
+    @property
+    def tokens(self) -> IntArray:
+        """All stories of the part in the order of the files, each after ``<eos>``, ``[tokens]``."""
+        return self._parts[self.confined_to][0]
+
+    def part(self, part: Part) -> "CatBabi":
+        """Return the task confined to another part of the same stories."""
+        super().part(part)
+        if part == self.confined_to:
+            return self
+        other = CatBabi.__new__(CatBabi)
+        other.__dict__.update(self.__dict__)
+        other.confined_to = part
+        return other
+
+    def start(self) -> int:
+        """Return -1: a row begins with a story, in an order of its own."""
+        return -1
+
+    def batch(
+        self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
+    ) -> Batch:
+        """Draw rows of stories; ``start`` and ``end`` hold the number of the order and the place in it."""
+        check_batch(batch_size, length, rng)
+        size = len(self.tokens)
+        before = starts(start, batch_size, -1, -1, _EPOCHS * size)
+        begin = np.where(before < 0, rng.integers(0, _EPOCHS // 2, batch_size) * size, before)
+        rows = np.stack([self._row(place, length + 1) for place in begin.tolist()])
+        tokens = rows[:, :-1].copy()
+        asked = np.ones_like(tokens, bool) if self.predict == "all" else tokens == self._question
+        return Batch(tokens, rows[:, 1:].copy(), asked.astype(np.float32), end=begin + length)
+
+    def _row(self, place: int, length: int) -> IntArray:
+        """The tokens from a place on, across orders."""
+        pieces, missing, size = [], length, len(self.tokens)
+        while missing:
+            epoch, offset = divmod(place, size)
+            piece = self._in_order(epoch, offset, missing)
+            pieces.append(piece)
+            place, missing = place + len(piece), missing - len(piece)
+        return np.concatenate(pieces)
+
+    def _in_order(self, epoch: int, offset: int, length: int) -> IntArray:
+        """Tokens of one order from an offset on, at most to its end."""
+        tokens, begins, _ = self._parts[self.confined_to]
+        part = self.confined_to
+        order, ends = _order(self._lengths[part], list(_FILES).index(part), epoch)
+        first = int(np.searchsorted(ends, offset, side="right"))
+        last = int(np.searchsorted(ends, offset + length, side="left"))
+        stories = order[first : last + 1].tolist()
+        joined = np.concatenate([tokens[begins[story] : begins[story + 1]] for story in stories])
+        before = int(ends[first - 1]) if first else 0
+        return joined[offset - before :][:length]
+
+    def specification(self) -> Specification:
+        """Return the path, the digest of the stories, and what is asked."""
+        if self._specification is not None:
+            return super().specification()
+        return {
+            "catbabi": str(self.path),
+            "predict": self.predict,
+            "sha256": self.digest,
+            "name": self.name,
+            "description": self.description,
+        }
+
+
+@lru_cache(maxsize=256)
+def _order(of_stories: bytes, part: int, epoch: int) -> tuple[IntArray, IntArray]:
+    """One order of stories of these lengths, and where each ends in it: a function of its number alone."""
+    lengths = np.frombuffer(of_stories, dtype=np.int64)
+    generator = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(part, epoch)))
+    order = generator.permutation(len(lengths))
+    return order, np.cumsum(lengths[order])
+
+
+def _numbered(stories: list[Story], numbers: dict[str, int]) -> tuple[IntArray, IntArray, IntArray]:
+    """All stories as one row of tokens, where each begins and the last ends, and their tasks."""
+    rows = [[0, *(numbers[word] for word in story.words)] for story in stories]
+    begins = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+    tokens = np.array([token for row in rows for token in row], dtype=np.int64)
+    return tokens, begins.astype(np.int64), np.array([story.task for story in stories], dtype=np.int64)
+
+
+def _digest(stories: dict[Part, list[Story]]) -> str:
+    found = hashlib.sha256()
+    for part in _FILES:
+        for story in stories[part]:
+            found.update(f"{part} {story.task} {' '.join(story.words)}\n".encode())
+    return found.hexdigest()

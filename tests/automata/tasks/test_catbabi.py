@@ -1,0 +1,113 @@
+"""catbAbI as a task: rows are the stories, none comes twice before all came, and batches go on."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from automata.babi import read_stories
+from automata.errors import InputError
+from automata.tasks.catbabi import CatBabi
+from automata.tasks.interface import Part
+from automata.tasks.specification import task_from
+
+PARTS: tuple[Part, ...] = ("train", "validation", "test")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two tasks, whose stories tell their number, part and task."""
+    for part in ("train", "valid", "test"):
+        for task in (1, 12):
+            stories = [
+                f"1 Person{n} of {part} went to room{task}.\n2 Where is person{n}?\troom{n % 3},x\t1\n"
+                + (f"3 Again person{n}.\n" if n % 2 else "")
+                for n in range(9)
+            ]
+            (tmp_path / f"qa{task}_{part}.txt").write_text("".join(stories), encoding="utf-8")
+    return tmp_path
+
+
+def texts(task: CatBabi, tokens: Any) -> list[str]:
+    """The stories of a row, the last perhaps cut."""
+    row = " ".join(task.token_names[token] for token in tokens)
+    return [story.strip() for story in row.split("<eos>")[1:]]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_row_has_every_story_once_before_any_comes_again(folder: Path, part: Part) -> None:
+    task = CatBabi(folder).part(part)
+    size = len(task.tokens)
+    batch = task.batch(3, 2 * size, np.random.default_rng(0))
+    words = {"train": "train", "validation": "valid", "test": "test"}[part]
+    stories = Counter(" ".join(story.words) for story in read_stories(folder, words))  # type: ignore[arg-type]
+    orders = []
+    for row in batch.tokens:
+        first, second = texts(task, row[:size]), texts(task, row[size:])
+        assert Counter(first) == Counter(second) == stories
+        assert first != second
+        orders.append(tuple(first))
+    assert len(set(orders)) == 3
+
+
+def test_targets_are_the_next_tokens_and_batches_go_on(folder: Path) -> None:
+    task, rng = CatBabi(folder), np.random.default_rng(1)
+    size = len(task.tokens)
+    pieces, start = [], None
+    for _ in range(2 * size // 7):
+        batch = task.batch(4, 7, rng, start)
+        np.testing.assert_array_equal(batch.targets[:, :-1], batch.tokens[:, 1:])
+        pieces.append(batch)
+        start = batch.end
+    for one, other in zip(pieces, pieces[1:], strict=False):
+        np.testing.assert_array_equal(one.targets[:, -1], other.tokens[:, 0])
+    whole = np.concatenate([piece.tokens for piece in pieces], axis=1)
+    assert pieces[0].end is not None
+    again = task.batch(4, whole.shape[1], rng, pieces[0].end - 7)
+    np.testing.assert_array_equal(again.tokens, whole)
+    assert (whole[:, 0] == 0).all()
+
+
+def test_only_answers_are_asked_or_everything(folder: Path) -> None:
+    answers, everything = CatBabi(folder, "answers"), CatBabi(folder, "all")
+    one, other = (task.batch(2, 100, np.random.default_rng(2)) for task in (answers, everything))
+    np.testing.assert_array_equal(one.tokens, other.tokens)
+    assert other.counted.all()
+    asked = [answers.token_names[token] for token in one.tokens[one.counted]]
+    assert set(asked) == {"?"}
+    assert len(asked) == int((one.tokens == answers.token_names.index("?")).sum())
+    told = {answers.token_names[target] for target in one.targets[one.counted]}
+    assert told == {"room0,x", "room1,x", "room2,x"}
+
+
+def test_the_alphabet_is_that_of_all_parts_and_rows_are_the_same_in_another_process(folder: Path) -> None:
+    task = CatBabi(folder)
+    assert task.token_names[0] == "<eos>"
+    assert {"train", "valid", "test"} < set(task.token_names)
+    assert sorted(set(task.tasks.tolist())) == [1, 12]
+    rebuilt = task_from(task.specification())
+    assert isinstance(rebuilt, CatBabi)
+    assert rebuilt.specification() == task.specification()
+    one, other = (given.batch(2, 50, np.random.default_rng(3)) for given in (task, rebuilt))
+    np.testing.assert_array_equal(one.tokens, other.tokens)
+    assert task_from(f"catbabi:{folder}").specification() == task.specification()
+
+
+def test_changed_files_and_bad_names_are_refused(folder: Path) -> None:
+    specification = CatBabi(folder).specification()
+    file = folder / "qa1_test.txt"
+    file.write_text(file.read_text(encoding="utf-8").replace("went", "ran"), encoding="utf-8")
+    with pytest.raises(InputError, match="holds other stories than the task was made from"):
+        task_from(specification)
+    with pytest.raises(InputError, match="predict 'questions' is unknown"):
+        CatBabi(folder, "questions")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="part 'valid' is unknown"):
+        CatBabi(folder, "all", "valid")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="start holds"):
+        CatBabi(folder).batch(1, 4, np.random.default_rng(0), [-2])
+    (folder / "qa1_valid.txt").unlink()
+    (folder / "qa12_valid.txt").unlink()
+    with pytest.raises(InputError, match=r"holds no file such as qa1_valid\.txt"):
+        CatBabi(folder)
