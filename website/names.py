@@ -14,6 +14,7 @@ from typing import Any
 PACKAGES: tuple[str, ...] = (
     "automata",
     "automata.repl",
+    "automata.babi",
     "theory",
     "theory.testing",
     "theory.constructions",

@@ -21,8 +21,8 @@ FILE = """\
 2 Is Julius a lion?\tyes\t1
 """
 WORDS = [
-    "mary moved to the bathroom . john went to the hallway . where is mary ? bathroom daniel went back to the "
-    "hallway . what is mary carrying ? apple,football",
+    "mary moved to the bathroom . john went to the hallway . where is mary ? bathroom daniel went back to "
+    "the hallway . what is mary carrying ? apple,football",
     "the bedroom is south of the hallway . how do you go from the garden to the bedroom ? n,n",
     "julius is a lion is julius a lion ? yes",
 ]
