@@ -1,6 +1,7 @@
 """catbAbI as a task: rows are the stories, none comes twice before all came, and batches go on."""
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def test_targets_are_the_next_tokens_and_batches_go_on(folder: Path) -> None:
         np.testing.assert_array_equal(batch.targets[:, :-1], batch.tokens[:, 1:])
         pieces.append(batch)
         start = batch.end
-    for one, other in zip(pieces, pieces[1:], strict=False):
+    for one, other in pairwise(pieces):
         np.testing.assert_array_equal(one.targets[:, -1], other.tokens[:, 0])
     whole = np.concatenate([piece.tokens for piece in pieces], axis=1)
     assert pieces[0].end is not None
