@@ -4,7 +4,9 @@ import sys
 import warnings
 from types import FrameType
 
-_OURS = frozenset(("automata", "theory", "implicit", "analysis", "paper_figures", "torch", "contextlib"))
+_OURS = frozenset(
+    ("automata", "theory", "implicit", "analysis", "paper_figures", "torch", "contextlib", "transformers")
+)
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

@@ -17,6 +17,7 @@ class SequenceState:
     Attributes:
         state: named tensors with a leading batch axis.
         seen: tokens so far, padding included.
+        mask: which of them are real, bool ``[batch, seen]``; None where all are.
 
     Example:
         >>> import torch
@@ -28,6 +29,7 @@ class SequenceState:
 
     state: State
     seen: int
+    mask: Tensor | None = None
 
     is_compileable = False
 

@@ -8,6 +8,8 @@ from automata.checks import check_integer, check_number
 from automata.errors import InputError, unknown_name
 from implicit.modes import MODES
 
+NORM_EPSILON = 1e-5
+"""What the norms of all models add to the mean square."""
 Unconverged = Literal["warn", "raise", "ignore"]
 """What is done where a token has no fixed point within the limit."""
 
@@ -27,7 +29,13 @@ class LanguageModelConfig(PreTrainedConfig):
         InputError: a number is out of its range.
     """
 
-    keys_to_ignore_at_inference: ClassVar[list[str]] = ["past_key_values"]
+    keys_to_ignore_at_inference: ClassVar[list[str]] = [
+        "past_key_values",
+        "iterations",
+        "residual",
+        "status",
+        "latents",
+    ]
 
     vocab_size: int = 50_288
     hidden_size: int = 768
@@ -42,6 +50,11 @@ class LanguageModelConfig(PreTrainedConfig):
     def __post_init__(self, **others: Any) -> None:
         for name in self.sizes:
             check_integer(name, getattr(self, name), 1)
+        if not check_number("initializer_range", self.initializer_range) >= 0:
+            raise InputError(f"initializer_range is {self.initializer_range}; give a number of at least 0")
+        for name in ("rms_norm_eps", "layer_norm_epsilon"):
+            if others.get(name, NORM_EPSILON) != NORM_EPSILON:
+                raise InputError(f"{name} is {others[name]}; the norms here add {NORM_EPSILON}, give that")
         super().__post_init__(**others)
 
     sizes: ClassVar[tuple[str, ...]] = ("vocab_size", "hidden_size", "num_hidden_layers")
@@ -74,6 +87,15 @@ class Mamba2Layers(LanguageModelConfig):
         "n_groups",
     )
 
+    def __post_init__(self, **others: Any) -> None:
+        super().__post_init__(**others)
+        inner = self.expand * self.hidden_size
+        if inner % self.head_dim:
+            raise InputError(f"head_dim is {self.head_dim}; it must divide expand * hidden_size = {inner}")
+        if inner // self.head_dim % self.n_groups:
+            heads = inner // self.head_dim
+            raise InputError(f"n_groups is {self.n_groups}; it must divide the number of heads, {heads}")
+
     @property
     def layer_sizes(self) -> dict[str, Any]:
         """The same under the names that cells know."""
@@ -94,7 +116,8 @@ class LlamaLayers(LanguageModelConfig):
         num_attention_heads: heads of queries.
         num_key_value_heads: heads of keys and values; as many as of queries if None.
         intermediate_size: hidden features of the SwiGLU MLP.
-        rope_theta: base of the rotary position embedding.
+        rope_theta: base of the rotary position embedding; taken from ``rope_parameters`` where `transformers`
+            has it there.
     """
 
     num_hidden_layers: int = 12
@@ -113,12 +136,25 @@ class LlamaLayers(LanguageModelConfig):
     def __post_init__(self, **others: Any) -> None:
         if self.num_key_value_heads is None:
             self.num_key_value_heads = self.num_attention_heads
+        rope = others.pop("rope_parameters", None)
+        if rope is not None:
+            if rope.get("rope_type", "default") != "default":
+                raise InputError(
+                    f"rope_type is {rope['rope_type']!r}; only 'default' positions are known here"
+                )
+            self.rope_theta = rope.get("rope_theta", self.rope_theta)
         super().__post_init__(**others)
-        if self.hidden_size % self.num_attention_heads:
+        heads, width = self.num_attention_heads, self.hidden_size
+        if width % heads or width // heads % 2:
             raise InputError(
-                f"num_attention_heads is {self.num_attention_heads}; it must divide hidden_size = "
-                f"{self.hidden_size}"
+                f"num_attention_heads is {heads}; it must divide hidden_size = {width} into even parts"
             )
+        if heads % self.num_key_value_heads:
+            raise InputError(
+                f"num_key_value_heads is {self.num_key_value_heads}; it must divide {heads} heads"
+            )
+        if not check_number("rope_theta", self.rope_theta) > 0:
+            raise InputError(f"rope_theta is {self.rope_theta}; give a number above 0")
 
     @property
     def layer_sizes(self) -> dict[str, Any]:
@@ -205,6 +241,11 @@ class ImplicitLlamaLMConfig(FixedPoints, LlamaLayers):
     model_type = "implicit_ssm_llama"
 
     training_max_iterations: int = 32
+
+    def __post_init__(self, **others: Any) -> None:
+        super().__post_init__(**others)
+        if self.mode == "windowed":
+            raise InputError("mode is 'windowed', which needs a state of constant size; give another one")
 
 
 class ExplicitMamba2LMConfig(Mamba2Layers):

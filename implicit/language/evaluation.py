@@ -7,11 +7,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from automata.checks import check_integer
+from automata.checks import check_integer, check_type
 from automata.errors import InputError
 from implicit.fixed_point import Stopping
 from implicit.language.modeling import LanguageModel
 from implicit.modes import Solve
+
+_LARGEST_EXPONENT = 709.0
+"""exp of more is beyond float64."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class TextEvaluation:
     @property
     def perplexity(self) -> float:
         """Exp of the mean negative log-likelihood: of so many equally likely tokens one had to be guessed."""
-        return math.exp(self.nats)
+        return math.exp(self.nats) if self.nats < _LARGEST_EXPONENT else math.inf
 
 
 @torch.no_grad()
@@ -62,7 +65,8 @@ def evaluate_text(
         solve: how fixed points are sought; as configured if None.
 
     Raises:
-        InputError: the text has fewer than two tokens, or a number is out of its range.
+        InputError: the text has fewer than two tokens, a number is out of its range, or the model is in
+            training mode.
 
     Example:
         >>> from implicit.language import ExplicitMamba2ForCausalLM, ExplicitMamba2LMConfig
@@ -74,6 +78,9 @@ def evaluate_text(
     """
     check_integer("context", context, 2)
     check_integer("batch_size", batch_size, 1)
+    _check_evaluation(model)
+    check_type("text", text, Tensor, "give a tensor of tokens, [tokens]")
+    text = text.long()
     if text.ndim != 1 or len(text) < 2:
         raise InputError(f"text has shape {tuple(text.shape)}; give at least two tokens, [tokens]")
     windows = [text[first : first + context] for first in range(0, len(text) - 1, context - 1)]
@@ -89,6 +96,14 @@ def evaluate_text(
                 converged += int((output.status == 0).sum())
     found = (None, None) if model.solve is None else (iterations / read, converged / read)
     return TextEvaluation(nats / (len(text) - 1), len(text) - 1, *found)
+
+
+def _check_evaluation(model: LanguageModel) -> None:
+    check_type("model", model, LanguageModel, "give a model of implicit.language")
+    if model.training:
+        raise InputError(
+            "model is in training mode, where fixed points are sought otherwise; call model.eval()"
+        )
 
 
 def _of_one_length(windows: list[Tensor]) -> list[Tensor]:
@@ -132,7 +147,7 @@ def mode_agreement(model: LanguageModel, tokens: Tensor, stopping: Stopping | No
         stopping: tolerance and limit of both; those configured if None.
 
     Raises:
-        InputError: the model is explicit.
+        InputError: the model is explicit, or in training mode.
 
     Source:
         Schöne et al. 2025, arXiv 2502.07827, who compare the modes of trained language models.
@@ -146,6 +161,7 @@ def mode_agreement(model: LanguageModel, tokens: Tensor, stopping: Stopping | No
         >>> 0 <= mode_agreement(model, torch.arange(16)[None] % 9).share <= 1
         True
     """
+    _check_evaluation(model)
     if model.solve is None:
         raise InputError(f"model is {type(model).__name__}, which has one mode only; give an implicit one")
     stopping = model.solve.stopping if stopping is None else stopping

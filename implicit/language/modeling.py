@@ -11,7 +11,7 @@ Source: Schöne et al. 2025, arXiv 2502.07827; the layers are those of Mamba-2 (
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 import torch
@@ -20,7 +20,8 @@ from transformers import GenerationMixin, PreTrainedModel
 from transformers import initialization as init
 from transformers.utils import ModelOutput
 
-from automata.errors import InputError
+from automata.checks import check_type
+from automata.errors import InputError, unknown_name
 from implicit.caller import warn_caller
 from implicit.cells import Mamba2Cell, RMSNorm
 from implicit.cells.mamba2_parameters import initial_dt_bias
@@ -60,8 +61,12 @@ class LanguageModelOutput(ModelOutput):
         iterations: self-iterations of every token, ``[batch, length]``; None of an explicit model, like the
             two below; they are 0 at padding.
         residual: ‖Φ(z) − z‖₂ of every token when it was last evaluated, ``[batch, length]``.
-        status: `theory.status.Status` codes, ``[batch, length]``: 0 converged, 1 the limit was reached first.
-        latents: z of every token, ``[batch, length, hidden_size]``; only where asked for.
+        status: `theory.status.Status` codes, ``[batch, length]``: 0 converged, 1 the limit was reached first,
+            2 not finite.
+        latents: what the head reads, ``[batch, length, hidden_size]``, where asked for: z of every token, or
+            the features of an explicit model.
+        hidden_states: None; the streams between layers are not kept.
+        attentions: None.
     """
 
     loss: Tensor | None = None
@@ -71,6 +76,17 @@ class LanguageModelOutput(ModelOutput):
     residual: Tensor | None = None
     status: Tensor | None = None
     latents: Tensor | None = None
+    hidden_states: None = None
+    attentions: None = None
+
+
+_HANDED_ON = frozenset(
+    ("position_ids", "cache_position", "token_type_ids", "output_attentions", "output_hidden_states")
+)
+"""What `transformers` may give to any model, and no model here reads."""
+LEFT_OUT = -100
+"""The label of a token that the loss leaves out."""
+_OF_THE_LOSS = frozenset(("num_items_in_batch", "ignore_index"))
 
 
 class LanguageModel(PreTrainedModel, GenerationMixin):
@@ -158,10 +174,10 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         if not isinstance(config, FixedPoints):
             return None
         if not self.training:
-            return Solve(
-                cast("Any", config.mode),
-                stopping=Stopping(rtol=config.rtol, max_iterations=config.max_iterations),
-            )
+            # of a state that grows "auto" would depend on whether a gradient is wanted
+            mode = "sequential" if self.model.state_grows and config.mode == "auto" else config.mode
+            stopping = Stopping(rtol=config.rtol, max_iterations=config.max_iterations)
+            return Solve(cast("Any", mode), stopping=stopping)
         return Solve(
             "simultaneous",
             stopping=Stopping(rtol=config.training_rtol, max_iterations=config.training_max_iterations),
@@ -186,10 +202,10 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         Args:
             input_ids: int64, ``[batch, length]``.
             attention_mask: 1 for real tokens and 0 for padding, wherever that stands, ``[batch, length]``, or
-                also of the tokens read before; all are real if None.
+                of the tokens read before as well, as they were read; all are real if None.
             past_key_values: what was read before.
-            labels: the tokens themselves, ``[batch, length]``, -100 where the loss leaves one out; they are
-                shifted here.
+            labels: the tokens themselves, int64 ``[batch, length]``, -100 where the loss leaves one out; they
+                are shifted here. Padding, and what is predicted from it, is left out.
             use_cache: whether to return what was read; as configured if None, never in training.
             logits_to_keep: only so many of the last positions, 0 for all; or which.
             return_dict: whether to return a `LanguageModelOutput` and not a tuple.
@@ -204,27 +220,37 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         """
         if input_ids is None or others.pop("inputs_embeds", None) is not None:
             raise InputError("input_ids is None; give tokens, since the model reads no embeddings")
-        real = RealTokens.of(input_ids, attention_mask)
+        for name in others:
+            if name not in _HANDED_ON | _OF_THE_LOSS:
+                raise unknown_name("argument", name, (*_HANDED_ON, *_OF_THE_LOSS, "labels", "attention_mask"))
+        if past_key_values is not None:
+            remedy = "give the past_key_values that this model returned"
+            check_type("past_key_values", past_key_values, SequenceState, remedy)
+        self.model.check_tokens(input_ids)
+        real = RealTokens.of(input_ids, attention_mask, past_key_values)
         state = None if past_key_values is None else past_key_values.state
-        found = self.model.run(
-            real.first(input_ids), state, self.solve if solve is None else solve, lengths=real.lengths
-        )
+        solve = self.solve if solve is None else solve
+        if solve is not None and solve.start is not None:
+            solve = replace(solve, start=real.first(solve.start))
+        found = self.model.run(real.first(input_ids), state, solve, lengths=real.lengths)
         self._tell(found.solution)
         features = real.back(found.logits)
         kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = self.lm_head(features[:, kept])
         loss = None
         if labels is not None:
+            labels = self._checked_labels(labels, input_ids, real, logits)
+            extra = {name: others[name] for name in _OF_THE_LOSS if name in others}
             loss = self.loss_function(
-                logits=logits, labels=labels, vocab_size=self.config.vocab_size, **_of_the_loss(others)
+                logits=logits, labels=labels, vocab_size=self.config.vocab_size, **extra
             )
         use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
         seen = input_ids.shape[1] + (0 if past_key_values is None else past_key_values.seen)
-        solution = found.solution
+        solution, read = found.solution, real.read_so_far(input_ids, past_key_values)
         output = LanguageModelOutput(
             loss=loss,
             logits=logits,
-            past_key_values=SequenceState(found.state, seen) if use_cache else None,
+            past_key_values=SequenceState(found.state, seen, read) if use_cache else None,
             iterations=None if solution is None else real.account(solution.iterations),
             residual=None if solution is None else real.account(solution.residual),
             status=None if solution is None else real.account(solution.status),
@@ -241,7 +267,17 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         **others: Any,
     ) -> dict[str, Any]:
         """Return what `forward` reads next: the tokens that it has not read yet."""
+        if past_key_values is not None:
+            remedy = "give the past_key_values that this model returned"
+            check_type("past_key_values", past_key_values, SequenceState, remedy)
         seen = 0 if past_key_values is None else past_key_values.seen
+        if input_ids.shape[1] <= seen:
+            raise InputError(
+                f"input_ids has {input_ids.shape[1]} tokens, of which past_key_values read {seen}; give the "
+                "whole text, with one token more at least"
+            )
+        if attention_mask is not None and not bool(attention_mask[:, -1].all()):
+            raise InputError("attention_mask ends with padding; to generate, pad on the left")
         return {
             "input_ids": input_ids[:, seen:],
             "past_key_values": past_key_values,
@@ -249,6 +285,27 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             "use_cache": use_cache,
             "logits_to_keep": others.get("logits_to_keep", 0) or 0,
         }
+
+    def _checked_labels(self, labels: Tensor, tokens: Tensor, real: RealTokens, logits: Tensor) -> Tensor:
+        """Refuse labels that do not fit; leave out padding and what is predicted from it."""
+        check_type("labels", labels, Tensor, "give a tensor, [batch, length], such as the tokens")
+        if labels.shape != tokens.shape or logits.shape[:2] != tokens.shape:
+            raise InputError(
+                f"labels has shape {tuple(labels.shape)} and there are logits at {tuple(logits.shape[:2])} "
+                f"places; give labels of the shape of input_ids, {tuple(tokens.shape)}, and leave "
+                "logits_to_keep out"
+            )
+        wrong = ((labels < 0) | (labels >= self.config.vocab_size)) & (labels != LEFT_OUT)
+        if bool(wrong.any()):
+            raise InputError(
+                f"labels holds {int(labels[wrong][0])}; give tokens below {self.config.vocab_size}, or "
+                f"{LEFT_OUT} to leave one out"
+            )
+        if real.mask is None:
+            return labels.long()
+        known = real.mask.clone()
+        known[:, 1:] &= real.mask[:, :-1]
+        return labels.long().masked_fill(~known, LEFT_OUT)
 
     def _tell(self, solution: SequenceSolution | None) -> None:
         """Warn or raise where a token has no fixed point, as configured; never in training."""
@@ -259,10 +316,6 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         if self.config.unconverged == "raise":
             raise FixedPointError(f"no fixed point at {solution.message()}")
         warn_caller(f"outputs without a fixed point at {solution.message()}", NotConvergedWarning)
-
-
-def _of_the_loss(others: dict[str, Any]) -> dict[str, Any]:
-    return {name: others[name] for name in ("num_items_in_batch", "ignore_index") if name in others}
 
 
 class ImplicitMamba2ForCausalLM(LanguageModel):

@@ -66,7 +66,7 @@ def published_config(family: str, size: str, *, implicit: bool = True, **changes
         **changes: other fields.
 
     Raises:
-        InputError: the family or the size is unknown.
+        InputError: the family, the size or a field is unknown.
 
     Source:
         The configurations in the public code of Schöne et al. 2025, arXiv 2502.07827.
@@ -76,12 +76,16 @@ def published_config(family: str, size: str, *, implicit: bool = True, **changes
         >>> config.hidden_size, config.num_hidden_layers, parameter_count(config)
         (2048, 48, 1361200448)
     """
-    if family not in PUBLISHED:
+    if not isinstance(family, str) or family not in PUBLISHED:
         raise unknown_name("family", str(family), tuple(PUBLISHED))
-    if size not in PUBLISHED[family]:
+    if not isinstance(size, str) or size not in PUBLISHED[family]:
         raise unknown_name("size", str(size), tuple(PUBLISHED[family]))
+    config = _CONFIGS[family, implicit]
+    for field in changes:
+        if not hasattr(config, field):
+            raise unknown_name("field", field, tuple(config.__dataclass_fields__))
     vocabulary = {"vocab_size": _PADDED if implicit else _VOCABULARY} if family == "mamba2" else {}
-    return _CONFIGS[family, implicit](**{**vocabulary, **PUBLISHED[family][size], **changes})
+    return config(**{**vocabulary, **PUBLISHED[family][size], **changes})
 
 
 def parameter_count(config: LanguageModelConfig) -> int:

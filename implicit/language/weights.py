@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from automata.checks import check_type
 from automata.errors import InputError
 from implicit.language.modeling import LanguageModel
 from implicit.models.implicit_model import ImplicitModel
@@ -105,14 +106,24 @@ def normalised_weights(weights: Weights) -> dict[str, Tensor]:
         [[1.2..., 1.6...]]
     """
     joined = {name: part for name, part in weights.items() if not name.endswith(("weight_g", "weight_v"))}
+    for name in weights:
+        if name.endswith("weight_g") and f"{name.removesuffix('_g')}_v" not in weights:
+            raise InputError(
+                f"{name.removesuffix('_g')}_v is missing beside {name}; give the whole state dict"
+            )
     for name, direction in weights.items():
         if name.endswith("weight_v"):
             base = name.removesuffix("_v")
             length = weights.get(f"{base}_g")
             if length is None:
                 raise InputError(f"{base}_g is missing beside {name}; give the whole state dict")
-            rows = direction.flatten(1).norm(dim=1).view(-1, *[1] * (direction.ndim - 1))
-            joined[base] = direction * (length / rows)
+            if length.numel() != len(direction):
+                raise InputError(
+                    f"{base}_g holds {length.numel()} lengths for {len(direction)} rows; give one for each"
+                )
+            rows = direction.flatten(1).norm(dim=1)
+            factors = length.flatten() / rows
+            joined[base] = direction * factors.view(-1, *[1] * (direction.ndim - 1))
     return joined
 
 
@@ -131,9 +142,13 @@ def renamed(weights: Weights, layers: int) -> dict[str, Tensor]:
         >>> sorted(renamed(given, layers=0))
         ['embedding.weight', 'last_norm.weight']
     """
+    check_type("weights", weights, Mapping, "give a state dict")
+    for name, part in weights.items():
+        if not isinstance(part, Tensor) or not part.is_floating_point():
+            raise InputError(f"{name} is no tensor of floating-point numbers; give a state dict")
     naming, given = naming_of(weights), normalised_weights(weights)
     for name, part in given.items():
-        if part.is_floating_point() and not bool(part.isfinite().all()):
+        if not bool(part.isfinite().all()):
             raise InputError(f"{name} holds a number that is not finite; give weights of finite numbers")
     found: dict[str, Tensor] = {}
     for ours, (theirs, parts) in _STACKED[naming].items():
@@ -170,7 +185,8 @@ def load_weights(model: LanguageModel, weights: Weights) -> LanguageModel:
     explicit model.
 
     Norms here add 1e-5 to the mean square, as those of Llama 2 and 3 and of Mamba-2 do; weights of a model
-    with another epsilon, such as the 1e-6 of the first Llama, give other numbers.
+    with another epsilon, such as the 1e-6 of the first Llama, give other numbers, and so do those of one with
+    scaled rotary positions, such as Llama 3.1.
 
     Raises:
         InputError: a tensor is missing, unknown, of another shape, or not finite; the model stays as it was.
@@ -189,6 +205,7 @@ def load_weights(model: LanguageModel, weights: Weights) -> LanguageModel:
         ... )
         True
     """
+    check_type("model", model, LanguageModel, "give a model of implicit.language")
     stack = model.model
     implicit = isinstance(stack, ImplicitModel)
     found = renamed(weights, model.config.num_hidden_layers)
@@ -206,11 +223,18 @@ def load_weights(model: LanguageModel, weights: Weights) -> LanguageModel:
     named["lm_head.weight"] = embedding if head is None else head
     own = model.state_dict()
     _check(named, own)
-    model.load_state_dict({name: part.to(own[name]) for name, part in named.items()})
+    cast = {name: part.to(own[name]) for name, part in named.items()}
+    for name, part in cast.items():
+        if not bool(part.isfinite().all()):
+            raise InputError(f"{name} is beyond {part.dtype}; give a model of a wider type")
+    model.load_state_dict(cast)
     return model
 
 
 def _injection_of_the_first_layer(found: dict[str, Tensor]) -> dict[str, Tensor]:
+    for name in ("mixers.0.in_proj.weight", "mixer_norms.0.weight"):
+        if name not in found:
+            raise InputError(f"{name} is missing; give the whole state dict")
     matrix = found["mixers.0.in_proj.weight"]
     return {
         "injections.0.weight": matrix,

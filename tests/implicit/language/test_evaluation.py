@@ -7,7 +7,7 @@ import torch
 
 from automata.errors import InputError
 from implicit.fixed_point import Stopping
-from implicit.language.evaluation import evaluate_text, mode_agreement
+from implicit.language.evaluation import TextEvaluation, evaluate_text, mode_agreement
 from tests.implicit.language.small_language_models import IMPLICIT, MODELS, small_model, tokens_of
 
 
@@ -55,3 +55,6 @@ def test_bad_input_is_one_sentence() -> None:
         evaluate_text(model, tokens_of(1, 4))
     with pytest.raises(InputError, match="context is 1"):
         evaluate_text(model, torch.tensor([1, 2]), context=1)
+    with pytest.raises(InputError, match="model is in training mode"):
+        evaluate_text(model.train(), torch.tensor([1, 2]))
+    assert TextEvaluation(1e6, tokens=1).perplexity == math.inf

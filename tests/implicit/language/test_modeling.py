@@ -260,8 +260,37 @@ def test_initial_weights_are_drawn_by_module_and_by_seed(name: str) -> None:
             r"attention_mask has shape \(1, 1\); give one entry for every token, \(1, 2\)",
         ),
         (
+            {"input_ids": torch.tensor([[2, 3]]), "attention_mask": torch.ones(1, 3)},
+            r"attention_mask has shape \(1, 3\); give one entry for every token, \(1, 2\)",
+        ),
+        (
+            {"input_ids": torch.tensor([[2, 3]]), "attention_mask": torch.tensor([[0.0, -math.inf]])},
+            "attention_mask holds other values than 0 and 1",
+        ),
+        (
+            {"input_ids": torch.tensor([[2, 3]]), "attention_mask": [[1, 1]]},
+            "attention_mask is .*; give a tensor",
+        ),
+        (
+            {"input_ids": torch.tensor([[2, 3]]), "lables": torch.tensor([[2, 3]])},
+            "argument 'lables' is unknown",
+        ),
+        (
+            {"input_ids": torch.tensor([[2, 3]]), "past_key_values": ()},
+            "past_key_values is .*; give the past",
+        ),
+        ({"input_ids": torch.tensor([[2, 3]]), "labels": torch.tensor([[2]])}, r"labels has shape \(1, 1\)"),
+        (
+            {"input_ids": torch.tensor([[2, 3]]), "labels": torch.tensor([[2, 99]])},
+            "labels holds 99; give tokens",
+        ),
+        (
+            {"input_ids": torch.tensor([[2, 3]]), "labels": torch.tensor([[2, 3]]), "logits_to_keep": 1},
+            "leave logits_to_keep out",
+        ),
+        (
             {"input_ids": torch.tensor([[2, 3]]), "attention_mask": torch.zeros(1, 2)},
-            "attention_mask has no real token in sequence 0; leave it out",
+            "attention_mask has no real token in sequence 0; read it in another batch",
         ),
     ],
 )
@@ -281,6 +310,18 @@ def test_bad_input_is_one_sentence(name: str, call: dict[str, Any], sentence: st
         ("ImplicitLlamaForCausalLM", "phantom_steps", 0, "phantom_steps is 0"),
         ("ExplicitMamba2ForCausalLM", "state_size", 0, "state_size is 0"),
         ("ExplicitLlamaForCausalLM", "num_attention_heads", 3, "it must divide hidden_size = 16"),
+        ("ExplicitLlamaForCausalLM", "num_key_value_heads", 3, "num_key_value_heads is 3; it must divide 4"),
+        ("ExplicitLlamaForCausalLM", "rms_norm_eps", 1e-6, "rms_norm_eps is 1e-06; the norms here add 1e-05"),
+        ("ExplicitLlamaForCausalLM", "rope_parameters", {"rope_type": "llama3"}, "rope_type is 'llama3'"),
+        (
+            "ImplicitLlamaForCausalLM",
+            "mode",
+            "windowed",
+            "mode is 'windowed', which needs a state of constant",
+        ),
+        ("ExplicitMamba2ForCausalLM", "head_dim", 5, "head_dim is 5; it must divide expand"),
+        ("ExplicitMamba2ForCausalLM", "n_groups", 3, "n_groups is 3; it must divide the number of heads, 4"),
+        ("ExplicitMamba2ForCausalLM", "initializer_range", -1, "initializer_range is -1"),
     ],
 )
 def test_bad_configurations_are_refused(name: str, field: str, value: Any, sentence: str) -> None:
@@ -307,3 +348,76 @@ def test_theorem_1_is_asked_of_the_stack_inside() -> None:
     assert float((image - output.logits[0, 2]).detach().abs().max()) < 1e-2
     with pytest.raises(InputError, match="with injections that layers share or that have a bias"):
         enclosable(stack)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_answer_outside_of_training_does_not_depend_on_gradients(name: str) -> None:
+    model, tokens = small_model(name).double(), tokens_of(2, 20)
+    with torch.no_grad():
+        quiet = model(tokens)
+    loud = model(tokens)
+    # up to the tolerance of the fixed points: windows end where the sequential mode does, and a phantom
+    # gradient takes a few steps on
+    torch.testing.assert_close(loud.logits.detach(), quiet.logits, rtol=0, atol=1e-3)
+    if loud.status is not None:
+        assert bool((loud.status == 0).all())
+
+
+@pytest.mark.parametrize("name", MODELS)
+@torch.no_grad()
+def test_a_mask_of_what_was_read_has_to_be_that_of_the_reading(name: str) -> None:
+    model, tokens = small_model(name).double(), tokens_of(2, 9)
+    mask = torch.ones_like(tokens)
+    mask[1, :2] = 0
+    first = model(tokens[:, :5], attention_mask=mask[:, :5], use_cache=True)
+    assert first.past_key_values is not None
+    rest = model(tokens[:, 5:], attention_mask=mask, past_key_values=first.past_key_values, use_cache=True)
+    alone = model(tokens[1:, 2:])
+    torch.testing.assert_close(rest.logits[1], alone.logits[0, 3:], rtol=0, atol=1e-10)
+    assert rest.past_key_values is not None
+    assert torch.equal(rest.past_key_values.mask, mask.bool())
+    other = mask.clone()
+    other[0, 4] = 0
+    with pytest.raises(InputError, match="says otherwise of tokens read before"):
+        model(tokens[:, 5:], attention_mask=other, past_key_values=first.past_key_values)
+
+
+def test_generation_refuses_padding_on_the_right_and_texts_already_read() -> None:
+    model, tokens = small_model("ExplicitMamba2ForCausalLM"), tokens_of(2, 5)
+    mask = torch.ones_like(tokens)
+    mask[1, 3:] = 0
+    with pytest.raises(InputError, match="attention_mask ends with padding; to generate, pad on the left"):
+        model.generate(tokens, attention_mask=mask, max_new_tokens=2)
+    held = model(tokens, use_cache=True).past_key_values
+    with pytest.raises(InputError, match="input_ids has 5 tokens, of which past_key_values read 5"):
+        model.generate(tokens, past_key_values=held, max_new_tokens=2)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@torch.no_grad()
+def test_padding_is_in_no_loss_nor_is_what_is_predicted_from_it(name: str) -> None:
+    model, tokens = small_model(name), tokens_of(1, 5)
+    alone = float(model(tokens, labels=tokens).loss)
+    for left in (True, False):
+        pad = torch.zeros(1, 2, dtype=torch.int64)
+        padded = torch.cat([pad, tokens] if left else [tokens, pad], 1)
+        mask = torch.cat([pad, torch.ones_like(tokens)] if left else [torch.ones_like(tokens), pad], 1)
+        loss = float(model(padded, attention_mask=mask, labels=padded).loss)
+        assert loss == pytest.approx(alone, rel=1e-5)  # float32
+
+
+@pytest.mark.parametrize("name", IMPLICIT)
+def test_a_start_is_that_of_its_token_wherever_padding_stands(name: str) -> None:
+    model, tokens = small_model(name), tokens_of(2, 6)
+    mask = torch.ones_like(tokens)
+    mask[1, :3] = 0
+    with torch.no_grad():
+        found = model(tokens, attention_mask=mask, output_latents=True)
+        solve = Solve("sequential", stopping=Stopping(rtol=1e-2), start=found.latents)
+        again = model(tokens, attention_mask=mask, solve=solve)
+    assert again.iterations[mask == 1].max() == 1
+
+
+def test_rotary_positions_are_taken_from_where_transformers_has_them() -> None:
+    rope = {"rope_type": "default", "rope_theta": 10.0}
+    assert config_of("ExplicitLlamaForCausalLM", rope_parameters=rope).rope_theta == 10.0

@@ -41,3 +41,9 @@ def test_small_ones_too(name: str, changes: dict[str, Any]) -> None:
 def test_unknown_sizes_are_refused(family: str, size: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         published_config(family, size)
+
+
+def test_an_unknown_field_is_refused() -> None:
+    assert published_config("llama", "130m", hidden_size=64, num_attention_heads=4).hidden_size == 64
+    with pytest.raises(InputError, match="field 'hiden_size' is unknown"):
+        published_config("llama", "130m", hiden_size=64)

@@ -260,6 +260,15 @@ def test_explicit_weights_begin_an_implicit_model(family: str) -> None:
         (lambda w: w.pop("word_emb.emb.weight"), "the weights hold no embedding under a known name"),
         (lambda w: w.pop("backbone.norm_f.weight"), "model.latent_norm.weight is missing"),
         (lambda w: w.pop("backbone.layers.0.mixer.in_proj.weight_g"), "weight_g is missing beside"),
+        (lambda w: w.pop("backbone.layers.0.mixer.in_proj.weight_v"), "weight_v is missing beside"),
+        (
+            lambda w: w.update({"backbone.layers.0.mixer.in_proj.weight_g": torch.ones(3)}),
+            "weight_g holds 3 lengths for 42 rows",
+        ),
+        (
+            lambda w: w.update({"backbone.norm_f.weight": torch.ones(8).int()}),
+            "is no tensor of floating-point",
+        ),
         (lambda w: w.update({"backbone.extra": torch.zeros(1)}), "backbone.extra is no weight of a model"),
         (
             lambda w: w.update({"backbone.norm_f.weight": torch.full((WIDTH,), math.nan)}),
@@ -291,3 +300,17 @@ def test_a_model_of_another_depth_is_told() -> None:
         load_weights(of_family("mamba2", implicit=True, layers=1), weights)
     with pytest.raises(InputError, match="is missing; give weights of the same kind and of as many layers"):
         load_weights(of_family("mamba2", implicit=True, layers=3), weights)
+
+
+def test_weights_without_a_first_layer_and_beyond_a_type_are_refused() -> None:
+    model = of_family("mamba2", implicit=True, layers=1)
+    with pytest.raises(InputError, match=r"mixers\.0\.in_proj\.weight is missing"):
+        load_weights(model, {"backbone.embeddings.weight": torch.zeros(VOCABULARY, WIDTH)})
+    weights = published("mamba2", 1, implicit=True)
+    weights["backbone.norm_f.weight"] = torch.full((WIDTH,), 1e6)
+    with pytest.raises(InputError, match=r"model\.latent_norm\.weight is beyond torch\.float16"):
+        load_weights(model.half(), weights)
+    nothing: tuple[Any, ...] = ([], {"word_emb.emb.weight": None})
+    for given in nothing:
+        with pytest.raises(InputError, match="give a state dict"):
+            load_weights(model, given)
