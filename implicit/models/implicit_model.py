@@ -268,11 +268,11 @@ class ImplicitModel(CellStack, FixedPointModel):
     def _start(self, recurrence: Recurrence, start: Tensor | None, mask: Tensor | None) -> Tensor:
         """z₀ of every token, 0 at padding."""
         shape = (*recurrence.inputs[0].shape[:2], self.config.d_model)
+        like = self.latent_norm.weight  # of the type of the images; injections have another under autocast
         if start is None:
-            return recurrence.inputs[0].new_zeros(shape)
+            return like.new_zeros(shape)
         if start.shape != shape:
             raise InputError(f"start has shape {tuple(start.shape)}; give {shape} for these tokens")
-        like = recurrence.inputs[0]
         if start.dtype != like.dtype or start.device != like.device:
             raise InputError(
                 f"start has dtype {start.dtype} on {start.device}; give {like.dtype} on {like.device}"

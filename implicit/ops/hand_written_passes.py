@@ -64,7 +64,9 @@ def op_with_passes(definition: Op, forward: Op, backward: Backward) -> Op:
                 return (None,) * len(inputs)
             if torch.is_grad_enabled() or is_transformed(gradients):
                 return _pull_back(definition, inputs, gradients)
-            return tuple(backward(inputs, gradients))
+            device = next(tensor.device.type for tensor in (*gradients, *inputs) if tensor is not None)
+            with torch.autocast(device, enabled=False):  # the types are those that the forward pass chose
+                return tuple(backward(inputs, gradients))
 
     def op(*inputs: Tensor | None) -> Tensors:
         if is_transformed(inputs):

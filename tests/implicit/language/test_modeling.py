@@ -421,3 +421,34 @@ def test_a_start_is_that_of_its_token_wherever_padding_stands(name: str) -> None
 def test_rotary_positions_are_taken_from_where_transformers_has_them() -> None:
     rope = {"rope_type": "default", "rope_theta": 10.0}
     assert config_of("ExplicitLlamaForCausalLM", rope_parameters=rope).rope_theta == 10.0
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("inside", [True, False])
+def test_bfloat16_autocast_has_nearly_the_same_gradient(name: str, inside: bool) -> None:
+    """Whether the backward pass is called under autocast, too, or behind it."""
+    tokens = tokens_of(2, 40)
+    gradients: list[torch.Tensor] = []
+    for enabled in (True, False):
+        model = small_model(name).train()
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            loss = model(tokens, labels=tokens).loss
+            if inside:
+                loss.backward()
+        if not inside:
+            loss.backward()
+        gradients.append(torch.cat([parameter.grad.flatten() for parameter in model.parameters()]))
+    # bfloat16 has 8 bits: directions agree to some 1%
+    assert float(torch.cosine_similarity(gradients[0], gradients[1], dim=0)) > 0.99
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_bfloat16_autocast_evaluates_with_and_without_gradients(name: str) -> None:
+    model, tokens = small_model(name, **({"rtol": 0.02} if name in IMPLICIT else {})), tokens_of(2, 12)
+    exact = model(tokens).logits.detach()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = [model(tokens).logits.detach()]
+        with torch.no_grad():
+            found.append(model(tokens).logits)
+    for logits in found:
+        assert float((logits - exact).abs().max()) < 0.1 * float(exact.abs().max())
