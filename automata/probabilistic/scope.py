@@ -133,9 +133,8 @@ def marginal_scope(
         most_beliefs: refuse to list more.
 
     Raises:
-        InputError: a name is unknown, a probability is no fraction with a denominator up to 10⁶ that sums
-        to 1
-            with the others, or there are too many beliefs.
+        InputError: a name is unknown, a probability is no fraction with a denominator up to 10⁶ that
+            sums to 1 with the others, or there are too many beliefs.
 
     Example:
         Three variables, and swaps that may not happen: partial reveals included, a function of P suffices.
