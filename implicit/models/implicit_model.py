@@ -268,7 +268,7 @@ class ImplicitModel(CellStack, FixedPointModel):
     def _start(self, recurrence: Recurrence, start: Tensor | None, mask: Tensor | None) -> Tensor:
         """z₀ of every token, 0 at padding."""
         shape = (*recurrence.inputs[0].shape[:2], self.config.d_model)
-        like = self.latent_norm.weight  # of the type of the images; injections have another under autocast
+        like = self.embedding.weight  # injections have another type under autocast
         if start is None:
             return like.new_zeros(shape)
         if start.shape != shape:
