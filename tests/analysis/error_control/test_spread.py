@@ -56,12 +56,13 @@ def test_q_below_one_half_means_that_the_nearest_mean_is_right() -> None:
 
 
 def test_q_does_not_see_what_tells_no_classes_apart() -> None:
+    rng = np.random.default_rng(4)  # its own: how far classes are apart decides what rounding does
     classes = np.repeat([0, 1, 2], 20)
     states = np.zeros((60, 4))
-    states[:, :2] = RNG.normal(size=(3, 2))[classes] + 0.1 * RNG.normal(size=(60, 2))
+    states[:, :2] = rng.normal(size=(3, 2))[classes] + 0.1 * rng.normal(size=(60, 2))
     ratios = visit_ratios(states, classes)
     states[:, 2] = 1000 * np.tile(np.repeat([1.0, -1.0], 10), 3)  # the same mean in every class
-    turn = np.linalg.qr(RNG.normal(size=(4, 4)))[0]
+    turn = np.linalg.qr(rng.normal(size=(4, 4)))[0]
     # rounding of numbers of size 1000 against distances of size 0.1
     np.testing.assert_allclose(visit_ratios(7 * states @ turn + 5, classes), ratios, rtol=1e-8)
 
