@@ -24,7 +24,6 @@ StoryPart = Literal["train", "valid", "test"]
 QUESTION = "?"
 """The word behind which an answer stands."""
 _FILE = re.compile(r"qa(\d{1,2})_(train|valid|test)\.txt")
-TASKS = 20
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def parse_stories(lines: Iterable[str], task: int, name: str = "the text") -> li
         if not stories:
             raise InputError(f"line {place} of {name} is number {number} of no story; begin with number 1")
         sentence, *fields = rest.split("\t")
-        words = re.sub(r"([.?])", r" \1 ", sentence.lower()).split()
+        words = sentence.lower().replace(".", " . ").replace("?", " ? ").split()
         if QUESTION in words:
             answer = fields[0].strip().lower() if fields else ""
             if words[-1] != QUESTION or words.count(QUESTION) != 1 or len(answer.split()) != 1:

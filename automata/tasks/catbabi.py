@@ -1,5 +1,6 @@
 """catbAbI: the stories of bAbI one after the other, of which the next word is predicted."""
 
+import copy
 import hashlib
 import os
 from functools import lru_cache
@@ -114,8 +115,7 @@ class CatBabi(Task):
         super().part(part)
         if part == self.confined_to:
             return self
-        other = CatBabi.__new__(CatBabi)
-        other.__dict__.update(self.__dict__)
+        other = copy.copy(self)
         other.confined_to = part
         return other
 

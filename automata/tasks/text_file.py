@@ -1,5 +1,6 @@
 """A text file as a task: predict the next byte or character."""
 
+import copy
 import hashlib
 import os
 from pathlib import Path
@@ -108,8 +109,7 @@ class TextFile(Task):
         super().part(part)
         if part == self.confined_to:
             return self
-        other = TextFile.__new__(TextFile)
-        other.__dict__.update(self.__dict__)
+        other = copy.copy(self)
         begin, end = (round(share * len(self._numbers)) for share in _SHARES[part])
         other.confined_to, other.tokens = part, self._numbers[begin:end]
         return other

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from automata.babi import Counts, Story, parse_stories, read_stories
+from automata.babi import Counts, parse_stories, read_stories
 from automata.babi.__main__ import main
 from automata.errors import InputError
 
@@ -110,7 +110,3 @@ def test_bad_folders_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         read_stories(tmp_path / "a", "train")
     assert main([str(tmp_path / "missing")]) == 2
     assert capsys.readouterr().err.startswith("error: ")
-
-
-def test_a_story_is_equal_to_itself() -> None:
-    assert Story(1, ("a",)) == Story(1, ("a",))
