@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from matplotlib.figure import Figure
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveInt
 
 from analysis.framework.figures import new_figure, powers_of_two
 from analysis.framework.palette import GREY
@@ -16,13 +15,10 @@ from automata.errors import InputError
 from automata.tasks.interface import Task
 from automata.tasks.small_programs import SmallPrograms
 from automata.tasks.swapping_balls import SwappingBalls
-from implicit.checked_config import CheckedConfig
-from implicit.fixed_point import Stopping
-from implicit.modes import Mode, Solve
 from implicit.runs.loading import Run
-from implicit.training.streams import Stream, draw_batch
 from paper_figures.experiments.grid import Experiment, Measurement
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.figures.answers import AnswerSettings, answers
 from paper_figures.figures.claim import SLIDES, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
@@ -47,7 +43,7 @@ SOLVED_ACCURACY = 0.95
 TESTED_SWAPS = 4 * TRAINED[BALLS]
 
 
-class PuzzleSettings(CheckedConfig):
+class PuzzleSettings(AnswerSettings):
     """What is measured.
 
     Example:
@@ -55,17 +51,9 @@ class PuzzleSettings(CheckedConfig):
         (1, 2, 4, 8, 16, 32, 64)
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
     numbers: tuple[PositiveInt, ...] = Field(
         default=(1, 2, 4, 8, 16, 32, 64), min_length=1, description="swaps, or statements, of a text"
     )
-    sequences: PositiveInt = Field(default=256, description="texts of each number")
-    batch_size: PositiveInt = Field(default=64, description="texts at a time")
-    mode: Mode = Field(default="sequential", description="of implicit models: how fixed points are sought")
-    rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance of the fixed points")
-    max_iterations: PositiveInt = Field(default=200, description="the most self-iterations per token")
-    seed: NonNegativeInt = Field(default=0, description="seed of the texts")
 
 
 def with_number(task: Task, number: int) -> SwappingBalls | SmallPrograms:
@@ -99,7 +87,6 @@ def with_number(task: Task, number: int) -> SwappingBalls | SmallPrograms:
     raise InputError(f"task {task.name!r} is no puzzle; give a run on swap-balls-3 or small-programs")
 
 
-@torch.no_grad()
 def measure(run: Run, settings: PuzzleSettings) -> dict[str, Any]:
     """Measure how many answers are right, by the number of swaps or statements.
 
@@ -114,24 +101,16 @@ def measure(run: Run, settings: PuzzleSettings) -> dict[str, Any]:
         >>> sorted(found["accuracy"]), sorted(found)
         ([2, 4], ['accuracy', 'baseline', 'interval'])
     """
-    solve = Solve(
-        settings.mode, stopping=Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
-    )
     accuracy, baseline = {}, {}
     for number in settings.numbers:
         task = with_number(run.task, number)
         right, targets = [], []
-        for index, first in enumerate(range(0, settings.sequences, settings.batch_size)):
-            size = min(settings.batch_size, settings.sequences - first)
-            length = task.tokens_of(number)
-            batch = draw_batch(task, size, length, settings.seed, Stream.TEST, number, index)
-            output = run.model.run(batch.tokens, solve=solve, lengths=batch.lengths)
-            asked = batch.counted
-            right.append((output.logits.argmax(dim=-1) == batch.targets)[asked].numpy())
-            targets.append(batch.targets[asked].numpy())
-        answers = np.concatenate(targets)
+        for found in answers(run, task, task.tokens_of(number), settings, number):
+            right.append(found.right[found.batch.counted].numpy())
+            targets.append(found.batch.targets[found.batch.counted].numpy())
+        asked = np.concatenate(targets)
         accuracy[number] = float(np.concatenate(right).mean())
-        baseline[number] = float(np.bincount(answers).max() / answers.size)
+        baseline[number] = float(np.bincount(asked).max() / asked.size)
     return {
         "accuracy": accuracy,
         "interval": {n: wilson_interval(share, settings.sequences) for n, share in accuracy.items()},

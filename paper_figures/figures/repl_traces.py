@@ -209,7 +209,7 @@ def caption(found: Results) -> str:
         "print('a', a) shows) is predicted right, by the number of commands before it, the true values of "
         f"the reveals before it being read; mean over the first commands of the same {settings['sequences']} "
         f"freshly drawn sessions, data seed {settings['seed']}, in a panel the same for all models; "
-        f"{_convergence(found)}. {RUN_LINES} Lines are drawn broader the earlier they stand in the legend. "
+        f"{convergence(found)}. {RUN_LINES} Lines are drawn broader the earlier they stand in the legend. "
         f"{interval_sentence(settings['sequences'])} Dotted: chance; dashed: the "
         f"{found['trained_commands']} commands of the longest training sequences. A reveal follows every 4th "
         f"command, in training and test. {WINDOW} Width 64 (LSTM: 128), two layers (LSTM and implicit "
@@ -226,8 +226,13 @@ def caption(found: Results) -> str:
     )
 
 
-def _convergence(found: Results) -> str:
-    """How implicit models were solved, and the least share of tokens that reached the tolerance."""
+def convergence(found: Results) -> str:
+    """Return how implicit models were solved, and the least share of tokens that reached the tolerance.
+
+    Example:
+        >>> convergence({"settings": {"mode": "sequential", "rtol": 0.001}, "tasks": {}})
+        'implicit models in sequential mode'
+    """
     settings = found["settings"]
     shares = [
         run["share_converged"]

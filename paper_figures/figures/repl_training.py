@@ -3,26 +3,22 @@
 from typing import Any
 
 import numpy as np
-import torch
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveInt
 
 from analysis.length_generalization import wilson_interval
 from automata.checks import check_type
 from automata.errors import InputError
 from automata.tasks.registry import registered_task
 from automata.tasks.repl_language import ReplLanguage
-from implicit.checked_config import CheckedConfig
-from implicit.fixed_point import Stopping
-from implicit.modes import Mode, Solve
 from implicit.runs.loading import Run
-from implicit.training.streams import Stream, draw_batch
 from paper_figures.experiments.grid import Grid, Measurement
+from paper_figures.figures.answers import AnswerSettings, answers, mean_share
 
 TRAINED_COMMANDS = 16
 """Commands in a training sequence."""
 
 
-class RevealSettings(CheckedConfig):
+class RevealSettings(AnswerSettings):
     """What is measured.
 
     Example:
@@ -30,20 +26,11 @@ class RevealSettings(CheckedConfig):
         (4, 8, 16, 32, 64, 128)
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
     commands: tuple[PositiveInt, ...] = Field(
         default=(4, 8, 16, 32, 64, 128), min_length=1, description="commands before the final reveal"
     )
-    sequences: PositiveInt = Field(default=256, description="sessions")
-    batch_size: PositiveInt = Field(default=64, description="sessions at a time")
-    mode: Mode = Field(default="sequential", description="of implicit models: how fixed points are sought")
-    rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance of the fixed points")
-    max_iterations: PositiveInt = Field(default=200, description="the most self-iterations per token")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sessions")
 
 
-@torch.no_grad()
 def measure(run: Run, settings: RevealSettings) -> dict[str, Any]:
     """Measure how often the value of the final reveal is right, by the number of commands before it.
 
@@ -83,18 +70,10 @@ def measure(run: Run, settings: RevealSettings) -> dict[str, Any]:
             "predict": "values",
         }
     )
-    solve = Solve(
-        settings.mode, stopping=Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
-    )
     right, converged = [], []
-    for index, first in enumerate(range(0, settings.sequences, settings.batch_size)):
-        size = min(settings.batch_size, settings.sequences - first)
-        batch = draw_batch(task, size, task.longest_session, settings.seed, Stream.TEST, index)
-        output = run.model.run(batch.tokens, solve=solve, lengths=batch.lengths)
-        if output.solution is not None:
-            converged.append(output.solution.share_converged)
-        answers = (output.logits.argmax(dim=-1) == batch.targets)[batch.counted]
-        right.append(answers.reshape(size, -1).numpy())
+    for found in answers(run, task, task.longest_session, settings):
+        right.append(found.right[found.batch.counted].reshape(len(found.right), -1).numpy())
+        converged.append(found.share_converged)
     shares = np.concatenate(right).mean(axis=0)
     accuracy = {commands: float(shares[commands // every - 1]) for commands in known}
     return {
@@ -102,7 +81,7 @@ def measure(run: Run, settings: RevealSettings) -> dict[str, Any]:
         "interval": {
             commands: wilson_interval(share, settings.sequences) for commands, share in accuracy.items()
         },
-        "share_converged": float(np.mean(converged)) if converged else None,
+        "share_converged": mean_share(converged),
         "updates": run.metrics[-1]["step"] if run.metrics else 0,
     }
 

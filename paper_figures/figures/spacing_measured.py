@@ -3,9 +3,8 @@
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveInt
 
 from analysis.length_generalization import wilson_interval
 from automata.checks import check_type
@@ -13,18 +12,15 @@ from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.repl.commands import PROMPT
 from automata.tasks.repl_language import ReplLanguage
-from implicit.checked_config import CheckedConfig
-from implicit.fixed_point import Stopping
-from implicit.modes import Mode, Solve
 from implicit.runs.loading import Run
-from implicit.training.streams import Stream, draw_batch
 from paper_figures.experiments.grid import Measurement
+from paper_figures.figures.answers import AnswerSettings, answers, mean_share
 
 Test = Literal["1", "4", "8", "random"]
 """How often values are revealed in the test: after every k-th command, or after one in four at random."""
 
 
-class SpacingSettings(CheckedConfig):
+class SpacingSettings(AnswerSettings):
     """What is measured.
 
     Example:
@@ -32,20 +28,12 @@ class SpacingSettings(CheckedConfig):
         ('1', '4', '8', 'random')
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
     tests: tuple[Test, ...] = Field(
         default=("1", "4", "8", "random"), min_length=1, description="how often values are revealed"
     )
     commands: tuple[PositiveInt, ...] = Field(
         default=(4, 8, 16, 32, 64, 128), min_length=1, description="commands before the final reveal"
     )
-    sequences: PositiveInt = Field(default=256, description="sessions per test")
-    batch_size: PositiveInt = Field(default=64, description="sessions at a time")
-    mode: Mode = Field(default="sequential", description="of implicit models: how fixed points are sought")
-    rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance of the fixed points")
-    max_iterations: PositiveInt = Field(default=200, description="the most self-iterations per token")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sessions")
 
 
 def session_task(task: ReplLanguage, test: Test, commands: int) -> ReplLanguage:
@@ -100,7 +88,6 @@ def final_reveals(before: IntArray, commands: int) -> NDArray[np.bool_]:
     return (within > 0) & (within == within.max(axis=1, keepdims=True))
 
 
-@torch.no_grad()
 def measure(run: Run, settings: SpacingSettings) -> dict[str, Any]:
     """Measure how often the value of the last reveal within n commands is right, by n, in every test.
 
@@ -126,51 +113,29 @@ def measure(run: Run, settings: SpacingSettings) -> dict[str, Any]:
     assert isinstance(run.task, ReplLanguage)
     if run.task.form.reveal == "full":
         raise InputError("reveal is 'full'; give a run on sessions with reveals of one value")
-    solve = Solve(
-        settings.mode, stopping=Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
-    )
-    converged: list[float] = []
-    tests = {test: _in_test(run, run.task, settings, solve, test, converged) for test in settings.tests}
+    converged: list[float | None] = []
+    tests = {test: _in_test(run, run.task, settings, test, converged) for test in settings.tests}
     return {
         "tests": tests,
-        "share_converged": float(np.mean(converged)) if converged else None,
+        "share_converged": mean_share(converged),
         "updates": run.metrics[-1]["step"] if run.metrics else 0,
         "trained_tokens": run.metrics[-1]["length"] if run.metrics else 0,
     }
 
 
 def _in_test(
-    run: Run,
-    trained: ReplLanguage,
-    settings: SpacingSettings,
-    solve: Solve,
-    test: Test,
-    converged: list[float],
+    run: Run, trained: ReplLanguage, settings: SpacingSettings, test: Test, converged: list[float | None]
 ) -> dict[str, dict[str, Any]]:
     task = session_task(trained, test, max(settings.commands))
-    answers: dict[int, list[NDArray[np.bool_]]] = {commands: [] for commands in settings.commands}
-    for index, first in enumerate(range(0, settings.sequences, settings.batch_size)):
-        size = min(settings.batch_size, settings.sequences - first)
-        batch = draw_batch(
-            task, size, task.longest_session, settings.seed, Stream.TEST, settings.tests.index(test), index
-        )
-        if batch.lengths is not None:  # rows hold a reveal after every command, which random sessions lack
-            longest = int(batch.lengths.max())
-            batch = batch._replace(
-                tokens=batch.tokens[:, :longest],
-                targets=batch.targets[:, :longest],
-                weights=batch.weights[:, :longest],
-            )
-        output = run.model.run(batch.tokens, solve=solve, lengths=batch.lengths)
-        if output.solution is not None:
-            converged.append(output.solution.share_converged)
-        right = (output.logits.argmax(dim=-1) == batch.targets).numpy()
-        before = commands_before(task, batch.tokens.numpy(), batch.counted.numpy())
-        for commands, found in answers.items():
-            found.append(right[final_reveals(before, commands)])
+    right: dict[int, list[NDArray[np.bool_]]] = {commands: [] for commands in settings.commands}
+    for found in answers(run, task, task.longest_session, settings, settings.tests.index(test)):
+        converged.append(found.share_converged)
+        before = commands_before(task, found.batch.tokens.numpy(), found.batch.counted.numpy())
+        for commands, told in right.items():
+            told.append(found.right.numpy()[final_reveals(before, commands)])
     measured = {}
-    for commands, found in answers.items():
-        each = np.concatenate(found)
+    for commands, told in right.items():
+        each = np.concatenate(told)
         if each.size:
             share = float(each.mean())
             measured[str(commands)] = {

@@ -108,7 +108,7 @@ def test_figures_are_drawn_where_no_run_ended_well() -> None:
         nothing = repl_spacing.collect(outcomes)
         with styled():
             assert faults(repl_spacing.draw(nothing, 3.3), 3.3) == []
-        assert "Implicit models in sequential mode. " in repl_spacing.caption(nothing)
+        assert "; implicit models in sequential mode. " in repl_spacing.caption(nothing)
 
 
 def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> None:
