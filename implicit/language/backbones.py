@@ -1,4 +1,4 @@
-"""The stacks inside the language models: one injection for all layers, and latents in place of logits.
+"""The stacks inside the implicit language models: one injection for all layers, no head.
 
 | code             | paper | meaning                                                                        |
 |------------------|-------|--------------------------------------------------------------------------------|
@@ -16,10 +16,9 @@ from torch import Tensor, nn
 
 from implicit.cells import AttentionCell, Cell
 from implicit.cells.attention import AttentionSizes
-from implicit.models.explicit import ExplicitModel
 from implicit.models.implicit_model import ImplicitConfig, ImplicitModel
 from implicit.models.interface import ModelConfig
-from implicit.models.mamba2 import ImplicitMamba2, Mamba2
+from implicit.models.mamba2 import ImplicitMamba2
 from implicit.models.stack import CellStack
 from implicit.models.transformer import LlamaStackConfig
 
@@ -34,15 +33,6 @@ class SharedInjection(ImplicitModel):
     def _inject(self, tokens: Tensor) -> list[Tensor]:
         shared = self.injections[0](self.embedding_norm(self.embedding(tokens)))
         return [shared] * self.config.layers
-
-
-class LlamaBackboneConfig(LlamaStackConfig, AttentionSizes):
-    """Sizes of an `ExplicitLlamaBackbone`.
-
-    Example:
-        >>> LlamaBackboneConfig(vocabulary_size=5, output_size=1).heads
-        4
-    """
 
 
 class ImplicitLlamaBackboneConfig(ImplicitConfig, LlamaStackConfig, AttentionSizes):
@@ -83,30 +73,6 @@ class ImplicitLlamaBackbone(SharedInjection):
 
     name: ClassVar[str] = "implicit-llama-backbone"
     config_class: ClassVar[type[ModelConfig]] = ImplicitLlamaBackboneConfig
-    cell_class: ClassVar[type[Cell]] = AttentionCell
-
-
-class ExplicitMamba2Backbone(Mamba2):
-    """Mamba-2 layers run once.
-
-    Example:
-        >>> ExplicitMamba2Backbone.config_class is Mamba2.config_class
-        True
-    """
-
-    name: ClassVar[str] = "mamba2-backbone"
-
-
-class ExplicitLlamaBackbone(ExplicitModel):
-    """Llama blocks run once.
-
-    Example:
-        >>> ExplicitLlamaBackbone.state_grows
-        True
-    """
-
-    name: ClassVar[str] = "llama-backbone"
-    config_class: ClassVar[type[ModelConfig]] = LlamaBackboneConfig
     cell_class: ClassVar[type[Cell]] = AttentionCell
 
 

@@ -28,8 +28,6 @@ from implicit.cells.mamba2_parameters import initial_dt_bias
 from implicit.fixed_point import FixedPointError, NotConvergedWarning, Stopping
 from implicit.gradients import Phantom
 from implicit.language.backbones import (
-    ExplicitLlamaBackbone,
-    ExplicitMamba2Backbone,
     ImplicitLlamaBackbone,
     ImplicitMamba2Backbone,
     without_head,
@@ -46,8 +44,10 @@ from implicit.language.configuration import (
     Mamba2Layers,
 )
 from implicit.language.padding import RealTokens
+from implicit.models.mamba2 import Mamba2
 from implicit.models.stack import CellStack
-from implicit.modes import SequenceSolution, Solve
+from implicit.models.transformer import Transformer
+from implicit.modes import Mode, SequenceSolution, Solve
 
 
 @dataclass
@@ -109,9 +109,8 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         super().__init__(config)
         self.model = without_head(self.backbone_class(self._stack_config(config)))
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
-        branches = config.num_hidden_layers * (2 if self.model.mlps else 1)
-        self._residual_branches = {
-            id(module.out_proj): branches for module in self.model.modules() if hasattr(module, "out_proj")
+        self._ends_of_branches = {
+            module.out_proj for module in self.model.modules() if hasattr(module, "out_proj")
         }
         self.post_init()
 
@@ -136,9 +135,8 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             init.normal_(module.weight, std=self.config.initializer_range)
         elif isinstance(module, nn.Linear | nn.Conv1d):
             init.kaiming_uniform_(module.weight, a=math.sqrt(5))
-            # so that the stream does not grow with the depth: layers end in these
-            branches = self._residual_branches.get(id(module), 1)
-            init.copy_(module.weight, module.weight / math.sqrt(branches))
+            if module in self._ends_of_branches:  # so that the stream does not grow with the depth
+                init.copy_(module.weight, module.weight / math.sqrt(len(self._ends_of_branches)))
             if module.bias is not None:
                 init.zeros_(module.bias)
         elif isinstance(module, RMSNorm):
@@ -174,10 +172,8 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         if not isinstance(config, FixedPoints):
             return None
         if not self.training:
-            # of a state that grows "auto" would depend on whether a gradient is wanted
-            mode = "sequential" if self.model.state_grows and config.mode == "auto" else config.mode
             stopping = Stopping(rtol=config.rtol, max_iterations=config.max_iterations)
-            return Solve(cast("Any", mode), stopping=stopping)
+            return Solve(cast("Mode", config.mode), stopping=stopping)
         return Solve(
             "simultaneous",
             stopping=Stopping(rtol=config.training_rtol, max_iterations=config.training_max_iterations),
@@ -226,7 +222,6 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         if past_key_values is not None:
             remedy = "give the past_key_values that this model returned"
             check_type("past_key_values", past_key_values, SequenceState, remedy)
-        self.model.check_tokens(input_ids)
         real = RealTokens.of(input_ids, attention_mask, past_key_values)
         state = None if past_key_values is None else past_key_values.state
         solve = self.solve if solve is None else solve
@@ -348,11 +343,11 @@ class ExplicitMamba2ForCausalLM(LanguageModel):
     """The explicit twin of `ImplicitMamba2ForCausalLM`: the same layers, run once."""
 
     config_class = ExplicitMamba2LMConfig
-    backbone_class = ExplicitMamba2Backbone
+    backbone_class = Mamba2
 
 
 class ExplicitLlamaForCausalLM(LanguageModel):
     """The explicit twin of `ImplicitLlamaForCausalLM`: the same layers, run once."""
 
     config_class = ExplicitLlamaLMConfig
-    backbone_class = ExplicitLlamaBackbone
+    backbone_class = Transformer

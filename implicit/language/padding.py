@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from automata.checks import check_type
+from automata.checks import check_type, shown
 from automata.errors import InputError
 from implicit.language.cache import SequenceState
 
@@ -44,12 +44,15 @@ class RealTokens:
             earlier: what was read before; nothing if None.
 
         Raises:
-            InputError: the mask has another shape or other values, says otherwise of the tokens read before
-                than the mask that they were read with, or leaves a sequence without a token.
+            InputError: the tokens are not ``[batch, length]``, or the mask has another shape or other
+                values, says otherwise of the tokens read before than the mask that they were read with, or
+                leaves a sequence without a token.
         """
         if attention_mask is None:
             return cls()
         check_type("attention_mask", attention_mask, Tensor, "give a tensor of 0 and 1, [batch, length]")
+        if not isinstance(tokens, Tensor) or tokens.ndim != 2:
+            raise InputError(f"input_ids is {shown(tokens)}; give a tensor, [batch, length]")
         batch, length = tokens.shape
         seen = 0 if earlier is None else earlier.seen
         shapes = {(batch, length), (batch, seen + length)}

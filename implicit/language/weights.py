@@ -184,9 +184,8 @@ def load_weights(model: LanguageModel, weights: Weights) -> LanguageModel:
     in the first self-iteration, from z = 0, the cell of the first layer computes what it does in the
     explicit model.
 
-    Norms here add 1e-5 to the mean square, as those of Llama 2 and 3 and of Mamba-2 do; weights of a model
-    with another epsilon, such as the 1e-6 of the first Llama, give other numbers, and so do those of one with
-    scaled rotary positions, such as Llama 3.1.
+    Norms here add 1e-5 to the mean square, and rotary positions are not scaled: weights of a model with
+    another epsilon, or with scaled positions, give other numbers.
 
     Raises:
         InputError: a tensor is missing, unknown, of another shape, or not finite; the model stays as it was.

@@ -169,8 +169,9 @@ def chosen_mode(
     simultaneous mode. Otherwise the answer has to be that of the sequential mode, token by token: that mode
     itself, above all where a kernel runs it in one call, or the windowed one, which verifies its answer
     against it, whichever took less time on the stored runs (docs/solvers.md). From a token without a fixed
-    point on, the two may differ. The gradient is always that of all tokens together, not one chain through
-    all solves; so where one is wanted without a kernel, it is the windowed mode for more than one token.
+    point on, the two may differ. Where a gradient is wanted without a kernel, it is the windowed mode for
+    more than one token, whose gradient is that of all tokens together, not one chain through all solves. A
+    state that grows knows no windows, and is solved sequentially with a gradient or without.
 
     Args:
         solve: the options.
@@ -203,10 +204,8 @@ def chosen_mode(
     if isinstance(solve.gradient, Unrolled) or solver.start(start) is not None:
         return "simultaneous"
     batch, length = start.shape[:2]
-    if one_launch or length == 1:
+    if one_launch or state_grows or length == 1:
         return "sequential"
-    if state_grows:
-        return "simultaneous" if torch.is_grad_enabled() else "sequential"
     pays = batch <= MOST_IN_WINDOWS and length >= SHORTEST_IN_WINDOWS
     return (solve.windows or "windowed") if pays or torch.is_grad_enabled() else "sequential"
 

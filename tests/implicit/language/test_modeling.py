@@ -1,4 +1,4 @@
-"""The language models as `transformers` uses them: generation, storage, padding, the loss, the account."""
+"""The language models as `transformers` uses them: storage, the loss, initial weights, the account."""
 
 import math
 import warnings
@@ -13,13 +13,10 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from automata.errors import InputError
 from implicit.enclosed.mamba2 import enclosable
 from implicit.fixed_point import FixedPointError, NotConvergedWarning, Stopping
-from implicit.language import SequenceState
 from implicit.modes import Solve
 from tests.implicit.language.small_language_models import (
-    END,
     IMPLICIT,
     MODELS,
-    PAD,
     VOCABULARY,
     config_of,
     small_model,
@@ -27,32 +24,6 @@ from tests.implicit.language.small_language_models import (
 )
 
 TIGHT = Solve("sequential", stopping=Stopping(rtol=1e-11, max_iterations=5000))
-
-
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("search", [{"do_sample": False}, {"num_beams": 3}, {"do_sample": True, "top_k": 5}])
-def test_generation_with_the_cache_is_generation_without(name: str, search: dict[str, Any]) -> None:
-    model, tokens = small_model(name).double(), tokens_of(2, 5)
-    found = []
-    for use_cache in (True, False):
-        torch.manual_seed(3)
-        found.append(model.generate(tokens, max_new_tokens=7, use_cache=use_cache, **search))
-    assert found[0].shape[1] > 5
-    assert torch.equal(*found)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_greedy_generation_is_that_of_the_stack_token_by_token(name: str) -> None:
-    model, tokens = small_model(name).double(), tokens_of(3, 4)
-    expected, state = tokens, None
-    stack, piece = model.model, tokens
-    with torch.no_grad():  # which the default mode depends on
-        for _ in range(6):
-            output = stack.run(piece, state, model.solve)
-            piece = model.lm_head(output.logits[:, -1]).argmax(-1, keepdim=True)
-            expected, state = torch.cat([expected, piece], 1), output.state
-    found = model.generate(tokens, max_new_tokens=6, do_sample=False, eos_token_id=None)
-    assert torch.equal(found, expected)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -79,48 +50,6 @@ def test_an_untied_head_is_stored_with_the_embedding(name: str, tmp_path: Path) 
     model.save_pretrained(tmp_path)
     read = AutoModelForCausalLM.from_pretrained(tmp_path)
     assert torch.equal(read(tokens_of(2, 4)).logits, model(tokens_of(2, 4)).logits)
-
-
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("left", [True, False])
-def test_padding_on_either_side_changes_nothing(name: str, left: bool) -> None:
-    model, tokens = small_model(name).double(), tokens_of(2, 6)
-    mask = torch.ones_like(tokens)
-    mask[1, slice(0, 2) if left else slice(4, 6)] = 0
-    padded = tokens.masked_fill(mask == 0, PAD)
-    alone = [model(tokens[row : row + 1, mask[row] == 1]) for row in range(2)]
-    together = model(padded, attention_mask=mask)
-    for row, one in enumerate(alone):
-        # rounding of float64, which the iteration does not amplify where it contracts
-        torch.testing.assert_close(together.logits[row, mask[row] == 1], one.logits[0], rtol=0, atol=1e-10)
-        if one.iterations is not None:
-            assert torch.equal(together.iterations[row, mask[row] == 1], one.iterations[0])
-            assert (together.iterations[row, mask[row] == 0] == 0).all()
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_batch_with_padding_generates_what_each_sequence_does(name: str) -> None:
-    model, tokens = small_model(name).double(), tokens_of(3, 7)
-    lengths = (7, 4, 1)
-    mask = torch.stack([torch.arange(7) >= 7 - length for length in lengths]).long()
-    padded = tokens.masked_fill(mask == 0, PAD)
-    options: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None}
-    together = model.generate(padded, attention_mask=mask, **options)
-    for row, length in enumerate(lengths):
-        alone = model.generate(tokens[row : row + 1, 7 - length :], **options)
-        assert torch.equal(together[row, 7 - length :], alone[0])
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_text_may_be_read_in_pieces(name: str) -> None:
-    model, tokens = small_model(name).double(), tokens_of(2, 9)
-    whole = model(tokens, solve=TIGHT)
-    first = model(tokens[:, :4], use_cache=True, solve=TIGHT)
-    assert isinstance(first.past_key_values, SequenceState)
-    rest = model(tokens[:, 4:], past_key_values=first.past_key_values, use_cache=True, solve=TIGHT)
-    # the tolerance of the fixed points, relative to latents of order one, over nine tokens
-    torch.testing.assert_close(rest.logits, whole.logits[:, 4:], rtol=0, atol=1e-8)
-    assert (first.past_key_values.get_seq_length(), rest.past_key_values.seen) == (4, 9)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -329,13 +258,6 @@ def test_bad_configurations_are_refused(name: str, field: str, value: Any, sente
         config_of(name, **{field: value})
 
 
-def test_generation_ends_with_the_end() -> None:
-    model, tokens = small_model("ExplicitMamba2ForCausalLM"), tokens_of(1, 3)
-    with torch.no_grad():
-        model.model.embedding.weight[END] = 100 * model(tokens, output_latents=True).latents[0, -1]
-    assert model.generate(tokens, max_new_tokens=9, do_sample=False).tolist() == [[*tokens[0].tolist(), END]]
-
-
 def test_theorem_1_is_asked_of_the_stack_inside() -> None:
     stack = small_model("ImplicitMamba2ForCausalLM").double().model
     tokens = torch.tensor([[5, 7, 3]])
@@ -361,61 +283,6 @@ def test_the_answer_outside_of_training_does_not_depend_on_gradients(name: str) 
     torch.testing.assert_close(loud.logits.detach(), quiet.logits, rtol=0, atol=1e-3)
     if loud.status is not None:
         assert bool((loud.status == 0).all())
-
-
-@pytest.mark.parametrize("name", MODELS)
-@torch.no_grad()
-def test_a_mask_of_what_was_read_has_to_be_that_of_the_reading(name: str) -> None:
-    model, tokens = small_model(name).double(), tokens_of(2, 9)
-    mask = torch.ones_like(tokens)
-    mask[1, :2] = 0
-    first = model(tokens[:, :5], attention_mask=mask[:, :5], use_cache=True)
-    assert first.past_key_values is not None
-    rest = model(tokens[:, 5:], attention_mask=mask, past_key_values=first.past_key_values, use_cache=True)
-    alone = model(tokens[1:, 2:])
-    torch.testing.assert_close(rest.logits[1], alone.logits[0, 3:], rtol=0, atol=1e-10)
-    assert rest.past_key_values is not None
-    assert torch.equal(rest.past_key_values.mask, mask.bool())
-    other = mask.clone()
-    other[0, 4] = 0
-    with pytest.raises(InputError, match="says otherwise of tokens read before"):
-        model(tokens[:, 5:], attention_mask=other, past_key_values=first.past_key_values)
-
-
-def test_generation_refuses_padding_on_the_right_and_texts_already_read() -> None:
-    model, tokens = small_model("ExplicitMamba2ForCausalLM"), tokens_of(2, 5)
-    mask = torch.ones_like(tokens)
-    mask[1, 3:] = 0
-    with pytest.raises(InputError, match="attention_mask ends with padding; to generate, pad on the left"):
-        model.generate(tokens, attention_mask=mask, max_new_tokens=2)
-    held = model(tokens, use_cache=True).past_key_values
-    with pytest.raises(InputError, match="input_ids has 5 tokens, of which past_key_values read 5"):
-        model.generate(tokens, past_key_values=held, max_new_tokens=2)
-
-
-@pytest.mark.parametrize("name", MODELS)
-@torch.no_grad()
-def test_padding_is_in_no_loss_nor_is_what_is_predicted_from_it(name: str) -> None:
-    model, tokens = small_model(name), tokens_of(1, 5)
-    alone = float(model(tokens, labels=tokens).loss)
-    for left in (True, False):
-        pad = torch.zeros(1, 2, dtype=torch.int64)
-        padded = torch.cat([pad, tokens] if left else [tokens, pad], 1)
-        mask = torch.cat([pad, torch.ones_like(tokens)] if left else [torch.ones_like(tokens), pad], 1)
-        loss = float(model(padded, attention_mask=mask, labels=padded).loss)
-        assert loss == pytest.approx(alone, rel=1e-5)  # float32
-
-
-@pytest.mark.parametrize("name", IMPLICIT)
-def test_a_start_is_that_of_its_token_wherever_padding_stands(name: str) -> None:
-    model, tokens = small_model(name), tokens_of(2, 6)
-    mask = torch.ones_like(tokens)
-    mask[1, :3] = 0
-    with torch.no_grad():
-        found = model(tokens, attention_mask=mask, output_latents=True)
-        solve = Solve("sequential", stopping=Stopping(rtol=1e-2), start=found.latents)
-        again = model(tokens, attention_mask=mask, solve=solve)
-    assert again.iterations[mask == 1].max() == 1
 
 
 def test_rotary_positions_are_taken_from_where_transformers_has_them() -> None:
@@ -452,3 +319,12 @@ def test_bfloat16_autocast_evaluates_with_and_without_gradients(name: str) -> No
             found.append(model(tokens).logits)
     for logits in found:
         assert float((logits - exact).abs().max()) < 0.1 * float(exact.abs().max())
+
+
+@pytest.mark.parametrize(("rtol", "all_converge"), [(1e-2, True), (1e-3, False)])
+@torch.no_grad()
+def test_weights_in_bfloat16_need_a_tolerance_that_they_can_tell(rtol: float, all_converge: bool) -> None:
+    model = small_model("ImplicitMamba2ForCausalLM", unconverged="ignore").bfloat16()
+    solve = Solve("sequential", stopping=Stopping(rtol=rtol, max_iterations=200))
+    status = model(tokens_of(4, 32), solve=solve).status
+    assert bool((status == 0).all()) is all_converge
