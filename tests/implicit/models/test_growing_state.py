@@ -1,5 +1,7 @@
 """An implicit stack whose state grows, made of a cell of the user's choice: here attention."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -18,7 +20,8 @@ def model() -> ImplicitModel:
     made = implicit_model("implicit-attention", AttentionCell, "attention iterated to a fixed point")
     torch.manual_seed(0)
     sizes = {"d_model": 16, "layers": 2, "mlp_size": 16, "heads": 2, "key_value_heads": 1, "head_size": 8}
-    model = made(made.config_class(vocabulary_size=5, output_size=5, **sizes)).double()
+    config: Any = made.config_class(vocabulary_size=5, output_size=5, **sizes)
+    model = made(config).double()
     with torch.no_grad():  # so that the map contracts, and the fixed point is unique
         for parameter in model.parameters():
             if parameter.ndim > 1:
