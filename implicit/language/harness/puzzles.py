@@ -1,0 +1,81 @@
+"""Puzzles whose answers a program gives, in the words of `automata.programs`: balls and small programs."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from automata.programs import BallPuzzle, ProgramGrammar, sample_swaps
+from automata.programs.grammar import OUTPUT
+from implicit.language.harness.documents import TrackingDocument
+
+BALLS = 5
+PROGRAMS = ProgramGrammar(variables=3, modulus=10, reversible=True)
+"""Programs that forget nothing, so that every printed value is uniform and depends on the whole program."""
+_SITUATION = (
+    f"Balls 1 to {BALLS} lie at places 1 to {BALLS}, each at the place of its number. "
+    "To swap two balls is to let them change places, wherever they lie."
+)
+
+
+def ball_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
+    """Yield puzzles of five balls that are swapped, answered with the place of one ball.
+
+    Args:
+        length: swaps, each of two balls drawn uniformly.
+        count: documents.
+        rng: the source of randomness.
+
+    Example:
+        >>> document = next(ball_documents(2, 1, np.random.default_rng(0)))
+        >>> print(document.text, document.choices[document.answer])
+        Balls 1 to 5 lie at places 1 to 5, each at the place of its number. To swap two balls is to let ...
+        swap ball 5 and 3, swap ball 4 and 1. Where does ball 2 end up? 2
+    """
+    numbers = tuple(str(number) for number in range(1, BALLS + 1))
+    pairs = sample_swaps(BALLS, (count, length), rng).tolist()
+    for row, asked in zip(pairs, rng.integers(1, BALLS + 1, size=count).tolist(), strict=True):
+        swaps = tuple((first, second) for first, second in row)
+        puzzle = BallPuzzle(BALLS, swaps, asked)
+        text = f"{_SITUATION}\n{puzzle.question.rstrip()}"
+        last = BallPuzzle(BALLS, swaps[-1:], asked).question
+        yield TrackingDocument(text, numbers, puzzle.answer - 1, asked - 1, last)
+
+
+def program_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
+    """Yield small reversible programs with what they print up to a value, answered with its digit.
+
+    Values that are printed before the one asked for are shown, as they would be; they tell nothing of it,
+    since a program takes the uniform values at its beginning to uniform ones, one to one.
+
+    Args:
+        length: statements beside the first values and the prints; loops and conditions count as one each.
+        count: documents.
+        rng: the source of randomness.
+
+    Example:
+        >>> document = next(program_documents(2, 1, np.random.default_rng(0)))
+        >>> print(document.text, document.choices[document.answer])
+        x = 9
+        y = 8
+        z = 0
+        x, y = y, x
+        z = (z + 5) % 10
+        print("Final x:", x)
+        print("Final y:", y)
+        print("Final z:", z)
+        Final x: 8
+        Final y: 9
+        Final z: 5
+    """
+    digits = tuple(map(str, range(PROGRAMS.modulus)))
+    for _ in range(count):
+        program = PROGRAMS.sample(length, rng)
+        asked = int(rng.integers(PROGRAMS.variables))
+        printed = program.output.splitlines()
+        line, _, value = printed[asked].rpartition(" ")
+        text = program.source + "\n".join([*printed[:asked], line])
+        statements = program.source.splitlines()
+        last = statements[-PROGRAMS.variables - 1].strip()
+        first = statements[asked].rpartition(" ")[2]
+        assert line.startswith(OUTPUT)
+        yield TrackingDocument(text, digits, int(value), int(first), f"{last} {line}")
