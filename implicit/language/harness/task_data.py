@@ -1,0 +1,51 @@
+"""What the task files call to get their documents: `lm-eval` hands them its metadata, and reads data sets."""
+
+from pathlib import Path
+from typing import Any
+
+from implicit.language.harness.local_sets import local_rows
+from implicit.language.harness.tracking import DOCUMENTS, LENGTH, tracking_documents
+
+
+def local_set(local_name: str, data: str | Path | None = None, **_: Any) -> dict[str, Any]:
+    """Return one of the seven sets as a ``datasets.Dataset``, under the name of its only split.
+
+    Args:
+        local_name: a key of `LOCAL_SETS`.
+        data: the folder; that of the environment variable IMPLICIT_SSM_DATA if None.
+
+    Raises:
+        InputError: as for `implicit.language.harness.local_sets.local_rows`.
+    """
+    return _only_split(local_rows(local_name, data))
+
+
+def tracking(
+    tracking_name: str,
+    fixed_length: int | None = None,
+    length: int = LENGTH,
+    documents: int = DOCUMENTS,
+    seed: int = 0,
+    **_: Any,
+) -> dict[str, Any]:
+    """Return the documents of a task of state tracking as a ``datasets.Dataset``, under its only split.
+
+    Args:
+        tracking_name: a key of `TRACKING_TASKS`.
+        fixed_length: the length of a task that has its own; else it is ``length``.
+        length: steps that move the state, as the metadata say.
+        documents: how many, as the metadata say.
+        seed: of what is drawn, as the metadata say.
+
+    Raises:
+        InputError: as for `implicit.language.harness.tracking.tracking_documents`.
+    """
+    steps = length if fixed_length is None else fixed_length
+    drawn = tracking_documents(tracking_name, steps, documents, seed)
+    return _only_split([document.row() for document in drawn])
+
+
+def _only_split(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    from datasets import Dataset
+
+    return {"test": Dataset.from_list(rows)}
