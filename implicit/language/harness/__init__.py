@@ -1,0 +1,34 @@
+"""Language models under `lm-eval`: benchmarks from local files, and state tracking in plain text."""
+
+from implicit.language.harness.catalogue import HARNESS_TASKS, TASK_FILES, HarnessTask
+from implicit.language.harness.documents import TrackingDocument
+from implicit.language.harness.evaluation import (
+    HarnessSettings,
+    evaluate_folder,
+    evaluate_model,
+    results_table,
+)
+from implicit.language.harness.local_sets import DATA_VARIABLE, LOCAL_SETS, LocalSet, local_rows
+from implicit.language.harness.shortcuts import Shortcuts, measured_shortcuts, shortcut_table
+from implicit.language.harness.tracking import TRACKING_TASKS, TrackingTask, tracking_documents
+
+__all__ = [
+    "DATA_VARIABLE",
+    "HARNESS_TASKS",
+    "LOCAL_SETS",
+    "TASK_FILES",
+    "TRACKING_TASKS",
+    "HarnessSettings",
+    "HarnessTask",
+    "LocalSet",
+    "Shortcuts",
+    "TrackingDocument",
+    "TrackingTask",
+    "evaluate_folder",
+    "evaluate_model",
+    "local_rows",
+    "measured_shortcuts",
+    "results_table",
+    "shortcut_table",
+    "tracking_documents",
+]

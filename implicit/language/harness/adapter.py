@@ -1,0 +1,92 @@
+"""Models for `lm-eval`: no implicit one reads padding; fixed points and texts that are cut are counted."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from lm_eval.models.huggingface import HFLM
+from torch import nn
+
+from implicit.language.modeling import LanguageModel, LanguageModelOutput
+
+
+@dataclass
+class FixedPointAccount:
+    """How the fixed points of an evaluation ended.
+
+    Attributes:
+        tokens: that were read.
+        converged: of these.
+        iterations: self-iterations of all of them.
+
+    Example:
+        >>> FixedPointAccount(10, 9, 80).summary()
+        {'tokens': 10, 'share_converged': 0.9, 'mean_iterations': 8.0}
+    """
+
+    tokens: int = 0
+    converged: int = 0
+    iterations: int = 0
+
+    def add(self, output: LanguageModelOutput) -> None:
+        """Count the tokens of a batch; of an explicit model none."""
+        if output.status is not None and output.iterations is not None:
+            self.tokens += output.status.numel()
+            self.converged += int((output.status == 0).sum())
+            self.iterations += int(output.iterations.sum())
+
+    def summary(self) -> dict[str, float] | None:
+        """Return tokens, the share that converged, and mean self-iterations; None if nothing was counted."""
+        if not self.tokens:
+            return None
+        return {
+            "tokens": self.tokens,
+            "share_converged": self.converged / self.tokens,
+            "mean_iterations": self.iterations / self.tokens,
+        }
+
+
+class HarnessModel(HFLM):
+    """The Hugging Face backend of `lm-eval`, which pads no text that an implicit model reads.
+
+    The backend pads batches on the right with token 0 and gives no mask. What a causal model says of the
+    tokens before does not change by that, but an implicit model would seek fixed points of padding, and warn
+    of those that have none or, with ``unconverged="raise"``, stop there. So a batch of an implicit model
+    holds texts of one length.
+
+    Attributes:
+        account: of the fixed points that were sought.
+        shortened: texts that were longer than ``max_length`` and lost their beginning.
+    """
+
+    def __init__(self, pretrained: nn.Module, **options: Any) -> None:
+        super().__init__(pretrained=pretrained, backend="causal", **options)
+        self.account = FixedPointAccount()
+        self.shortened = 0
+        self._unpadded = isinstance(pretrained, LanguageModel) and pretrained.solve is not None
+
+    def _model_call(self, inps: torch.Tensor, *others: Any, **named: Any) -> torch.Tensor:
+        if not self._unpadded:
+            return super()._model_call(inps, *others, **named)
+        with torch.no_grad():
+            output = self.model(inps, use_cache=False)
+        self.account.add(output)
+        return output.logits
+
+    def _loglikelihood_tokens(
+        self, requests: list[Any], disable_tqdm: bool = False, override_bs: int | None = None
+    ) -> list[tuple[float, bool]]:
+        read = [len(context) + len(continuation) - 1 for _, context, continuation in requests]
+        self.shortened += sum(length > self.max_length for length in read)
+        if not self._unpadded:
+            return super()._loglikelihood_tokens(requests, disable_tqdm, override_bs)
+        places = defaultdict(list)
+        for place, length in enumerate(read):
+            places[min(length, self.max_length)].append(place)
+        answers: dict[int, tuple[float, bool]] = {}
+        for _, alike in sorted(places.items(), reverse=True):
+            together = [requests[place] for place in alike]
+            found = super()._loglikelihood_tokens(together, True, override_bs)
+            answers.update(zip(alike, found, strict=True))
+        return [answers[place] for place in range(len(requests))]

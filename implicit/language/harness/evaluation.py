@@ -1,0 +1,195 @@
+"""One evaluation: a model of a folder, some tasks, and what `lm-eval` finds."""
+
+import logging
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from automata.checks import check_integer
+from automata.errors import InputError
+from implicit.language.harness.catalogue import TASK_FILES, check_tasks
+from implicit.language.harness.local_sets import local_files
+from implicit.language.harness.offline import offline
+from implicit.language.harness.stored_models import check_model_folder, load_model
+from implicit.language.harness.tracking import DOCUMENTS, LENGTH
+from implicit.runs.environment import describe_environment
+
+KEPT = ("results", "groups", "group_subtasks", "versions", "n-shot", "n-samples", "higher_is_better")
+"""What is kept of the answer of `lm-eval`: figures and how they came about, no texts and no paths."""
+_RESAMPLED = 1000
+"""Samples for the standard error of a perplexity; that of an accuracy is computed."""
+_LIBRARIES = ("lm_eval", "transformers", "datasets", "tokenizers")
+
+
+@dataclass(frozen=True)
+class HarnessSettings:
+    """All that determines an evaluation, beside the model.
+
+    Attributes:
+        tasks: names that `--list` shows.
+        data: folder of the seven sets; that of the environment variable IMPLICIT_SSM_DATA if None.
+        limit: documents of each task that are read, from the first on; all if None.
+        batch_size: texts that are read together.
+        seed: of the documents of state tracking, and of `lm-eval`.
+        documents: of each task of state tracking.
+        length: steps of their documents, for tasks without a length of their own; 16 if None.
+        max_length: tokens of a text; what is beyond is cut off at its beginning. As the model says if None:
+            ``max_position_embeddings`` of its configuration, or else 2048.
+        device: where the model is run.
+
+    Raises:
+        InputError: a number is out of its range, a task is unknown, or a file of a set is missing.
+
+    Example:
+        >>> HarnessSettings(("tracking_s5",), limit=0)
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: limit is 0; give at least 1
+    """
+
+    tasks: tuple[str, ...]
+    data: str | None = None
+    limit: int | None = None
+    batch_size: int = 1
+    seed: int = 0
+    documents: int = DOCUMENTS
+    length: int | None = None
+    max_length: int | None = None
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        """Check every field, and that the files are there."""
+        for field in ("limit", "length", "max_length", "batch_size", "documents"):
+            if getattr(self, field) is not None:
+                check_integer(field, getattr(self, field), 1)
+        check_integer("seed", self.seed, 0)
+        for task in check_tasks(list(self.tasks), self.length):
+            for name in task.sets:
+                local_files(name, self.data)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What the task files are told."""
+        given = {"seed": self.seed, "documents": self.documents, "length": self.length or LENGTH}
+        return given | ({} if self.data is None else {"data": self.data})
+
+
+def evaluate_folder(folder: str | Path, settings: HarnessSettings) -> dict[str, Any]:
+    """Evaluate the model of a folder, and return what is found with all that it was found with.
+
+    Raises:
+        InputError: the folder lacks a model or a tokenizer, or the package ``lm_eval`` is missing.
+    """
+    check_model_folder(Path(folder))
+    with offline():
+        model, tokenizer = load_model(Path(folder), settings.device)
+        return evaluate_model(model, tokenizer, settings) | {"model": str(folder)}
+
+
+def evaluate_model(model: Any, tokenizer: Any, settings: HarnessSettings) -> dict[str, Any]:
+    """Evaluate a causal language model of `transformers`; of this toolkit or any other.
+
+    Args:
+        model: in evaluation mode, on the device where it is to be run.
+        tokenizer: its own.
+        settings: what is asked of it.
+
+    Returns:
+        JSON: what is `KEPT` of the answer of `lm-eval`; ``fixed_points``, how those of an implicit model
+        ended over all texts that were read, or None; ``shortened``, how many texts, each with one of the
+        answers, were longer than the limit and lost their beginning; ``settings``; ``environment``, with the
+        versions of the libraries.
+
+    Raises:
+        InputError: the package ``lm_eval`` is missing.
+    """
+    evaluator, manager = _harness()
+    from implicit.language.harness.adapter import HarnessModel
+
+    with _quiet(), offline():
+        adapted = HarnessModel(
+            model,
+            tokenizer=tokenizer,
+            batch_size=settings.batch_size,
+            **({} if settings.max_length is None else {"max_length": settings.max_length}),
+        )
+        found = evaluator.simple_evaluate(
+            model=adapted,
+            tasks=list(settings.tasks),
+            task_manager=manager(
+                include_path=str(TASK_FILES), include_defaults=False, metadata=settings.metadata
+            ),
+            num_fewshot=0,
+            batch_size=settings.batch_size,
+            limit=settings.limit,
+            log_samples=False,
+            bootstrap_iters=_RESAMPLED,
+            random_seed=settings.seed,
+            numpy_random_seed=settings.seed,
+            torch_random_seed=settings.seed,
+            fewshot_random_seed=settings.seed,
+        )
+    assert found is not None
+    told = asdict(settings)
+    told.pop("data")  # a folder of this machine
+    return {
+        **{name: _plain(found[name]) for name in KEPT if name in found},
+        "fixed_points": adapted.account.summary(),
+        "shortened": adapted.shortened,
+        "settings": {**told, "tasks": list(settings.tasks), "max_length": adapted.max_length},
+        "environment": describe_environment() | {name: metadata.version(name) for name in _LIBRARIES},
+    }
+
+
+def results_table(found: dict[str, Any]) -> str:
+    """Return the tables of `lm-eval` as text: tasks, and groups if there are any."""
+    from lm_eval.utils import make_table
+
+    tables = [make_table(found)]
+    if found.get("groups"):
+        tables.append(make_table(found, "groups"))
+    return "\n".join(table.rstrip() for table in tables)
+
+
+def _harness() -> tuple[Any, Any]:
+    """The evaluator of `lm-eval`, and its manager of tasks."""
+    try:
+        from lm_eval import evaluator
+        from lm_eval.tasks import TaskManager
+    except ImportError as error:
+        raise InputError(
+            f"package lm_eval cannot be imported ({error}); install it with "
+            "pip install 'implicit-ssm[harness]'"
+        ) from error
+    return evaluator, TaskManager
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the remarks of `lm-eval` on every task; what it prints goes where its progress bars go."""
+    logger = logging.getLogger("lm_eval")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        logger.setLevel(before)
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON; what JSON has no number for is text."""
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    return value.item() if hasattr(value, "item") else str(value)

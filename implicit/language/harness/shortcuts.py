@@ -1,0 +1,106 @@
+"""How far one comes in a task of state tracking without tracking a state."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from implicit.language.harness.documents import TrackingDocument
+from implicit.language.harness.tracking import LENGTHS, TRACKING_TASKS, tracking_documents
+
+DRAWN = 2000
+"""Documents that a shortcut is measured on; as many others are there to learn from."""
+
+
+@dataclass(frozen=True)
+class Shortcuts:
+    """The accuracy of answers that track nothing.
+
+    Attributes:
+        chance: of a guess.
+        majority: of the answer that was most frequent in other documents.
+        last_mentioned: of the choice that is mentioned last in the text, the question included.
+        at_first: of what would be right if nothing had been moved.
+        last_step: of the most frequent answer in other documents with the same last step and question.
+
+    Example:
+        >>> found = measured_shortcuts("parity", 4, documents=500)
+        >>> found.chance, 0.4 < found.majority < 0.6
+        (0.5, True)
+    """
+
+    chance: float
+    majority: float
+    last_mentioned: float
+    at_first: float
+    last_step: float
+
+
+def last_mentioned(document: TrackingDocument) -> int | None:
+    """Return the number of the choice that the text mentions last as a word; None if it mentions none.
+
+    Example:
+        >>> last_mentioned(TrackingDocument("The lamp is on. Is it on or off?", ("off", "on"), 0, 0, ""))
+        0
+    """
+    words = re.findall(r"\w+", document.text)
+    for word in reversed(words):
+        if word in document.choices:
+            return document.choices.index(word)
+    return None
+
+
+def measured_shortcuts(name: str, length: int, documents: int = DRAWN, seed: int = 0) -> Shortcuts:
+    """Measure what shortcuts reach; the standard error of each is at most 0.5/√documents.
+
+    Args:
+        name: a task of state tracking.
+        length: steps of its documents.
+        documents: to measure on, and as many to learn from.
+        seed: of the documents to learn from; the others have the next.
+
+    Raises:
+        InputError: as for `tracking_documents`.
+    """
+    learned, tested = (tracking_documents(name, length, documents, at) for at in (seed, seed + 1))
+    most_frequent = Counter(document.answer for document in learned).most_common(1)[0][0]
+    after: dict[str, Counter[int]] = defaultdict(Counter)
+    for document in learned:
+        after[document.last_step][document.answer] += 1
+
+    def from_last_step(document: TrackingDocument) -> int:
+        known = after.get(document.last_step)
+        return known.most_common(1)[0][0] if known else most_frequent
+
+    return Shortcuts(
+        1 / TRACKING_TASKS[name].choices,
+        _accuracy(tested, [most_frequent] * documents),
+        _accuracy(tested, [last_mentioned(document) for document in tested]),
+        _accuracy(tested, [document.at_first for document in tested]),
+        _accuracy(tested, [from_last_step(document) for document in tested]),
+    )
+
+
+def _accuracy(documents: Sequence[TrackingDocument], answers: Sequence[int | None]) -> float:
+    right = sum(document.answer == answer for document, answer in zip(documents, answers, strict=True))
+    return right / len(documents)
+
+
+def shortcut_table(documents: int = DRAWN, seed: int = 0) -> str:
+    """Return the shortcuts of all tasks and lengths as a table in Markdown.
+
+    Example:
+        >>> print(shortcut_table(documents=2).splitlines()[0])
+        | task | length | chance | majority | last mentioned | at first | last step |
+    """
+    lines = [
+        "| task | length | chance | majority | last mentioned | at first | last step |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in TRACKING_TASKS:
+        for length in LENGTHS:
+            found = measured_shortcuts(name, length, documents, seed)
+            shares = (found.chance, found.majority, found.last_mentioned, found.at_first, found.last_step)
+            cells = " | ".join(f"{share:.2f}" for share in shares)
+            lines.append(f"| tracking_{name} | {length} | {cells} |")
+    return "\n".join(lines)

@@ -1,0 +1,201 @@
+"""The command: all tasks on small models, what it writes, and bad input."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from implicit.language.harness import DATA_VARIABLE, LOCAL_SETS, TRACKING_TASKS, tracking_documents
+from implicit.language.harness.__main__ import main
+from tests.implicit.language.harness.small_harness_models import (
+    DATA,
+    needs_data,
+    other_model,
+    small_byte_model,
+    write_model,
+)
+
+Folders = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    """Folders of models, each written when it is first asked for."""
+    written: dict[str, Path] = {}
+
+    def folder(name: str) -> Path:
+        if name not in written:
+            model = other_model() if name == "gpt2" else small_byte_model(name)
+            written[name] = write_model(model, tmp_path_factory.mktemp(name))
+        return written[name]
+
+    return folder
+
+
+def evaluated(folder: Path, out: Path, *flags: str) -> dict[str, Any]:
+    assert main([str(folder), "--out", str(out), *flags]) == 0
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert isinstance(found, dict)
+    return found
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["gpt2", "ImplicitMamba2ForCausalLM"])
+def test_all_local_sets_are_evaluated(
+    name: str, folders: Folders, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit = 3 if name == "gpt2" else 1
+    flags = ["--tasks", "local_sets", "--data", str(DATA), "--limit", str(limit), "--batch-size", "4"]
+    found = evaluated(folders(name), tmp_path / "found.json", *flags)
+    assert set(found["results"]) == {f"local_{task}" for task in LOCAL_SETS}
+    for task, figures in found["results"].items():
+        assert 0 <= figures["acc,none"] <= 1
+        assert found["n-samples"][task]["effective"] == limit
+    assert found["results"]["local_lambada"]["perplexity,none"] > 10
+    printed = capsys.readouterr().out
+    assert all(f"|local_{task}" in printed for task in LOCAL_SETS)
+    assert ("fixed points: " in printed) == (name != "gpt2")
+    assert str(DATA) not in json.dumps(found)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "ExplicitLlamaForCausalLM"])
+def test_any_model_is_tested_for_state_tracking(name: str, folders: Folders, tmp_path: Path) -> None:
+    flags = ["--tasks", "state_tracking", "--documents", "2", "--batch-size", "8", "--seed", "5"]
+    found = evaluated(folders(name), tmp_path / "found.json", *flags)
+    groups = {f"tracking_{task}_by_length" for task in TRACKING_TASKS}
+    assert groups <= set(found["groups"])
+    for group in groups:
+        lengths = [f"{group}::length_{length:02d}" for length in (4, 8, 16, 32)]
+        assert found["group_subtasks"][group] == lengths
+        accuracies = [found["results"][task]["acc,none"] for task in lengths]
+        assert found["groups"][group]["acc,none"] == pytest.approx(sum(accuracies) / 4)
+    assert found["settings"]["seed"] == 5
+    assert found["settings"]["documents"] == 2
+    assert found["fixed_points"] is None
+
+
+def test_an_implicit_model_is_tested_and_its_fixed_points_are_told(
+    folders: Folders, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--tasks", "tracking_parity,tracking_repl", "--documents", "3", "--length", "2"]
+    folder = folders("ImplicitMamba2ForCausalLM")
+    found = evaluated(folder, tmp_path / "found.json", *flags)
+    assert set(found["results"]) == {"tracking_parity", "tracking_repl"}
+    assert found["n-samples"]["tracking_repl"]["effective"] == 3
+    account = found["fixed_points"]
+    assert account["tokens"] > 500
+    assert account["share_converged"] == 1
+    assert "fixed points: 100.00% of" in capsys.readouterr().out
+    assert found["model"] == str(folder)
+    assert found["settings"]["length"] == 2
+    assert found["settings"]["max_length"] == 2048
+    assert {"lm_eval", "transformers", "datasets", "torch", "implicit-ssm"} <= set(found["environment"])
+    again = evaluated(folder, tmp_path / "again.json", *flags, "--batch-size", "3")
+    assert again["results"] == found["results"]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "ImplicitMamba2ForCausalLM"])
+def test_texts_that_are_cut_are_told(
+    name: str, folders: Folders, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--tasks", "tracking_parity", "--documents", "2", "--length", "1"]
+    longest = max(len(document.text) for document in tracking_documents("parity", 1, documents=2))
+    answers = {len(" on"), len(" off")}
+    whole = longest + max(answers) - 1
+    assert evaluated(folders(name), tmp_path / "a", *flags, "--max-length", str(whole))["shortened"] == 0
+    assert "lost their beginning" not in capsys.readouterr().out
+    assert evaluated(folders(name), tmp_path / "b", *flags, "--max-length", "20")["shortened"] == 4
+    assert "4 texts had more than 20 tokens and lost their beginning" in capsys.readouterr().out
+
+
+def test_the_seed_draws_other_documents(folders: Folders, tmp_path: Path) -> None:
+    """A model that is untrained is right by chance: of 60 documents not in the same ones for two seeds."""
+    flags = ["--tasks", "tracking_balls", "--documents", "60", "--length", "1"]
+    shares = {
+        seed: evaluated(folders("gpt2"), tmp_path / seed, *flags, "--seed", seed)["results"]
+        for seed in ("0", "1")
+    }
+    assert shares["0"] != shares["1"]
+
+
+def test_the_tasks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name in (*(f"local_{task}" for task in LOCAL_SETS), *(f"tracking_{task}" for task in TRACKING_TASKS)):
+        assert sum(line.startswith(f"{name} ") for line in lines) == 1
+
+
+BAD: list[tuple[list[str], str]] = [
+    (["{model}"], "tasks is missing"),
+    (["--tasks", "tracking_s5"], "model is missing"),
+    (["{model}", "--tasks", "tracking_s6"], "task 'tracking_s6' is unknown; did you mean 'tracking_s"),
+    (["{model}", "--tasks", "tracking_s5,tracking_s5"], "share tasks"),
+    (["{model}", "--tasks", "tracking_s5_by_length,state_tracking"], "share tasks"),
+    (["{model}", "--tasks", "tracking_s5", "--limit", "0"], "limit is 0; give at least 1"),
+    (["{model}", "--tasks", "tracking_s5", "--limit", "many"], "limit is 'many'; give a whole number"),
+    (["{model}", "--tasks", "tracking_s5", "--batch-size", "0"], "batch_size is 0; give at least 1"),
+    (["{model}", "--tasks", "tracking_s5", "--documents", "0"], "documents is 0; give at least 1"),
+    (["{model}", "--tasks", "tracking_s5", "--length", "0"], "length is 0; give at least 1"),
+    (["{model}", "--tasks", "tracking_s5_by_length", "--length", "9"], "length is 9, and the length of"),
+    (["{model}", "--tasks", "tracking_s5", "--seed", "-1"], "seed is -1; give at least 0"),
+    (["{model}", "--tasks", "tracking_s5", "--device", "gpu"], "device is 'gpu'"),
+    (["{model}", "--tasks", "local_piqa"], f"data is missing, and {DATA_VARIABLE} is not set"),
+    (["{model}", "--tasks", "local_piqa", "--data", "nowhere"], "data is nowhere, which is no folder"),
+    (["{model}", "--tasks", "local_piqa", "--data", "{empty}"], "data lacks piqa/valid.jsonl for piqa"),
+    (["{model}", "--tasks", "local_piqa", "--data", "{broken}"], "valid-labels.lst, which cannot be read"),
+    (["nowhere", "--tasks", "tracking_s5"], "model is nowhere, which is no folder"),
+    (["{empty}", "--tasks", "tracking_s5"], "which has no config.json"),
+    (["{untokenized}", "--tasks", "tracking_s5"], "which has no tokenizer"),
+    (["{small}", "--tasks", "tracking_s5"], "has a token 256, and the model only 23"),
+    (["{torn}", "--tasks", "tracking_s5"], "cannot be read"),
+    (["{model}", "--tasks", "tracking_s5", "--out", "nowhere/found.json"], "nowhere is no folder"),
+    (["{model}", "--tasks", "tracking_s5", "--out", "."], "which is a folder; give a file"),
+    (["{model}", "--task", "tracking_s5"], "the nearest is --tasks"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), BAD)
+def test_bad_input_is_one_sentence_and_nothing_is_written(
+    arguments: list[str],
+    sentence: str,
+    folders: Folders,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+    named = bad_folders(folders("ExplicitLlamaForCausalLM"), tmp_path)
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    capsys.readouterr()  # of the models that were written
+    given = [argument.format(**named) for argument in arguments]
+    given += [] if "--out" in given else ["--out", "found.json"]
+    assert main(given) == 2
+    said = capsys.readouterr().err.strip()
+    assert sentence in said
+    assert said.startswith("error: ")
+    assert said.count("\n") == 0
+    assert not list(work.iterdir())
+
+
+def bad_folders(model: Path, folder: Path) -> dict[str, Path]:
+    """A model that is whole, and folders that each lack something."""
+    named = {name: folder / name for name in ("empty", "broken", "untokenized", "small", "torn")}
+    named["empty"].mkdir()
+    (named["broken"] / "piqa").mkdir(parents=True)
+    question = {"goal": "to open a door", "sol1": "push", "sol2": "sing"}
+    (named["broken"] / "piqa" / "valid.jsonl").write_text(json.dumps(question) + "\n", encoding="utf-8")
+    (named["broken"] / "piqa" / "valid-labels.lst").write_text("0\n1\n", encoding="utf-8")
+    named["untokenized"].mkdir()
+    shutil.copy(model / "config.json", named["untokenized"])
+    write_model(
+        small_byte_model("ExplicitLlamaForCausalLM", vocab_size=23, pad_token_id=0, eos_token_id=1),
+        named["small"],
+    )
+    shutil.copytree(model, named["torn"])
+    (named["torn"] / "model.safetensors").unlink()
+    return {"model": model, **named}
