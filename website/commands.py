@@ -28,6 +28,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Ask a trained model": {
         "implicit.answer": "What does a model answer to a word?",
+        "implicit.language.harness": "How good is a language model at benchmarks and state tracking?",
         "analysis": "Which questions are there?",
         **{f"analysis.{question.name}": question.question for question in QUESTIONS},
         **{f"analysis.{name}": sentence for name, (_, sentence) in OTHERS.items()},
