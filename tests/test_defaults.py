@@ -114,6 +114,9 @@ automata.probabilistic:unknown_coin heads_probability=0.6666666666666666
 automata.tasks:make_task hard_fraction=None
 automata.tasks.word_problem:WordProblem hard_fraction=1.0, easy_tokens=None, avoid=(), name='word
     problem', description=''
+implicit.language.harness.evaluation:HarnessOptions data=None, limit=None, batch_size=1, seed=0,
+    documents=200, length=None, max_length=None, device='cpu'
+implicit.language.harness.tracking:tracking_documents length=16, documents=200, seed=0
 automata.tasks.repl_language:ReplLanguage variables=3, reveal_every=4, commands=None, predict='all',
     actions='swaps', assignment='moved', initial='ordered', reveal='partial', spacing='fixed',
     reveal_first=False, hidden=None, probability=0.5, hidden_fraction=1.0, name='repl', description=None

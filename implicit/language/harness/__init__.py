@@ -3,7 +3,7 @@
 from implicit.language.harness.catalogue import HARNESS_TASKS, TASK_FILES, HarnessTask
 from implicit.language.harness.documents import TrackingDocument
 from implicit.language.harness.evaluation import (
-    HarnessSettings,
+    HarnessOptions,
     evaluate_folder,
     evaluate_model,
     results_table,
@@ -18,7 +18,7 @@ __all__ = [
     "LOCAL_SETS",
     "TASK_FILES",
     "TRACKING_TASKS",
-    "HarnessSettings",
+    "HarnessOptions",
     "HarnessTask",
     "LocalSet",
     "Shortcuts",

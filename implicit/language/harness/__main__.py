@@ -12,7 +12,7 @@ from typing import Any
 from automata.errors import InputError
 from implicit.command_line import CommandParser, run_command
 from implicit.language.harness.catalogue import HARNESS_TASKS, TASK_FILES
-from implicit.language.harness.evaluation import HarnessSettings, evaluate_folder, results_table
+from implicit.language.harness.evaluation import HarnessOptions, evaluate_folder, results_table
 from implicit.language.harness.local_sets import DATA_VARIABLE
 from implicit.language.harness.shortcuts import DRAWN, shortcut_table
 from implicit.language.harness.tracking import DOCUMENTS, LENGTH
@@ -108,14 +108,14 @@ def _parser() -> CommandParser:
     return parser
 
 
-def _settings(given: dict[str, Any]) -> HarnessSettings:
+def _settings(given: dict[str, Any]) -> HarnessOptions:
     """The fields that flags name; numbers are read here."""
-    values = {field.name: given[field.name] for field in fields(HarnessSettings)}
+    values = {field.name: given[field.name] for field in fields(HarnessOptions)}
     values["tasks"] = tuple(name.strip() for name in given["tasks"].split(",") if name.strip())
     for name in ("limit", "batch_size", "documents", "length", "max_length", "seed"):
         if values[name] is not None:
             values[name] = _number(name, values[name])
-    return HarnessSettings(**values)
+    return HarnessOptions(**values)
 
 
 def _number(field: str, text: str) -> int:

@@ -27,7 +27,7 @@ _LIBRARIES = ("lm_eval", "transformers", "datasets", "tokenizers")
 
 
 @dataclass(frozen=True)
-class HarnessSettings:
+class HarnessOptions:
     """All that determines an evaluation, beside the model.
 
     Attributes:
@@ -46,7 +46,7 @@ class HarnessSettings:
         InputError: a number is out of its range, a task is unknown, or a file of a set is missing.
 
     Example:
-        >>> HarnessSettings(("tracking_s5",), limit=0)
+        >>> HarnessOptions(("tracking_s5",), limit=0)
         Traceback (most recent call last):
         ...
         automata.errors.InputError: limit is 0; give at least 1
@@ -79,7 +79,7 @@ class HarnessSettings:
         return given | ({} if self.data is None else {"data": self.data})
 
 
-def evaluate_folder(folder: str | Path, settings: HarnessSettings) -> dict[str, Any]:
+def evaluate_folder(folder: str | Path, settings: HarnessOptions) -> dict[str, Any]:
     """Evaluate the model of a folder, and return what is found with all that it was found with.
 
     Raises:
@@ -91,7 +91,7 @@ def evaluate_folder(folder: str | Path, settings: HarnessSettings) -> dict[str, 
         return evaluate_model(model, tokenizer, settings) | {"model": str(folder)}
 
 
-def evaluate_model(model: Any, tokenizer: Any, settings: HarnessSettings) -> dict[str, Any]:
+def evaluate_model(model: Any, tokenizer: Any, settings: HarnessOptions) -> dict[str, Any]:
     """Evaluate a causal language model of `transformers`; of this toolkit or any other.
 
     Args:

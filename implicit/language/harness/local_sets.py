@@ -154,9 +154,9 @@ def local_rows(name: str, data: str | Path | None = None) -> list[dict[str, Any]
         InputError: as for `local_files`, or a file does not hold what it should.
     """
     files = local_files(name, data)
-    # Lines end with \n only: texts may hold other separators, such as U+2028.
-    lines = [path.read_text(encoding="utf-8").removesuffix("\n").split("\n") for path in files]
     try:
+        # Lines end with \n only: texts may hold other separators, such as U+2028.
+        lines = [path.read_text(encoding="utf-8").removesuffix("\n").split("\n") for path in files]
         return list(LOCAL_SETS[name].rows(*lines))
     except (ValueError, KeyError, TypeError) as error:
         named = " and ".join(path.name for path in files)

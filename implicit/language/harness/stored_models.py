@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging
 
@@ -46,18 +47,25 @@ def load_model(folder: Path, device: str = "cpu") -> tuple[PreTrainedModel, Any]
         device: where the model is put.
 
     Raises:
-        InputError: as for `check_model_folder`; the device is not there, the folder cannot be read, or the
-            tokenizer has more tokens than the model.
+        InputError: as for `check_model_folder`; the device is not there, the folder cannot be read, weights
+            are missing in it, or the tokenizer has more tokens than the model.
     """
     check_model_folder(folder)
     place = available_device(device)
     try:
         with _no_progress_bar():
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
+            model, told = AutoModelForCausalLM.from_pretrained(
+                folder, local_files_only=True, output_loading_info=True
+            )
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise InputError(f"model {folder} cannot be read ({reason}); write it again") from None
+    if told["missing_keys"]:
+        lacking = min(told["missing_keys"])
+        raise InputError(
+            f"model {folder} lacks weights, {lacking} for one, and would be random; write it again"
+        )
     most = max(tokenizer.get_vocab().values(), default=0)
     if most >= model.config.vocab_size:
         raise InputError(

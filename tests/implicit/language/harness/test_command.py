@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from implicit.language.harness import DATA_VARIABLE, LOCAL_SETS, TRACKING_TASKS, tracking_documents
 from implicit.language.harness.__main__ import main
@@ -151,6 +152,8 @@ BAD: list[tuple[list[str], str]] = [
     (["{untokenized}", "--tasks", "tracking_s5"], "which has no tokenizer"),
     (["{small}", "--tasks", "tracking_s5"], "has a token 256, and the model only 23"),
     (["{torn}", "--tasks", "tracking_s5"], "cannot be read"),
+    (["{cut}", "--tasks", "tracking_s5"], "cannot be read"),
+    (["{partial}", "--tasks", "tracking_s5"], "lacks weights, model.mixers.0.in_proj.weight for one"),
     (["{model}", "--tasks", "tracking_s5", "--out", "nowhere/found.json"], "nowhere is no folder"),
     (["{model}", "--tasks", "tracking_s5", "--out", "."], "which is a folder; give a file"),
     (["{model}", "--task", "tracking_s5"], "the nearest is --tasks"),
@@ -184,7 +187,9 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
 
 def bad_folders(model: Path, folder: Path) -> dict[str, Path]:
     """A model that is whole, and folders that each lack something."""
-    named = {name: folder / name for name in ("empty", "broken", "untokenized", "small", "torn")}
+    named = {
+        name: folder / name for name in ("empty", "broken", "untokenized", "small", "torn", "cut", "partial")
+    }
     named["empty"].mkdir()
     (named["broken"] / "piqa").mkdir(parents=True)
     question = {"goal": "to open a door", "sol1": "push", "sol2": "sing"}
@@ -198,4 +203,15 @@ def bad_folders(model: Path, folder: Path) -> dict[str, Path]:
     )
     shutil.copytree(model, named["torn"])
     (named["torn"] / "model.safetensors").unlink()
+    shutil.copytree(model, named["cut"])
+    weights = named["cut"] / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    shutil.copytree(model, named["partial"])
+    weights = named["partial"] / "model.safetensors"
+    whole = load_file(weights)
+    save_file(
+        {name: tensor for name, tensor in whole.items() if ".mixers.0." not in name},
+        weights,
+        {"format": "pt"},
+    )
     return {"model": model, **named}

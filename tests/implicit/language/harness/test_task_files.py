@@ -12,7 +12,7 @@ from implicit.language.harness import (
     DATA_VARIABLE,
     HARNESS_TASKS,
     TASK_FILES,
-    HarnessSettings,
+    HarnessOptions,
     evaluate_model,
     tracking_documents,
 )
@@ -105,4 +105,4 @@ def test_lm_eval_is_imported_where_it_is_needed_only() -> None:
 def test_without_lm_eval_one_is_told_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lm_eval", None)
     with pytest.raises(InputError, match=r"package lm_eval cannot be imported .* 'implicit-ssm\[harness\]'"):
-        evaluate_model(None, None, HarnessSettings(("tracking_s5",)))
+        evaluate_model(None, None, HarnessOptions(("tracking_s5",)))
