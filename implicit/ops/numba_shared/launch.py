@@ -14,11 +14,14 @@ from torch import Tensor
 def array(tensor: Tensor) -> NDArray[Any]:
     """The numbers of a tensor, contiguous; its own memory if they are.
 
+    Through DLPack: ``tensor.numpy()`` would leave a storage that can no longer be resized, as sharded training
+    does with weights.
+
     Example:
         >>> array(torch.ones(2, requires_grad=True)).tolist()
         [1.0, 1.0]
     """
-    return np.ascontiguousarray(tensor.detach().contiguous().numpy())
+    return np.ascontiguousarray(np.from_dlpack(tensor.detach().contiguous()))
 
 
 class Strided(NamedTuple):
