@@ -80,12 +80,32 @@ def published_config(family: str, size: str, *, implicit: bool = True, **changes
         raise unknown_name("family", str(family), tuple(PUBLISHED))
     if not isinstance(size, str) or size not in PUBLISHED[family]:
         raise unknown_name("size", str(size), tuple(PUBLISHED[family]))
+    vocabulary = {"vocab_size": _PADDED if implicit else _VOCABULARY} if family == "mamba2" else {}
+    return language_config(family, implicit=implicit, **{**vocabulary, **PUBLISHED[family][size], **changes})
+
+
+def language_config(family: str, *, implicit: bool = True, **fields: Any) -> LanguageModelConfig:
+    """Return the configuration of a family with the given fields.
+
+    Args:
+        family: ``"mamba2"`` or ``"llama"``.
+        implicit: whether the layers are iterated to a fixed point; once otherwise.
+        **fields: of the configuration; the others keep their defaults.
+
+    Raises:
+        InputError: the family or a field is unknown, or a value does not fit.
+
+    Example:
+        >>> language_config("llama", implicit=False, hidden_size=64, num_attention_heads=4).hidden_size
+        64
+    """
+    if not isinstance(family, str) or family not in PUBLISHED:
+        raise unknown_name("family", str(family), tuple(PUBLISHED))
     config = _CONFIGS[family, implicit]
-    for field in changes:
+    for field in fields:
         if not hasattr(config, field):
             raise unknown_name("field", field, tuple(config.__dataclass_fields__))
-    vocabulary = {"vocab_size": _PADDED if implicit else _VOCABULARY} if family == "mamba2" else {}
-    return config(**{**vocabulary, **PUBLISHED[family][size], **changes})
+    return config(**fields)
 
 
 def parameter_count(config: LanguageModelConfig) -> int:

@@ -1,0 +1,64 @@
+"""Pretrain a language model: ``python -m implicit.language.pretrain CONFIG.yaml --out runs/model``.
+
+On several devices: ``accelerate launch -m implicit.language.pretrain CONFIG.yaml --out runs/model``.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from transformers.utils.logging import disable_progress_bar
+
+from automata.errors import InputError
+from implicit.command_line import CommandParser, run_command
+from implicit.language.pretrain.config import read_config
+from implicit.language.pretrain.loop import make_accelerator, pretrain
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command.
+
+    Raises:
+        InputError: an argument, the configuration or a text is not as it should be, or the loss is not
+            finite.
+
+    Example:
+        >>> main(["nowhere.yaml", "--out", "runs/one"])
+        Traceback (most recent call last):
+        automata.errors.InputError: nowhere.yaml cannot be read ...; give a YAML file
+    """
+    parser = CommandParser("python -m implicit.language.pretrain", (__doc__ or "").splitlines()[0])
+    parser.add_argument("config", metavar="CONFIG.yaml", help="what is trained on what")
+    parser.add_argument("--out", required=True, help="the folder of the run; begun before, it goes on")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a field that is other than in the file, such as optimizer.learning_rate=0.001; several times",
+    )
+    parser.add_argument("--cpu", action="store_true", help="train on the CPU even where there is a GPU")
+    parser.add_argument("--progress", action="store_true", help="show a bar")
+    parser.add_argument("--tensorboard", action="store_true", help="write event files into the folder, too")
+    given = parser.parse_args(argv)
+    config = read_config(given.config, tuple(given.set))
+    disable_progress_bar()  # of every file that is written
+    accelerator = make_accelerator(config, cpu=given.cpu)
+    try:
+        found = pretrain(
+            config, Path(given.out), accelerator, progress=given.progress, tensorboard=given.tensorboard
+        )
+    except FloatingPointError as error:
+        raise InputError(str(error)) from error
+    finally:
+        accelerator.end_training()
+    if accelerator.is_main_process:
+        print(
+            f"{given.out} is finished: {found['parameters']:,} parameters, {found['tokens']:,} tokens, "
+            f"{found['seconds']:.0f} s; perplexity {found['perplexity']:.2f} "
+            f"({found['validation_loss']:.4f} nats per token) on {found['validation_tokens']:,} tokens"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))

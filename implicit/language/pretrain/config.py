@@ -1,0 +1,287 @@
+"""What determines a pretraining run, read from YAML."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
+
+from automata.errors import InputError
+from implicit.checked_config import CheckedConfig, validated
+from implicit.config.optimizer import OptimizerConfig
+from implicit.language.configuration import FixedPoints, LanguageModelConfig
+from implicit.language.sizes import language_config, published_config
+
+_FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
+Family = Literal["mamba2", "llama"]
+
+
+class ModelChoice(CheckedConfig):
+    """Which model is trained.
+
+    Example:
+        >>> choice = ModelChoice(family="mamba2", fields={"hidden_size": 32, "head_dim": 16})
+        >>> choice.build(vocabulary=100).hidden_size
+        32
+        >>> ModelChoice(family="llama", size="130m", implicit=False).build(50_277).num_hidden_layers
+        12
+    """
+
+    model_config = _FROZEN
+
+    family: Family = Field(default="mamba2", description="of the layers")
+    implicit: bool = Field(default=True, description="iterated to a fixed point, or run once")
+    size: str | None = Field(
+        default=None, description="a published size, such as 130m; none for fields alone"
+    )
+    fields: dict[str, Any] = Field(
+        default_factory=dict, description="any other field of the configuration, such as hidden_size"
+    )
+
+    def build(self, vocabulary: int) -> LanguageModelConfig:
+        """Return the configuration of the model, for tokens below a number.
+
+        Raises:
+            InputError: a field or the size is unknown, or a value does not fit.
+        """
+        fields = {"vocab_size": vocabulary, **self.fields}
+        if fields["vocab_size"] < vocabulary:
+            raise InputError(
+                f"vocab_size is {fields['vocab_size']} and the tokenizer has {vocabulary} tokens; give at "
+                "least as many, or leave it out"
+            )
+        if self.size is not None:
+            return published_config(self.family, self.size, implicit=self.implicit, **fields)
+        return language_config(self.family, implicit=self.implicit, **fields)
+
+
+class Source(CheckedConfig):
+    """Where text comes from: files, or a dataset of the `datasets` package.
+
+    Example:
+        >>> Source(files=("train.txt",)).field
+        'text'
+        >>> Source()
+        Traceback (most recent call last):
+        automata.errors.InputError: a source names neither files nor a dataset; give one of them
+    """
+
+    model_config = _FROZEN
+
+    files: tuple[str, ...] = Field(
+        default=(),
+        description="text files, each one document; .jsonl, a document per line; .npy, tokens as they are",
+    )
+    dataset: str | None = Field(default=None, description="a folder of save_to_disk, or a name on the Hub")
+    configuration: str | None = Field(default=None, description="of a dataset on the Hub")
+    split: str = Field(default="train", description="of the dataset")
+    field: str = Field(default="text", description="that holds the text of a document")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "Source":
+        if bool(self.files) == (self.dataset is not None):
+            which = "neither files nor a dataset" if not self.files else "files and a dataset"
+            raise InputError(f"a source names {which}; give one of them")
+        return self
+
+
+class Phase(CheckedConfig):
+    """A part of training in which fixed points are sought in one way; explicit models ignore it.
+
+    The (4+1) of Schöne et al. 2025 are four iterations and one step with gradient.
+
+    Example:
+        >>> Phase(share=0.8, iterations=4, phantom_steps=1, rtol=0).label
+        '4+1'
+    """
+
+    model_config = _FROZEN
+
+    share: float = Field(gt=0, le=1, description="of all training tokens")
+    iterations: PositiveInt = Field(description="the most self-iterations without gradient")
+    phantom_steps: PositiveInt = Field(default=4, description="steps with gradient after these")
+    rtol: NonNegativeFloat = Field(
+        default=0.05, lt=1, description="relative tolerance at which a token is done; 0: all are iterated"
+    )
+
+    @property
+    def label(self) -> str:
+        """How papers write it: iterations without gradient, plus those with."""
+        return f"{self.iterations}+{self.phantom_steps}"
+
+
+PAPER_PHASES = (
+    Phase(share=0.8, iterations=4, phantom_steps=1, rtol=0.0),
+    Phase(share=0.2, iterations=24, phantom_steps=4, rtol=0.05),
+)
+"""Of implicit Mamba-2 in Schöne et al. 2025; implicit Llama has 32 iterations in the second."""
+
+
+class Evaluation(CheckedConfig):
+    """How the perplexity on the validation text is measured.
+
+    Example:
+        >>> Evaluation().every
+        500
+    """
+
+    model_config = _FROZEN
+
+    every: PositiveInt = Field(default=500, description="steps between measurements; the last is in the end")
+    tokens: PositiveInt | None = Field(
+        default=100_000, description="of the validation text, from its beginning; none for all"
+    )
+    sequences: PositiveInt = Field(default=8, description="windows at a time and process")
+    mode: Literal["simultaneous", "sequential", "windowed", "auto"] = Field(
+        default="simultaneous", description="of implicit models: in which order tokens are solved"
+    )
+    rtol: NonNegativeFloat = Field(default=0.01, lt=1, description="relative tolerance of fixed points")
+    max_iterations: PositiveInt = Field(default=64, description="the most self-iterations")
+
+
+class PretrainConfig(CheckedConfig):
+    """Everything that determines a pretraining run.
+
+    Example:
+        >>> config = PretrainConfig(
+        ...     train=Source(files=("train.txt",)), validation=Source(files=("valid.txt",)), steps=10
+        ... )
+        >>> config.tokens_per_step, config.phase_at(8).label, config.phase_at(9).label
+        (4096, '4+1', '24+4')
+    """
+
+    model_config = _FROZEN
+
+    model: ModelChoice = Field(default_factory=ModelChoice, description="which model")
+    tokenizer: str | PositiveInt = Field(
+        default="bytes",
+        description="bytes; a number, for a byte-pair encoding of so many tokens, trained on the training "
+        "text; or a folder, a tokenizer.json or a name on the Hub",
+    )
+    train: Source = Field(description="the text that is trained on")
+    validation: Source = Field(description="the text that perplexity is measured on")
+    length: Annotated[int, Field(ge=2)] = Field(default=256, description="tokens of a window")
+    sequences: PositiveInt = Field(default=16, description="windows of a step, of all processes together")
+    accumulation: PositiveInt = Field(default=1, description="parts that a process takes its windows in")
+    steps: PositiveInt = Field(default=1000, description="updates")
+    seed: NonNegativeInt = Field(default=0, description="of the initial weights and the order of windows")
+    phases: tuple[Phase, ...] = Field(
+        default=PAPER_PHASES, min_length=1, description="how fixed points are sought, one after the other"
+    )
+    optimizer: OptimizerConfig = Field(
+        default_factory=lambda: OptimizerConfig(gradient_clip=1.0, weight_decay=0.1),
+        description="of all weights; those of one axis are not decayed",
+    )
+    algorithm: Literal["AdamW", "Adam", "NAdam", "RAdam", "SGD"] = Field(
+        default="AdamW", description="a class of torch.optim"
+    )
+    evaluation: Evaluation = Field(default_factory=Evaluation, description="of the perplexity")
+    checkpoint_every: PositiveInt = Field(default=500, description="steps between checkpoints")
+    log_every: PositiveInt = Field(default=10, description="steps between lines of metrics.jsonl")
+    precision: Literal["no", "bf16"] = Field(default="no", description="of what autocast covers; no: float32")
+    gradient_checkpointing: bool = Field(
+        default=False, description="keep no activations inside of layers, and compute them again"
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "PretrainConfig":
+        total = sum(phase.share for phase in self.phases)
+        if abs(total - 1) > 1e-9:
+            raise InputError(f"the shares of phases sum to {total:g}; give shares that sum to 1")
+        if self.sequences % self.accumulation:
+            raise InputError(
+                f"accumulation is {self.accumulation}; it must divide sequences = {self.sequences}"
+            )
+        return self
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Tokens that a step reads."""
+        return self.length * self.sequences
+
+    def phase_at(self, step: int) -> Phase:
+        """Return the phase of a step, the first being 1."""
+        end = 0.0
+        for phase in self.phases:
+            end += phase.share
+            if step <= round(end * self.steps):
+                return phase
+        return self.phases[-1]
+
+
+def read_config(path: str | os.PathLike[str], changes: tuple[str, ...] = ()) -> PretrainConfig:
+    """Read a configuration from YAML.
+
+    Args:
+        path: of the file.
+        changes: fields to change, as ``name=value`` or ``outer.inner=value``, the value in YAML.
+
+    Raises:
+        InputError: the file is missing or no YAML, or a field is unknown or has a value that does not fit.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "config.yaml"
+        ...     _ = path.write_text("{train: {files: [a.txt]}, validation: {files: [b.txt]}}")
+        ...     config = read_config(path, ("optimizer.learning_rate=0.01",))
+        >>> config.optimizer.learning_rate
+        0.01
+    """
+    try:
+        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read ({error}); give a YAML file") from error
+    except yaml.YAMLError as error:
+        raise InputError(f"{path} is no YAML ({' '.join(str(error).split())}); mend it") from error
+    if not isinstance(values, dict):
+        raise InputError(f"{path} holds no fields; give name: value, such as steps: 1000")
+    for change in changes:
+        _change(values, change)
+    return validated(PretrainConfig, values)
+
+
+def _change(values: dict[str, Any], change: str) -> None:
+    name, equals, text = change.partition("=")
+    if not equals:
+        raise InputError(f"--set {change} has no '='; give NAME=VALUE, such as steps=100")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise InputError(f"--set {change} has a value that is no YAML; put it in quotes") from None
+    *outer, last = name.split(".")
+    for part in outer:
+        values = values.setdefault(part, {})
+        if not isinstance(values, dict):
+            raise InputError(f"--set {change} names a field inside of {part}, which has none; give {part}=…")
+    values[last] = value
+
+
+def phase_fields(phase: Phase) -> dict[str, Any]:
+    """Return a phase as the fields of an implicit model's configuration.
+
+    Example:
+        >>> phase_fields(PAPER_PHASES[0])
+        {'training_max_iterations': 4, 'phantom_steps': 1, 'training_rtol': 0.0}
+    """
+    return {
+        "training_max_iterations": phase.iterations,
+        "phantom_steps": phase.phantom_steps,
+        "training_rtol": phase.rtol,
+    }
+
+
+def enter(config: LanguageModelConfig, phase: Phase) -> None:
+    """Let an implicit model train as a phase says; an explicit one stays as it is.
+
+    Example:
+        >>> from implicit.language import ImplicitMamba2LMConfig
+        >>> config = ImplicitMamba2LMConfig()
+        >>> enter(config, PAPER_PHASES[0])
+        >>> config.training_max_iterations
+        4
+    """
+    if isinstance(config, FixedPoints):
+        for name, value in phase_fields(phase).items():
+            setattr(config, name, value)

@@ -1,0 +1,334 @@
+"""Pretraining: steps over windows of text, on one process or many."""
+
+import json
+import logging
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DataLoaderConfiguration, set_seed
+from torch import nn
+from torch.optim import Optimizer
+from torch.utils.data import DataLoader
+from tqdm import tqdm
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from automata.errors import InputError
+from implicit.language.configuration import FixedPoints
+from implicit.language.modeling import LanguageModel
+from implicit.language.pretrain.config import PretrainConfig, enter
+from implicit.language.pretrain.folder import PretrainFolder
+from implicit.language.pretrain.perplexity import Validation
+from implicit.language.pretrain.tokens import digest, encoded, tokenizer_of
+from implicit.language.pretrain.windows import ShuffledWindows, Windows
+from implicit.language.sizes import parameter_count
+from implicit.runs.files import read_json
+from implicit.training.tensorboard import TensorBoard
+
+Watch = Callable[[dict[str, Any]], None]
+
+
+def make_accelerator(config: PretrainConfig, **options: Any) -> Accelerator:
+    """Return the accelerator of a run; how many processes there are follows from how they were launched.
+
+    Args:
+        config: of the run.
+        **options: of `accelerate.Accelerator`, such as ``cpu`` or ``fsdp_plugin``.
+
+    Raises:
+        InputError: the windows of a part of a step cannot be dealt evenly to the processes.
+
+    Example:
+        >>> from implicit.language.pretrain.config import Source
+        >>> one = Source(files=("a.txt",))
+        >>> make_accelerator(PretrainConfig(train=one, validation=one), cpu=True).num_processes
+        1
+    """
+    accelerator = Accelerator(
+        mixed_precision=config.precision,
+        gradient_accumulation_steps=config.accumulation,
+        dataloader_config=DataLoaderConfiguration(split_batches=True),
+        step_scheduler_with_optimizer=False,
+        **options,
+    )
+    part = config.sequences // config.accumulation
+    if part % accelerator.num_processes:
+        raise InputError(
+            f"sequences is {config.sequences}, in {config.accumulation} parts of {part} windows each, which "
+            f"{accelerator.num_processes} processes cannot share evenly; give a multiple"
+        )
+    return accelerator
+
+
+def pretrain(
+    config: PretrainConfig,
+    out: Path,
+    accelerator: Accelerator | None = None,
+    *,
+    progress: bool = False,
+    tensorboard: bool = False,
+    watch: Watch | None = None,
+) -> dict[str, Any]:
+    """Train a language model, or go on with what was begun; return what was measured in the end.
+
+    Every process calls it. Killed and started again, on as many processes, a run ends with the same weights
+    on the same machine: the order of windows is a function of the seed and the step, there is no dropout, and
+    a checkpoint holds weights and optimizer.
+
+    Args:
+        config: everything that determines the run.
+        out: its folder.
+        accelerator: of `make_accelerator`, made anew if None.
+        progress: whether to show a bar.
+        tensorboard: whether to write event files into the folder, too.
+        watch: called with each line of metrics.
+
+    Returns:
+        The content of ``result.json``: perplexity, nats per token and bits per byte on the validation text,
+        parameters, tokens, seconds.
+
+    Raises:
+        InputError: a text cannot be read or is too short, or the folder holds another run.
+        FloatingPointError: the loss is not finite; the last checkpoint stays.
+    """
+    accelerator = make_accelerator(config) if accelerator is None else accelerator
+    folder = PretrainFolder(Path(out))
+    with accelerator.main_process_first():
+        tokenizer = _tokenizer(config, folder)
+    train, _ = encoded(config.train, tokenizer)
+    held_out, held_out_bytes = encoded(config.validation, tokenizer)
+    windows = Windows(train, config.length)
+    validation = Validation.of(accelerator, held_out, config.length, config.evaluation)
+    model_config = config.model.build(len(tokenizer))
+    texts = {"train": digest(train), "validation": digest(held_out)}
+    with accelerator.main_process_first():
+        if accelerator.is_main_process:
+            folder.begin(config, texts)
+            tokenizer.save_pretrained(folder.tokenizer)
+    if folder.finished:
+        return dict(read_json(folder.result))
+
+    set_seed(config.seed)
+    model: Any = AutoModelForCausalLM.from_config(model_config).train()
+    model.config.eos_token_id = model.generation_config.eos_token_id = tokenizer.eos_token_id
+    if config.gradient_checkpointing:
+        model.gradient_checkpointing_enable()
+    optimizer: Any = make_optimizer(model, config)
+    model, optimizer = accelerator.prepare(model, optimizer)
+    done = folder.last_checkpoint()
+    if done:
+        accelerator.load_state(str(folder.checkpoint(done)))
+    if accelerator.is_main_process:
+        folder.keep_metrics_until(done)
+    run = _Run(config, folder, accelerator, model, optimizer, validation)
+    loader = _loader(accelerator, windows, config, done + 1)
+    board = folder.path / "tensorboard" if tensorboard and accelerator.is_main_process else None
+    bar = tqdm(total=config.steps, initial=done, disable=not (progress and accelerator.is_main_process))
+    with TensorBoard(board, done) as events, bar:
+        for step in range(done + 1, config.steps + 1):
+            line = run.step(step, loader)
+            bar.update()
+            if line is not None:
+                bar.set_postfix(
+                    {name: f"{line[name]:.4g}" for name in ("loss", "perplexity") if name in line}
+                )
+                events.write(line)
+                if watch is not None:
+                    watch(line)
+    return _finish(run, tokenizer, held_out_bytes, len(held_out))
+
+
+def _tokenizer(config: PretrainConfig, folder: PretrainFolder) -> PreTrainedTokenizerBase:
+    """The tokenizer of the run: the one that it began with, where it has."""
+    if folder.tokenizer.exists():
+        return PreTrainedTokenizerFast.from_pretrained(str(folder.tokenizer))
+    return tokenizer_of(config.tokenizer, config.train)
+
+
+def make_optimizer(model: nn.Module, config: PretrainConfig) -> Optimizer:
+    """Return the optimizer of a run; weights of one axis, such as norms and biases, are not decayed.
+
+    Example:
+        >>> from implicit.language.pretrain.config import Source
+        >>> one = Source(files=("a.txt",))
+        >>> groups = make_optimizer(nn.Linear(2, 3), PretrainConfig(train=one, validation=one)).param_groups
+        >>> [(group["weight_decay"], group["params"][0].ndim) for group in groups]
+        [(0.1, 2), (0.0, 1)]
+    """
+    settings = config.optimizer
+    matrices = [parameter for parameter in model.parameters() if parameter.ndim > 1]
+    others = [parameter for parameter in model.parameters() if parameter.ndim <= 1]
+    groups = [
+        {"params": matrices, "weight_decay": settings.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    options: dict[str, Any] = (
+        {"momentum": settings.betas[0]} if config.algorithm == "SGD" else {"betas": settings.betas}
+    )
+    return getattr(torch.optim, config.algorithm)(groups, lr=settings.learning_rate, **options)
+
+
+def _loader(
+    accelerator: Accelerator, windows: Windows, config: PretrainConfig, first_step: int
+) -> Iterable[torch.Tensor]:
+    sampler = ShuffledWindows(
+        len(windows), config.sequences, config.accumulation, config.seed, first_step, config.steps
+    )
+    return iter(accelerator.prepare_data_loader(DataLoader(windows, batch_sampler=sampler)))
+
+
+class _Run:
+    """What a step needs, and what is added up from one line of metrics to the next."""
+
+    def __init__(
+        self,
+        config: PretrainConfig,
+        folder: PretrainFolder,
+        accelerator: Accelerator,
+        model: nn.Module,
+        optimizer: Optimizer,
+        validation: Validation,
+    ) -> None:
+        self.config, self.folder, self.accelerator = config, folder, accelerator
+        self.model, self.optimizer, self.validation = model, optimizer, validation
+        self.language_model: LanguageModel = accelerator.unwrap_model(model)
+        self.implicit = isinstance(self.language_model.config, FixedPoints)
+        before = _last_line(folder)
+        self.began, self.before = time.monotonic(), float(before.get("seconds", 0))
+        self.training_seconds = float(before.get("training_seconds", 0))
+        self.evaluated: dict[str, Any] = {}
+
+    @property
+    def seconds(self) -> float:
+        return self.before + time.monotonic() - self.began
+
+    def step(self, step: int, loader: Any) -> dict[str, Any] | None:
+        """Take a step, and measure, tell and store what is due."""
+        config, phase = self.config, self.config.phase_at(step)
+        enter(self.language_model.config, phase)
+        rate = config.optimizer.learning_rate_at(step, config.steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        began, losses, iterations = time.monotonic(), [], []
+        for _ in range(config.accumulation):
+            with self.accelerator.accumulate(self.model):
+                tokens = next(loader)
+                output = self.model(tokens, labels=tokens, use_cache=False)
+                self.accelerator.backward(output.loss)
+                losses.append(output.loss.detach())
+                if output.iterations is not None:
+                    iterations.append(output.iterations.float().mean())
+                if self.accelerator.sync_gradients:
+                    norm = self.accelerator.clip_grad_norm_(
+                        self.model.parameters(), config.optimizer.gradient_clip or math.inf
+                    )
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+        loss = float(self.accelerator.reduce(torch.stack(losses).mean(), "mean"))
+        if not math.isfinite(loss):
+            raise FloatingPointError(
+                f"loss is {loss} at step {step}; the last checkpoint is of step "
+                f"{self.folder.last_checkpoint()}: give a smaller learning_rate, or more iterations"
+            )
+        taken = time.monotonic() - began
+        self.training_seconds += taken
+        last = step == config.steps
+        line: dict[str, Any] | None = None
+        if last or step % config.log_every == 0 or step % config.evaluation.every == 0:
+            line = {
+                "step": step,
+                "tokens": step * config.tokens_per_step,
+                "loss": loss,
+                "learning_rate": rate,
+                "gradient_norm": float(norm),
+                "tokens_per_second": config.tokens_per_step / taken,
+            }
+            if iterations:
+                mean = self.accelerator.reduce(torch.stack(iterations).mean(), "mean")
+                line |= {"phase": phase.label, "iterations": float(mean)}
+            if last or step % config.evaluation.every == 0:
+                line |= self.evaluate()
+            line |= {"training_seconds": self.training_seconds, "seconds": self.seconds}
+            if self.accelerator.is_main_process:
+                self.folder.add_metrics(line)
+        if last or step % config.checkpoint_every == 0:
+            self.store(step)
+        return line
+
+    def evaluate(self) -> dict[str, Any]:
+        """Measure on the validation text."""
+        found = self.validation.measure(self.model, implicit=self.implicit)
+        self.evaluated = {"validation_loss": found.nats, "perplexity": found.perplexity}
+        if found.iterations is not None:
+            self.evaluated |= {
+                "validation_iterations": found.iterations,
+                "validation_share_converged": found.share_converged,
+            }
+        return self.evaluated
+
+    def store(self, step: int) -> None:
+        """Write a checkpoint: whole, or not at all."""
+        temporary = self.folder.path / "checkpoint.new"
+        if self.accelerator.is_main_process and temporary.exists():
+            shutil.rmtree(temporary)
+        self.accelerator.wait_for_everyone()
+        with _without_warnings_of("accelerate.utils.other"):  # that tied weights are stored once
+            self.accelerator.save_state(str(temporary))
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            self.folder.put_in_place(temporary, step)
+        self.accelerator.wait_for_everyone()
+
+
+def _last_line(folder: PretrainFolder) -> dict[str, Any]:
+    """The last metrics of a run that is resumed."""
+    if not folder.metrics.exists():
+        return {}
+    lines = folder.metrics.read_text(encoding="utf-8").splitlines()
+    return dict(json.loads(lines[-1])) if lines else {}
+
+
+@contextmanager
+def _without_warnings_of(logger: str) -> Iterator[None]:
+    named = logging.getLogger(logger)
+    level = named.level
+    named.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        named.setLevel(level)
+
+
+def _finish(
+    run: _Run, tokenizer: PreTrainedTokenizerBase, held_out_bytes: int, held_out_tokens: int
+) -> dict[str, Any]:
+    accelerator, folder, config = run.accelerator, run.folder, run.config
+    found = run.evaluated or run.evaluate()
+    weights = accelerator.get_state_dict(run.model)
+    nats = found["validation_loss"]
+    result = {
+        "name": run.language_model.config.model_type,
+        "parameters": parameter_count(run.language_model.config),
+        "steps": config.steps,
+        "tokens": config.steps * config.tokens_per_step,
+        **found,
+        # the text that is measured has as many bytes per token as the whole
+        "bits_per_byte": nats / math.log(2) * held_out_tokens / held_out_bytes if held_out_bytes else None,
+        "validation_tokens": len(run.validation.windows) * (config.length - 1),
+        "training_seconds": run.training_seconds,
+        "seconds": run.seconds,
+        "processes": accelerator.num_processes,
+        "distributed": accelerator.distributed_type.value,
+    }
+    if accelerator.is_main_process:
+        run.language_model.save_pretrained(folder.model, state_dict=weights)
+        tokenizer.save_pretrained(folder.model)
+        folder.finish(result)
+    accelerator.wait_for_everyone()
+    return result

@@ -1,0 +1,102 @@
+"""Perplexity on a validation text, over the windows of all processes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader
+
+from implicit.fixed_point import Stopping
+from implicit.language.configuration import FixedPoints
+from implicit.language.evaluation import TextEvaluation
+from implicit.language.pretrain.config import Evaluation
+from implicit.language.pretrain.windows import Windows
+from implicit.modes import Solve
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The validation text and how a model is measured on it.
+
+    Attributes:
+        accelerator: which processes share the windows.
+        windows: as `evaluate_text` cuts them, the shorter one at the end left out.
+        loader: of the windows, dealt to the processes.
+        settings: how fixed points are sought.
+    """
+
+    accelerator: Accelerator
+    windows: Windows
+    loader: Any
+    settings: Evaluation
+
+    @classmethod
+    def of(
+        cls, accelerator: Accelerator, tokens: NDArray[Any], length: int, settings: Evaluation
+    ) -> "Validation":
+        """Deal windows of so many tokens of a text to the processes.
+
+        Raises:
+            InputError: the text is shorter than a window.
+        """
+        windows = Windows(tokens[: settings.tokens], length)
+        batch_size = settings.sequences * accelerator.num_processes
+        loader = accelerator.prepare_data_loader(DataLoader(windows, batch_size=batch_size))
+        return cls(accelerator, windows, loader, settings)
+
+    @torch.no_grad()
+    def measure(self, model: nn.Module, *, implicit: bool) -> TextEvaluation:
+        """Measure a model, prepared by the accelerator; all processes return the same.
+
+        Example:
+            >>> from implicit.language import ExplicitMamba2ForCausalLM, ExplicitMamba2LMConfig
+            >>> config = ExplicitMamba2LMConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, head_dim=4)
+            >>> model = ExplicitMamba2ForCausalLM(config)
+            >>> validation = Validation.of(Accelerator(cpu=True), np.arange(21) % 9, 5, Evaluation())
+            >>> validation.measure(model, implicit=False).tokens
+            20
+        """
+        settings, was_training = self.settings, model.training
+        stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
+        solve = Solve(settings.mode, stopping=stopping) if implicit else None
+        model.eval()
+        with _telling_nothing(self.accelerator.unwrap_model(model).config):
+            sums = [
+                self._of_batch(model(batch, use_cache=False, solve=solve), batch) for batch in self.loader
+            ]
+        model.train(was_training)
+        nats, iterations, converged, windows = np.sum(sums, axis=0).tolist()
+        predicted, read = int(windows) * (self.windows.length - 1), int(windows) * self.windows.length
+        found = (iterations / read, converged / read) if implicit else (None, None)
+        return TextEvaluation(nats / predicted, predicted, *found)
+
+    def _of_batch(self, output: Any, batch: torch.Tensor) -> list[float]:
+        """Nats, iterations and converged tokens of the windows of all processes, and how many windows."""
+        logits = output.logits[:, :-1].float().transpose(1, 2)
+        rows = functional.cross_entropy(logits, batch[:, 1:], reduction="none").double().sum(1)
+        found = [rows, torch.zeros_like(rows), torch.zeros_like(rows), torch.ones_like(rows)]
+        if output.status is not None:
+            found[1], found[2] = output.iterations.sum(1).double(), (output.status == 0).sum(1).double()
+        # windows that fill up the last batch of a process are left out again
+        gathered = self.accelerator.gather_for_metrics(torch.stack(found, dim=1))
+        return gathered.sum(0).tolist()
+
+
+@contextmanager
+def _telling_nothing(config: Any) -> Iterator[None]:
+    """Neither warn nor raise of a token without a fixed point: the share of them is among the results."""
+    if not isinstance(config, FixedPoints):
+        yield
+        return
+    before, config.unconverged = config.unconverged, "ignore"
+    try:
+        yield
+    finally:
+        config.unconverged = before

@@ -1,0 +1,257 @@
+"""Text as tokens: the tokenizers, and the files that hold one long row of tokens."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from automata.errors import InputError
+from implicit.language.pretrain.config import Source
+
+END_OF_TEXT = "<|endoftext|>"
+_BATCH = 1000
+"""Documents that are encoded together."""
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """Return the tokenizer whose tokens are the 256 bytes, in their order, and one that ends a document.
+
+    Example:
+        >>> tokenizer = byte_tokenizer()
+        >>> tokenizer.encode("né"), tokenizer.decode([110, 195, 169]), tokenizer.eos_token_id
+        ([110, 195, 169], 'né', 256)
+    """
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    characters = {byte: chr(byte) for byte in printable}
+    characters.update({byte: chr(256 + place) for place, byte in enumerate(others)})
+    vocabulary = {characters[byte]: byte for byte in range(256)}
+    return _wrapped(Tokenizer(models.BPE(vocab=vocabulary, merges=[])))
+
+
+def train_tokenizer(documents: Iterator[str], size: int) -> PreTrainedTokenizerFast:
+    """Return a byte-level byte-pair encoding of so many tokens, made from documents.
+
+    Raises:
+        InputError: fewer than 257 tokens are asked for: all bytes, and the end of a document.
+
+    Source:
+        Sennrich et al. 2016, arXiv 1508.07909; on bytes as in GPT-2.
+
+    Example:
+        >>> tokenizer = train_tokenizer(iter(["low lower lowest " * 9]), 260)
+        >>> len(tokenizer), tokenizer.decode(tokenizer.encode("lower ñ"))
+        (260, 'lower ñ')
+    """
+    if size < 257:
+        raise InputError(
+            f"tokenizer is {size}; give at least 257 tokens, 256 bytes and the end of a document"
+        )
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=[END_OF_TEXT],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(documents, trainer)
+    return _wrapped(tokenizer)
+
+
+def _wrapped(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token=END_OF_TEXT,
+        pad_token=END_OF_TEXT,
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def tokenizer_of(choice: str | int, train: Source) -> PreTrainedTokenizerBase:
+    """Return the tokenizer that a configuration names.
+
+    Args:
+        choice: ``"bytes"``, a number of tokens, or where a tokenizer is found.
+        train: the text that one is trained on.
+
+    Raises:
+        InputError: there is no tokenizer, or it has no token that ends a document.
+
+    Example:
+        >>> len(tokenizer_of("bytes", Source(files=("train.txt",))))
+        257
+    """
+    if choice == "bytes":
+        return byte_tokenizer()
+    if isinstance(choice, int):
+        return train_tokenizer(documents(train), choice)
+    try:
+        if choice.endswith(".json"):
+            found: Any = PreTrainedTokenizerFast(tokenizer_file=choice)
+            found.eos_token = found.eos_token or END_OF_TEXT
+        else:
+            found = AutoTokenizer.from_pretrained(choice)
+    except Exception as error:  # what tokenizers raise of a bad file has no class of its own
+        raise InputError(
+            f"tokenizer {choice!r} cannot be read ({_reason(error)}); give 'bytes', a number of tokens, a "
+            "folder with a tokenizer or a tokenizer.json"
+        ) from error
+    if found.eos_token_id is None or found.eos_token_id >= len(found):
+        raise InputError(f"tokenizer {choice!r} has no token that ends a document; give one with eos_token")
+    return found
+
+
+def documents(source: Source) -> Iterator[str]:
+    r"""Read the documents of a source, one after the other.
+
+    Raises:
+        InputError: a file cannot be read, is not UTF-8, or has a line that is no JSON with the field.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "some.jsonl"
+        ...     _ = path.write_text('{"text": "one"}\n{"text": "two"}\n')
+        ...     list(documents(Source(files=(str(path),))))
+        ['one', 'two']
+    """
+    for name in source.files:
+        try:
+            if name.endswith(".jsonl"):
+                yield from _json_lines(Path(name), source.field)
+            else:
+                yield Path(name).read_bytes().decode("utf-8")
+        except OSError as error:
+            raise InputError(f"{name} cannot be read ({error.strerror}); give a text file") from error
+        except UnicodeDecodeError as error:
+            raise InputError(f"{name} is not UTF-8 ({error}); convert it") from error
+    if source.dataset is not None:
+        yield from _rows(source)
+
+
+def _json_lines(path: Path, field: str) -> Iterator[str]:
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                text = json.loads(line)[field]
+            except (ValueError, KeyError, TypeError):
+                text = None
+            if not isinstance(text, str):
+                raise InputError(
+                    f"line {number} of {path} has no text under {field!r}; give JSON with that field"
+                )
+            yield text
+
+
+def _rows(source: Source) -> Iterator[str]:
+    import datasets
+
+    assert source.dataset is not None
+    try:
+        if (Path(source.dataset) / "dataset_info.json").exists() or (
+            Path(source.dataset) / "dataset_dict.json"
+        ).exists():
+            found = datasets.load_from_disk(source.dataset)
+            rows = found[source.split] if isinstance(found, datasets.DatasetDict) else found
+        else:
+            rows = datasets.load_dataset(
+                source.dataset, source.configuration, split=source.split, streaming=True
+            )
+    except Exception as error:  # datasets raises many kinds
+        raise InputError(
+            f"dataset {source.dataset!r} cannot be read ({_reason(error)}); give a folder of save_to_disk or "
+            "a name on the Hub"
+        ) from error
+    for row in rows:
+        if not isinstance(row.get(source.field), str):
+            raise InputError(
+                f"dataset {source.dataset!r} has no text under {source.field!r}; its fields are "
+                f"{', '.join(row)}, name one of them with field"
+            )
+        yield row[source.field]
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def encoded(source: Source, tokenizer: PreTrainedTokenizerBase) -> tuple[NDArray[Any], int]:
+    """Return all documents as one row of tokens, each ended by the end-of-text token, and their bytes.
+
+    Files of tokens, ``.npy``, are taken as they are and mapped, not read; their bytes are not known, and 0.
+
+    Raises:
+        InputError: a source cannot be read, holds no text, or tokens that the tokenizer does not have.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "some.txt"
+        ...     _ = path.write_text("ab")
+        ...     encoded(Source(files=(str(path),)), byte_tokenizer())
+        (array([ 97,  98, 256], dtype=uint16), 2)
+    """
+    if any(name.endswith(".npy") for name in source.files):
+        return _tokens_of(source.files, len(tokenizer)), 0
+    kind = np.uint16 if len(tokenizer) <= 2**16 else np.uint32
+    pieces: list[NDArray[Any]] = []
+    read = 0
+    batch: list[str] = []
+
+    def encode() -> None:
+        rows = tokenizer(batch, add_special_tokens=False, verbose=False)["input_ids"]
+        pieces.extend(np.array([*row, tokenizer.eos_token_id], dtype=kind) for row in rows)
+        batch.clear()
+
+    for text in documents(source):
+        if text:
+            batch.append(text)
+            read += len(text.encode())
+        if len(batch) == _BATCH:
+            encode()
+    if batch:
+        encode()
+    if not pieces:
+        raise InputError(f"{', '.join(source.files) or source.dataset} holds no text; give files with some")
+    return np.concatenate(pieces), read
+
+
+def _tokens_of(files: tuple[str, ...], size: int) -> NDArray[Any]:
+    if len(files) != 1:
+        raise InputError(f"{', '.join(files)} are several files with tokens among them; give one .npy file")
+    try:
+        tokens = np.load(files[0], mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{files[0]} cannot be read ({error}); give a row of tokens, by numpy.save"
+        ) from error
+    if tokens.ndim != 1 or tokens.dtype.kind not in "iu" or not len(tokens):
+        raise InputError(
+            f"{files[0]} holds {tokens.dtype} of shape {tokens.shape}; give one row of integers, a token each"
+        )
+    if int(tokens.min()) < 0 or int(tokens.max()) >= size:
+        raise InputError(f"{files[0]} holds tokens up to {int(tokens.max())}; the tokenizer has {size}")
+    return tokens
+
+
+def digest(tokens: NDArray[Any]) -> str:
+    """Return the SHA-256 of a row of tokens, by which a resumed run knows its text again.
+
+    Example:
+        >>> digest(np.array([1, 2], dtype=np.uint16))[:8]
+        '87a9f4f3'
+    """
+    found = hashlib.sha256()
+    for first in range(0, len(tokens), 2**24):
+        found.update(tokens[first : first + 2**24].astype("<u4").tobytes())
+    return found.hexdigest()
