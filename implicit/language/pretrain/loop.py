@@ -118,7 +118,7 @@ def pretrain(
     model: Any = AutoModelForCausalLM.from_config(model_config).train()
     model.config.eos_token_id = model.generation_config.eos_token_id = tokenizer.eos_token_id
     if config.gradient_checkpointing:
-        model.gradient_checkpointing_enable()
+        model.activation_checkpointing_enable()
     optimizer: Any = make_optimizer(model, config)
     model, optimizer = accelerator.prepare(model, optimizer)
     done = folder.last_checkpoint()
@@ -311,6 +311,9 @@ def _finish(
     accelerator, folder, config = run.accelerator, run.folder, run.config
     found = run.evaluated or run.evaluate()
     weights = accelerator.get_state_dict(run.model)
+    if run.language_model.config.tie_word_embeddings:  # gathered from shards, a tied head comes by itself
+        for name in run.language_model._tied_weights_keys:
+            weights.pop(name, None)
     nats = found["validation_loss"]
     result = {
         "name": run.language_model.config.model_type,

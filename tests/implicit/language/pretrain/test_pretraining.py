@@ -1,0 +1,302 @@
+"""Pretraining on one process: what it learns, stores, resumes and refuses."""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from accelerate.state import AcceleratorState
+from safetensors.torch import load_file
+from torch.nn import functional
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from automata.errors import InputError
+from implicit.fixed_point import Stopping
+from implicit.gradients import Phantom
+from implicit.language.pretrain import PretrainConfig, make_accelerator, pretrain
+from implicit.language.pretrain.__main__ import main
+from implicit.language.pretrain.config import Evaluation
+from implicit.language.pretrain.loop import make_optimizer
+from implicit.language.pretrain.tokens import byte_tokenizer, encoded
+from implicit.language.pretrain.windows import ShuffledWindows, Windows
+from implicit.modes import Solve
+from tests.implicit.language.pretrain.small_runs import small_run
+
+
+def train(config: PretrainConfig, out: Path, **options: Any) -> dict[str, Any]:
+    return pretrain(config, out, make_accelerator(config, cpu=True), **options)
+
+
+def lines_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(autouse=True)
+def _no_precision_is_left_behind() -> Iterator[None]:
+    yield
+    AcceleratorState._reset_state()
+
+
+@pytest.mark.parametrize("family", ["mamba2", "llama"])
+@pytest.mark.parametrize("implicit", [True, False])
+def test_training_lowers_the_perplexity_and_stores_a_model(
+    family: str, implicit: bool, tmp_path: Path
+) -> None:
+    config = small_run(
+        tmp_path, family, implicit, steps=30, optimizer={"learning_rate": 0.01, "warmup_steps": 5}
+    )
+    result = train(config, tmp_path / "run")
+    found = [line["perplexity"] for line in lines_of(tmp_path / "run") if "perplexity" in line]
+    assert result["perplexity"] == found[-1] < 0.5 * found[0]
+    assert (result["steps"], result["tokens"]) == (30, 30 * 8 * 16)
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "model")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "run" / "model")
+    assert result["parameters"] == sum(parameter.numel() for parameter in model.parameters())
+    text = tokenizer("3 plus 4", return_tensors="pt")["input_ids"]
+    assert model.generate(text, max_new_tokens=3, do_sample=False, eos_token_id=None).shape == (1, 11)
+    if implicit:
+        assert (model.config.training_max_iterations, model.config.phantom_steps) == (12, 2)
+
+
+def test_a_step_is_that_of_a_plain_loop(tmp_path: Path) -> None:
+    """The oracle: windows, phases, clipping, decay and rates written out."""
+    config = small_run(
+        tmp_path,
+        steps=4,
+        accumulation=2,
+        optimizer={"learning_rate": 0.01, "warmup_steps": 2, "gradient_clip": 0.5, "weight_decay": 0.3},
+    )
+    train(config, tmp_path / "run")
+    torch.manual_seed(config.seed)
+    tokenizer = byte_tokenizer()
+    model: Any = AutoModelForCausalLM.from_config(config.model.build(257)).train()
+    tokens, _ = encoded(config.train, tokenizer)
+    count = (len(tokens) - 1) // 15
+    order = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(0,))).permutation(count)
+    decayed = [p for p in model.parameters() if p.ndim > 1]
+    plain = [p for p in model.parameters() if p.ndim == 1]
+    optimizer = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": 0.3}, {"params": plain, "weight_decay": 0.0}], betas=(0.9, 0.95)
+    )
+    expected = []
+    for step in range(1, 5):
+        rate = (
+            0.01 * step / 2
+            if step <= 2
+            else 0.01 * (0.1 + 0.9 * (1 + math.cos(math.pi * (step - 2) / 2)) / 2)
+        )
+        windows = [
+            tokens[15 * place : 15 * place + 16].astype(np.int64) for place in order[8 * step - 8 : 8 * step]
+        ]
+        batch = torch.from_numpy(np.stack(windows))
+        iterations, steps, rtol = (3, 1, 0.0) if step <= 2 else (12, 2, 0.05)
+        stopping = Stopping(rtol=rtol, max_iterations=iterations)
+        solve = Solve("simultaneous", stopping=stopping, gradient=Phantom(steps, 0.8))
+        logits = model(batch, solve=solve).logits[:, :-1].flatten(0, 1)
+        loss = functional.cross_entropy(logits, batch[:, 1:].flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+        optimizer.zero_grad()
+        expected.append(float(loss.detach()))
+    assert [line["loss"] for line in lines_of(tmp_path / "run")] == pytest.approx(expected, rel=1e-5)
+    found = load_file(tmp_path / "run" / "model" / "model.safetensors")
+    for name, one in model.state_dict().items():
+        if name in found:  # a tied head is stored once
+            torch.testing.assert_close(found[name], one, rtol=0, atol=1e-4)
+
+
+def stop_at(step: int) -> Any:
+    def stop(line: dict[str, Any]) -> None:
+        if line["step"] == step:
+            raise KeyboardInterrupt
+
+    return stop
+
+
+@pytest.mark.parametrize("stopped", [2, 3, 7])
+def test_a_killed_run_goes_on_to_the_same_weights(stopped: int, tmp_path: Path) -> None:
+    config = small_run(tmp_path)
+    train(config, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "killed", watch=stop_at(stopped))
+    partial = tmp_path / "killed" / "checkpoint.new"  # as a kill leaves it while a checkpoint is written
+    partial.mkdir()
+    (partial / "model.safetensors").write_bytes(b"half")
+    train(config, tmp_path / "killed")
+    one, other = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "killed"))
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    times = ("seconds", "training_seconds", "tokens_per_second")
+    told = [
+        [
+            {name: value for name, value in line.items() if name not in times}
+            for line in lines_of(tmp_path / run)
+        ]
+        for run in ("whole", "killed")
+    ]
+    assert told[0] == told[1]
+    assert not list((tmp_path / "killed").glob("checkpoint*"))
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
+    config = small_run(tmp_path, steps=2)
+    first = train(config, tmp_path / "run")
+    assert train(config, tmp_path / "run", watch=stop_at(1)) == first
+
+
+def test_bfloat16_trains(tmp_path: Path) -> None:
+    config = small_run(tmp_path, steps=3)
+    train(config, tmp_path / "float32")
+    AcceleratorState._reset_state()
+    train(small_run(tmp_path, steps=3, precision="bf16"), tmp_path / "bf16")
+    exact, rounded = ([line["loss"] for line in lines_of(tmp_path / name)] for name in ("float32", "bf16"))
+    assert rounded != exact
+    assert rounded == pytest.approx(exact, rel=0.02)  # 8 bits
+
+
+def test_gradient_checkpointing_changes_nothing(tmp_path: Path) -> None:
+    losses = []
+    for name, enabled in (("plain", False), ("checkpointed", True)):
+        train(small_run(tmp_path, steps=3, gradient_checkpointing=enabled), tmp_path / name)
+        losses.append([line["loss"] for line in lines_of(tmp_path / name)])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+def test_windows_of_a_pass_are_each_read_once_and_every_step_is_a_function_of_its_number() -> None:
+    sampler = ShuffledWindows(10, sequences=4, parts=2, seed=3, first_step=1, steps=10)
+    batches = list(sampler)
+    assert len(batches) == len(sampler) == 20
+    read = [place for batch in batches for place in batch]
+    assert all(sorted(read[first : first + 10]) == list(range(10)) for first in range(0, 40, 10))
+    assert read[:10] != read[10:20]
+    later = ShuffledWindows(10, 4, 2, 3, first_step=6, steps=10)
+    assert list(later) == batches[10:]
+    assert list(ShuffledWindows(10, 4, 2, 4, 1, 10)) != batches
+
+
+def test_windows_predict_every_token_once() -> None:
+    windows = Windows(np.arange(31), 6)
+    predicted = [token for place in range(len(windows)) for token in windows[place][1:].tolist()]
+    assert predicted == list(range(1, 31))
+
+
+def test_other_algorithms_and_decay(tmp_path: Path) -> None:
+    config = small_run(tmp_path, algorithm="SGD", optimizer={"weight_decay": 0.2, "betas": (0.8, 0.9)})
+    optimizer = make_optimizer(torch.nn.Linear(2, 2), config)
+    assert type(optimizer) is torch.optim.SGD
+    assert [group["weight_decay"] for group in optimizer.param_groups] == [0.2, 0.0]
+    assert optimizer.param_groups[0]["momentum"] == 0.8
+
+
+YAML = """
+model: {{family: mamba2, fields: {{hidden_size: 16, num_hidden_layers: 1, head_dim: 8, state_size: 4}}}}
+train: {{files: [{folder}/train.txt]}}
+validation: {{files: [{folder}/valid.txt]}}
+length: 16
+sequences: 4
+steps: 2
+"""
+
+
+def test_the_command_trains_and_says_what_came_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small_run(tmp_path)
+    (tmp_path / "config.yaml").write_text(YAML.format(folder=tmp_path))
+    arguments = [str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run"), "--cpu", "--tensorboard"]
+    main([*arguments, "--set", "evaluation.tokens=100"])
+    assert "128 tokens, " in capsys.readouterr().out
+    assert list((tmp_path / "run" / "tensorboard").glob("events*"))
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["validation_tokens"] == 90
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (["train.files=[nowhere.txt]"], r"nowhere\.txt cannot be read \(No such file or directory\)"),
+        (["train.files=[{folder}/empty.txt]"], r"empty\.txt holds no text; give files with some"),
+        (["train.files=[{folder}/latin.txt]"], r"latin\.txt is not UTF-8"),
+        (["train.files=[{folder}/bad.jsonl]"], r"line 1 of .*bad\.jsonl has no text under 'text'"),
+        (["train.files=[{folder}/large.npy]"], r"large\.npy holds tokens up to 999; the tokenizer has 257"),
+        (["train.dataset=x"], "a source names files and a dataset; give one of them"),
+        (["length=100000"], r"length is 100000 and the text has \d+ tokens; give a smaller length"),
+        (["tokenizer=nowhere/tokenizer.json"], r"tokenizer 'nowhere/tokenizer\.json' cannot be read"),
+        (["tokenizer=100"], "tokenizer is 100; give at least 257 tokens"),
+        (["model.fields.hidden_sise=3"], "field 'hidden_sise' is unknown; did you mean 'hidden_size'"),
+        (["model.fields.vocab_size=3"], "vocab_size is 3 and the tokenizer has 257 tokens"),
+        (["model.size=2b"], "size '2b' is unknown"),
+        (["sequences=5", "accumulation=2"], "accumulation is 2; it must divide sequences = 5"),
+        (
+            ["phases=[{{share: 0.5, iterations: 4}}]"],
+            "the shares of phases sum to 0.5; give shares that sum to 1",
+        ),
+        (["stepz=3"], "field 'stepz' is unknown; did you mean 'steps'"),
+        (["steps=0"], "steps is 0; it should be greater than 0"),
+        (["steps"], "--set steps has no '='"),
+        (["optimizer.learning_rate=fast"], "optimizer.learning_rate is fast"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_nothing_is_written(
+    changes: list[str], sentence: str, tmp_path: Path
+) -> None:
+    small_run(tmp_path)
+    (tmp_path / "config.yaml").write_text(YAML.format(folder=tmp_path))
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "latin.txt").write_bytes(b"\xe9\xe8")
+    (tmp_path / "bad.jsonl").write_text('{"other": 1}\n')
+    np.save(tmp_path / "large.npy", np.arange(1000))
+    given = [flag for change in changes for flag in ("--set", change.format(folder=tmp_path))]
+    with pytest.raises(InputError, match=sentence):
+        main([str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run"), "--cpu", *given])
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_of_another_run_is_left_alone(tmp_path: Path) -> None:
+    config = small_run(tmp_path, steps=2)
+    train(config, tmp_path / "run")
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    with pytest.raises(InputError, match="holds a run whose steps is 2, not 3; give another --out"):
+        train(small_run(tmp_path, steps=3), tmp_path / "run")
+    (tmp_path / "train.txt").write_text("other words than those " * 50)
+    with pytest.raises(InputError, match="holds a run whose sha256 is"):
+        train(config, tmp_path / "run")
+    assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter.txt").touch()
+    with pytest.raises(InputError, match="is not empty and holds no run"):
+        train(config, tmp_path / "other")
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_checkpoint(tmp_path: Path) -> None:
+    config = small_run(
+        tmp_path, implicit=False, optimizer={"learning_rate": 1e6, "warmup_steps": 5, "gradient_clip": None}
+    )
+    calls: list[float] = []
+
+    def spoil(line: dict[str, Any]) -> None:
+        calls.append(line["loss"])
+
+    with pytest.raises(FloatingPointError, match="loss is nan at step"):
+        train(config, tmp_path / "run", watch=spoil)
+    assert all(math.isfinite(loss) for loss in calls)
+
+
+def test_the_perplexity_is_that_of_evaluate_text(tmp_path: Path) -> None:
+    from implicit.language import evaluate_text
+
+    config = small_run(tmp_path, implicit=False, evaluation=Evaluation(every=4, tokens=None, sequences=3))
+    result = train(config, tmp_path / "run")
+    model: Any = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "model")
+    tokens, read = encoded(config.validation, byte_tokenizer())
+    whole = (len(tokens) - 1) // 15 * 15 + 1
+    text = torch.from_numpy(tokens[:whole].astype(np.int64))
+    found = evaluate_text(model, text, context=16)
+    assert result["validation_loss"] == pytest.approx(found.nats, rel=1e-5)
+    assert result["bits_per_byte"] == pytest.approx(found.nats / math.log(2) * len(tokens) / read, rel=1e-5)
