@@ -35,6 +35,7 @@ PACKAGES: tuple[str, ...] = (
     "implicit.runs",
     "implicit.compiled",
     "implicit.language",
+    "implicit.language.pretrain",
     "implicit.language.harness",
     "analysis",
     "analysis.length_generalization",

@@ -51,6 +51,6 @@ def test_two_processes_train_as_one_does(folder: Path, family: str, how: str, tm
     assert found["perplexity"] == pytest.approx(expected["perplexity"], rel=1e-4)
     weights = [load_file(path / "model" / "model.safetensors") for path in (tmp_path / "one", out)]
     assert weights[0].keys() == weights[1].keys()
-    for name, one in weights[0].items():
+    for name, weight in weights[0].items():
         # a rate of 1e-3 moves a weight by at most 8e-3; Adam's first steps divide noise by noise
-        assert float((one - weights[1][name]).abs().mean()) < 2e-5, name
+        assert float((weight - weights[1][name]).abs().mean()) < 2e-5, name
