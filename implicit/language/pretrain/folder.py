@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from transformers import PreTrainedTokenizerBase
+
 from automata.errors import InputError
 from implicit.language.pretrain.config import PretrainConfig
 from implicit.runs.environment import describe_environment
@@ -60,6 +62,16 @@ class PretrainFolder:
         return self.path / "result.json"
 
     @property
+    def config(self) -> Path:
+        """The file of the configuration; it is written last of what a run begins with."""
+        return self.path / "config.json"
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a run."""
+        return self.config.exists()
+
+    @property
     def finished(self) -> bool:
         """Whether nothing is left to do."""
         return self.result.exists()
@@ -77,7 +89,9 @@ class PretrainFolder:
         ]
         return max(steps, default=0)
 
-    def begin(self, config: PretrainConfig, texts: dict[str, str]) -> None:
+    def begin(
+        self, config: PretrainConfig, texts: dict[str, str], tokenizer: PreTrainedTokenizerBase
+    ) -> None:
         """Write what the run is made of, or compare it with what is there.
 
         Raises:
@@ -88,9 +102,8 @@ class PretrainFolder:
             **json.loads(config.model_dump_json()),
             "sha256": texts,
         }
-        file = self.path / "config.json"
-        if file.exists():
-            before = read_json(file)
+        if self.begun:
+            before = read_json(self.config)
             for name in made_of:
                 if before.get(name) != made_of[name]:
                     raise InputError(
@@ -98,11 +111,13 @@ class PretrainFolder:
                         f"{_short(made_of[name])}; give another --out, or the configuration of that run"
                     )
             return
-        if self.path.exists() and any(entry.name != self.tokenizer.name for entry in self.path.iterdir()):
+        written = {self.tokenizer.name, "environment.json", "environment.json.tmp", "config.json.tmp"}
+        if self.path.exists() and any(entry.name not in written for entry in self.path.iterdir()):
             raise InputError(f"{self.path} is not empty and holds no run; give another --out")
         self.path.mkdir(parents=True, exist_ok=True)
+        tokenizer.save_pretrained(self.tokenizer)
         write_json(self.path / "environment.json", describe_environment())
-        write_json(file, made_of)
+        write_json(self.config, made_of)
 
     def keep_metrics_until(self, step: int) -> None:
         """Leave out lines of metrics behind a step, which are about to be written again."""
@@ -127,6 +142,10 @@ class PretrainFolder:
     def finish(self, result: dict[str, Any]) -> None:
         """Write the result, and remove the checkpoints."""
         write_json(self.result, result)
+        self.remove_checkpoints()
+
+    def remove_checkpoints(self) -> None:
+        """Remove the checkpoints of a finished run."""
         for found in self.path.glob("checkpoint-*"):
             shutil.rmtree(found)
 

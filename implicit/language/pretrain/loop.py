@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import DataLoaderConfiguration, set_seed
+from accelerate.utils import DataLoaderConfiguration
 from torch import nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
@@ -109,13 +109,15 @@ def pretrain(
     texts = {"train": digest(train), "validation": digest(held_out)}
     with accelerator.main_process_first():
         if accelerator.is_main_process:
-            folder.begin(config, texts)
-            tokenizer.save_pretrained(folder.tokenizer)
+            folder.begin(config, texts, tokenizer)
     if folder.finished:
+        if accelerator.is_main_process:
+            folder.remove_checkpoints()  # a kill may have left one
         return dict(read_json(folder.result))
 
-    set_seed(config.seed)
-    model: Any = AutoModelForCausalLM.from_config(model_config).train()
+    with torch.random.fork_rng(devices=[]):  # the weights of all processes are drawn on the CPU
+        torch.manual_seed(config.seed)
+        model: Any = AutoModelForCausalLM.from_config(model_config).train()
     model.config.eos_token_id = model.generation_config.eos_token_id = tokenizer.eos_token_id
     if config.gradient_checkpointing:
         model.activation_checkpointing_enable()
@@ -146,7 +148,7 @@ def pretrain(
 
 def _tokenizer(config: PretrainConfig, folder: PretrainFolder) -> PreTrainedTokenizerBase:
     """The tokenizer of the run: the one that it began with, where it has."""
-    if folder.tokenizer.exists():
+    if folder.begun:
         return PreTrainedTokenizerFast.from_pretrained(str(folder.tokenizer))
     return tokenizer_of(config.tokenizer, config.train)
 

@@ -249,7 +249,7 @@ def digest(tokens: NDArray[Any]) -> str:
 
     Example:
         >>> digest(np.array([1, 2], dtype=np.uint16))[:8]
-        '87a9f4f3'
+        '34fb5c82'
     """
     found = hashlib.sha256()
     for first in range(0, len(tokens), 2**24):

@@ -14,8 +14,8 @@ from torch import Tensor
 def array(tensor: Tensor) -> NDArray[Any]:
     """The numbers of a tensor, contiguous; its own memory if they are.
 
-    Through DLPack: ``tensor.numpy()`` would leave a storage that can no longer be resized, as sharded training
-    does with weights.
+    Through DLPack: ``tensor.numpy()`` would leave a storage that can no longer be resized, as sharded
+    training does with weights.
 
     Example:
         >>> array(torch.ones(2, requires_grad=True)).tolist()
