@@ -261,12 +261,14 @@ def _change(values: dict[str, Any], change: str) -> None:
 def phase_fields(phase: Phase) -> dict[str, Any]:
     """Return a phase as the fields of an implicit model's configuration.
 
+    Their limit counts evaluations of the layers, of which the last measures the residual and moves nothing.
+
     Example:
         >>> phase_fields(PAPER_PHASES[0])
-        {'training_max_iterations': 4, 'phantom_steps': 1, 'training_rtol': 0.0}
+        {'training_max_iterations': 5, 'phantom_steps': 1, 'training_rtol': 0.0}
     """
     return {
-        "training_max_iterations": phase.iterations,
+        "training_max_iterations": phase.iterations + 1,
         "phantom_steps": phase.phantom_steps,
         "training_rtol": phase.rtol,
     }
@@ -280,7 +282,7 @@ def enter(config: LanguageModelConfig, phase: Phase) -> None:
         >>> config = ImplicitMamba2LMConfig()
         >>> enter(config, PAPER_PHASES[0])
         >>> config.training_max_iterations
-        4
+        5
     """
     if isinstance(config, FixedPoints):
         for name, value in phase_fields(phase).items():
