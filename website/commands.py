@@ -21,6 +21,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Train": {
         "implicit.train": "Train a model on a task.",
         "implicit.language.pretrain": "Train a language model on text, on one device or many.",
+        "implicit.language.cost": "What would training a language model take, by formula?",
         "implicit.compile": "Write the automaton of a task into the weights of a model, without training.",
         "automata.audit": "What accuracy on this task is no evidence of tracking?",
         "automata.babi": "Count the stories, questions and tokens of bAbI as catbAbI has them.",

@@ -1,0 +1,204 @@
+"""Bytes that training holds on a device, by formula.
+
+| code            | what is counted                                                                     |
+|-----------------|-------------------------------------------------------------------------------------|
+| ``sweeps``      | evaluations of the layers whose activations are held at once                        |
+| ``stream``      | what enters a layer; all that gradient checkpointing keeps of it                    |
+| ``"bf16"``      | autocast: products in bfloat16; norms, streams, scan and softmax in float32, as the |
+|                 | rules of PyTorch for GPUs have it; weights, gradients and moments in float32        |
+
+An implicit model holds the activations of its phantom steps, and of one evaluation more, which gives the
+state behind the last token: until the forward pass ends, PyTorch keeps what its gradient would need. Of the
+evaluations without gradient nothing is held. Left out: what single operations write and drop again (of a
+layer or two), numbers per token (the tokens, residuals), the allocator's losses and the buffers of NCCL.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from automata.checks import check_integer
+from implicit.language.configuration import FixedPoints, LanguageModelConfig, LlamaLayers, Mamba2Layers
+from implicit.language.cost.flops import injection_size
+from implicit.language.sizes import parameter_count
+
+Precision = Literal["no", "bf16"]
+_FULL = 4
+"""Bytes of a float32."""
+
+
+@dataclass(frozen=True)
+class WeightMemory:
+    """Bytes on one device that do not depend on the batch.
+
+    Attributes:
+        weights: of the model, or its share of them.
+        gradients: likewise.
+        moments: both of AdamW, likewise.
+        passing: weights and gradients on their way: with replicated weights the buckets in which gradients
+            are summed, and in bfloat16 the weights that autocast has rounded; with sharded weights all
+            weights, gathered, and all gradients before they are dealt out.
+
+    Example:
+        >>> from implicit.language import published_config
+        >>> config = published_config("mamba2", "1.3b")
+        >>> [round(WeightMemory.of(config, 8, sharded=sharded).total / 2**30, 1) for sharded in (False, True)]
+        [27.9, 7.6]
+    """
+
+    weights: float
+    gradients: float
+    moments: float
+    passing: float
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.weights + self.gradients + self.moments + self.passing
+
+    @classmethod
+    def of(
+        cls, config: LanguageModelConfig, processes: int, *, sharded: bool, precision: Precision = "bf16"
+    ) -> Self:
+        """Count, for AdamW.
+
+        Args:
+            config: of the model.
+            processes: one per device.
+            sharded: whether each holds a share (FSDP2, the whole model gathered at once) or all (DDP).
+            precision: ``"bf16"``, autocast; under FSDP2 `accelerate` gathers and sums in bfloat16 then.
+
+        Raises:
+            InputError: there is no process.
+        """
+        check_integer("processes", processes, 1)
+        weights = _FULL * parameter_count(config)
+        rounded = weights // 2 if precision == "bf16" else 0
+        if sharded:
+            share = weights / processes
+            return cls(share, share, 2 * share, 2 * (rounded or weights))
+        return cls(weights, weights, 2 * weights, rounded + (weights if processes > 1 else 0))
+
+
+@dataclass(frozen=True)
+class Activations:
+    """Bytes that one sequence takes at the end of the forward pass.
+
+    Attributes:
+        layers: what the layers hold for the backward pass, of all sweeps.
+        recomputed: what one layer holds while gradient checkpointing computes it again; 0 without.
+        around: embedding, injection, last norms and the states of the layers.
+        logits: three float32 copies: the logits that are returned, their log-softmax, and its gradient.
+
+    Example:
+        >>> from implicit.language import published_config
+        >>> config = published_config("mamba2", "130m")
+        >>> for checkpointing in (False, True):
+        ...     found = Activations.of(config, 2048, phantom_steps=4, gradient_checkpointing=checkpointing)
+        ...     print(round(found.total / 2**30, 1))
+        10.0
+        2.1
+    """
+
+    layers: int
+    recomputed: int
+    around: int
+    logits: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.layers + self.recomputed + self.around + self.logits
+
+    @classmethod
+    def of(
+        cls,
+        config: LanguageModelConfig,
+        length: int,
+        *,
+        phantom_steps: int = 1,
+        precision: Precision = "bf16",
+        gradient_checkpointing: bool = False,
+    ) -> Self:
+        """Count, for a sequence.
+
+        Args:
+            config: of the model.
+            length: tokens of the sequence.
+            phantom_steps: of an implicit model; an explicit one is evaluated once.
+            precision: ``"bf16"``, autocast, or ``"no"``, float32.
+            gradient_checkpointing: whether layers keep only what enters them.
+
+        Raises:
+            InputError: the length or the number of steps is below 1.
+        """
+        check_integer("length", length, 1)
+        check_integer("phantom_steps", phantom_steps, 1)
+        implicit = isinstance(config, FixedPoints)
+        sweeps = phantom_steps + 1 if implicit else 1
+        width, factor = config.hidden_size, _FULL
+        low = 2 if precision == "bf16" else _FULL
+        layer = layer_bytes(config, length, precision)
+        stream = length * width * _FULL
+        norm = length * (2 * width + 1) * _FULL  # what enters, the same normalised, and a factor
+        kept = stream if gradient_checkpointing else layer
+        around = sweeps * norm + state_bytes(config, length)
+        if implicit:
+            around += norm + length * (width + injection_size(config)) * low
+            around += length * width * low if low < factor else 0  # the latent, rounded for the head
+        else:
+            around += length * width * low
+        return cls(
+            sweeps * config.num_hidden_layers * kept,
+            layer if gradient_checkpointing else 0,
+            around,
+            3 * length * config.vocab_size * _FULL,
+        )
+
+
+def layer_bytes(config: LanguageModelConfig, length: int, precision: Precision = "bf16") -> int:
+    """Return the bytes that a layer keeps of one sequence for its backward pass, without checkpointing.
+
+    Example:
+        >>> from implicit.language import published_config
+        >>> layer_bytes(published_config("llama", "130m"), 2048) / 2048  # per token, 147,456 of it for scores
+        187528.0
+    """
+    low = 2 if precision == "bf16" else _FULL
+    width = config.hidden_size
+    norm = _FULL * (2 * width + 1) + low * width  # what enters, normalised, its factor; scaled for a product
+    if isinstance(config, Mamba2Layers):
+        inner = config.expand * width
+        heads, channels = inner // config.head_dim, inner + 2 * config.n_groups * config.state_size
+        per_token = (
+            norm
+            + low * (injection_size(config) + inner)  # projected and injected; normalised for out_proj
+            + _FULL * (2 * heads + 2 * channels + inner)  # Δ before and after, convolution's both ends, scan
+        )
+        return length * per_token + _FULL * (config.conv_kernel - 1) * channels
+    assert isinstance(config, LlamaLayers)
+    heads, hidden = config.num_attention_heads, config.intermediate_size
+    size = width // heads
+    projected = injection_size(config) + width  # queries, keys and values, and what out_proj multiplies
+    scores = heads * (_FULL + (low if low < _FULL else 0))  # softmax in float32, and rounded for the product
+    per_token = 2 * norm + low * (projected + size + 4 * hidden) + length * scores
+    return length * per_token + length**2  # the mask, a byte for every pair
+
+
+def state_bytes(config: LanguageModelConfig, length: int) -> int:
+    """Return the bytes of the states of all layers, those before the sequence and those behind it.
+
+    Example:
+        >>> from implicit.language import published_config
+        >>> state_bytes(published_config("mamba2", "1.3b"), 2048) / 2**20
+        196.78...
+    """
+    if isinstance(config, Mamba2Layers):
+        inner = config.expand * config.hidden_size
+        channels = inner + 2 * config.n_groups * config.state_size
+        numbers = 2 * (inner * config.state_size + channels * (config.conv_kernel - 1))
+    else:
+        assert isinstance(config, LlamaLayers)
+        assert config.num_key_value_heads is not None
+        size = config.hidden_size // config.num_attention_heads
+        numbers = 2 * config.num_key_value_heads * size * length
+    return _FULL * config.num_hidden_layers * numbers

@@ -1,0 +1,113 @@
+"""The formulas of operations against PyTorch's own count of what a training step runs.
+
+`FlopCounterMode` counts matrix products and convolutions and nothing else, which is what the formulas count.
+It does not know two operations that are products as well, attention without gradient on a CPU and the
+product that adds to its output; they are told to it here. It does not see the gradient of the taps of a
+convolution, which is written as products of elements and their sum.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from automata.errors import InputError
+from implicit.language import ExplicitLlamaLMConfig, ExplicitMamba2LMConfig, published_config
+from implicit.language.configuration import Mamba2Layers
+from implicit.language.cost import Evaluation, Flops, TrainingCost, outside_layers
+from implicit.language.sizes import PUBLISHED, parameter_count
+from tests.implicit.language.cost.small_steps import EVALUATIONS, PHANTOM_STEPS, PHASE, small_training
+from tests.implicit.language.small_language_models import IMPLICIT, MODELS, tokens_of
+
+BATCH = 2
+
+
+def attention(queries: Sequence[int], keys: Sequence[int], *_: Any, **__: Any) -> int:
+    return 2 * 2 * math.prod(queries) * keys[-2]
+
+
+def adding_product(_: Any, left: Sequence[int], right: Sequence[int], *__: Any, **___: Any) -> int:
+    return 2 * math.prod(left) * right[-1]
+
+
+UNKNOWN_TO_IT = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention,
+    torch.ops.aten.baddbmm_: adding_product,
+}
+
+
+def counted(name: str, length: int, checkpointing: bool, **changes: Any) -> tuple[Any, int, int]:
+    """The configuration, products and convolutions of a training step."""
+    model = small_training(name, checkpointing, **changes)
+    tokens = tokens_of(BATCH, length)
+    with FlopCounterMode(display=False, custom_mapping=UNKNOWN_TO_IT) as counter:
+        model(tokens, labels=tokens).loss.backward()
+    found = dict(counter.get_flop_counts()["Global"])
+    convolutions = found.pop(torch.ops.aten.convolution, 0)
+    return model.config, sum(found.values()), convolutions
+
+
+# One chunk of the scan, one that is cut short, chunks that fit, and two with a rest.
+@pytest.mark.parametrize("length", [5, 64, 70, 130])
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_products_of_a_step_are_counted_exactly(name: str, checkpointing: bool, length: int) -> None:
+    config, products, convolutions = counted(name, length, checkpointing)
+    cost = TrainingCost(config, length, checkpointing)
+    phase = PHASE if name in IMPLICIT else None
+    expected = BATCH * length * cost.per_token(phase)
+    convolution = Evaluation.of(config, length).convolution
+    forward, steps = (EVALUATIONS + PHANTOM_STEPS + 1, PHANTOM_STEPS) if name in IMPLICIT else (1, 1)
+    back = convolution.backward + (convolution.again if checkpointing else 0)
+    assert products == pytest.approx(
+        expected - BATCH * (forward * convolution.forward + steps * back), rel=1e-12
+    )
+
+    if isinstance(config, Mamba2Layers):
+        # The gradient in the convolution's input is a convolution over the tokens and those before them.
+        taps, before = convolution.forward, config.conv_kernel - 1
+        unseen, edge = taps, taps * before // length
+        assert convolutions == BATCH * (forward * taps + steps * (back - unseen + edge))
+    else:
+        assert convolutions == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("ImplicitMamba2ForCausalLM", {"n_groups": 2, "expand": 3, "num_hidden_layers": 1, "state_size": 5}),
+        ("ExplicitMamba2ForCausalLM", {"head_dim": 16, "conv_kernel": 2, "vocab_size": 40}),
+        ("ImplicitLlamaForCausalLM", {"num_key_value_heads": 1, "intermediate_size": 20}),
+        ("ExplicitLlamaForCausalLM", {"num_key_value_heads": 4, "hidden_size": 24, "num_hidden_layers": 3}),
+    ],
+)
+def test_every_size_counts(name: str, changes: dict[str, Any]) -> None:
+    config, products, _ = counted(name, 66, False, **changes)
+    found = Evaluation.of(config, 66)
+    part = found.projections + found.mixing
+    forward, steps = (EVALUATIONS + PHANTOM_STEPS + 1, PHANTOM_STEPS) if name in IMPLICIT else (1, 1)
+    around = outside_layers(config, 66)
+    layers = forward * part.forward + steps * part.backward
+    assert products == BATCH * (layers + around.forward + around.backward)
+
+
+@pytest.mark.parametrize("family", PUBLISHED)
+@pytest.mark.parametrize("size", PUBLISHED["llama"])
+def test_projections_and_head_are_twice_the_weights(family: str, size: str) -> None:
+    """The rule of thumb, 2 operations per weight and token forward; what is no matrix is at most 0.22%."""
+    config = published_config(family, size, implicit=False)
+    found = Evaluation.of(config, 1).projections.forward + outside_layers(config, 1).forward
+    assert found == pytest.approx(2 * parameter_count(config), rel=2.2e-3)
+
+
+def test_a_product_has_two_in_its_gradient() -> None:
+    assert Flops.of_products(3) * 2 == Flops(6, 12, 6)
+
+
+@pytest.mark.parametrize("config", [ExplicitLlamaLMConfig(), ExplicitMamba2LMConfig()])
+def test_a_length_below_one_is_refused(config: Any) -> None:
+    with pytest.raises(InputError, match="length is 0"):
+        Evaluation.of(config, 0)

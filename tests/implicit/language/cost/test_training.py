@@ -1,0 +1,109 @@
+"""What phases and runs cost, by sums done by hand, and the tables and faults of the command."""
+
+from typing import Any
+
+import pytest
+
+from automata.errors import InputError
+from implicit.language import published_config
+from implicit.language.cost import (
+    Evaluation,
+    TrainingCost,
+    outside_layers,
+    published_phases,
+    tokens_per_second,
+)
+from implicit.language.cost.__main__ import main
+from implicit.language.cost.tables import Device, PublishedCost
+from implicit.language.cost.training import highest_utilisation
+from implicit.language.pretrain import Phase
+
+FREE = Phase(share=1, iterations=24, phantom_steps=4)
+
+
+def test_llama_130m_by_hand() -> None:
+    """Per token, d = 768, 12 layers, 2048 hidden, 2048 tokens, 50,277 words; all numbers written out."""
+    attention_and_mlp = 2 * 768 * 2304 + 2 * 768 * 768 + 2 * 768 * 4096 + 2 * 2048 * 768
+    layers = 12 * (attention_and_mlp + 4 * 2048 * 768)
+    head, injection = 2 * 768 * 50_277, 2 * 768 * 2304
+    explicit = TrainingCost(published_config("llama", "130m", implicit=False))
+    assert explicit.per_token() == 3 * (layers + head)
+    bounded, free = published_phases("llama")
+    implicit = TrainingCost(published_config("llama", "130m"))
+    assert implicit.per_token(bounded) == (4 + 1 + 1 + 2) * layers + 3 * (head + injection)
+    assert implicit.per_token(free) == (32 + 4 + 1 + 8) * layers + 3 * (head + injection)
+    # Recomputed: all but the last product of a layer.
+    again = TrainingCost(published_config("llama", "130m"), gradient_checkpointing=True)
+    assert again.per_token(free) - implicit.per_token(free) == 4 * (layers - 12 * 2 * 2048 * 768)
+
+
+def test_mamba2_130m_by_hand() -> None:
+    """Per token, d = 768, inner 1536, state 128, 24 layers, 4 taps, 50,288 words, chunks of 64 tokens."""
+    projections = 2 * 768 * 3352 + 2 * 1536 * 768
+    scan = 2 * 64 * 128 + 2 * 64 * 1536 + 2 * 2 * 1536 * 128
+    backward_scan = 3 * 2 * 64 * 128 + 2 * 2 * 64 * 1536 + 6 * 2 * 1536 * 128 - 2 * 1536 * 128 * 64 / 2048
+    taps = 2 * 1792 * 4
+    forward, backward = projections + scan + taps, 2 * projections + backward_scan + 3 * taps
+    around = 3 * (2 * 768 * 50_288 + 2 * 768 * 3352)
+    cost = TrainingCost(published_config("mamba2", "130m"))
+    bounded, free = published_phases("mamba2")
+    assert cost.per_token(bounded) == 24 * (6 * forward + backward) + around
+    assert cost.per_token(free) == 24 * (29 * forward + 4 * backward) + around
+    scans = 24 * (29 * scan + 4 * backward_scan)
+    assert cost.mixing_share(free) == pytest.approx(scans / cost.per_token(free), rel=1e-12)  # a quotient
+
+
+def test_fewer_iterations_cost_less() -> None:
+    cost = TrainingCost(published_config("mamba2", "130m"))
+    once = Evaluation.of(cost.config, 2048).total.forward / 2048
+    assert cost.per_token(FREE) - cost.per_token(FREE, 10.5) == pytest.approx(13.5 * once, rel=1e-12)
+    bounded, free = published_phases("mamba2")
+    mean = cost.mean_per_token((bounded, free), (None, 12))
+    assert mean == pytest.approx(0.8 * cost.per_token(bounded) + 0.2 * cost.per_token(free, 12), rel=1e-12)
+
+
+def test_the_utilisation_that_a_slow_share_leaves() -> None:
+    # A tenth of the work, ten times slower, takes as long as all of it at full speed: 0.9 + 1.0.
+    assert highest_utilisation(0.1, 10) == pytest.approx(1 / 1.9, rel=1e-12)
+    model = PublishedCost("mamba2", "130m", 2048)
+    share = model.cost(implicit=False).mixing_share()
+    slower = Device(peak=67e12)
+    assert model.ceiling(slower, implicit=False) == 1
+    assert model.ceiling(Device(), implicit=False) == pytest.approx(
+        1 / (1 + share * (989 / 67 - 1)), rel=1e-12
+    )
+    assert PublishedCost("llama", "130m", 2048).ceiling(Device(), implicit=True) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda cost: cost.per_token(), "phase is None"),
+        (lambda cost: cost.per_token(FREE, 25), "iterations is 25; give a mean from 1 to the limit"),
+        (lambda cost: cost.per_token(FREE, 0.5), "iterations is 0.5"),
+        (lambda cost: cost.mean_per_token((FREE,), (1, 2)), "iterations has 2 numbers for 1 phases"),
+        (lambda cost: tokens_per_second(1.0, 1, 1.0, 1.5), "utilisation is 1.5"),
+        (lambda cost: main(["--size", "350m"]), "size '350m' is unknown"),
+        (lambda cost: main(["--family", "mamba"]), "family 'mamba' is unknown"),
+        (lambda cost: main(["--utilisation", "0"]), "utilisation is 0.0"),
+        (lambda cost: main(["--tokens", "-1"]), "tokens is -1"),
+        (lambda cost: main(["--length", "0"]), "length is 0"),
+        (lambda cost: main(["--processes", "0"]), "processes is 0"),
+    ],
+)
+def test_faults_are_one_sentence(call: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        call(TrainingCost(published_config("mamba2", "130m")))
+
+
+def test_without_a_utilisation_no_time_is_predicted(capsys: Any) -> None:
+    main(["--family", "llama", "--size", "1.3b"])
+    text = capsys.readouterr().out
+    assert "Llama 1.3b" in text
+    assert "130m" not in text
+    assert "tokens/s" not in text
+
+
+def test_outside_of_the_layers_an_explicit_model_has_its_head_alone() -> None:
+    config = published_config("mamba2", "130m", implicit=False)
+    assert outside_layers(config, 3).forward == 3 * 2 * 768 * 50_277
