@@ -62,6 +62,9 @@ implicit.training.penalties.forgetting:forgetting_penalty scale=0.2, generator=N
 implicit.models.mamba2:ImplicitMamba2Config expand=2, d_state=16, head_size=16, d_conv=4, groups=1,
     d_model=32, layers=1, mlp_size=0, residual=True, damping=0.8, rtol=0.0001, max_iterations=1000
 implicit.models.lstm:LSTMConfig d_model=32, layers=1
+implicit.language.cost:TrainingCost length=2048, gradient_checkpointing=False
+implicit.language.cost:Activations.of phantom_steps=1, precision='bf16', gradient_checkpointing=False
+implicit.language.cost:WeightMemory.of precision='bf16'
 theory:check_theorem1 alternatives=None, start=None, max_iterations=4000, label='', seed=None
 theory:solve_fixed_point start=None, max_iterations=4000
 theory.fixed_point:refine max_steps=10

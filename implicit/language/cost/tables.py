@@ -143,7 +143,7 @@ def memory_table(models: Sequence[PublishedCost], device: Device, processes: Seq
         "second phase, checkpointed",
         "fit, (4+1)",
         "fit, second phase",
-        "fit, checkpointed",
+        "fit, second phase checkpointed",
     )
     rows = []
     for model in models:
