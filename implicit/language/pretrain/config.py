@@ -42,18 +42,22 @@ class ModelChoice(CheckedConfig):
     def build(self, vocabulary: int) -> LanguageModelConfig:
         """Return the configuration of the model, for tokens below a number.
 
+        A published size keeps its vocabulary, which may be padded; of others it is that number.
+
         Raises:
             InputError: a field or the size is unknown, or a value does not fit.
         """
-        fields = {"vocab_size": vocabulary, **self.fields}
-        if fields["vocab_size"] < vocabulary:
-            raise InputError(
-                f"vocab_size is {fields['vocab_size']} and the tokenizer has {vocabulary} tokens; give at "
-                "least as many, or leave it out"
-            )
         if self.size is not None:
-            return published_config(self.family, self.size, implicit=self.implicit, **fields)
-        return language_config(self.family, implicit=self.implicit, **fields)
+            found = published_config(self.family, self.size, implicit=self.implicit, **self.fields)
+        else:
+            fields = {"vocab_size": vocabulary, **self.fields}
+            found = language_config(self.family, implicit=self.implicit, **fields)
+        if found.vocab_size < vocabulary:
+            raise InputError(
+                f"vocab_size is {found.vocab_size} and the tokenizer has {vocabulary} tokens; give at least "
+                "as many in model.fields"
+            )
+        return found
 
 
 class Source(CheckedConfig):
