@@ -60,6 +60,20 @@ class LanguageModelConfig(PreTrainedConfig):
     sizes: ClassVar[tuple[str, ...]] = ("vocab_size", "hidden_size", "num_hidden_layers")
     """The fields that hold sizes."""
 
+    @classmethod
+    def declared(cls) -> tuple[str, ...]:
+        """Return the names of the fields that these classes declare, without those of `transformers` itself.
+
+        Example:
+            >>> "hidden_size" in ImplicitMamba2LMConfig.declared(), "id2label" in LlamaLayers.declared()
+            (True, False)
+        """
+        own = [ancestor for ancestor in cls.__mro__ if issubclass(ancestor, LanguageModelConfig)]
+        names = {name: None for ancestor in own for name in vars(ancestor).get("__annotations__", {})}
+        return tuple(
+            name for name in names if name not in ("sizes", "keys_to_ignore_at_inference", "model_type")
+        )
+
 
 class Mamba2Layers(LanguageModelConfig):
     """Sizes of Mamba-2 layers, named as in `transformers`.

@@ -8,6 +8,7 @@ import torch
 from lm_eval.models.huggingface import HFLM
 from torch import nn
 
+from automata.errors import InputError
 from implicit.language.modeling import LanguageModel, LanguageModelOutput
 
 
@@ -77,6 +78,11 @@ class HarnessModel(HFLM):
     def _loglikelihood_tokens(
         self, requests: list[Any], disable_tqdm: bool = False, override_bs: int | None = None
     ) -> list[tuple[float, bool]]:
+        longest = max((len(continuation) for _, _, continuation in requests), default=0)
+        if longest > self.max_length:
+            raise InputError(
+                f"max_length is {self.max_length}, and an answer has {longest} tokens; give at least as many"
+            )
         read = [len(context) + len(continuation) - 1 for _, context, continuation in requests]
         self.shortened += sum(length > self.max_length for length in read)
         if not self._unpadded:

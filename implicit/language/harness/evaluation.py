@@ -39,7 +39,8 @@ class HarnessOptions:
         documents: of each task of state tracking.
         length: steps of their documents, for tasks without a length of their own; 16 if None.
         max_length: tokens of a text; what is beyond is cut off at its beginning. As the model says if None:
-            ``max_position_embeddings`` of its configuration, or else 2048.
+            ``max_position_embeddings`` of its configuration, ``model_max_length`` of the tokenizer, or else
+            2048.
         device: where the model is run.
 
     Raises:
@@ -67,7 +68,8 @@ class HarnessOptions:
         for field in ("limit", "length", "max_length", "batch_size", "documents"):
             if getattr(self, field) is not None:
                 check_integer(field, getattr(self, field), 1)
-        check_integer("seed", self.seed, 0)
+        if not 0 <= check_integer("seed", self.seed) < 2**32:
+            raise InputError(f"seed is {self.seed}; give a number from 0 to {2**32 - 1}")
         for task in check_tasks(list(self.tasks), self.length):
             for name in task.sets:
                 local_files(name, self.data)
@@ -88,7 +90,11 @@ def evaluate_folder(folder: str | Path, settings: HarnessOptions) -> dict[str, A
     check_model_folder(Path(folder))
     with offline():
         model, tokenizer = load_model(Path(folder), settings.device)
-        return evaluate_model(model, tokenizer, settings) | {"model": str(folder)}
+        return evaluate_model(model, tokenizer, settings) | {
+            "model": Path(folder).name
+            if Path(folder).is_absolute()
+            else str(folder)  # no folder of a machine
+        }
 
 
 def evaluate_model(model: Any, tokenizer: Any, settings: HarnessOptions) -> dict[str, Any]:

@@ -5,9 +5,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
-from automata.errors import InputError
+from automata.errors import InputError, unknown_name
 from implicit.checked_config import CheckedConfig, validated
 from implicit.config.optimizer import OptimizerConfig
 from implicit.language.configuration import FixedPoints, LanguageModelConfig
@@ -47,6 +54,7 @@ class ModelChoice(CheckedConfig):
         Raises:
             InputError: a field or the size is unknown, or a value does not fit.
         """
+        self._check_fields()
         if self.size is not None:
             found = published_config(self.family, self.size, implicit=self.implicit, **self.fields)
         else:
@@ -58,6 +66,17 @@ class ModelChoice(CheckedConfig):
                 "as many in model.fields"
             )
         return found
+
+    def _check_fields(self) -> None:
+        declared = set(type(language_config(self.family, implicit=self.implicit)).declared())
+        own = declared - {"use_cache", "bos_token_id", "eos_token_id", "pad_token_id"}  # the tokenizer's
+        for name, value in self.fields.items():
+            if name not in own:
+                raise unknown_name(
+                    "field", f"model.fields.{name}", sorted(f"model.fields.{one}" for one in own)
+                )
+            if name == "tie_word_embeddings" and not isinstance(value, bool):
+                raise InputError(f"model.fields.{name} is {value!r}; give true or false")
 
 
 class Source(CheckedConfig):
@@ -169,7 +188,9 @@ class PretrainConfig(CheckedConfig):
     sequences: PositiveInt = Field(default=16, description="windows of a step, of all processes together")
     accumulation: PositiveInt = Field(default=1, description="parts that a process takes its windows in")
     steps: PositiveInt = Field(default=1000, description="updates")
-    seed: NonNegativeInt = Field(default=0, description="of the initial weights and the order of windows")
+    seed: int = Field(
+        default=0, ge=0, lt=2**32, description="of the initial weights and the order of windows"
+    )
     phases: tuple[Phase, ...] = Field(
         default=PAPER_PHASES, min_length=1, description="how fixed points are sought, one after the other"
     )
@@ -187,6 +208,11 @@ class PretrainConfig(CheckedConfig):
     gradient_checkpointing: bool = Field(
         default=False, description="keep no activations inside of layers, and compute them again"
     )
+
+    @field_validator("precision", mode="before")
+    @classmethod
+    def _no_is_a_word(cls, value: Any) -> Any:
+        return "no" if value is False else value  # as YAML reads it without quotes
 
     @model_validator(mode="after")
     def _fits_together(self) -> "PretrainConfig":
@@ -234,10 +260,12 @@ def read_config(path: str | os.PathLike[str], changes: tuple[str, ...] = ()) -> 
         0.01
     """
     try:
-        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}); give a YAML file") from error
-    except yaml.YAMLError as error:
+    try:
+        values = yaml.load(text, _NoKeyTwice)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is no YAML ({' '.join(str(error).split())}); mend it") from error
     if not isinstance(values, dict):
         raise InputError(f"{path} holds no fields; give name: value, such as steps: 1000")
@@ -246,13 +274,24 @@ def read_config(path: str | os.PathLike[str], changes: tuple[str, ...] = ()) -> 
     return validated(PretrainConfig, values)
 
 
+class _NoKeyTwice(yaml.SafeLoader):
+    """Reads what `yaml.safe_load` does, and refuses a mapping that names a key twice or by no text."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value]
+        for name in names:
+            if not isinstance(name, str) or names.count(name) > 1:
+                raise ValueError(f"{name!r} is twice in one mapping, or no name")
+        return super().construct_mapping(node, deep)
+
+
 def _change(values: dict[str, Any], change: str) -> None:
     name, equals, text = change.partition("=")
     if not equals:
         raise InputError(f"--set {change} has no '='; give NAME=VALUE, such as steps=100")
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         raise InputError(f"--set {change} has a value that is no YAML; put it in quotes") from None
     *outer, last = name.split(".")
     for part in outer:

@@ -130,7 +130,7 @@ class PretrainFolder:
     def add_metrics(self, values: dict[str, Any]) -> None:
         """Append a line of metrics."""
         with self.metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(values) + "\n")
+            file.write(json.dumps(values, allow_nan=False) + "\n")
 
     def put_in_place(self, temporary: Path, step: int) -> None:
         """Make a folder that was written whole the checkpoint after a step; remove those before it."""

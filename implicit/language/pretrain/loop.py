@@ -1,6 +1,5 @@
 """Pretraining: steps over windows of text, on one process or many."""
 
-import json
 import logging
 import math
 import shutil
@@ -17,7 +16,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 from tqdm import tqdm
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from automata.errors import InputError
 from implicit.language.configuration import FixedPoints
@@ -25,12 +24,14 @@ from implicit.language.modeling import LanguageModel
 from implicit.language.pretrain.config import PretrainConfig, enter
 from implicit.language.pretrain.folder import PretrainFolder
 from implicit.language.pretrain.perplexity import Validation
-from implicit.language.pretrain.tokens import digest, encoded, tokenizer_of
+from implicit.language.pretrain.tokens import digest, encoded, tokenizer_of, vocabulary_size
 from implicit.language.pretrain.windows import ShuffledWindows, Windows
 from implicit.language.sizes import parameter_count
-from implicit.runs.files import read_json
+from implicit.runs.files import read_json, write_json
 from implicit.training.tensorboard import TensorBoard
 
+TIMES = "times.json"
+"""In a checkpoint: how long the run took up to it."""
 Watch = Callable[[dict[str, Any]], None]
 
 
@@ -57,6 +58,14 @@ def make_accelerator(config: PretrainConfig, **options: Any) -> Accelerator:
         step_scheduler_with_optimizer=False,
         **options,
     )
+    if accelerator.gradient_accumulation_steps != config.accumulation:
+        raise InputError(
+            f"accumulation is {config.accumulation}, and accelerate was launched with "
+            f"{accelerator.gradient_accumulation_steps}; leave it out of the launch"
+        )
+    kind = accelerator.distributed_type.value
+    if kind in ("DEEPSPEED", "MEGATRON_LM", "XLA"):
+        raise InputError(f"accelerate was launched for {kind}; give one device, DDP or FSDP2")
     part = config.sequences // config.accumulation
     if part % accelerator.num_processes:
         raise InputError(
@@ -103,13 +112,14 @@ def pretrain(
         tokenizer = _tokenizer(config, folder)
     train, _ = encoded(config.train, tokenizer)
     held_out, held_out_bytes = encoded(config.validation, tokenizer)
-    windows = Windows(train, config.length)
+    windows = Windows(train, config.length, "the training text")
     validation = Validation.of(accelerator, held_out, config.length, config.evaluation)
-    model_config = config.model.build(len(tokenizer))
+    model_config = config.model.build(vocabulary_size(tokenizer))
     texts = {"train": digest(train), "validation": digest(held_out)}
     with accelerator.main_process_first():
         if accelerator.is_main_process:
             folder.begin(config, texts, tokenizer)
+    tokenizer = _tokenizer(config, folder)  # as a run that goes on reads it
     if folder.finished:
         if accelerator.is_main_process:
             folder.remove_checkpoints()  # a kill may have left one
@@ -118,7 +128,9 @@ def pretrain(
     with torch.random.fork_rng(devices=[]):  # the weights of all processes are drawn on the CPU
         torch.manual_seed(config.seed)
         model: Any = AutoModelForCausalLM.from_config(model_config).train()
-    model.config.eos_token_id = model.generation_config.eos_token_id = tokenizer.eos_token_id
+    for name in ("eos_token_id", "pad_token_id"):
+        for stored in (model.config, model.generation_config):
+            setattr(stored, name, getattr(tokenizer, name))
     if config.gradient_checkpointing:
         model.activation_checkpointing_enable()
     optimizer: Any = make_optimizer(model, config)
@@ -128,7 +140,8 @@ def pretrain(
         accelerator.load_state(str(folder.checkpoint(done)))
     if accelerator.is_main_process:
         folder.keep_metrics_until(done)
-    run = _Run(config, folder, accelerator, model, optimizer, validation)
+    accelerator.wait_for_everyone()
+    run = _Run(config, folder, accelerator, model, optimizer, validation, done)
     loader = _loader(accelerator, windows, config, done + 1)
     board = folder.path / "tensorboard" if tensorboard and accelerator.is_main_process else None
     bar = tqdm(total=config.steps, initial=done, disable=not (progress and accelerator.is_main_process))
@@ -138,7 +151,7 @@ def pretrain(
             bar.update()
             if line is not None:
                 bar.set_postfix(
-                    {name: f"{line[name]:.4g}" for name in ("loss", "perplexity") if name in line}
+                    {name: f"{line[name]:.4g}" for name in ("loss", "perplexity") if line.get(name)}
                 )
                 events.write(line)
                 if watch is not None:
@@ -149,7 +162,7 @@ def pretrain(
 def _tokenizer(config: PretrainConfig, folder: PretrainFolder) -> PreTrainedTokenizerBase:
     """The tokenizer of the run: the one that it began with, where it has."""
     if folder.begun:
-        return PreTrainedTokenizerFast.from_pretrained(str(folder.tokenizer))
+        return AutoTokenizer.from_pretrained(str(folder.tokenizer))
     return tokenizer_of(config.tokenizer, config.train)
 
 
@@ -196,14 +209,16 @@ class _Run:
         model: nn.Module,
         optimizer: Optimizer,
         validation: Validation,
+        done: int,
     ) -> None:
         self.config, self.folder, self.accelerator = config, folder, accelerator
         self.model, self.optimizer, self.validation = model, optimizer, validation
         self.language_model: LanguageModel = accelerator.unwrap_model(model)
         self.implicit = isinstance(self.language_model.config, FixedPoints)
-        before = _last_line(folder)
-        self.began, self.before = time.monotonic(), float(before.get("seconds", 0))
-        self.training_seconds = float(before.get("training_seconds", 0))
+        times = folder.checkpoint(done) / TIMES
+        before = read_json(times) if times.exists() else {"seconds": 0.0, "training_seconds": 0.0}
+        self.began, self.before = time.monotonic(), float(before["seconds"])
+        self.training_seconds = float(before["training_seconds"])
         self.evaluated: dict[str, Any] = {}
 
     @property
@@ -230,14 +245,11 @@ class _Run:
                     norm = self.accelerator.clip_grad_norm_(
                         self.model.parameters(), config.optimizer.gradient_clip or math.inf
                     )
+                    self._require_finite("the norm of the gradient", float(norm), step)
                 self.optimizer.step()
                 self.optimizer.zero_grad()
         loss = float(self.accelerator.reduce(torch.stack(losses).mean(), "mean"))
-        if not math.isfinite(loss):
-            raise FloatingPointError(
-                f"loss is {loss} at step {step}; the last checkpoint is of step "
-                f"{self.folder.last_checkpoint()}: give a smaller learning_rate, or more iterations"
-            )
+        self._require_finite("loss", loss, step)
         taken = time.monotonic() - began
         self.training_seconds += taken
         last = step == config.steps
@@ -255,7 +267,7 @@ class _Run:
                 mean = self.accelerator.reduce(torch.stack(iterations).mean(), "mean")
                 line |= {"phase": phase.label, "iterations": float(mean)}
             if last or step % config.evaluation.every == 0:
-                line |= self.evaluate()
+                line |= self.evaluate(step)
             line |= {"training_seconds": self.training_seconds, "seconds": self.seconds}
             if self.accelerator.is_main_process:
                 self.folder.add_metrics(line)
@@ -263,10 +275,20 @@ class _Run:
             self.store(step)
         return line
 
-    def evaluate(self) -> dict[str, Any]:
+    def _require_finite(self, name: str, value: float, step: int) -> None:
+        """Refuse to go on: what is not finite reaches no checkpoint."""
+        if not math.isfinite(value):
+            raise FloatingPointError(
+                f"{name} is {value} at step {step}; train anew into another --out, with a smaller "
+                "learning_rate or more iterations"
+            )
+
+    def evaluate(self, step: int) -> dict[str, Any]:
         """Measure on the validation text."""
         found = self.validation.measure(self.model, implicit=self.implicit)
-        self.evaluated = {"validation_loss": found.nats, "perplexity": found.perplexity}
+        self._require_finite("the validation loss", found.nats, step)
+        perplexity = found.perplexity if math.isfinite(found.perplexity) else None  # beyond float64
+        self.evaluated = {"validation_loss": found.nats, "perplexity": perplexity}
         if found.iterations is not None:
             self.evaluated |= {
                 "validation_iterations": found.iterations,
@@ -276,6 +298,12 @@ class _Run:
 
     def store(self, step: int) -> None:
         """Write a checkpoint: whole, or not at all."""
+        wrong = torch.zeros((), device=self.accelerator.device)
+        for parameter in self.model.parameters():
+            own = parameter.to_local() if hasattr(parameter, "to_local") else parameter  # a shard
+            wrong += (~own.detach().isfinite()).sum()
+        wrong_anywhere = float(self.accelerator.reduce(wrong, "sum"))
+        self._require_finite("a weight", math.nan if wrong_anywhere else 0.0, step)
         temporary = self.folder.path / "checkpoint.new"
         if self.accelerator.is_main_process and temporary.exists():
             shutil.rmtree(temporary)
@@ -284,16 +312,10 @@ class _Run:
             self.accelerator.save_state(str(temporary))
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
+            times = {"training_seconds": self.training_seconds, "seconds": self.seconds}
+            write_json(temporary / TIMES, times)
             self.folder.put_in_place(temporary, step)
         self.accelerator.wait_for_everyone()
-
-
-def _last_line(folder: PretrainFolder) -> dict[str, Any]:
-    """The last metrics of a run that is resumed."""
-    if not folder.metrics.exists():
-        return {}
-    lines = folder.metrics.read_text(encoding="utf-8").splitlines()
-    return dict(json.loads(lines[-1])) if lines else {}
 
 
 @contextmanager
@@ -311,7 +333,8 @@ def _finish(
     run: _Run, tokenizer: PreTrainedTokenizerBase, held_out_bytes: int, held_out_tokens: int
 ) -> dict[str, Any]:
     accelerator, folder, config = run.accelerator, run.folder, run.config
-    found = run.evaluated or run.evaluate()
+    enter(run.language_model.config, config.phase_at(config.steps))  # where nothing was left to train
+    found = run.evaluated or run.evaluate(config.steps)
     weights = accelerator.get_state_dict(run.model)
     if run.language_model.config.tie_word_embeddings:  # gathered from shards, a tied head comes by itself
         for name in run.language_model._tied_weights_keys:

@@ -46,7 +46,7 @@ class Validation:
         Raises:
             InputError: the text is shorter than a window.
         """
-        windows = Windows(tokens[: settings.tokens], length)
+        windows = Windows(tokens[: settings.tokens], length, "validation (evaluation.tokens of it)")
         batch_size = settings.sequences * accelerator.num_processes
         loader = accelerator.prepare_data_loader(DataLoader(windows, batch_size=batch_size))
         return cls(accelerator, windows, loader, settings)

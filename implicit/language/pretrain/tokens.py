@@ -36,7 +36,7 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def train_tokenizer(documents: Iterator[str], size: int) -> PreTrainedTokenizerFast:
-    """Return a byte-level byte-pair encoding of so many tokens, made from documents.
+    """Return a byte-level byte-pair encoding of so many tokens, or of all pairs if the text has no more.
 
     Raises:
         InputError: fewer than 257 tokens are asked for: all bytes, and the end of a document.
@@ -94,6 +94,10 @@ def tokenizer_of(choice: str | int, train: Source) -> PreTrainedTokenizerBase:
     if choice == "bytes":
         return byte_tokenizer()
     if isinstance(choice, int):
+        if any(name.endswith(".npy") for name in train.files):
+            raise InputError(
+                f"tokenizer is {choice}, and train.files are tokens already; name their tokenizer"
+            )
         return train_tokenizer(documents(train), choice)
     try:
         if choice.endswith(".json"):
@@ -106,7 +110,7 @@ def tokenizer_of(choice: str | int, train: Source) -> PreTrainedTokenizerBase:
             f"tokenizer {choice!r} cannot be read ({_reason(error)}); give 'bytes', a number of tokens, a "
             "folder with a tokenizer or a tokenizer.json"
         ) from error
-    if found.eos_token_id is None or found.eos_token_id >= len(found):
+    if found.eos_token_id is None:
         raise InputError(f"tokenizer {choice!r} has no token that ends a document; give one with eos_token")
     return found
 
@@ -135,6 +139,8 @@ def documents(source: Source) -> Iterator[str]:
             raise InputError(f"{name} cannot be read ({error.strerror}); give a text file") from error
         except UnicodeDecodeError as error:
             raise InputError(f"{name} is not UTF-8 ({error}); convert it") from error
+        except ValueError as error:  # of paths that no file can have
+            raise InputError(f"{name!r} cannot be read ({error}); give a text file") from error
     if source.dataset is not None:
         yield from _rows(source)
 
@@ -144,7 +150,8 @@ def _json_lines(path: Path, field: str) -> Iterator[str]:
         for number, line in enumerate(file, 1):
             try:
                 text = json.loads(line)[field]
-            except (ValueError, KeyError, TypeError):
+                text.encode()  # surrogates are in no text
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 text = None
             if not isinstance(text, str):
                 raise InputError(
@@ -161,12 +168,13 @@ def _rows(source: Source) -> Iterator[str]:
         if (Path(source.dataset) / "dataset_info.json").exists() or (
             Path(source.dataset) / "dataset_dict.json"
         ).exists():
-            found = datasets.load_from_disk(source.dataset)
-            rows = found[source.split] if isinstance(found, datasets.DatasetDict) else found
+            rows = _split(datasets.load_from_disk(source.dataset), source)
         else:
             rows = datasets.load_dataset(
                 source.dataset, source.configuration, split=source.split, streaming=True
             )
+    except InputError:
+        raise
     except Exception as error:  # datasets raises many kinds
         raise InputError(
             f"dataset {source.dataset!r} cannot be read ({_reason(error)}); give a folder of save_to_disk or "
@@ -179,6 +187,17 @@ def _rows(source: Source) -> Iterator[str]:
                 f"{', '.join(row)}, name one of them with field"
             )
         yield row[source.field]
+
+
+def _split(found: Any, source: Source) -> Any:
+    """The split of a stored dataset; one without splits is what is asked for by default."""
+    known = [*found] if isinstance(found, dict) else ["train"]
+    if source.split not in known:
+        raise InputError(
+            f"split is {source.split!r}, and dataset {source.dataset!r} has {', '.join(known)}"
+            f"{'' if isinstance(found, dict) else ' only, being one table'}; give one of these"
+        )
+    return found[source.split] if isinstance(found, dict) else found
 
 
 def _reason(error: Exception) -> str:
@@ -202,14 +221,16 @@ def encoded(source: Source, tokenizer: PreTrainedTokenizerBase) -> tuple[NDArray
         (array([ 97,  98, 256], dtype=uint16), 2)
     """
     if any(name.endswith(".npy") for name in source.files):
-        return _tokens_of(source.files, len(tokenizer)), 0
-    kind = np.uint16 if len(tokenizer) <= 2**16 else np.uint32
+        return _tokens_of(source.files, vocabulary_size(tokenizer)), 0
+    kind = np.uint16 if vocabulary_size(tokenizer) <= 2**16 else np.uint32
     pieces: list[NDArray[Any]] = []
     read = 0
     batch: list[str] = []
 
     def encode() -> None:
-        rows = tokenizer(batch, add_special_tokens=False, verbose=False)["input_ids"]
+        rows = tokenizer(batch, add_special_tokens=False, split_special_tokens=True, verbose=False)[
+            "input_ids"
+        ]
         pieces.extend(np.array([*row, tokenizer.eos_token_id], dtype=kind) for row in rows)
         batch.clear()
 
@@ -231,17 +252,32 @@ def _tokens_of(files: tuple[str, ...], size: int) -> NDArray[Any]:
         raise InputError(f"{', '.join(files)} are several files with tokens among them; give one .npy file")
     try:
         tokens = np.load(files[0], mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise InputError(
             f"{files[0]} cannot be read ({error}); give a row of tokens, by numpy.save"
         ) from error
+    if not isinstance(tokens, np.ndarray):
+        raise InputError(f"{files[0]} holds several arrays; give one row of tokens, by numpy.save")
     if tokens.ndim != 1 or tokens.dtype.kind not in "iu" or not len(tokens):
         raise InputError(
             f"{files[0]} holds {tokens.dtype} of shape {tokens.shape}; give one row of integers, a token each"
         )
-    if int(tokens.min()) < 0 or int(tokens.max()) >= size:
-        raise InputError(f"{files[0]} holds tokens up to {int(tokens.max())}; the tokenizer has {size}")
+    smallest, largest = int(tokens.min()), int(tokens.max())
+    if smallest < 0 or largest >= size:
+        raise InputError(
+            f"{files[0]} holds tokens from {smallest} to {largest}; the tokenizer has 0 to {size - 1}"
+        )
     return tokens
+
+
+def vocabulary_size(tokenizer: PreTrainedTokenizerBase) -> int:
+    """Return the largest token plus one: numbers in between may be free.
+
+    Example:
+        >>> vocabulary_size(byte_tokenizer())
+        257
+    """
+    return int(max(tokenizer.get_vocab().values())) + 1
 
 
 def digest(tokens: NDArray[Any]) -> str:

@@ -19,6 +19,7 @@ class Windows(Dataset[Tensor]):
     Args:
         tokens: one row.
         length: tokens of a window.
+        name: of the text, for errors.
 
     Raises:
         InputError: the row is shorter than a window.
@@ -32,11 +33,10 @@ class Windows(Dataset[Tensor]):
         automata.errors.InputError: length is 3 and the text has 2 tokens; give a smaller length or more text
     """
 
-    def __init__(self, tokens: NDArray[np.integer], length: int) -> None:
+    def __init__(self, tokens: NDArray[np.integer], length: int, name: str = "the text") -> None:
         if len(tokens) < length:
             raise InputError(
-                f"length is {length} and the text has {len(tokens)} tokens; give a smaller length or more "
-                "text"
+                f"length is {length} and {name} has {len(tokens)} tokens; give a smaller length or more text"
             )
         self.tokens, self.length = tokens, length
 

@@ -90,7 +90,7 @@ def test_an_implicit_model_is_tested_and_its_fixed_points_are_told(
     assert account["tokens"] > 500
     assert account["share_converged"] == 1
     assert "fixed points: 100.00% of" in capsys.readouterr().out
-    assert found["model"] == str(folder)
+    assert found["model"] == folder.name
     assert found["settings"]["length"] == 2
     assert found["settings"]["max_length"] == 2048
     assert {"lm_eval", "transformers", "datasets", "torch", "implicit-ssm"} <= set(found["environment"])
@@ -141,7 +141,7 @@ BAD: list[tuple[list[str], str]] = [
     (["{model}", "--tasks", "tracking_s5", "--documents", "0"], "documents is 0; give at least 1"),
     (["{model}", "--tasks", "tracking_s5", "--length", "0"], "length is 0; give at least 1"),
     (["{model}", "--tasks", "tracking_s5_by_length", "--length", "9"], "length is 9, and the length of"),
-    (["{model}", "--tasks", "tracking_s5", "--seed", "-1"], "seed is -1; give at least 0"),
+    (["{model}", "--tasks", "tracking_s5", "--seed", "-1"], "seed is -1; give a number from 0"),
     (["{model}", "--tasks", "tracking_s5", "--device", "gpu"], "device is 'gpu'"),
     (["{model}", "--tasks", "local_piqa"], f"data is missing, and {DATA_VARIABLE} is not set"),
     (["{model}", "--tasks", "local_piqa", "--data", "nowhere"], "data is nowhere, which is no folder"),

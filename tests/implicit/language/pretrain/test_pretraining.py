@@ -17,7 +17,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from automata.errors import InputError
 from implicit.language.pretrain import Phase, PretrainConfig, make_accelerator, pretrain
 from implicit.language.pretrain.__main__ import main
-from implicit.language.pretrain.config import Evaluation
+from implicit.language.pretrain.config import Evaluation, Source, read_config
+from implicit.language.pretrain.folder import PretrainFolder
 from implicit.language.pretrain.loop import make_optimizer
 from implicit.language.pretrain.tokens import byte_tokenizer, encoded
 from implicit.language.pretrain.windows import ShuffledWindows, Windows
@@ -57,6 +58,7 @@ def test_training_lowers_the_perplexity_and_stores_a_model(
     assert model.generate(text, max_new_tokens=3, do_sample=False, eos_token_id=None).shape == (1, 11)
     if implicit:
         assert (model.config.training_max_iterations, model.config.phantom_steps) == (13, 2)
+    assert model.config.eos_token_id == model.config.pad_token_id == tokenizer.eos_token_id == 256
 
 
 def test_a_step_is_that_of_a_plain_loop(tmp_path: Path) -> None:
@@ -227,12 +229,18 @@ def test_the_command_trains_and_says_what_came_of_it(
         (["train.files=[{folder}/empty.txt]"], r"empty\.txt holds no text; give files with some"),
         (["train.files=[{folder}/latin.txt]"], r"latin\.txt is not UTF-8"),
         (["train.files=[{folder}/bad.jsonl]"], r"line 1 of .*bad\.jsonl has no text under 'text'"),
-        (["train.files=[{folder}/large.npy]"], r"large\.npy holds tokens up to 999; the tokenizer has 257"),
+        (
+            ["train.files=[{folder}/large.npy]"],
+            r"large\.npy holds tokens from 0 to 999; the tokenizer has 0",
+        ),
         (["train.dataset=x"], "a source names files and a dataset; give one of them"),
-        (["length=100000"], r"length is 100000 and the text has \d+ tokens; give a smaller length"),
+        (["length=100000"], r"length is 100000 and the training text has \d+ tokens; give a smaller length"),
         (["tokenizer=nowhere/tokenizer.json"], r"tokenizer 'nowhere/tokenizer\.json' cannot be read"),
         (["tokenizer=100"], "tokenizer is 100; give at least 257 tokens"),
-        (["model.fields.hidden_sise=3"], "field 'hidden_sise' is unknown; did you mean 'hidden_size'"),
+        (
+            ["model.fields.hidden_sise=3"],
+            "unknown; did you mean 'model.fields.hidden_size'",
+        ),
         (["model.fields.vocab_size=3"], "vocab_size is 3 and the tokenizer has 257 tokens"),
         (["model.size=2b"], "size '2b' is unknown"),
         (["sequences=5", "accumulation=2"], "accumulation is 2; it must divide sequences = 5"),
@@ -242,6 +250,20 @@ def test_the_command_trains_and_says_what_came_of_it(
         ),
         (["stepz=3"], "field 'stepz' is unknown; did you mean 'steps'"),
         (["steps=0"], "steps is 0; it should be greater than 0"),
+        (["seed=4294967296"], "seed is 4294967296"),
+        (["model.fields.vocab_size=abc"], "vocab_size is 'abc'"),
+        (["model.fields.implicit=false"], "field 'model.fields.implicit' is unknown"),
+        (["model.fields.dtype=float16"], "field 'model.fields.dtype' is unknown"),
+        (['model.fields.tie_word_embeddings="no"'], "tie_word_embeddings is 'no'; give true or false"),
+        (["train.files=[{folder}/surrogate.jsonl]"], r"line 1 of .*surrogate\.jsonl has no text"),
+        (["train.files=[{folder}/deep.jsonl]"], r"line 1 of .*deep\.jsonl has no text"),
+        (["train.files=[{folder}/empty.npy]"], r"empty\.npy cannot be read"),
+        (["train.files=[{folder}/several.npy]"], r"several\.npy holds several arrays"),
+        (
+            ["train.files=[{folder}/large.npy]", "tokenizer=300"],
+            "tokenizer is 300, and train",
+        ),
+        (["evaluation.tokens=3"], r"length is 16 and validation \(evaluation.tokens of it\) has 3 tokens"),
         (["steps"], "--set steps has no '='"),
         (["optimizer.learning_rate=fast"], "optimizer.learning_rate is fast"),
     ],
@@ -255,6 +277,11 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
     (tmp_path / "latin.txt").write_bytes(b"\xe9\xe8")
     (tmp_path / "bad.jsonl").write_text('{"other": 1}\n')
     np.save(tmp_path / "large.npy", np.arange(1000))
+    (tmp_path / "surrogate.jsonl").write_text('{"text": "\\ud83d"}\n')
+    (tmp_path / "deep.jsonl").write_text("[" * 100_000 + "\n")
+    (tmp_path / "empty.npy").touch()
+    with (tmp_path / "several.npy").open("wb") as file:
+        np.savez(file, one=np.arange(3))
     given = [flag for change in changes for flag in ("--set", change.format(folder=tmp_path))]
     with pytest.raises(InputError, match=sentence):
         main([str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run"), "--cpu", *given])
@@ -277,18 +304,93 @@ def test_a_folder_of_another_run_is_left_alone(tmp_path: Path) -> None:
         train(config, tmp_path / "other")
 
 
-def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_checkpoint(tmp_path: Path) -> None:
-    config = small_run(
-        tmp_path, implicit=False, optimizer={"learning_rate": 1e6, "warmup_steps": 5, "gradient_clip": None}
-    )
-    calls: list[float] = []
+@pytest.mark.parametrize("steps", [1, 8])
+def test_what_is_not_finite_ends_the_run_and_reaches_no_checkpoint(steps: int, tmp_path: Path) -> None:
+    optimizer = {"learning_rate": 1e6, "weight_decay": 1e300, "warmup_steps": 0, "gradient_clip": None}
+    config = small_run(tmp_path, implicit=False, steps=steps, checkpoint_every=1, optimizer=optimizer)
+    with pytest.raises(FloatingPointError, match=r"is (nan|inf) at step 1; train anew into another --out"):
+        train(config, tmp_path / "run")
+    assert not list((tmp_path / "run").glob("checkpoint*"))
+    assert not (tmp_path / "run" / "model").exists()
+    assert not (tmp_path / "run" / "result.json").exists()
 
-    def spoil(line: dict[str, Any]) -> None:
-        calls.append(line["loss"])
 
-    with pytest.raises(FloatingPointError, match="loss is nan at step"):
-        train(config, tmp_path / "run", watch=spoil)
-    assert all(math.isfinite(loss) for loss in calls)
+def test_a_run_killed_while_it_is_stored_ends_with_the_same_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small_run(tmp_path)
+    train(config, tmp_path / "whole")
+
+    def killed(folder: PretrainFolder, result: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PretrainFolder, "finish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(config, tmp_path / "killed")
+    found = train(config, tmp_path / "killed")
+    whole = json.loads((tmp_path / "whole" / "result.json").read_text())
+    times = ("seconds", "training_seconds")
+    assert {name: found[name] for name in found if name not in times} == {
+        name: whole[name] for name in whole if name not in times
+    }
+    for file in sorted((tmp_path / "whole" / "model").iterdir()):
+        assert (tmp_path / "killed" / "model" / file.name).read_bytes() == file.read_bytes(), file.name
+
+
+def test_the_time_of_a_resumed_run_counts_from_its_beginning(tmp_path: Path) -> None:
+    config = small_run(tmp_path, log_every=8)
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "run", watch=stop_at(4))
+    times = json.loads((tmp_path / "run" / "checkpoint-3" / "times.json").read_text())
+    assert train(config, tmp_path / "run")["training_seconds"] > times["training_seconds"] > 0
+
+
+def test_a_kill_before_the_configuration_is_written_costs_nothing(tmp_path: Path) -> None:
+    config = small_run(tmp_path, steps=2)
+    (tmp_path / "run" / "tokenizer").mkdir(parents=True)
+    (tmp_path / "run" / "tokenizer" / "tokenizer.json").write_text("half")
+    (tmp_path / "run" / "environment.json").touch()
+    assert train(config, tmp_path / "run")["steps"] == 2
+
+
+def test_a_launch_that_says_otherwise_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "2")
+    with pytest.raises(InputError, match="accumulation is 1, and accelerate was launched with 2"):
+        make_accelerator(small_run(tmp_path), cpu=True)
+
+
+def test_a_text_that_spells_the_end_of_text_does_not_end(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("a<|endoftext|>b")
+    tokens, read = encoded(Source(files=(str(tmp_path / "one.txt"),)), byte_tokenizer())
+    assert tokens.tolist() == [*b"a<|endoftext|>b", 256]
+    assert read == 15
+
+
+def test_datasets_are_read_by_split(tmp_path: Path) -> None:
+    import datasets
+
+    rows = datasets.Dataset.from_dict({"text": ["one", "two"]})
+    rows.save_to_disk(tmp_path / "plain")
+    datasets.DatasetDict({"test": rows}).save_to_disk(tmp_path / "splits")
+    tokens, _ = encoded(Source(dataset=str(tmp_path / "plain")), byte_tokenizer())
+    again, _ = encoded(Source(dataset=str(tmp_path / "splits"), split="test"), byte_tokenizer())
+    assert tokens.tolist() == again.tolist() == [*b"one", 256, *b"two", 256]
+    with pytest.raises(InputError, match=r"split is 'valid', and dataset .* has train only, being one table"):
+        encoded(Source(dataset=str(tmp_path / "plain"), split="valid"), byte_tokenizer())
+    with pytest.raises(InputError, match=r"split is 'train', and dataset .* has test; give one of these"):
+        encoded(Source(dataset=str(tmp_path / "splits")), byte_tokenizer())
+    with pytest.raises(InputError, match="has no text under 'words'; its fields are text"):
+        encoded(Source(dataset=str(tmp_path / "plain"), field="words"), byte_tokenizer())
+
+
+def test_yaml_reads_no_as_a_word_and_refuses_a_key_twice(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(YAML.format(folder=tmp_path) + "precision: no\n")
+    assert read_config(path).precision == "no"
+    path.write_text(YAML.format(folder=tmp_path) + "steps: 3\n")
+    with pytest.raises(InputError, match=r"is no YAML \('steps' is twice in one mapping, or no name\)"):
+        read_config(path)
 
 
 def test_the_perplexity_is_that_of_evaluate_text(tmp_path: Path) -> None:
