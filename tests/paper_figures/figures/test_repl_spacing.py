@@ -144,11 +144,11 @@ def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> No
         )
     for said in (
         "Batches of 32;",
-        "peak rates of 0.003 (implicit Mamba-2: 0.002)",
+        "peak rates of 0.003 (implicit models: 0.002)",
         "Sequences of 40 tokens (g, h: 50) grow by 16 whenever",
         "passes 0.95, to 203 (213),",
         "ends 700 updates after",
-        "at the latest after 2,000. In e and f,",
+        "at the latest after 2,000 (implicit DeltaNet, whose updates take over a second: 300 and 1,000). In e",
         "they grow every 100 updates, for 2,000 updates",
         "at least 0.95 of the sessions after 64 commands",
     ):
