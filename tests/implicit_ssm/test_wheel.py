@@ -13,8 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("implicit_ssm", "automata", "theory", "implicit", "analysis", "paper_figures")
-READ = ("*.py", "py.typed", "*.json", "*.jsonl", "*.safetensors", "*.yaml")
-"""What commands read; a README beside the code they do not."""
+READ = ("*.py", "py.typed", "*.json", "*.jsonl", "*.safetensors", "*.yaml", "_local", "_tracking")
+"""What commands read, with what task files of `lm-eval` include; a README beside the code they do not."""
 
 
 @pytest.fixture(scope="module")

@@ -148,7 +148,7 @@ def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> No
         "Sequences of 40 tokens (g, h: 50) grow by 16 whenever",
         "passes 0.95, to 203 (213),",
         "ends 700 updates after",
-        "at the latest after 2,000 (implicit DeltaNet, whose updates take over a second: 300 and 1,000). In e",
+        "after 2,000 (implicit DeltaNet, whose updates take over a second: 300 and 1,000). In e and f,",
         "they grow every 100 updates, for 2,000 updates",
         "at least 0.95 of the sessions after 64 commands",
     ):
