@@ -1,6 +1,5 @@
 """One evaluation: a model of a folder, some tasks, and what `lm-eval` finds."""
 
-import logging
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from implicit.language.harness.local_sets import local_files
 from implicit.language.harness.offline import offline
 from implicit.language.harness.stored_models import check_model_folder, load_model
 from implicit.language.harness.tracking import DOCUMENTS, LENGTH
+from implicit.language.quiet import only_errors_of
 from implicit.runs.environment import describe_environment
 
 KEPT = ("results", "groups", "group_subtasks", "versions", "n-shot", "n-samples", "higher_is_better")
@@ -178,14 +178,8 @@ def _harness() -> tuple[Any, Any]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without the remarks of `lm-eval` on every task; what it prints goes where its progress bars go."""
-    logger = logging.getLogger("lm_eval")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    finally:
-        logger.setLevel(before)
+    with only_errors_of("lm_eval"), redirect_stdout(sys.stderr):
+        yield
 
 
 def _plain(value: Any) -> Any:

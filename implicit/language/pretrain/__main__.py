@@ -53,9 +53,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     finally:
         accelerator.end_training()
     if accelerator.is_main_process:
+        perplexity = "beyond float64" if found["perplexity"] is None else f"{found['perplexity']:.2f}"
         print(
             f"{given.out} is finished: {found['parameters']:,} parameters, {found['tokens']:,} tokens, "
-            f"{found['seconds']:.0f} s; perplexity {found['perplexity']:.2f} "
+            f"{found['seconds']:.0f} s; perplexity {perplexity} "
             f"({found['validation_loss']:.4f} nats per token) on {found['validation_tokens']:,} tokens"
         )
 

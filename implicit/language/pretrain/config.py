@@ -301,24 +301,11 @@ def _change(values: dict[str, Any], change: str) -> None:
     values[last] = value
 
 
-def phase_fields(phase: Phase) -> dict[str, Any]:
-    """Return a phase as the fields of an implicit model's configuration.
-
-    Their limit counts evaluations of the layers, of which the last measures the residual and moves nothing.
-
-    Example:
-        >>> phase_fields(PAPER_PHASES[0])
-        {'training_max_iterations': 5, 'phantom_steps': 1, 'training_rtol': 0.0}
-    """
-    return {
-        "training_max_iterations": phase.iterations + 1,
-        "phantom_steps": phase.phantom_steps,
-        "training_rtol": phase.rtol,
-    }
-
-
 def enter(config: LanguageModelConfig, phase: Phase) -> None:
     """Let an implicit model train as a phase says; an explicit one stays as it is.
+
+    The limit of a solve counts evaluations of the layers, of which the last measures the residual and moves
+    nothing.
 
     Example:
         >>> from implicit.language import ImplicitMamba2LMConfig
@@ -328,5 +315,5 @@ def enter(config: LanguageModelConfig, phase: Phase) -> None:
         5
     """
     if isinstance(config, FixedPoints):
-        for name, value in phase_fields(phase).items():
-            setattr(config, name, value)
+        config.training_max_iterations = phase.iterations + 1
+        config.phantom_steps, config.training_rtol = phase.phantom_steps, phase.rtol

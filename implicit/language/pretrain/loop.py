@@ -1,11 +1,9 @@
 """Pretraining: steps over windows of text, on one process or many."""
 
-import logging
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from implicit.language.pretrain.folder import PretrainFolder
 from implicit.language.pretrain.perplexity import Validation
 from implicit.language.pretrain.tokens import digest, encoded, tokenizer_of, vocabulary_size
 from implicit.language.pretrain.windows import ShuffledWindows, Windows
+from implicit.language.quiet import only_errors_of
 from implicit.language.sizes import parameter_count
 from implicit.runs.files import read_json, write_json
 from implicit.training.tensorboard import TensorBoard
@@ -86,9 +85,9 @@ def pretrain(
 ) -> dict[str, Any]:
     """Train a language model, or go on with what was begun; return what was measured in the end.
 
-    Every process calls it. Killed and started again, on as many processes, a run ends with the same weights
-    on the same machine: the order of windows is a function of the seed and the step, there is no dropout, and
-    a checkpoint holds weights and optimizer.
+    Every process calls it. Killed and started again on the same machine, a run of one process ends with the
+    same bits, and one of several with the same weights within rounding: the order of windows is a function of
+    the seed and the step, there is no dropout, and a checkpoint holds weights and optimizer.
 
     Args:
         config: everything that determines the run.
@@ -104,7 +103,8 @@ def pretrain(
 
     Raises:
         InputError: a text cannot be read or is too short, or the folder holds another run.
-        FloatingPointError: the loss is not finite; the last checkpoint stays.
+        FloatingPointError: the loss, the gradient, a weight that would be stored or the validation loss is
+            not finite; the last checkpoint stays.
     """
     accelerator = make_accelerator(config) if accelerator is None else accelerator
     folder = PretrainFolder(Path(out))
@@ -308,7 +308,7 @@ class _Run:
         if self.accelerator.is_main_process and temporary.exists():
             shutil.rmtree(temporary)
         self.accelerator.wait_for_everyone()
-        with _without_warnings_of("accelerate.utils.other"):  # that tied weights are stored once
+        with only_errors_of("accelerate.utils.other"):  # that tied weights are stored once
             self.accelerator.save_state(str(temporary))
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
@@ -316,17 +316,6 @@ class _Run:
             write_json(temporary / TIMES, times)
             self.folder.put_in_place(temporary, step)
         self.accelerator.wait_for_everyone()
-
-
-@contextmanager
-def _without_warnings_of(logger: str) -> Iterator[None]:
-    named = logging.getLogger(logger)
-    level = named.level
-    named.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        named.setLevel(level)
 
 
 def _finish(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from automata.errors import InputError
 from implicit.language.pretrain.config import Source
@@ -27,12 +28,8 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
         >>> tokenizer.encode("né"), tokenizer.decode([110, 195, 169]), tokenizer.eos_token_id
         ([110, 195, 169], 'né', 256)
     """
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in printable]
-    characters = {byte: chr(byte) for byte in printable}
-    characters.update({byte: chr(256 + place) for place, byte in enumerate(others)})
-    vocabulary = {characters[byte]: byte for byte in range(256)}
-    return _wrapped(Tokenizer(models.BPE(vocab=vocabulary, merges=[])))
+    vocabulary = {character: byte for byte, character in bytes_to_unicode().items()}
+    return _wrapped(_on_bytes(models.BPE(vocab=vocabulary, merges=[])))
 
 
 def train_tokenizer(documents: Iterator[str], size: int) -> PreTrainedTokenizerFast:
@@ -53,8 +50,7 @@ def train_tokenizer(documents: Iterator[str], size: int) -> PreTrainedTokenizerF
         raise InputError(
             f"tokenizer is {size}; give at least 257 tokens, 256 bytes and the end of a document"
         )
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer = _on_bytes(models.BPE())
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         special_tokens=[END_OF_TEXT],
@@ -65,9 +61,14 @@ def train_tokenizer(documents: Iterator[str], size: int) -> PreTrainedTokenizerF
     return _wrapped(tokenizer)
 
 
-def _wrapped(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
+def _on_bytes(model: models.BPE) -> Tokenizer:
+    tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def _wrapped(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token=END_OF_TEXT,
@@ -207,7 +208,8 @@ def _reason(error: Exception) -> str:
 def encoded(source: Source, tokenizer: PreTrainedTokenizerBase) -> tuple[NDArray[Any], int]:
     """Return all documents as one row of tokens, each ended by the end-of-text token, and their bytes.
 
-    Files of tokens, ``.npy``, are taken as they are and mapped, not read; their bytes are not known, and 0.
+    Files of tokens, ``.npy``, are taken as they are and mapped into memory, after a look at their smallest
+    and largest; their bytes are not known, and 0.
 
     Raises:
         InputError: a source cannot be read, holds no text, or tokens that the tokenizer does not have.

@@ -112,6 +112,13 @@ def test_texts_that_are_cut_are_told(
     assert "4 texts had more than 20 tokens and lost their beginning" in capsys.readouterr().out
 
 
+def test_a_text_may_not_be_shorter_than_an_answer(folders: Folders, tmp_path: Path) -> None:
+    flags = ["--tasks", "tracking_parity", "--documents", "1", "--max-length", "2"]
+    command = [str(folders("gpt2")), "--out", str(tmp_path / "found.json"), *flags]
+    assert main(command) == 2
+    assert not (tmp_path / "found.json").exists()
+
+
 def test_the_seed_draws_other_documents(folders: Folders, tmp_path: Path) -> None:
     """A model that is untrained is right by chance: of 60 documents not in the same ones for two seeds."""
     flags = ["--tasks", "tracking_balls", "--documents", "60", "--length", "1"]

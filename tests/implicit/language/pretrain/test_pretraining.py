@@ -1,4 +1,4 @@
-"""Pretraining on one process: what it learns, stores, resumes and refuses."""
+"""Pretraining on one process: what it learns, reads, measures and refuses."""
 
 import json
 import math
@@ -18,7 +18,6 @@ from automata.errors import InputError
 from implicit.language.pretrain import Phase, PretrainConfig, make_accelerator, pretrain
 from implicit.language.pretrain.__main__ import main
 from implicit.language.pretrain.config import Evaluation, Source, read_config
-from implicit.language.pretrain.folder import PretrainFolder
 from implicit.language.pretrain.loop import make_optimizer
 from implicit.language.pretrain.tokens import byte_tokenizer, encoded
 from implicit.language.pretrain.windows import ShuffledWindows, Windows
@@ -115,45 +114,6 @@ def test_a_step_is_that_of_a_plain_loop(tmp_path: Path) -> None:
     for name, one in model.state_dict().items():
         if name in found:  # a tied head is stored once
             torch.testing.assert_close(found[name], one, rtol=0, atol=1e-4)
-
-
-def stop_at(step: int) -> Any:
-    def stop(line: dict[str, Any]) -> None:
-        if line["step"] == step:
-            raise KeyboardInterrupt
-
-    return stop
-
-
-@pytest.mark.parametrize("stopped", [2, 3, 7])
-def test_a_killed_run_goes_on_to_the_same_weights(stopped: int, tmp_path: Path) -> None:
-    config = small_run(tmp_path)
-    train(config, tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "killed", watch=stop_at(stopped))
-    partial = tmp_path / "killed" / "checkpoint.new"  # as a kill leaves it while a checkpoint is written
-    partial.mkdir()
-    (partial / "model.safetensors").write_bytes(b"half")
-    train(config, tmp_path / "killed")
-    one, other = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "killed"))
-    assert one.keys() == other.keys()
-    assert all(torch.equal(one[name], other[name]) for name in one)
-    times = ("seconds", "training_seconds", "tokens_per_second")
-    told = [
-        [
-            {name: value for name, value in line.items() if name not in times}
-            for line in lines_of(tmp_path / run)
-        ]
-        for run in ("whole", "killed")
-    ]
-    assert told[0] == told[1]
-    assert not list((tmp_path / "killed").glob("checkpoint*"))
-
-
-def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
-    config = small_run(tmp_path, steps=2)
-    first = train(config, tmp_path / "run")
-    assert train(config, tmp_path / "run", watch=stop_at(1)) == first
 
 
 def test_bfloat16_trains(tmp_path: Path) -> None:
@@ -286,72 +246,6 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
     with pytest.raises(InputError, match=sentence):
         main([str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run"), "--cpu", *given])
     assert not (tmp_path / "run").exists()
-
-
-def test_a_folder_of_another_run_is_left_alone(tmp_path: Path) -> None:
-    config = small_run(tmp_path, steps=2)
-    train(config, tmp_path / "run")
-    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
-    with pytest.raises(InputError, match="holds a run whose steps is 2, not 3; give another --out"):
-        train(small_run(tmp_path, steps=3), tmp_path / "run")
-    (tmp_path / "train.txt").write_text("other words than those " * 50)
-    with pytest.raises(InputError, match="holds a run whose sha256 is"):
-        train(config, tmp_path / "run")
-    assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "letter.txt").touch()
-    with pytest.raises(InputError, match="is not empty and holds no run"):
-        train(config, tmp_path / "other")
-
-
-@pytest.mark.parametrize("steps", [1, 8])
-def test_what_is_not_finite_ends_the_run_and_reaches_no_checkpoint(steps: int, tmp_path: Path) -> None:
-    optimizer = {"learning_rate": 1e6, "weight_decay": 1e300, "warmup_steps": 0, "gradient_clip": None}
-    config = small_run(tmp_path, implicit=False, steps=steps, checkpoint_every=1, optimizer=optimizer)
-    with pytest.raises(FloatingPointError, match=r"is (nan|inf) at step 1; train anew into another --out"):
-        train(config, tmp_path / "run")
-    assert not list((tmp_path / "run").glob("checkpoint*"))
-    assert not (tmp_path / "run" / "model").exists()
-    assert not (tmp_path / "run" / "result.json").exists()
-
-
-def test_a_run_killed_while_it_is_stored_ends_with_the_same_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = small_run(tmp_path)
-    train(config, tmp_path / "whole")
-
-    def killed(folder: PretrainFolder, result: dict[str, Any]) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(PretrainFolder, "finish", killed)
-        with pytest.raises(KeyboardInterrupt):
-            train(config, tmp_path / "killed")
-    found = train(config, tmp_path / "killed")
-    whole = json.loads((tmp_path / "whole" / "result.json").read_text())
-    times = ("seconds", "training_seconds")
-    assert {name: found[name] for name in found if name not in times} == {
-        name: whole[name] for name in whole if name not in times
-    }
-    for file in sorted((tmp_path / "whole" / "model").iterdir()):
-        assert (tmp_path / "killed" / "model" / file.name).read_bytes() == file.read_bytes(), file.name
-
-
-def test_the_time_of_a_resumed_run_counts_from_its_beginning(tmp_path: Path) -> None:
-    config = small_run(tmp_path, log_every=8)
-    with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "run", watch=stop_at(4))
-    times = json.loads((tmp_path / "run" / "checkpoint-3" / "times.json").read_text())
-    assert train(config, tmp_path / "run")["training_seconds"] > times["training_seconds"] > 0
-
-
-def test_a_kill_before_the_configuration_is_written_costs_nothing(tmp_path: Path) -> None:
-    config = small_run(tmp_path, steps=2)
-    (tmp_path / "run" / "tokenizer").mkdir(parents=True)
-    (tmp_path / "run" / "tokenizer" / "tokenizer.json").write_text("half")
-    (tmp_path / "run" / "environment.json").touch()
-    assert train(config, tmp_path / "run")["steps"] == 2
 
 
 def test_a_launch_that_says_otherwise_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
