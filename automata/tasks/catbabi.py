@@ -4,13 +4,13 @@ import copy
 import hashlib
 import os
 from functools import lru_cache
-from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from automata.babi import QUESTION, Story, StoryPart, read_stories
+from automata.data_files import data_file, stored_path
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Part, Specification, Task, check_batch, starts
@@ -35,7 +35,8 @@ class CatBabi(Task):
     own, so that rows do not depend on each other.
 
     Args:
-        path: a folder with files ``qa1_train.txt`` and so on, or a ``.tar.gz`` of one.
+        path: a folder with files ``qa1_train.txt`` and so on, or a ``.tar.gz`` of one; may begin with
+            ``$IMPLICIT_SSM_DATA/``.
         predict: which next tokens are asked.
         confined_to: the part whose stories are read.
         name: a short name.
@@ -78,7 +79,8 @@ class CatBabi(Task):
             raise unknown_name("predict", str(predict), get_args(Asked))
         if confined_to not in _FILES:
             raise unknown_name("part", str(confined_to), _FILES)
-        self.path, self.predict, self.confined_to = Path(path).absolute(), predict, confined_to
+        self.path, self.predict, self.confined_to = data_file(path), predict, confined_to
+        self._stored_path = stored_path(path)
         stories = {part: read_stories(self.path, file) for part, file in _FILES.items()}
         self.digest = _digest(stories)
         if digest not in (None, self.digest):
@@ -163,7 +165,7 @@ class CatBabi(Task):
         if self._specification is not None:
             return super().specification()
         return {
-            "catbabi": str(self.path),
+            "catbabi": self._stored_path,
             "predict": self.predict,
             "sha256": self.digest,
             "name": self.name,

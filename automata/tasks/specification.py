@@ -76,6 +76,18 @@ def specification_from_text(text: str) -> Specification:
     return {kind: value} if colon and kind in _SHORT_FORMS else text
 
 
+def is_pinned(source: TaskSource) -> bool:
+    """Return whether a specification names its data by a digest: what it means is known without reading them.
+
+    Example:
+        >>> is_pinned({"catbabi": "folder", "sha256": "0" * 64}), is_pinned({"catbabi": "folder"})
+        (True, False)
+    """
+    if not isinstance(source, dict) or not isinstance(source.get("sha256"), str):
+        return False
+    return any(kind in source and set(source) <= {kind, *_KINDS[kind][1]} for kind in ("text", "catbabi"))
+
+
 def task_from(source: TaskSource, hard_fraction: float | None = None) -> Task:
     """Return the task of a specification or of a Python object.
 

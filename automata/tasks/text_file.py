@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from automata.data_files import data_file, stored_path
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Part, Specification, Task, check_batch, starts
@@ -36,7 +37,7 @@ class TextFile(Task):
     The file is read where it stands; a run folder holds its path and the SHA-256 of its bytes.
 
     Args:
-        path: a file.
+        path: a file; may begin with ``$IMPLICIT_SSM_DATA/``.
         unit: bytes, with 256 tokens, or the characters of UTF-8, with those that occur in the file as tokens.
         confined_to: the part that pieces are taken from.
         name: a short name; that of the file if left out.
@@ -75,7 +76,7 @@ class TextFile(Task):
             raise unknown_name("unit", str(unit), get_args(Unit))
         if confined_to not in _SHARES:
             raise unknown_name("part", str(confined_to), _SHARES)
-        self.path = Path(path).absolute()
+        self.path, self._stored_path = data_file(path), stored_path(path)
         try:
             content = self.path.read_bytes()
         except OSError as error:
@@ -153,7 +154,7 @@ class TextFile(Task):
         if self._specification is not None:
             return super().specification()
         return {
-            "text": str(self.path),
+            "text": self._stored_path,
             "unit": self.unit,
             "sha256": self.digest,
             "name": self.name,

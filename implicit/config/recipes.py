@@ -166,7 +166,8 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
     sizes.update(overrides.pop("sizes", {}))
     # In their groups, so that a group among the overrides takes the place of the recipe's.
     good = dict(MODEL_RECIPES.get((known, model)) or RECIPES.get(known, FALLBACK))
-    if model_class(model).state_grows or not task_from(specification).continues:
+    told = "carried_share" in overrides or "curriculum" in overrides  # then nothing needs the task's data
+    if not told and (model_class(model).state_grows or not task_from(specification).continues):
         good["carried_share"] = 0.0  # such a model cannot go on in the next batch, nor can such a task
     steps = str(overrides.get("steps"))  # a number, or that of a flag
     if "final_steps" in good and steps.isdecimal():

@@ -3,7 +3,7 @@
 from automata.errors import InputError, unknown_name
 from automata.tasks.interface import Specification
 from automata.tasks.registry import task_names
-from automata.tasks.specification import TaskSource, specification_from_text, task_from
+from automata.tasks.specification import TaskSource, is_pinned, specification_from_text, task_from
 from implicit.models.interface import SequenceModel
 from implicit.models.registry import MODELS
 
@@ -36,6 +36,9 @@ def task_specification(task: TaskSource) -> tuple[Specification, float | None]:
                 raise unknown_name("task", task, task_names())
             return task, None
         task = {"object": task}
+    if is_pinned(task):
+        assert isinstance(task, dict)
+        return dict(task), None  # its data need not be at hand until the task is built
     specification = task_from(task).specification()
     if isinstance(specification, str):
         return specification, None

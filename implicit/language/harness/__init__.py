@@ -8,12 +8,11 @@ from implicit.language.harness.evaluation import (
     evaluate_model,
     results_table,
 )
-from implicit.language.harness.local_sets import DATA_VARIABLE, LOCAL_SETS, LocalSet, local_rows
+from implicit.language.harness.local_sets import LOCAL_SETS, LocalSet, local_rows
 from implicit.language.harness.shortcuts import Shortcuts, measured_shortcuts, shortcut_table
 from implicit.language.harness.tracking import TRACKING_TASKS, TrackingTask, tracking_documents
 
 __all__ = [
-    "DATA_VARIABLE",
     "HARNESS_TASKS",
     "LOCAL_SETS",
     "TASK_FILES",

@@ -9,11 +9,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from automata.data_files import DATA_VARIABLE
 from automata.errors import InputError
 from implicit.command_line import CommandParser, run_command
 from implicit.language.harness.catalogue import HARNESS_TASKS, TASK_FILES
 from implicit.language.harness.evaluation import HarnessOptions, evaluate_folder, results_table
-from implicit.language.harness.local_sets import DATA_VARIABLE
 from implicit.language.harness.shortcuts import DRAWN, shortcut_table
 from implicit.language.harness.tracking import DOCUMENTS, LENGTH
 from implicit.runs.files import write_json

@@ -22,10 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from automata.data_files import DATA_VARIABLE
 from automata.errors import InputError, unknown_name
-
-DATA_VARIABLE = "IMPLICIT_SSM_DATA"
-"""The environment variable that names the folder where nobody else does."""
 
 Rows = Iterator[dict[str, Any]]
 

@@ -94,7 +94,8 @@ class Source(CheckedConfig):
 
     files: tuple[str, ...] = Field(
         default=(),
-        description="text files, each one document; .jsonl, a document per line; .npy, tokens as they are",
+        description="text files, each one document; .jsonl, a document per line; .npy, tokens as they are; "
+        "may begin with $IMPLICIT_SSM_DATA/",
     )
     dataset: str | None = Field(default=None, description="a folder of save_to_disk, or a name on the Hub")
     configuration: str | None = Field(default=None, description="of a dataset on the Hub")

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
+from automata.data_files import data_file
 from automata.errors import InputError
 from implicit.language.pretrain.config import Source
 
@@ -133,13 +134,15 @@ def documents(source: Source) -> Iterator[str]:
     for name in source.files:
         try:
             if name.endswith(".jsonl"):
-                yield from _json_lines(Path(name), source.field)
+                yield from _json_lines(data_file(name), source.field)
             else:
-                yield Path(name).read_bytes().decode("utf-8")
+                yield data_file(name).read_bytes().decode("utf-8")
         except OSError as error:
             raise InputError(f"{name} cannot be read ({error.strerror}); give a text file") from error
         except UnicodeDecodeError as error:
             raise InputError(f"{name} is not UTF-8 ({error}); convert it") from error
+        except InputError:
+            raise
         except ValueError as error:  # of paths that no file can have
             raise InputError(f"{name!r} cannot be read ({error}); give a text file") from error
     if source.dataset is not None:
@@ -253,7 +256,7 @@ def _tokens_of(files: tuple[str, ...], size: int) -> NDArray[Any]:
     if len(files) != 1:
         raise InputError(f"{', '.join(files)} are several files with tokens among them; give one .npy file")
     try:
-        tokens = np.load(files[0], mmap_mode="r", allow_pickle=False)
+        tokens = np.load(data_file(files[0]), mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(
             f"{files[0]} cannot be read ({error}); give a row of tokens, by numpy.save"

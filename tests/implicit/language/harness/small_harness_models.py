@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from automata.data_files import DATA_VARIABLE
 from implicit.language import LanguageModel
-from implicit.language.harness import DATA_VARIABLE, LOCAL_SETS
+from implicit.language.harness import LOCAL_SETS
 from tests.implicit.language.small_language_models import small_model
 
 ROOT = Path(__file__).parents[4]

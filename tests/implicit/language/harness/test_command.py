@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
-from implicit.language.harness import DATA_VARIABLE, LOCAL_SETS, TRACKING_TASKS, tracking_documents
+from automata.data_files import DATA_VARIABLE
+from implicit.language.harness import LOCAL_SETS, TRACKING_TASKS, tracking_documents
 from implicit.language.harness.__main__ import main
 from tests.implicit.language.harness.small_harness_models import (
     DATA,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from automata.data_files import DATA_VARIABLE
 from automata.errors import InputError
 from implicit.language.harness import (
-    DATA_VARIABLE,
     HARNESS_TASKS,
     TASK_FILES,
     HarnessOptions,
