@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from automata.babi import QUESTION, Story, StoryPart, read_stories
+from automata.checks import check_integer
 from automata.data_files import data_file, stored_path
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
@@ -17,6 +18,9 @@ from automata.tasks.interface import Batch, Part, Specification, Task, check_bat
 
 Asked = Literal["all", "answers"]
 """Which next words are in the loss: every one ("LM"), or the answers alone ("QM")."""
+
+Beginning = Literal["story", "anywhere"]
+"""Where a row that does not go on begins: with a story, or at any token."""
 
 END_OF_STORY = "<eos>"
 _FILES: dict[Part, StoryPart] = {"train": "train", "validation": "valid", "test": "test"}
@@ -38,6 +42,8 @@ class CatBabi(Task):
         path: a folder with files ``qa1_train.txt`` and so on, or a ``.tar.gz`` of one; may begin with
             ``$IMPLICIT_SSM_DATA/``.
         predict: which next tokens are asked.
+        begins: ``"story"`` where rows go on in the next batch, as published; ``"anywhere"`` where a model
+            reads every batch from its initial state: pieces that mostly begin within a story.
         confined_to: the part whose stories are read.
         name: a short name.
         description: one sentence.
@@ -50,6 +56,7 @@ class CatBabi(Task):
         Schlag et al. 2021, arXiv 2011.07831: catbAbI, its loss of all words and its loss of answers.
 
     Example:
+        >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     for part in ("train", "valid", "test"):
@@ -71,15 +78,19 @@ class CatBabi(Task):
         predict: Asked = "all",
         confined_to: Part = "train",
         *,
+        begins: Beginning = "story",
         name: str = "catbabi",
         description: str | None = None,
         digest: str | None = None,
     ) -> None:
         if predict not in get_args(Asked):
             raise unknown_name("predict", str(predict), get_args(Asked))
+        if begins not in get_args(Beginning):
+            raise unknown_name("begins", str(begins), get_args(Beginning))
         if confined_to not in _FILES:
             raise unknown_name("part", str(confined_to), _FILES)
         self.path, self.predict, self.confined_to = data_file(path), predict, confined_to
+        self.begins = begins
         self._stored_path = stored_path(path)
         stories = {part: read_stories(self.path, file) for part, file in _FILES.items()}
         self.digest = _digest(stories)
@@ -122,7 +133,7 @@ class CatBabi(Task):
         return other
 
     def start(self) -> int:
-        """Return -1: a row begins with a story, in an order of its own."""
+        """Return -1: a row begins in an order of its own."""
         return -1
 
     def batch(
@@ -132,11 +143,30 @@ class CatBabi(Task):
         check_batch(batch_size, length, rng)
         size = len(self.tokens)
         before = starts(start, batch_size, -1, -1, _EPOCHS * size)
-        begin = np.where(before < 0, rng.integers(0, _EPOCHS // 2, batch_size) * size, before)
+        orders = rng.integers(0, _EPOCHS // 2, batch_size) * size
+        within = rng.integers(0, size, batch_size) if self.begins == "anywhere" else 0
+        begin = np.where(before < 0, orders + within, before)
         rows = np.stack([self._row(place, length + 1) for place in begin.tolist()])
         tokens = rows[:, :-1].copy()
         asked = np.ones_like(tokens, bool) if self.predict == "all" else tokens == self._question
         return Batch(tokens, rows[:, 1:].copy(), asked.astype(np.float32), end=begin + length)
+
+    def whole_part(self, order: int = 0) -> tuple[IntArray, IntArray, IntArray]:
+        """Return all stories of the part once, in one of the orders that rows have.
+
+        Returns:
+            The tokens, that which comes after each, and the task of the story that each stands in,
+            ``[tokens]``. After the last comes ``<eos>``.
+
+        Raises:
+            InputError: the order is no number from 0 below 2**20.
+        """
+        if check_integer("order", order, 0) >= _EPOCHS:
+            raise InputError(f"order is {order}; give a number below {_EPOCHS}")
+        stories = _order(self._lengths[self.confined_to], list(_FILES).index(self.confined_to), order)[0]
+        _, begins, tasks = self._parts[self.confined_to]
+        tokens = self._row(order * len(self.tokens), len(self.tokens))
+        return tokens, np.append(tokens[1:], 0), np.repeat(tasks[stories], np.diff(begins)[stories])
 
     def _row(self, place: int, length: int) -> IntArray:
         """The tokens from a place on, across orders."""
@@ -167,6 +197,7 @@ class CatBabi(Task):
         return {
             "catbabi": self._stored_path,
             "predict": self.predict,
+            **({} if self.begins == "story" else {"begins": self.begins}),
             "sha256": self.digest,
             "name": self.name,
             "description": self.description,

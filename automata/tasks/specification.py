@@ -10,7 +10,7 @@ A specification is JSON: the name of a registered task, or an object with one of
 - ``object``: ``module:name`` of a task, an automaton, a monoid or a probabilistic automaton, or of a class or
   function that makes one without arguments.
 - ``text``: the path of a text; beside it ``unit``, ``sha256``, ``name``, ``description``.
-- ``catbabi``: the folder or archive of bAbI's files; beside it ``predict``, ``sha256``, ``name``,
+- ``catbabi``: the folder or archive of bAbI's files; beside it ``predict``, ``begins``, ``sha256``, ``name``,
   ``description``.
 - ``repl``: the fields of `ReplLanguage`; beside it ``name``, ``description``.
 - ``balls``: the numbers of `SwappingBalls`; beside it ``name``, ``description``.
@@ -212,8 +212,10 @@ def _of_text(given: dict[str, Any]) -> Task:
 
 def _of_catbabi(given: dict[str, Any]) -> Task:
     labels: dict[str, Any] = _labels(given)
-    predict = given.get("predict", "all")
-    return CatBabi(_text(given, "catbabi"), predict, digest=given.get("sha256"), **labels)
+    for field in ("predict", "begins"):
+        if field in given:
+            labels[field] = _text(given, field)
+    return CatBabi(_text(given, "catbabi"), digest=given.get("sha256"), **labels)
 
 
 def _of_repl(given: dict[str, Any]) -> Task:
@@ -265,7 +267,7 @@ _KINDS: dict[str, tuple[Callable[[dict[str, Any]], Task], tuple[str, ...]]] = {
     "automaton": (_of_automaton, ("name", "description")),
     "object": (_of_import, ()),
     "text": (_of_text, ("unit", "sha256", "name", "description")),
-    "catbabi": (_of_catbabi, ("predict", "sha256", "name", "description")),
+    "catbabi": (_of_catbabi, ("predict", "begins", "sha256", "name", "description")),
     "repl": (_of_repl, ("name", "description")),
     "balls": (_of_balls, ("name", "description")),
     "program": (_of_program, ("name", "description")),

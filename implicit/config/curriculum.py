@@ -50,6 +50,7 @@ keep the calls of narrow windows large (figures in docs/solvers.md)."""
 
 LATER_FIELDS = (
     "carried_right",
+    "carried_always",
     "random_starts",
     "contraction_scales",
     "contraction_power",
@@ -75,6 +76,7 @@ class Phase:
         attraction_weight: weight of the attraction penalty in the loss.
         carried_share: probability that a sequence goes on from where one of the last step ended.
         carried_right: whether only those go on that were right.
+        carried_always: whether those go on, too, that did not reach their fixed points.
         loss_until_error: whether tokens behind the first wrong answer of a sequence leave the loss.
         random_starts: probability that a sequence is solved from latents from everywhere, not from zero.
         mode: in which order the fixed points of the tokens are sought.
@@ -94,6 +96,7 @@ class Phase:
     forgetting_weight: float = 0.0
     carried_share: float = 0.0
     carried_right: bool = False
+    carried_always: bool = False
     loss_until_error: bool = False
     random_starts: float = 0.0
     mode: Literal["auto", "simultaneous"] | Windowed = "simultaneous"
@@ -192,7 +195,8 @@ class Curriculum(CheckedConfig):
         default=0.0,
         ge=0,
         le=1,
-        description="probability that a sequence goes on where one of the last step ended, in the free phase",
+        description="probability that a sequence goes on where one of the last step ended, in the free phase "
+        "(carried_always: in both)",
     )
     carried_after: NonNegativeInt = Field(
         default=0,
@@ -203,6 +207,11 @@ class Curriculum(CheckedConfig):
         default=False,
         description="only sequences go on whose answers were right at every token of the last third that was "
         "asked (with carried_share)",
+    )
+    carried_always: bool = Field(
+        default=False,
+        description="sequences go on in the bounded phase, too, and whether or not they reached their fixed "
+        "points, as a text does that is read piece by piece (with carried_share)",
     )
     loss_until_error: bool = Field(
         default=False,
@@ -260,6 +269,7 @@ class Curriculum(CheckedConfig):
         """
         growth = growth or Growth()
         length = self._length(step, length, growth)
+        learnt = step > self.carried_after and (self.growth_accuracy is None or growth.final_from is not None)
         if step <= self.bounded_steps or length <= self.bounded_length:
             stopping = Stopping(rtol=self.free_rtol, max_iterations=self.bounded_iterations)
             return Phase(
@@ -267,10 +277,12 @@ class Curriculum(CheckedConfig):
                 length,
                 Unrolled(self.bounded_iterations),
                 stopping,
+                carried_share=self.carried_share if learnt and self.carried_always else 0.0,
+                carried_right=self.carried_right,
+                carried_always=self.carried_always,
                 loss_until_error=self.loss_until_error,
             )
         stopping = Stopping(rtol=self.free_rtol, max_iterations=self.free_max_iterations)
-        learnt = step > self.carried_after and (self.growth_accuracy is None or growth.final_from is not None)
         gradient: GradientRule = Phantom(self.phantom_steps, self.phantom_damping)
         if self.free_gradient == "implicit":
             gradient = FactoredImplicit()
@@ -287,6 +299,7 @@ class Curriculum(CheckedConfig):
             attraction_weight=self.attraction_weight,
             carried_share=self.carried_share if learnt else 0.0,
             carried_right=self.carried_right,
+            carried_always=self.carried_always,
             loss_until_error=self.loss_until_error,
             random_starts=self.random_starts,
             mode=mode,

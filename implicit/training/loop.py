@@ -175,7 +175,8 @@ def _step(
     if phase.carried_share == 0 or batch.end is None:
         return result, None
     right = result.right if phase.carried_right else None
-    return result, Carried.of(result.state, batch.end, result.solution, right)
+    solution = None if phase.carried_always else result.solution
+    return result, Carried.of(result.state, batch.end, solution, right)
 
 
 def _draw_asked(

@@ -56,7 +56,7 @@ class Carried:
         Args:
             state: the model's, after the last token.
             end: the exact object's, ``[batch]``.
-            solution: the fixed points of an implicit model; None for an explicit one.
+            solution: the fixed points of an implicit model; None for an explicit one, or where all go on.
             right: which sequences answered rightly, where only they go on: where answers follow from a state,
                 the state of the others is that of another word, and nothing that comes behind can be learnt
                 from it. None for all, as where chance decides the answers: to choose by them would tell

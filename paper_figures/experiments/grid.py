@@ -80,7 +80,8 @@ class Point:
         is another one, and results of the old one are not taken for it.
         """
         config = self.config.as_json()
-        name = f"{config['task']}-{config['model']}-seed-{self.seed}"
+        task = config["task"] if isinstance(config["task"], str) else self.settings.get("task", "task")
+        name = f"{task}-{config['model']}-seed-{self.seed}"
         return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)[:80]}-{content_hash(config)}"
 
     @property
@@ -133,6 +134,7 @@ class Grid:
         axes: values by name: ``task``, ``model``, ``seed``, any field of the configuration, any size of the
             model.
         base: settings that all points have in common.
+        kind: what its points are: `Point`, or a subclass for which some settings stand for others.
 
     Raises:
         InputError: for an axis without values, or one that the base sets as well.
@@ -148,6 +150,7 @@ class Grid:
 
     axes: Mapping[str, Sequence[Any]]
     base: Mapping[str, Any] = field(default_factory=dict)
+    kind: type[Point] = Point
 
     def __post_init__(self) -> None:
         for name, values in self.axes.items():
@@ -163,7 +166,7 @@ class Grid:
     def points(self) -> tuple[Point, ...]:
         """The points."""
         return tuple(
-            Point({**self.base, **dict(zip(self.axes, values, strict=True))})
+            self.kind({**self.base, **dict(zip(self.axes, values, strict=True))})
             for values in itertools.product(*self.axes.values())
         )
 
@@ -250,6 +253,6 @@ class Experiment:
             and all(name in other.settings and other.settings[name] == value for other in points)
         }
         return tuple(
-            Point({name: value for name, value in point.settings.items() if name not in common}, common)
+            type(point)({name: value for name, value in point.settings.items() if name not in common}, common)
             for point in points
         )

@@ -71,6 +71,37 @@ def test_targets_are_the_next_tokens_and_batches_go_on(folder: Path) -> None:
     assert (whole[:, 0] == 0).all()
 
 
+@pytest.mark.parametrize("part", PARTS)
+def test_the_whole_part_is_one_order_with_the_tasks_of_its_stories(folder: Path, part: Part) -> None:
+    task = CatBabi(folder).part(part)
+    tokens, targets, tasks = task.whole_part(3)
+    row = task.batch(1, len(task.tokens), np.random.default_rng(0), [3 * len(task.tokens)])
+    np.testing.assert_array_equal(row.tokens[0], tokens)
+    np.testing.assert_array_equal(row.targets[0], targets)
+    rooms = {task.token_names.index(f"room{number}"): number for number in (1, 12)}
+    for place in np.flatnonzero(tokens == 0):
+        story = [token for token in tokens[place : place + 7].tolist() if token in rooms]
+        assert rooms[story[0]] == tasks[place] == tasks[place + 5]
+    assert (task.whole_part()[0] != tokens).any()
+    with pytest.raises(InputError, match="order is 1048576; give a number below"):
+        task.whole_part(2**20)
+
+
+def test_rows_that_begin_anywhere_are_pieces_of_the_same_orders(folder: Path) -> None:
+    task = task_from({"catbabi": str(folder), "begins": "anywhere"})
+    assert isinstance(task, CatBabi)
+    batch = task.batch(300, 9, np.random.default_rng(0))
+    assert batch.end is not None
+    places = (batch.end - 9) % len(task.tokens)
+    assert len(set(places.tolist())) > 150
+    again = CatBabi(folder).batch(300, 9, np.random.default_rng(1), batch.end - 9)
+    np.testing.assert_array_equal(again.tokens, batch.tokens)
+    assert task_from(task.specification()).specification() == task.specification()
+    assert "begins" not in CatBabi(folder).specification()
+    with pytest.raises(InputError, match="begins 'nowhere' is unknown"):
+        task_from({"catbabi": str(folder), "begins": "nowhere"})
+
+
 def test_only_answers_are_asked_or_everything(folder: Path) -> None:
     answers, everything = CatBabi(folder, "answers"), CatBabi(folder, "all")
     one, other = (task.batch(2, 100, np.random.default_rng(2)) for task in (answers, everything))

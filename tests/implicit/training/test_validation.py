@@ -245,6 +245,36 @@ def test_only_sequences_that_were_right_are_handed_on_if_asked(
             assert torch.equal(drawn[number]["start"], expected)
 
 
+def test_sequences_go_on_unsolved_and_in_the_bounded_phase_only_if_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two evaluations to a tolerance of 1e-9 reach nothing, in either phase."""
+    drawn, taken = recorded(monkeypatch, "draw_batch"), recorded(monkeypatch, "objective")
+    settings = {**PLAIN, "task": "S3", "bounded_steps": 1, "bounded_iterations": 2}
+    settings |= {"free_max_iterations": 2, "free_rtol": 1e-9}
+    for asked in (True, False):
+        drawn.clear()
+        taken.clear()
+        config = TrainConfig.of(
+            model="implicit-mamba2",
+            sizes={"d_model": 4, "d_state": 2, "head_size": 4, "expand": 1},
+            **settings,
+            carried_share=1.0,
+            carried_always=asked,
+        )
+        train(config, tmp_path / str(asked), progress=False)
+        assert not any(call["result"].solution.converged.any() for call in taken)
+        first, second, third = (call["start"] for call in drawn)
+        assert first is None
+        if asked:
+            assert torch.equal(second, drawn[0]["result"].end)
+            assert torch.equal(third, drawn[1]["result"].end)
+        else:
+            assert second is None  # of the bounded phase nothing is handed on
+            assert (third == 0).all()
+            assert drawn[1]["result"].end.any()
+
+
 class Exploding(torch.optim.AdamW):
     """Steps that are counted."""
 
