@@ -3,7 +3,8 @@
 from implicit.models.interface import FixedPointModel
 from implicit.models.registry import model_class
 from implicit.runs.loading import initial_model
-from paper_figures.experiments.grid import Experiment, Point
+from paper_figures.experiments.grid import Experiment
+from paper_figures.experiments.point import Point
 
 FORWARD_AND_BACKWARD = 3
 """The gradient of products of matrices takes twice as many operations as the products."""

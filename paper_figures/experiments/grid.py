@@ -1,10 +1,7 @@
 """What an experiment is: every combination of settings and seeds, and what is measured of each run."""
 
-import hashlib
 import itertools
-import json
 import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,118 +9,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from automata.data_files import data_file
 from automata.errors import InputError
-from implicit.config.recipes import recipe
-from implicit.config.run import TrainConfig
-from implicit.runs.loading import Run
+from paper_figures.experiments.point import Point, content_hash
 
 TRAINING = "training"
 """What the training itself is called among the measurements of a run."""
-_HASH_DIGITS = 12
-
-
-@dataclass(frozen=True)
-class Point:
-    """A point of a grid: the settings of one training run.
-
-    Attributes:
-        settings: what was chosen, ``task``, ``model`` and ``seed`` among them; the recipe of the task fills
-            in the rest.
-        base: more settings, those that all points of an experiment have in common; no name tells them.
-
-    Example:
-        >>> point = Point({"task": "parity", "model": "lstm", "steps": 200, "seed": 3})
-        >>> point.name, point.config.steps, point.seed
-        ('parity-lstm-steps=200-seed-3', 200, 3)
-        >>> point.command
-        'python -m implicit.train --task parity --model lstm --steps 200 --seed 3 --out RUN'
-    """
-
-    settings: Mapping[str, Any]
-    base: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def all_settings(self) -> dict[str, Any]:
-        """Everything that was chosen, the seed last."""
-        chosen = {**self.settings, **self.base}
-        return {**{name: value for name, value in chosen.items() if name != "seed"}, "seed": chosen["seed"]}
-
-    @cached_property
-    def config(self) -> TrainConfig:
-        """The whole configuration of the run.
-
-        Raises:
-            InputError: for an unknown field or a bad value.
-        """
-        return recipe(**self.all_settings)
-
-    @property
-    def seed(self) -> int:
-        """The seed of the run."""
-        return self.config.seed
-
-    @property
-    def variant(self) -> dict[str, Any]:
-        """The settings but for the seed: what the runs of one line in a figure have in common."""
-        return {name: value for name, value in self.settings.items() if name != "seed"}
-
-    @property
-    def name(self) -> str:
-        """The settings in a few words, for people; no two points of an experiment have the same."""
-        return f"{variant_name(self.variant)}-seed-{self.seed}"
-
-    @cached_property
-    def identifier(self) -> str:
-        """The name of the run's folder: task, model, seed, and a hash of everything that determines the run.
-
-        The hash covers the whole configuration, also what no axis names: when a default changes, the run
-        is another one, and results of the old one are not taken for it.
-        """
-        config = self.config.as_json()
-        task = config["task"] if isinstance(config["task"], str) else self.settings.get("task", "task")
-        name = f"{task}-{config['model']}-seed-{self.seed}"
-        return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)[:80]}-{content_hash(config)}"
-
-    @property
-    def command(self) -> str:
-        """The command that trains this run."""
-        flags = [_flag(name, value) for name, value in self.all_settings.items()]
-        return f"python -m implicit.train {' '.join(flags)} --out RUN"
-
-
-def variant_name(settings: Mapping[str, Any]) -> str:
-    """Return settings in a few words, task and model first.
-
-    Example:
-        >>> variant_name({"model": "lstm", "task": "parity", "carried_share": 0.0})
-        'parity-lstm-carried_share=0.0'
-    """
-    rest = [f"{name}={value}" for name, value in settings.items() if name not in ("task", "model")]
-    return "-".join([str(settings["task"]), str(settings["model"]), *rest])
-
-
-def content_hash(content: Any) -> str:
-    """Return a short hash of JSON content, in which the order of the fields does not matter.
-
-    Example:
-        >>> content_hash({"a": 1, "b": 2}) == content_hash({"b": 2, "a": 1})
-        True
-        >>> content_hash({"a": 1}) == content_hash({"a": 2})
-        False
-    """
-    text = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:_HASH_DIGITS]
-
-
-def _flag(name: str, value: Any) -> str:
-    flag = name.replace("_", "-")
-    if isinstance(value, bool):
-        return f"--{flag}" if value else f"--no-{flag}"
-    if isinstance(value, tuple | list):
-        return f"--{flag} {' '.join(map(str, value))}"
-    if isinstance(value, dict):
-        return f"--{flag} {shlex.quote(json.dumps(value))}"
-    return f"--{flag} {'none' if value is None else value}"
 
 
 @dataclass(frozen=True)
@@ -187,7 +78,7 @@ class Measurement:
     """
 
     name: str
-    measure: Callable[[Run, Any], Any]
+    measure: Callable[[Any, Any], Any]
     settings: BaseModel | None = None
 
     def __post_init__(self) -> None:
@@ -216,6 +107,7 @@ class Experiment:
         name: of the experiment.
         grids: one or several; a point that two of them share is one point.
         measurements: taken of every run.
+        data: files that are not in the package and that the runs read, as `automata.data_files` names them.
 
     Raises:
         InputError: for two measurements of one name.
@@ -230,12 +122,29 @@ class Experiment:
     name: str
     grids: tuple[Grid, ...]
     measurements: tuple[Measurement, ...]
+    data: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [measurement.name for measurement in self.measurements]
         for name in names:
             if names.count(name) > 1:
                 raise InputError(f"measurement {name} is given twice; name them differently")
+
+    def check_data(self) -> None:
+        """Refuse to begin where a file is missing that the runs read.
+
+        Raises:
+            InputError: naming the file.
+
+        Example:
+            >>> Experiment("texts", (), (), data=("/nowhere/train.txt",)).check_data()
+            Traceback (most recent call last):
+            automata.errors.InputError: texts reads /nowhere/train.txt, which is not there; put it there
+        """
+        for name in self.data:
+            path = data_file(name)
+            if not path.is_file():
+                raise InputError(f"{self.name} reads {path}, which is not there; put it there")
 
     @cached_property
     def points(self) -> tuple[Point, ...]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from implicit.runs.environment import Environment
-from paper_figures.experiments.grid import Experiment, Point
+from paper_figures.experiments.grid import Experiment
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record, Store
 
 

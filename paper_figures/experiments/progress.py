@@ -15,7 +15,8 @@ from tqdm import tqdm
 
 from automata.errors import InputError
 from implicit.runs.folder import RunFolder
-from paper_figures.experiments.grid import TRAINING, Experiment, Point
+from paper_figures.experiments.grid import TRAINING, Experiment
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record, Store
 
 REFRESH_SECONDS = 1.0

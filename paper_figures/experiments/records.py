@@ -18,7 +18,8 @@ from analysis.framework.output import RunIdentity, json_ready
 from automata.errors import InputError
 from implicit.runs.environment import Environment, describe_environment
 from implicit.runs.files import read_json, write_json
-from paper_figures.experiments.grid import TRAINING, Measurement, Point
+from paper_figures.experiments.grid import TRAINING, Measurement
+from paper_figures.experiments.point import Point
 
 Status = Literal["done", "failed"]
 FORMAT = 1
@@ -98,7 +99,7 @@ class Record:
         return cls(
             point=point.identifier,
             settings=point.all_settings,
-            config=point.config.as_json(),
+            config=point.config_json,
             measurement=TRAINING if measurement is None else measurement.name,
             measurement_settings={} if measurement is None else measurement.settings_json,
             status=status,

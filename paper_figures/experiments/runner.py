@@ -87,8 +87,8 @@ def carry_out(
         device: where each worker trains and measures, such as ``"cuda"``.
 
     Raises:
-        InputError: for a bad setting of any point, a device that is not there, or a store that cannot be
-            written; nothing is begun then.
+        InputError: for a bad setting of any point, data or a device that are not there, or a store that
+            cannot be written; nothing is begun then.
         OSError: if the store cannot be written on the way, with one worker in this process.
 
     Example:
@@ -108,6 +108,8 @@ def carry_out(
     executor.check()
     if executor.cluster == "local":
         available_device(device)
+    if retry_failed or not all(store.ended(point, experiment.measurements) for point in points):
+        experiment.check_data()
     runner = uuid4().hex
     if retry_failed:
         forget_failures(experiment, store, runner)

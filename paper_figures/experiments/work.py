@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from filelock import FileLock, Timeout
 
 from analysis.framework.output import RunIdentity, json_ready
 from implicit.runs.files import write_bytes
-from implicit.runs.loading import Run
-from implicit.training.train import available_device, train
-from paper_figures.experiments.grid import Experiment, Measurement, Point
+from implicit.training.train import available_device
+from paper_figures.experiments.grid import Experiment, Measurement
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record, Store
 
 if TYPE_CHECKING:
@@ -169,22 +169,21 @@ def do(store: Store, point: Point, measurements: tuple[Measurement, ...], device
     """
     began = time.monotonic()
     try:
-        run = train(point.config, store.run_folder(point), progress=False, device=device)
+        run = point.train(store.run_folder(point), device)
     except Exception as error:
         _raise_if_outside(error)
         store.write(point, None, Record.failed(point, None, error, None, time.monotonic() - began))
         return
-    identity = RunIdentity.of(run)
+    identity = point.identity(run)
     training = store.read(point, None)
     if training is None or training.run != json_ready(identity.__dict__):
-        store.write(point, None, Record.done(point, None, identity, None, run.metrics[-1]["seconds"]))
-    run.model.to(device)
+        store.write(point, None, Record.done(point, None, identity, None, point.seconds(run)))
     for measurement in measurements:
         if store.read(point, measurement) is None:
             store.write(point, measurement, _measured(point, measurement, run, identity))
 
 
-def _measured(point: Point, measurement: Measurement, run: Run, identity: RunIdentity) -> Record:
+def _measured(point: Point, measurement: Measurement, run: Any, identity: RunIdentity) -> Record:
     began = time.monotonic()
 
     def seconds() -> float:

@@ -8,114 +8,32 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.framework.figures import new_figure
-from analysis.framework.palette import GREY, MODEL_LOOKS, Look, model_label
-from automata.data_files import DATA_VARIABLE
-from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
+from analysis.framework.palette import GREY, MODEL_LOOKS, model_label
+from paper_figures.experiments.grid import Experiment, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.catbabi_measured import StorySettings, measure
+from paper_figures.figures.catbabi_training import (
+    FILE,
+    GRIDS,
+    MODELS,
+    NOT_TRAINED,
+    PIECE,
+    SETTINGS_OF_STATE,
+    SIZES,
+    TRAINING,
+)
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
 
-FILE = f"${DATA_VARIABLE}/babi/en-valid-10k.tar.gz"
-DIGEST = "9f7fe3a1f20fe8ed177f01b51f6f9ea0a268430e9c8a6b6817dfc65d369f83fa"
-"""Of the stories, without the training file of task 3 and without the last story of every file."""
-NOT_TRAINED = 3
-"""The task whose training stories are missing."""
-PIECE = 200
-"""Tokens that are read at a time, in training and test."""
-
-SETTINGS_OF_STATE = {
-    "catbabi-answers-carried": "answers, state carried",
-    "catbabi-words-carried": "all words, state carried",
-    "catbabi-answers-reset": "answers, state reset",
-    "catbabi-words-reset": "all words, state reset",
-}
-"""What is in the loss, and whether the state goes on from one piece to the next: in training and in the test."""
-
-
-def specification(task: str) -> dict[str, Any]:
-    """Return what rebuilds one of the tasks.
-
-    Example:
-        >>> specification("catbabi-answers-reset")["begins"]
-        'anywhere'
-    """
-    _, asked, state = task.split("-")
-    return {
-        "catbabi": FILE,
-        "predict": {"answers": "answers", "words": "all"}[asked],
-        **({"begins": "anywhere"} if state == "reset" else {}),
-        "sha256": DIGEST,
-        "name": task,
-        "description": SETTINGS_OF_STATE[task],
-    }
-
-
-class StoryPoint(Point):
-    """A run on one of the tasks, whose names stand for how the stories are read.
-
-    Example:
-        >>> point = StoryPoint({"task": "catbabi-answers-carried", "model": "lstm", "seed": 0}, TRAINING)
-        >>> point.config.curriculum.carried_share, point.name
-        (1.0, 'catbabi-answers-carried-lstm-seed-0')
-    """
-
-    @property
-    def all_settings(self) -> dict[str, Any]:
-        """Everything that was chosen, the task as what rebuilds it, the seed last."""
-        settings = super().all_settings
-        share = 1.0 if settings["task"].endswith("carried") else 0.0
-        seed = settings.pop("seed")
-        return {**settings, "task": specification(settings["task"]), "carried_share": share, "seed": seed}
-
-
-TRAINING: dict[str, Any] = {
-    "length": PIECE,
-    "batch_size": 32,
-    "steps": 1200,
-    "learning_rate": 6e-3,
-    "gradient_clip": 1.0,
-    "bounded_steps": 0,
-    "free_max_iterations": 24,
-    "free_rtol": 0.05,
-    "free_gradient": "phantom",
-    "phantom_steps": 4,
-    "contraction_weight": 0.003,
-    "carried_after": 0,
-    "carried_always": True,
-    "evaluate_every": 400,
-    "evaluation_sequences": 32,
-    "evaluation_rtol": 0.01,
-    "evaluation_max_iterations": 64,
-}
-SIZES: dict[str, Any] = {"d_model": 64, "expand": 2, "d_state": 32, "head_size": 32, "d_conv": 4}
-MODELS: tuple[dict[str, Any], ...] = (
-    {"model": "mamba2", "layers": 1, **SIZES},
-    {"model": "mamba2", "layers": 2, **SIZES},
-    {"model": "mamba2", "layers": 4, **SIZES},
-    {"model": "implicit-mamba2", "layers": 1, **SIZES},
-    {"model": "lstm", "layers": 1, "d_model": 128},
-)
-SEEDS = range(3)
+ANSWERS = Measurement("answers", measure, StorySettings(piece=PIECE))
+EXPERIMENT = Experiment("catbabi", GRIDS, (ANSWERS,), data=(FILE,))
 UPDATES_PUBLISHED, WIDTH_PUBLISHED = 50_000, 512
-
-EXPERIMENT = Experiment(
-    "catbabi",
-    tuple(
-        Grid(
-            {name: [value] for name, value in {"task": task, **model, "seed": seed}.items()},
-            TRAINING,
-            StoryPoint,
-        )
-        for state in ("carried", "reset")
-        for seed in SEEDS
-        for task in SETTINGS_OF_STATE
-        if task.endswith(state)
-        for model in MODELS
-    ),
-    (Measurement("answers", measure, StorySettings(piece=PIECE)),),
-)
+EXPLICIT, IMPLICIT, CONTROL = "explicit Mamba-2", "implicit Mamba-2", "LSTM"
+FILLS = {1: None, 2: "white", 4: "#FFD9B0"}
+"""Of the marks of explicit Mamba-2, by layers."""
+MAIN = "catbabi-answers-carried"
+"""The setting that is drawn task by task."""
 
 
 def series_name(settings: Mapping[str, Any]) -> str:
@@ -127,3 +45,238 @@ def series_name(settings: Mapping[str, Any]) -> str:
     """
     layers = settings.get("layers", 1)
     return model_label(settings["model"]) + (f", {layers} layers" if layers > 1 else "")
+
+
+def collect(outcomes: Sequence[Outcome]) -> Results:
+    """Collect what was measured by setting, model and seed.
+
+    Example:
+        >>> collect([])["accuracies"]
+        {}
+    """
+    accuracies: dict[str, dict[str, Any]] = {}
+    for group in grouped(outcomes, ANSWERS.name):
+        settings = group["settings"]
+        accuracies.setdefault(settings["task"], {})[series_name(settings)] = {
+            "model": settings["model"],
+            "layers": settings.get("layers", 1),
+            "seeds": group["seeds"],
+            "failed": group["failed"],
+        }
+    return {"settings": ANSWERS.settings_json, "accuracies": accuracies}
+
+
+def shares(series: Mapping[str, Any], task: int | None = None) -> list[float]:
+    """Return the share of right answers of every run, over all questions or those of a task.
+
+    Example:
+        >>> run = {"accuracy": 0.5, "tasks": {"7": {"right": 3, "asked": 4}}}
+        >>> shares({"seeds": {"0": run}}), shares({"seeds": {"0": run}}, 7)
+        ([0.5], [0.75])
+    """
+    runs = series["seeds"].values()
+    if task is None:
+        return [float(run["accuracy"]) for run in runs]
+    return [run["tasks"][str(task)]["right"] / run["tasks"][str(task)]["asked"] for run in runs]
+
+
+def tasks_ahead(series: Mapping[str, Mapping[str, Any]]) -> tuple[int, int, int]:
+    """Return on how many trained tasks one implicit layer is ahead of one explicit, and on how many behind.
+
+    Compared are means over the seeds that both have.
+
+    Returns:
+        Tasks on which the implicit layer is ahead; on which it is behind; the number of tasks.
+    """
+    ahead = behind = 0
+    seeds = sorted(set(series[IMPLICIT]["seeds"]) & set(series[EXPLICIT]["seeds"]))
+    known = sorted({int(task) for seed in seeds for task in series[IMPLICIT]["seeds"][seed]["tasks"]})
+    trained = [task for task in known if task != NOT_TRAINED]
+    for task in trained:
+        implicit, explicit = (
+            np.mean([series[name]["seeds"][seed]["tasks"][str(task)]["right"] for seed in seeds])
+            for name in (IMPLICIT, EXPLICIT)
+        )
+        ahead += bool(implicit > explicit)
+        behind += bool(implicit < explicit)
+    return ahead, behind, len(trained)
+
+
+def draw(found: Results, width: float) -> Figure:
+    """Draw the share of right answers over all questions, then task by task.
+
+    Example:
+        >>> from analysis.framework.figures import styled
+        >>> from paper_figures.stored_results import StoredResults
+        >>> with styled():
+        ...     len(draw(StoredResults.read("catbabi").results, 3.3).axes)
+        2
+    """
+    narrow = width < 5
+    figure = new_figure(width, 6.6 if narrow else 3.9)
+    whole, by_task = figure.subplots(*((2, 1) if narrow else (1, 2)))
+    _draw_whole(whole, found["accuracies"])
+    _draw_tasks(by_task, found["accuracies"].get(MAIN, {}))
+    handles, labels = whole.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2 if narrow else 5, handlelength=1)
+    return figure
+
+
+def _mark(axes: Axes, series: Mapping[str, Any], x: Any, y: Any, label: str = "_") -> None:
+    look = MODEL_LOOKS[series["model"]]
+    fill = FILLS[series["layers"]] if series["model"] == "mamba2" else None
+    axes.plot(
+        x,
+        y,
+        linestyle="",
+        marker=look.marker,
+        color=look.color,
+        markerfacecolor=look.color if fill is None else fill,
+        markersize=4,
+        label=label,
+    )
+
+
+def _draw_whole(axes: Axes, accuracies: Mapping[str, Mapping[str, Any]]) -> None:
+    """A row for each setting, in it a line of marks for each model, a mark for each run."""
+    told: set[str] = set()
+    for row, setting in enumerate(SETTINGS_OF_STATE):
+        models = accuracies.get(setting, {})
+        for number, (name, series) in enumerate(models.items()):
+            values = shares(series)
+            place = row + 0.15 * (number - (len(models) - 1) / 2)
+            _mark(axes, series, values, [place] * len(values), "_" if name in told else name)
+            told.add(name)
+    axes.set(
+        yticks=range(len(SETTINGS_OF_STATE)),
+        yticklabels=[words.replace(", ", ",\n") for words in SETTINGS_OF_STATE.values()],
+        ylim=(len(SETTINGS_OF_STATE) - 0.5, -0.5),
+        xlabel="share of right answers, test stories",
+        title="(a) all questions",
+    )
+
+
+def _draw_tasks(axes: Axes, models: Mapping[str, Any]) -> None:
+    """A row for each task: mean and range over the runs of one explicit, one implicit layer and the LSTM."""
+    count = 20
+    for number, name in enumerate((EXPLICIT, IMPLICIT, CONTROL)):
+        if name not in models:
+            continue
+        series = models[name]
+        for task in range(1, count + 1):
+            values, place = shares(series, task), task + 0.24 * (number - 1)
+            if values:
+                axes.plot(
+                    [min(values), max(values)],
+                    [place, place],
+                    color=MODEL_LOOKS[series["model"]].color,
+                    linewidth=0.8,
+                )
+                _mark(axes, series, np.mean(values), place)
+    axes.axhline(NOT_TRAINED, color=GREY, linewidth=6, alpha=0.2)
+    axes.set(
+        yticks=range(1, count + 1),
+        ylim=(count + 0.6, 0.4),
+        xlim=(-0.02, 1.02),
+        ylabel="task of bAbI",
+        xlabel="share of right answers",
+        title="(b) by task, answers in the loss, state carried",
+    )
+
+
+def caption(found: Results) -> str:
+    """Tell what is drawn and how the models were trained.
+
+    Example:
+        >>> from paper_figures.stored_results import StoredResults
+        >>> print(caption(StoredResults.read("catbabi").results))
+        catbAbI, the stories of bAbI one after the other: share of the tokens after "?" that are predicted ...
+    """
+    settings, training = found["settings"], TRAINING
+    asked = {
+        run["asked"]
+        for models in found["accuracies"].values()
+        for series in models.values()
+        for run in series["seeds"].values()
+    }
+    counts = "; ".join(
+        f"{SETTINGS_OF_STATE[setting]}: {ahead} of {count} ({behind} behind)"
+        for setting, models in found["accuracies"].items()
+        if IMPLICIT in models and EXPLICIT in models
+        for ahead, behind, count in [tasks_ahead(models)]
+    )
+    return (
+        'catbAbI, the stories of bAbI one after the other: share of the tokens after "?" that are predicted '
+        f"right, over all {max(asked, default=0):,} questions of the test stories (a, a mark per run) and by "
+        "task (b, mean and range over the runs; task 3, shaded, has no training stories here and counts in a "
+        "as in the published tables). In the loss are the answers alone (QM) or all words (LM). State "
+        f"carried: training batches of {training['batch_size']} rows go on where the last ended, {PIECE} "
+        "tokens at a time, whether or not fixed points were reached, and the test is one row; state reset: "
+        f"every {PIECE} tokens are read from the initial state, in training at places drawn at random, in "
+        "the test in their order. One run's share is sure to ±0.007 (95%), of a task to ±0.03. "
+        f"{training['steps']:,} updates of {training['batch_size']} x {PIECE} tokens, the same for all "
+        f"models of a seed, where the published runs take {UPDATES_PUBLISHED:,} and choose the best "
+        "checkpoint on the validation stories; here the last is taken. Mamba-2 of width "
+        f"{SIZES['d_model']} with state {SIZES['d_state']} (published: {WIDTH_PUBLISHED}), LSTM of width {MODELS[-1]['d_model']}, not "
+        f"matched in parameters; peak rate {training['learning_rate']:g} for all, chosen for explicit "
+        "Mamba-2 and the LSTM on validation stories. The implicit layer is trained with phantom gradients of "
+        f"{training['phantom_steps']} steps at up to {training['free_max_iterations']} self-iterations, and "
+        f"read token by token to a relative tolerance of {settings['rtol']:g} within "
+        f"{settings['max_iterations']}; {_converged(found)}. Tasks on which one implicit layer is ahead of "
+        f"one explicit layer, means over the seeds: {counts or 'no runs'}."
+    )
+
+
+def _converged(found: Mapping[str, Any]) -> str:
+    reached = [
+        run["share_converged"]
+        for models in found["accuracies"].values()
+        for series in models.values()
+        for run in series["seeds"].values()
+        if run["share_converged"] is not None
+    ]
+    if not reached:
+        return "no run was measured"
+    return f"{int(1000 * min(reached)) / 1000:.3f} of the tokens of a run at least reach it"
+
+
+def judge(found: Mapping[str, Any]) -> Verdict:
+    """Judge that one implicit layer beats one explicit layer on most tasks.
+
+    Reproduced if in every setting it is ahead on more than half of the 19 tasks that were trained, by means
+    over the seeds; not reproduced if in none; partly otherwise.
+
+    Example:
+        >>> judge({"accuracies": {}}).word
+        'not reproduced'
+    """
+    counts = {
+        setting: tasks_ahead(models)
+        for setting, models in found["accuracies"].items()
+        if IMPLICIT in models and EXPLICIT in models
+    }
+    most = [2 * ahead > count for ahead, _, count in counts.values()]
+    because = "tasks on which one implicit layer is ahead of one explicit: " + (
+        "; ".join(
+            f"{SETTINGS_OF_STATE[setting]} {ahead} of {count}"
+            for setting, (ahead, _, count) in counts.items()
+        )
+        or "no runs"
+    )
+    if not any(most):
+        return Verdict("not reproduced", because)
+    return Verdict("reproduced" if all(most) and len(most) == len(SETTINGS_OF_STATE) else "partly", because)
+
+
+FIGURE = PaperFigure(
+    title="catbAbI: questions about stories",
+    claim=Claim(
+        "on catbAbI a one-layer implicit model beats a one-layer explicit one on most of the tasks",
+        IMPLICIT_ARE_RNNS,
+        judge,
+    ),
+    experiment=EXPERIMENT,
+    collect=collect,
+    draw=draw,
+    caption=caption,
+)

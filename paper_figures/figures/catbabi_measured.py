@@ -16,7 +16,6 @@ from implicit.modes import Mode, Solve
 from implicit.runs.loading import Run
 from theory.transition import State
 
-
 _Read = tuple[Tensor, Tensor | None]
 
 

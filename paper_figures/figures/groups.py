@@ -17,7 +17,7 @@ def grouped(outcomes: Sequence[Outcome], measurement: str) -> list[Group]:
     """Collect a measurement by settings and seed, in the order of the grid.
 
     Example:
-        >>> from paper_figures.experiments.grid import Point
+        >>> from paper_figures.experiments.point import Point
         >>> point = Point({"task": "parity", "model": "lstm", "seed": 2})
         >>> grouped([Outcome(point, {}, complete=False)], "accuracy")
         [{'settings': {'task': 'parity', 'model': 'lstm'}, 'seeds': {}, 'failed': [2]}]

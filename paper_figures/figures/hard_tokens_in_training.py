@@ -17,8 +17,9 @@ from implicit.config.run import TrainConfig
 from implicit.runs.loading import initial_model
 from implicit.training.evaluation import REPORTED_TOKENS
 from paper_figures.experiments.grid import TRAINING as OF_TRAINING
-from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
+from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import Group, grouped

@@ -10,8 +10,9 @@ import pytest
 from analysis.framework.output import RunIdentity
 from implicit.config.recipes import recipe
 from implicit.runs.loading import Run, initial_model
-from paper_figures.experiments.grid import Measurement, Point
+from paper_figures.experiments.grid import Measurement
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
 from paper_figures.stored_results import compact_json
 

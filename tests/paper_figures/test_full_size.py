@@ -14,8 +14,9 @@ from implicit.training.train import train
 from paper_figures import __main__ as command
 from paper_figures.experiments import work
 from paper_figures.experiments.expected_cost import training_operations
-from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
+from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import outcomes_of
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Store
 from paper_figures.experiments.runner import carry_out
 from paper_figures.experiments.work import Worker
@@ -115,7 +116,7 @@ def test_training_and_measuring_are_told_the_device(monkeypatch: pytest.MonkeyPa
     def measure(run: Run, settings: None) -> str:
         return str(run.model.device)
 
-    monkeypatch.setattr(work, "train", watched)
+    monkeypatch.setattr("paper_figures.experiments.point.train", watched)
     work.do(Store(tmp_path), Point({**BASE, "seed": 0}), (Measurement("device", measure),), "meta")
     experiment = Experiment("one", (Grid({"seed": [0]}, BASE),), (Measurement("device", measure),))
     (outcome,) = outcomes_of(experiment, Store(tmp_path))

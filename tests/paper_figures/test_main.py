@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from implicit.command_line import run_command
 from implicit.runs.loading import Run
 from paper_figures import __main__ as command
-from paper_figures.experiments import work
 from paper_figures.experiments.executors import Executor
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.figures.claim import Claim, Verdict
@@ -46,7 +45,7 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: Any, **options: Any) -> None:
         raise AssertionError("would be trained")
 
-    monkeypatch.setattr(work, "train", refuse)
+    monkeypatch.setattr("paper_figures.experiments.point.train", refuse)
 
 
 @pytest.fixture
@@ -142,7 +141,7 @@ def test_rerun_stores_results_and_draws_them(
     assert (tmp_path / "out" / "good.png").stat().st_size > 1000
     assert len(list((tmp_path / "experiments" / "runs").iterdir())) == 2
     assert sorted(RESULTS.glob("good*")) == []
-    monkeypatch.setattr(work, "train", None)  # nothing is trained or measured again
+    monkeypatch.setattr("paper_figures.experiments.point.train", None)  # nothing is trained or measured again
     command.main(["good", *flags(tmp_path)])
     assert StoredResults.read("good", results) == stored
 

@@ -14,9 +14,9 @@ from automata.errors import InputError
 from implicit.language.harness.catalogue import TASK_FILES, check_tasks
 from implicit.language.harness.local_sets import local_files
 from implicit.language.harness.offline import offline
-from implicit.language.harness.stored_models import check_model_folder, load_model
 from implicit.language.harness.tracking import DOCUMENTS, LENGTH
 from implicit.language.quiet import only_errors_of
+from implicit.language.stored_models import check_model_folder, load_model
 from implicit.runs.environment import describe_environment
 
 KEPT = ("results", "groups", "group_subtasks", "versions", "n-shot", "n-samples", "higher_is_better")

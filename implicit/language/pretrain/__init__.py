@@ -11,16 +11,19 @@ from implicit.language.pretrain.config import (
     Source,
     read_config,
 )
+from implicit.language.pretrain.finished import FinishedRun, finished_run
 from implicit.language.pretrain.loop import make_accelerator, pretrain
 from implicit.language.pretrain.tokens import byte_tokenizer, train_tokenizer
 
 __all__ = [
     "Evaluation",
+    "FinishedRun",
     "ModelChoice",
     "Phase",
     "PretrainConfig",
     "Source",
     "byte_tokenizer",
+    "finished_run",
     "make_accelerator",
     "pretrain",
     "read_config",

@@ -12,7 +12,8 @@ import pytest
 from automata.errors import InputError
 from implicit.config import recipes
 from implicit.config.recipes import recipe
-from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
+from paper_figures.experiments.grid import Experiment, Grid, Measurement
+from paper_figures.experiments.point import Point
 from tests.paper_figures.experiments.tiny import Length, accuracy
 
 AXES: dict[str, list[Any]] = {

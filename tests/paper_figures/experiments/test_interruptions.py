@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from implicit.runs.folder import RunFolder
-from paper_figures.experiments.grid import Experiment, Measurement, Point
+from paper_figures.experiments.grid import Experiment, Measurement
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Store
 from paper_figures.experiments.runner import carry_out
 from tests.paper_figures.experiments.tiny import ROOT, Log, experiment, logged

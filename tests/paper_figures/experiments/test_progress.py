@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from analysis.framework.output import RunIdentity
-from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
+from paper_figures.experiments.grid import Experiment, Grid, Measurement
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.progress import Observer, Progress, shown
 from paper_figures.experiments.records import Record, Store
 from tests.paper_figures.experiments.tiny import Length, accuracy

@@ -10,8 +10,9 @@ import pytest
 
 from analysis.framework.output import RunIdentity
 from automata.errors import InputError
-from paper_figures.experiments.grid import Measurement, Point
+from paper_figures.experiments.grid import Measurement
 from paper_figures.experiments.outcomes import common_environment
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record, Store
 from tests.paper_figures.experiments.tiny import LSTM, Length, accuracy
 

@@ -13,7 +13,8 @@ from implicit.train import train
 from implicit.training.evaluation import evaluate
 from paper_figures.experiments import work
 from paper_figures.experiments.executors import Executor
-from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
+from paper_figures.experiments.grid import Experiment, Grid, Measurement
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Store
 from paper_figures.experiments.runner import Report, carry_out
 from paper_figures.experiments.work import Worker, claimed
@@ -64,7 +65,7 @@ def test_every_run_and_every_measurement_is_one_file(tmp_path: Path) -> None:
 def test_what_is_there_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = carry_out(experiment(), Store(tmp_path))
     before = modified(tmp_path)
-    monkeypatch.setattr(work, "train", no_training)
+    monkeypatch.setattr("paper_figures.experiments.point.train", no_training)
     assert carry_out(experiment(), Store(tmp_path)) == first
     assert modified(tmp_path) == before
 
@@ -119,7 +120,7 @@ def test_a_failed_measurement_is_kept_as_failed(tmp_path: Path, monkeypatch: pyt
     assert len(report.sentences()) == 2
     assert "seed-1 failed (even: ValueError: odd seed)" in report.sentences()[0]
     before = modified(tmp_path)
-    monkeypatch.setattr(work, "train", no_training)
+    monkeypatch.setattr("paper_figures.experiments.point.train", no_training)
     assert carry_out(failing, Store(tmp_path)) == report  # not tried again
     assert modified(tmp_path) == before
 
@@ -163,10 +164,10 @@ def test_retry_trains_from_the_beginning(tmp_path: Path, monkeypatch: pytest.Mon
         (out / "config.json").write_text("{}")
         raise RuntimeError("no memory")
 
-    monkeypatch.setattr(work, "train", fail_later)
+    monkeypatch.setattr("paper_figures.experiments.point.train", fail_later)
     (outcome,) = carry_out(experiment(1), Store(tmp_path)).outcomes
     assert outcome.failure == "training: RuntimeError: no memory"
-    monkeypatch.setattr(work, "train", train)
+    monkeypatch.setattr("paper_figures.experiments.point.train", train)
     (outcome,) = carry_out(experiment(1), Store(tmp_path), retry_failed=True).outcomes
     assert outcome.failure is None
 
@@ -178,10 +179,10 @@ def test_what_says_nothing_about_the_point_is_no_failure(
     def stop(*arguments: Any, **options: Any) -> Run:
         raise error
 
-    monkeypatch.setattr(work, "train", stop)
+    monkeypatch.setattr("paper_figures.experiments.point.train", stop)
     with pytest.raises(type(error)):
         carry_out(experiment(1), Store(tmp_path))
-    monkeypatch.setattr(work, "train", train)
+    monkeypatch.setattr("paper_figures.experiments.point.train", train)
     assert carry_out(experiment(1), Store(tmp_path)).complete
 
 

@@ -1,8 +1,8 @@
 """Made-up outcomes of the grid of S5, for the two figures drawn from it."""
 
 from analysis.framework.output import RunIdentity
-from paper_figures.experiments.grid import Point
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
 from paper_figures.figures.s5_length_generalization import EXPERIMENT
 from paper_figures.figures.s5_training import ACCURACY, POSITIONS, SETTINGS

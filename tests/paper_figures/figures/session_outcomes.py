@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from analysis.framework.output import RunIdentity
-from paper_figures.experiments.grid import Measurement, Point
+from paper_figures.experiments.grid import Measurement
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
 from paper_figures.figures import hidden_swaps, puzzles
 from paper_figures.figures.hidden_measured import BELIEF

@@ -8,8 +8,8 @@ import pytest
 from analysis.belief import worst_rounds
 from analysis.framework.output import RunIdentity
 from implicit.runs.loading import load_run
-from paper_figures.experiments.grid import Point
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
 from paper_figures.figures import adversarial_beliefs
 from paper_figures.figures.adversarial_beliefs import SETTINGS, WORST, AdversarySettings, measure

@@ -14,8 +14,8 @@ from analysis.framework.palette import MODE_LOOKS
 from implicit import recipe
 from implicit.runs.loading import Run
 from implicit.train import train
-from paper_figures.experiments.grid import Point
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
 from paper_figures.figures import agreement_in_training as figure
 from paper_figures.figures import iterations_needed

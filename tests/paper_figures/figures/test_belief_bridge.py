@@ -11,8 +11,8 @@ from analysis.belief.exact import exact_sequences
 from analysis.framework.output import RunIdentity
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import registered_task
-from paper_figures.experiments.grid import Point
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
 from paper_figures.figures import belief_bridge
 from paper_figures.figures.belief_errors import SETTINGS as ERRORS

@@ -14,8 +14,8 @@ from implicit.gradients import Unrolled
 from implicit.modes import Solve
 from implicit.runs.loading import Run
 from implicit.training.streams import Stream, draw_batch
-from paper_figures.experiments.grid import Point
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
 from paper_figures.figures import bounded_and_free, curricula
 from paper_figures.figures.figure import Results

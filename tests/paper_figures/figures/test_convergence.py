@@ -7,8 +7,9 @@ import numpy as np
 from analysis.convergence import MODES, ConvergenceSettings, analyse
 from analysis.framework.figures import styled
 from implicit.runs.loading import Run
-from paper_figures.experiments.grid import Measurement, Point
+from paper_figures.experiments.grid import Measurement
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.figures import convergence
 
 SETTINGS = ConvergenceSettings(sequences=2, length=4, rtol=1e-4, max_iterations=200)

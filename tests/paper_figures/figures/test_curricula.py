@@ -14,8 +14,8 @@ from analysis.framework.output import RunIdentity
 from analysis.framework.palette import MODEL_LOOKS
 from analysis.length_generalization import LengthSettings, analyse
 from implicit.runs.loading import Run
-from paper_figures.experiments.grid import Point
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
 from paper_figures.figures import curricula
 from paper_figures.figures.figure import Results

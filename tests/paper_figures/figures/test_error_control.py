@@ -19,7 +19,7 @@ from analysis.framework.output import RunIdentity
 from analysis.length_generalization import analyse
 from implicit.compiled import compile_run, executed_bounds_of
 from implicit.runs.loading import Run
-from paper_figures.experiments.grid import Point
+from paper_figures.experiments.point import Point
 from paper_figures.figures import error_control
 from paper_figures.figures.figure import Results
 from paper_figures.figures.forecasts import correlation, first_failure, forecast_of, judge

@@ -14,8 +14,8 @@ from analysis.framework.visited_states import sample_sequences
 from automata.errors import InputError
 from implicit import Solve, Stopping, load_run
 from implicit.runs.loading import Run
-from paper_figures.experiments.grid import Point
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
 from paper_figures.figures import few_hard_tokens, s5_length_generalization
 from paper_figures.figures.few_hard_tokens import HardTokenSettings

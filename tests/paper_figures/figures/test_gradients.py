@@ -13,8 +13,8 @@ from implicit.gradients.factored import FactoredImplicit
 from implicit.modes import Solve, Windowed
 from implicit.runs.loading import Run, load_run
 from implicit.training.streams import Stream, draw_batch
-from paper_figures.experiments.grid import Point
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
 from paper_figures.figures import gradients as figure
 from paper_figures.figures.figure import Results

@@ -16,8 +16,8 @@ from automata.tasks.registry import make_task
 from implicit import Solve, Stopping
 from implicit.runs.loading import Run
 from implicit.training.streams import Stream, draw_batch
-from paper_figures.experiments.grid import Point
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
 from paper_figures.figures import hard_tokens_in_training
 from paper_figures.figures.figure import Results

@@ -7,8 +7,8 @@ from analysis.framework.figures import styled
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import MODEL_LOOKS
 from implicit.config.recipes import recipe
-from paper_figures.experiments.grid import Point
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
 from paper_figures.figures import implicit_twins
 from paper_figures.figures.figure import Results

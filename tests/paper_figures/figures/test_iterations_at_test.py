@@ -10,8 +10,8 @@ from analysis.framework.figures import styled
 from analysis.framework.output import RunIdentity
 from analysis.length_generalization import analyse
 from implicit.runs.loading import Run
-from paper_figures.experiments.grid import Point
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
 from paper_figures.figures import curricula, iterations_at_test, s5_length_generalization
 from paper_figures.figures.figure import Results

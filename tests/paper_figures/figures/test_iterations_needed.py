@@ -9,8 +9,8 @@ from matplotlib.lines import Line2D
 
 from analysis.framework.figures import styled
 from analysis.framework.output import RunIdentity
-from paper_figures.experiments.grid import Point
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
 from paper_figures.figures import iterations_at_test
 from paper_figures.figures import iterations_needed as figure

@@ -8,8 +8,9 @@ import pytest
 from analysis.framework.figures import styled
 from analysis.jacobian.measurement import JacobianSettings, analyse
 from implicit.runs.loading import Run
-from paper_figures.experiments.grid import Measurement, Point
+from paper_figures.experiments.grid import Measurement
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.figures import jacobians
 from paper_figures.figures.figure import Results
 

@@ -14,8 +14,8 @@ from automata.errors import InputError
 from implicit import recipe
 from implicit.runs.loading import Run, initial_model
 from implicit.train import train
-from paper_figures.experiments.grid import Point
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
 from paper_figures.figures import jacobians_in_training as figure
 from paper_figures.figures.figure import Results

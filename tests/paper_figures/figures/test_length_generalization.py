@@ -10,8 +10,9 @@ from analysis.framework.figures import styled
 from analysis.length_generalization import LengthSettings
 from implicit.runs.loading import Run
 from implicit.training.streams import Stream, draw_batch
-from paper_figures.experiments.grid import Measurement, Point
+from paper_figures.experiments.grid import Measurement
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 from paper_figures.figures import length_generalization
 from paper_figures.figures.figure import Results
 from paper_figures.figures.groups import group_label

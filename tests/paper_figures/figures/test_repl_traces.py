@@ -201,8 +201,8 @@ def test_the_panels_are_the_tasks_that_they_say() -> None:
         (built,) = {
             str(p.config.task): p.config.build_task() for p in POINTS if p.config.task == task
         }.values()
-        form = built.form  # type: ignore[attr-defined]
-        assert (form.reveal_every, form.spacing, built.predict) == (4, "fixed", "values")  # type: ignore[attr-defined]
+        form = built.form
+        assert (form.reveal_every, form.spacing, built.predict) == (4, "fixed", "values")
         assert form.variables == {"three variables": 3, "five variables": 5}[title]
 
 

@@ -9,7 +9,7 @@ from analysis.framework.figures import styled
 from analysis.framework.palette import MODEL_LOOKS
 from analysis.length_generalization import LengthSettings, analyse
 from implicit.runs.loading import Run
-from paper_figures.experiments.grid import Point
+from paper_figures.experiments.point import Point
 from paper_figures.figures import s5_length_generalization as figure
 from paper_figures.figures.figure import Results
 from paper_figures.figures.s5_training import TASK, family, measure

@@ -13,7 +13,7 @@ from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit import Solve, Stopping, load_run
 from implicit.runs.loading import Run
-from paper_figures.experiments.grid import Point
+from paper_figures.experiments.point import Point
 from paper_figures.figures.token_iterations import (
     TokenSettings,
     measure,

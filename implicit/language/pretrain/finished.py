@@ -1,0 +1,83 @@
+"""A pretraining run that ended: its model, its tokenizer, and what was measured in the end."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from automata.errors import InputError
+from implicit.checked_config import validated
+from implicit.language.configuration import FixedPoints
+from implicit.language.modeling import LanguageModel
+from implicit.language.pretrain.config import PretrainConfig, Source
+from implicit.language.pretrain.folder import PretrainFolder
+from implicit.language.pretrain.tokens import encoded
+from implicit.language.stored_models import load_model
+from implicit.runs.files import read_json
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedRun:
+    """What `finished_run` reads.
+
+    Attributes:
+        path: of the run folder.
+        config: everything that determined the run.
+        model: in evaluation mode; it says nothing of tokens without a fixed point.
+        tokenizer: of the run.
+        result: the content of ``result.json``.
+        metrics: the lines of ``metrics.jsonl``.
+    """
+
+    path: Path
+    config: PretrainConfig
+    model: LanguageModel
+    tokenizer: PreTrainedTokenizerBase
+    result: dict[str, Any]
+    metrics: list[dict[str, Any]]
+
+    def tokens(self, *files: str) -> Tensor:
+        """Return texts as the tokens of the run, int64 ``[tokens]``, each ended by the end-of-text token.
+
+        Raises:
+            InputError: a file cannot be read, or holds no text.
+        """
+        return torch.as_tensor(encoded(Source(files=files), self.tokenizer)[0].astype("int64"))
+
+
+def finished_run(path: str | os.PathLike[str]) -> FinishedRun:
+    """Read the folder of a run that ended.
+
+    Raises:
+        InputError: the folder holds no run, or one that did not end, or its model cannot be read.
+
+    Example:
+        >>> finished_run("runs/nowhere")
+        Traceback (most recent call last):
+        automata.errors.InputError: runs/nowhere holds no pretraining run that ended; finish it with ...
+    """
+    folder = PretrainFolder(Path(path))
+    if not (folder.begun and folder.finished):
+        raise InputError(
+            f"{path} holds no pretraining run that ended; finish it with python -m implicit.language.pretrain"
+        )
+    values = read_json(folder.config)
+    config = validated(PretrainConfig, {name: values[name] for name in PretrainConfig.model_fields})
+    loaded, tokenizer = load_model(folder.model)
+    model = cast(LanguageModel, loaded)
+    if isinstance(model.config, FixedPoints):
+        model.config.unconverged = "ignore"
+    lines = folder.metrics.read_text(encoding="utf-8").splitlines()
+    return FinishedRun(
+        folder.path,
+        config,
+        model,
+        tokenizer,
+        read_json(folder.result),
+        [json.loads(line) for line in lines],
+    )
