@@ -70,7 +70,7 @@ TRAINING: dict[str, Any] = {
     "free_rtol": 0.05,
     "free_gradient": "phantom",
     "phantom_steps": 4,
-    "contraction_weight": 0.003,
+    "contraction_weight": 0.0,
     "carried_after": 0,
     "carried_always": True,
     "evaluate_every": 400,
