@@ -23,7 +23,8 @@ implicit.gradients:Unrolled iterations=4
 implicit.gradients:Phantom steps=4, damping=0.8
 implicit.gradients:Implicit solver=None, stopping=None
 implicit.gradients:FactoredImplicit rtol=0.001
-implicit.modes:Solve mode='auto', stopping=None, solver=None, gradient=None, start=None, windows=None
+implicit.modes:Solve mode='auto', stopping=None, solver=None, gradient=None, start=None, windows=None,
+    state_after=True
 implicit.modes:Windowed width=16, sweeps=4, block=64, precision=10.0, agreement=20.0, patience=96
 implicit.config.run:TrainConfig hard_fraction=None, sizes={}, batch_size=64, length=32, steps=1500,
     seed=0, checkpoint_every=100, compiled=None, initial=None

@@ -225,8 +225,10 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         real = RealTokens.of(input_ids, attention_mask, past_key_values)
         state = None if past_key_values is None else past_key_values.state
         solve = self.solve if solve is None else solve
-        if solve is not None and solve.start is not None:
-            solve = replace(solve, start=real.first(solve.start))
+        use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
+        if solve is not None:
+            start = None if solve.start is None else real.first(solve.start)
+            solve = replace(solve, start=start, state_after=use_cache)
         found = self.model.run(real.first(input_ids), state, solve, lengths=real.lengths)
         self._tell(found.solution)
         features = real.back(found.logits)
@@ -239,7 +241,6 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             loss = self.loss_function(
                 logits=logits, labels=labels, vocab_size=self.config.vocab_size, **extra
             )
-        use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
         seen = input_ids.shape[1] + (0 if past_key_values is None else past_key_values.seen)
         solution, read = found.solution, real.read_so_far(input_ids, past_key_values)
         output = LanguageModelOutput(

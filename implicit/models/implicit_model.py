@@ -176,9 +176,13 @@ class ImplicitModel(CellStack, FixedPointModel):
         mode = chosen_mode(solve, solver, start, one_launch=fused is not None, state_grows=self.state_grows)
         if mode == "sequential" and fused is not None and isinstance(solver, DampedPicard):
             self_map = self._fused_self_map()
-            result = solve_sequentially_fused(self_map, recurrence, solver, stopping, start, gradient, fused)
+            result = solve_sequentially_fused(
+                self_map, recurrence, solver, stopping, start, gradient, fused, state_after=solve.state_after
+            )
         else:
-            result = solve_by(mode, recurrence, solver, stopping, gradient, start)
+            result = solve_by(
+                mode, recurrence, solver, stopping, gradient, start, state_after=solve.state_after
+            )
         found = result.solution
         solution = SequenceSolution(
             found.value,
@@ -192,7 +196,7 @@ class ImplicitModel(CellStack, FixedPointModel):
         logits = self.head(found.value)
         if mask is not None:
             logits = logits.masked_fill(~mask[..., None], 0)
-        return ModelOutput(logits, result.state, solution)
+        return ModelOutput(logits, result.state if solve.state_after else {}, solution)
 
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Read one token; a `NotConvergedWarning` tells of sequences not converged."""

@@ -128,6 +128,8 @@ def solve_sequentially_fused(
     start: Tensor,
     gradient: GradientRule | None = None,
     backend: str = AUTO,
+    *,
+    state_after: bool = True,
 ) -> ModeResult:
     """Solve token after token in one call of a kernel, then attach a gradient over all tokens.
 
@@ -140,6 +142,8 @@ def solve_sequentially_fused(
         start: z₀, ``[batch, tokens, features]``.
         gradient: how the solution is differentiated where gradients are enabled; not at all if None.
         backend: of `sequential_solve`.
+        state_after: whether the state after the last token is wanted where a gradient is; without one it is
+            there in any case.
 
     Returns:
         What `solve_sequentially` returns, but for the evaluations: here no token is evaluated for the sake of
@@ -176,8 +180,8 @@ def solve_sequentially_fused(
         after |= {f"ssm.{layer}": walk.states[layer] for layer in layers}
         return ModeResult(found, after, walk.iterations)
     found = gradient.attach(sequence_problem(recurrence), solver, stopping, found)
-    after = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1]
-    return ModeResult(found, after, walk.iterations + 1)
+    after = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1] if state_after else {}
+    return ModeResult(found, after, walk.iterations + state_after)
 
 
 @torch.no_grad()

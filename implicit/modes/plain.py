@@ -10,7 +10,13 @@ from implicit.modes.recurrence import ModeResult, Recurrence
 
 
 def solve_simultaneously(
-    recurrence: Recurrence, solver: Solver, stopping: Stopping, gradient: GradientRule, start: Tensor
+    recurrence: Recurrence,
+    solver: Solver,
+    stopping: Stopping,
+    gradient: GradientRule,
+    start: Tensor,
+    *,
+    state_after: bool = True,
 ) -> ModeResult:
     """Iterate all tokens of all sequences together until the last of them is done.
 
@@ -20,6 +26,8 @@ def solve_simultaneously(
         stopping: tolerance and limit.
         gradient: how the solution is differentiated.
         start: z₀, ``[batch, tokens, features]``.
+        state_after: whether the state after the last token is wanted, which takes one more evaluation; the
+            state of the result is empty otherwise.
 
     Example:
         >>> from implicit.fixed_point import DampedPicard
@@ -36,8 +44,8 @@ def solve_simultaneously(
         ([0.98..., 1.96...], [[5, 5]])
     """
     found = solve_with_gradient(sequence_problem(recurrence), solver, stopping, start, gradient)
-    after = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1]
-    return ModeResult(found, after, (found.iterations.max() + 1).expand_as(found.iterations))
+    after = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1] if state_after else {}
+    return ModeResult(found, after, (found.iterations.max() + state_after).expand_as(found.iterations))
 
 
 def solve_sequentially(

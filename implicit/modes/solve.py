@@ -34,6 +34,9 @@ class Solve:
         gradient: how the solution is differentiated; `Phantom` if None.
         start: z₀, ``[batch, length, features]``; zero if None.
         windows: options of the windowed mode where ``"auto"`` chooses it; its default ones if None.
+        state_after: whether the state after the last token is wanted. In modes that solve several tokens
+            together it takes one more evaluation of all, whose activations a gradient keeps; without it the
+            state of the output is empty.
 
     Raises:
         InputError: for an unknown mode, or an option of another kind.
@@ -52,6 +55,7 @@ class Solve:
     gradient: GradientRule | None = None
     start: Tensor | None = None
     windows: Windowed | None = None
+    state_after: bool = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.mode, Windowed) and self.mode not in MODES:
@@ -66,6 +70,7 @@ class Solve:
             check_type("start", self.start, Tensor, "give a tensor, [batch, length, features]")
         if self.windows is not None:
             check_type("windows", self.windows, Windowed, "give Windowed(...), or None")
+        check_type("state_after", self.state_after, bool, "give True or False")
 
 
 def checked_solve(solve: Solve | None) -> Solve:
@@ -217,6 +222,8 @@ def solve_by(
     stopping: Stopping,
     gradient: GradientRule,
     start: Tensor,
+    *,
+    state_after: bool = True,
 ) -> ModeResult:
     """Solve by a mode in plain PyTorch; the arguments are those of the modes themselves.
 
@@ -237,8 +244,8 @@ def solve_by(
     if mode == "auto":
         raise InputError("mode is 'auto'; choose one with chosen_mode first")
     if mode == "simultaneous":
-        return solve_simultaneously(recurrence, solver, stopping, gradient, start)
+        return solve_simultaneously(recurrence, solver, stopping, gradient, start, state_after=state_after)
     if mode == "sequential":
         return solve_sequentially(recurrence, solver, stopping, gradient, start)
     options = mode if isinstance(mode, Windowed) else Windowed()
-    return solve_windowed(recurrence, solver, stopping, gradient, start, options)
+    return solve_windowed(recurrence, solver, stopping, gradient, start, options, state_after=state_after)

@@ -85,6 +85,8 @@ def solve_windowed(
     gradient: GradientRule,
     start: Tensor,
     options: Windowed,
+    *,
+    state_after: bool = True,
 ) -> ModeResult:
     """Find the fixed points of the sequential mode with windows, then attach the gradient over all tokens.
 
@@ -98,6 +100,8 @@ def solve_windowed(
         gradient: how the solution is differentiated; `Unrolled` cannot be, since nothing is unrolled.
         start: z₀, ``[batch, tokens, features]``.
         options: of the mode.
+        state_after: whether the state after the last token is wanted; with a gradient it takes one more
+            evaluation, and without it the state of the result is empty.
 
     Raises:
         InputError: for a solver that keeps a memory.
@@ -122,10 +126,10 @@ def solve_windowed(
         search = _Search(recurrence, solver, stopping, start, options)
         found = search.run()
     if not torch.is_grad_enabled():
-        return ModeResult(found, search.front.state, search.evaluations)
+        return ModeResult(found, search.front.state if state_after else {}, search.evaluations)
     found = gradient.attach(sequence_problem(recurrence), solver, stopping, found)
-    after = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1]
-    return ModeResult(found, after, search.evaluations + 1)
+    after = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1] if state_after else {}
+    return ModeResult(found, after, search.evaluations + state_after)
 
 
 class _Search:

@@ -31,7 +31,7 @@ class Objective:
         accuracy: share of the counted targets that are the most probable class.
         late_accuracy: the same in the last third of each sequence; of all where nothing is asked there.
         right: which sequences have all of these right there, bool ``[batch]``; those that are not asked have.
-        state: the model's, after the last token.
+        state: the model's, after the last token; empty of an implicit one where the phase hands none on.
         solution: the fixed points of an implicit model; None for an explicit one.
 
     Example:
@@ -91,7 +91,13 @@ def objective(
     """
     penalty, forgetting, attraction = None, None, None
     implicit = model.implicit
-    solve = Solve(phase.mode, stopping=phase.stopping, gradient=phase.gradient, windows=TRAINING_WINDOWS)
+    solve = Solve(
+        phase.mode,
+        stopping=phase.stopping,
+        gradient=phase.gradient,
+        windows=TRAINING_WINDOWS,
+        state_after=phase.carried_share > 0,
+    )
     if implicit is not None and phase.random_starts > 0:
         with torch.no_grad():
             found = model.run(batch.tokens, state, solve, lengths=batch.lengths).solution

@@ -7,10 +7,9 @@
 | ``"bf16"``      | autocast: products in bfloat16; norms, streams, scan and softmax in float32, as the |
 |                 | rules of PyTorch for GPUs have it; weights, gradients and moments in float32        |
 
-An implicit model holds the activations of its phantom steps, and of one evaluation more, which gives the
-state behind the last token: until the forward pass ends, PyTorch keeps what its gradient would need. Of the
-evaluations without gradient nothing is held. Left out: what single operations write and drop again (of a
-layer or two), numbers per token (the tokens, residuals), the allocator's losses and the buffers of NCCL.
+An implicit model holds the activations of its phantom steps; of the evaluations without gradient nothing is
+held. Left out: what single operations write and drop again (of a layer or two), numbers per token (the
+tokens, residuals), the allocator's losses and the buffers of NCCL.
 """
 
 from dataclasses import dataclass
@@ -95,8 +94,8 @@ class Activations:
         >>> for checkpointing in (False, True):
         ...     found = Activations.of(config, 2048, phantom_steps=4, gradient_checkpointing=checkpointing)
         ...     print(round(found.total / 2**30, 1))
-        10.0
-        2.1
+        8.2
+        1.9
     """
 
     layers: int
@@ -134,19 +133,16 @@ class Activations:
         check_integer("length", length, 1)
         check_integer("phantom_steps", phantom_steps, 1)
         implicit = isinstance(config, FixedPoints)
-        sweeps = phantom_steps + 1 if implicit else 1
-        width, factor = config.hidden_size, _FULL
+        sweeps = phantom_steps if implicit else 1
+        width = config.hidden_size
         low = 2 if precision == "bf16" else _FULL
         layer = layer_bytes(config, length, precision)
         stream = length * width * _FULL
         norm = length * (2 * width + 1) * _FULL  # what enters, the same normalised, and a factor
         kept = stream if gradient_checkpointing else layer
-        around = sweeps * norm + state_bytes(config, length)
+        around = sweeps * norm + state_bytes(config, length) + length * width * low  # what the head takes
         if implicit:
             around += norm + length * (width + injection_size(config)) * low
-            around += length * width * low if low < factor else 0  # the latent, rounded for the head
-        else:
-            around += length * width * low
         return cls(
             sweeps * config.num_hidden_layers * kept,
             layer if gradient_checkpointing else 0,

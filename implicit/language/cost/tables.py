@@ -99,7 +99,7 @@ def flops_table(models: Sequence[PublishedCost], tokens: float) -> str:
 
     Example:
         >>> print(flops_table([PublishedCost("llama", "130m", 2048)], tokens=207e9).splitlines()[2])
-        | Llama 130m | 125,339,136 | 0.97 | 2.45 | 11.53 | 4.27 | 4.60 | 0.20 | 0.88 |
+        | Llama 130m | 125,339,136 | 0.97 | 2.21 | 11.28 | 4.02 | 4.35 | 0.20 | 0.83 |
     """
     head = (
         "model",
@@ -176,7 +176,7 @@ def time_table(
     Example:
         >>> found = time_table([PublishedCost("llama", "130m", 2048)], 207e9, Device(), [0.5])
         >>> print(found.splitlines()[2])
-        | Llama 130m | 50% | 511,000 | 4.7 | 116,000 | 20.7 | 22.3 |
+        | Llama 130m | 50% | 511,000 | 4.7 | 123,000 | 19.5 | 21.1 |
     """
     head = (
         "model",

@@ -15,8 +15,8 @@ class TrainingCost:
     """Floating-point operations of training a model.
 
     A step evaluates the layers of an implicit model ``iterations + 1`` times without gradient, the last of
-    which measures the residual, ``phantom_steps`` times with it, and once more for the state behind the last
-    token. Whether the iteration is damped changes none of this.
+    which measures the residual, and ``phantom_steps`` times with it. Whether the iteration is damped changes
+    none of this.
 
     Attributes:
         config: of the model.
@@ -24,15 +24,15 @@ class TrainingCost:
         gradient_checkpointing: whether the backward pass computes the layers once more.
 
     Example:
-        With one phantom step after four iterations the layers are run seven times forward, and once backward,
-        which costs twice as much: nine times what an evaluation costs.
+        With one phantom step after four iterations the layers are run six times forward, and once backward,
+        which costs twice as much: eight times what an evaluation costs.
 
         >>> from implicit.language import published_config
         >>> cost = TrainingCost(published_config("llama", "130m"))
         >>> phase = Phase(share=1, iterations=4, phantom_steps=1, rtol=0)
         >>> once = 2048 * cost.per_token(phase) - outside_layers(cost.config, 2048).forward * 3
         >>> once / Evaluation.of(cost.config, 2048).total.forward
-        9.0
+        8.0
     """
 
     config: LanguageModelConfig
@@ -92,7 +92,7 @@ class TrainingCost:
         mean = limit if iterations is None else check_number("iterations", iterations)
         if not 1 <= mean <= limit:
             raise InputError(f"iterations is {mean:g}; give a mean from 1 to the limit of the phase, {limit}")
-        return (mean + phase.phantom_steps + 1) * part.forward + phase.phantom_steps * back
+        return (mean + phase.phantom_steps) * part.forward + phase.phantom_steps * back
 
 
 def published_phases(family: str) -> tuple[Phase, ...]:

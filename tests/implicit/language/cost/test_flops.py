@@ -60,7 +60,7 @@ def test_products_of_a_step_are_counted_exactly(name: str, checkpointing: bool, 
     phase = PHASE if name in IMPLICIT else None
     expected = BATCH * length * cost.per_token(phase)
     convolution = Evaluation.of(config, length).convolution
-    forward, steps = (EVALUATIONS + PHANTOM_STEPS + 1, PHANTOM_STEPS) if name in IMPLICIT else (1, 1)
+    forward, steps = (EVALUATIONS + PHANTOM_STEPS, PHANTOM_STEPS) if name in IMPLICIT else (1, 1)
     back = convolution.backward + (convolution.again if checkpointing else 0)
     assert products == pytest.approx(
         expected - BATCH * (forward * convolution.forward + steps * back), rel=1e-12
@@ -88,7 +88,7 @@ def test_every_size_counts(name: str, changes: dict[str, Any]) -> None:
     config, products, _ = counted(name, 66, False, **changes)
     found = Evaluation.of(config, 66)
     part = found.projections + found.mixing
-    forward, steps = (EVALUATIONS + PHANTOM_STEPS + 1, PHANTOM_STEPS) if name in IMPLICIT else (1, 1)
+    forward, steps = (EVALUATIONS + PHANTOM_STEPS, PHANTOM_STEPS) if name in IMPLICIT else (1, 1)
     around = outside_layers(config, 66)
     layers = forward * part.forward + steps * part.backward
     assert products == BATCH * (layers + around.forward + around.backward)

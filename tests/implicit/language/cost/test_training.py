@@ -30,8 +30,8 @@ def test_llama_130m_by_hand() -> None:
     assert explicit.per_token() == 3 * (layers + head)
     bounded, free = published_phases("llama")
     implicit = TrainingCost(published_config("llama", "130m"))
-    assert implicit.per_token(bounded) == (5 + 1 + 1 + 2) * layers + 3 * (head + injection)
-    assert implicit.per_token(free) == (33 + 4 + 1 + 8) * layers + 3 * (head + injection)
+    assert implicit.per_token(bounded) == (5 + 1 + 2) * layers + 3 * (head + injection)
+    assert implicit.per_token(free) == (33 + 4 + 8) * layers + 3 * (head + injection)
     # Recomputed: all but the last product of a layer.
     again = TrainingCost(published_config("llama", "130m"), gradient_checkpointing=True)
     assert again.per_token(free) - implicit.per_token(free) == 4 * (layers - 12 * 2 * 2048 * 768)
@@ -47,9 +47,9 @@ def test_mamba2_130m_by_hand() -> None:
     around = 3 * (2 * 768 * 50_288 + 2 * 768 * 3352)
     cost = TrainingCost(published_config("mamba2", "130m"))
     bounded, free = published_phases("mamba2")
-    assert cost.per_token(bounded) == 24 * (7 * forward + backward) + around
-    assert cost.per_token(free) == 24 * (30 * forward + 4 * backward) + around
-    scans = 24 * (30 * scan + 4 * backward_scan)
+    assert cost.per_token(bounded) == 24 * (6 * forward + backward) + around
+    assert cost.per_token(free) == 24 * (29 * forward + 4 * backward) + around
+    scans = 24 * (29 * scan + 4 * backward_scan)
     assert cost.mixing_share(free) == pytest.approx(scans / cost.per_token(free), rel=1e-12)  # a quotient
 
 
