@@ -1,12 +1,14 @@
 """Fixtures of the whole suite."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from implicit.command_line import BAD_INPUT, run_command
+from implicit.runs import environment
 
 Main = Callable[[Sequence[str] | None], None]
 
@@ -26,6 +28,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("triton"):
                 item.add_marker(pytest.mark.skip("Triton is not installed; there are builds for Linux only"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def git_is_asked_once() -> Iterator[None]:
+    """Remember which commit this is: every run and every result names it, and it stays while tests run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(environment, "_commit", cache(environment._commit))
+        yield
 
 
 @pytest.fixture

@@ -37,8 +37,8 @@ def config_of(name: str, **changes: Any) -> Any:
     return MODELS[name].config_class(**{**sizes, "pad_token_id": PAD, "eos_token_id": END, **changes})
 
 
-def small_model(name: str, **changes: Any) -> LanguageModel:
-    """A model in evaluation mode; a strong injection makes the fixed points of implicit ones unique."""
+def small_model(name: str, injection: float = 6.0, **changes: Any) -> LanguageModel:
+    """A model in evaluation mode; a strong injection makes fixed points unique, and soon found."""
     torch.manual_seed(0)
     model = MODELS[name](config_of(name, **changes)).eval()
     with torch.no_grad():
@@ -46,7 +46,7 @@ def small_model(name: str, **changes: Any) -> LanguageModel:
             if parameter.ndim == 1 and "norm" in key:
                 parameter.add_(0.1 * torch.randn(parameter.shape))
         if name in IMPLICIT:
-            model.get_parameter("model.injections.0.weight").mul_(3)
+            model.get_parameter("model.injections.0.weight").mul_(injection)
             model.get_parameter("model.injections.0.bias").normal_()
     return model
 

@@ -60,9 +60,8 @@ def test_at_initial_weights_a_strong_injection_makes_tokens_converge_and_the_mod
         return found.share, found.both_converged
 
     assert [agreement(seed, strong=True) for seed in range(3)] == [(1, 1)] * 3
-    shares, converged = zip(*[agreement(seed, strong=False) for seed in range(3)], strict=True)
-    assert min(shares) < 0.95
-    assert min(converged) < 0.95
+    # one seed that shows both is enough, and the first of them does
+    assert any(max(agreement(seed, strong=False)) < 0.95 for seed in range(3))
 
 
 def test_bad_input_is_one_sentence() -> None:

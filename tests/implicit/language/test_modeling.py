@@ -311,7 +311,8 @@ def test_bfloat16_autocast_has_nearly_the_same_gradient(name: str, inside: bool)
 
 @pytest.mark.parametrize("name", MODELS)
 def test_bfloat16_autocast_evaluates_with_and_without_gradients(name: str) -> None:
-    model, tokens = small_model(name, **({"rtol": 0.02} if name in IMPLICIT else {})), tokens_of(2, 12)
+    model = small_model(name, injection=3.0, **({"rtol": 0.02} if name in IMPLICIT else {}))
+    tokens = tokens_of(2, 12)
     exact = model(tokens).logits.detach()
     with torch.autocast("cpu", torch.bfloat16):
         found = [model(tokens).logits.detach()]

@@ -1,5 +1,6 @@
 """The description of the environment: complete, and silent about who and where."""
 
+import inspect
 import json
 import platform
 import re
@@ -13,6 +14,11 @@ import torch
 from implicit.runs import environment
 from implicit.runs.environment import describe_environment
 from implicit_ssm import __version__
+
+
+@pytest.fixture(autouse=True)
+def git_is_asked_every_time(git_is_asked_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "_commit", inspect.unwrap(environment._commit))
 
 
 def test_names_no_machine_or_path() -> None:

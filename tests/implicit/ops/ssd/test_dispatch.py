@@ -1,7 +1,5 @@
 """Which backend runs, what is said about it, and what is refused before any of them runs."""
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -12,6 +10,7 @@ from automata.errors import InputError
 from implicit.cells import Mamba2Cell
 from implicit.ops import explain, needs
 from implicit.ops.ssd import BACKENDS, Request, ssd
+from tests.after_torch import run_after_torch
 
 ARGUMENTS: dict[str, Any] = {
     "x": torch.ones(2, 3, 4, 16),
@@ -83,35 +82,41 @@ def test_missing_packages_are_told_with_how_to_get_them(monkeypatch: pytest.Monk
         ssd(**ARGUMENTS, backend="triton")
 
 
-def test_without_triton_the_package_imports_and_runs() -> None:
-    program = (
-        "import sys; sys.modules['triton'] = None\n"  # what an absent package looks like to an import
-        "import torch\n"
-        "from implicit.ops.ssd import explain, ssd\n"
-        "x = torch.ones(1, 2, 1, 16)\n"
-        "print(ssd(x, x[..., 0], -torch.ones(1), x, x)[0].shape, explain('cuda').chosen)\n"
-    )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "torch.Size([1, 2, 1, 16]) chunked"
+WITHOUT_TRITON = """
+import sys; sys.modules["triton"] = None  # what an absent package looks like to an import
+import torch
+from implicit.ops.ssd import explain, ssd
+x = torch.ones(1, 2, 1, 16)
+print(ssd(x, x[..., 0], -torch.ones(1), x, x)[0].shape, explain("cuda").chosen)
+"""
+IMPORTED = "import sys, implicit.ops.ssd; print({'triton', 'mamba_ssm'} & set(sys.modules))"
+REFUSED = """
+import os; os.environ["TRITON_INTERPRET"] = "0"
+from implicit.ops import explain
+print(explain("cpu").refusals["triton"])
+"""
 
 
-def test_importing_the_package_imports_neither_triton_nor_mamba_ssm() -> None:
-    program = "import sys, implicit.ops.ssd; print({'triton', 'mamba_ssm'} & set(sys.modules))"
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "set()"
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What programs print that need an interpreter of their own."""
+    programs = (WITHOUT_TRITON, IMPORTED, REFUSED)
+    ran = run_after_torch(tmp_path_factory.mktemp("printed"), *programs)
+    assert [done.returncode for done in ran] == [0, 0, 0], ran
+    return {program: done.stdout.strip() for program, done in zip(programs, ran, strict=True)}
 
 
-def test_on_a_cpu_triton_says_that_it_needs_a_gpu() -> None:
+def test_without_triton_the_package_imports_and_runs(printed: dict[str, str]) -> None:
+    assert printed[WITHOUT_TRITON] == "torch.Size([1, 2, 1, 16]) chunked"
+
+
+def test_importing_the_package_imports_neither_triton_nor_mamba_ssm(printed: dict[str, str]) -> None:
+    assert printed[IMPORTED] == "set()"
+
+
+def test_on_a_cpu_triton_says_that_it_needs_a_gpu(printed: dict[str, str]) -> None:
     """Outside of the interpreter, which this test suite may be running in."""
-    program = (
-        "import os; os.environ['TRITON_INTERPRET'] = '0'\n"
-        "from implicit.ops import explain\n"
-        "print(explain('cpu').refusals['triton'])\n"
-    )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == (
-        "the tensors are on cpu; move them to a GPU, or debug with TRITON_INTERPRET=1"
-    )
+    assert printed[REFUSED] == "the tensors are on cpu; move them to a GPU, or debug with TRITON_INTERPRET=1"
 
 
 @pytest.mark.parametrize("backend", ["auto", *BACKENDS])
