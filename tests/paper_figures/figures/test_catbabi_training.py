@@ -19,9 +19,11 @@ from paper_figures.experiments.records import Store
 from paper_figures.experiments.runner import carry_out
 from paper_figures.figures import catbabi
 from paper_figures.figures.catbabi_training import DIGEST, FILE, NOT_TRAINED, SETTINGS_OF_STATE, specification
+from tests.paper_figures.experiments.tiny import ROOT
 from tests.paper_figures.figures.story_outcomes import MODELS, POINTS, SETTINGS, points_of
 from tests.paper_figures.figures.test_repl_traces import numbers
 
+DATA = Path(os.environ.get(DATA_VARIABLE) or ROOT.parent / "shared" / "data")
 Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
 
 
@@ -118,10 +120,13 @@ def test_a_rerun_without_the_data_is_refused_and_nothing_is_written(
 
 
 @pytest.mark.skipif(
-    not (Path(os.environ.get(DATA_VARIABLE, "nowhere")) / "babi" / "en-valid-10k.tar.gz").is_file(),
-    reason="the stories of bAbI are not in the folder of IMPLICIT_SSM_DATA",
+    not (DATA / "babi" / "en-valid-10k.tar.gz").is_file(),
+    reason=f"the stories of bAbI do not lie beside the repository, and {DATA_VARIABLE} names no folder",
 )
-def test_the_stories_are_those_of_the_digest_and_the_caption_tells_what_they_lack() -> None:
+def test_the_stories_are_those_of_the_digest_and_the_caption_tells_what_they_lack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(DATA_VARIABLE, str(DATA))
     task = task_from(specification("catbabi-answers-carried"))
     assert isinstance(task, CatBabi)
     assert task.digest == DIGEST
