@@ -218,11 +218,20 @@ def log_axis(axes: Axes, which: Literal["x", "y"] = "y", *, most: int = 6) -> No
     if decades > 2:
         axis.set_major_locator(LogLocator(numticks=most))
     elif decades > 0.7:
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=most))
+        axis.set_major_locator(LogLocator(subs=_between_powers(low, high, most), numticks=most))
     else:  # too few powers of ten: numbers at equal distances
         axis.set_major_locator(FixedLocator([tick for tick in between if low <= tick <= high]))
     axis.set_major_formatter(FuncFormatter(power_of_ten))
     axis.set_minor_locator(NullLocator())
+
+
+def _between_powers(low: float, high: float, most: int) -> tuple[float, ...]:
+    """The multiples of powers of ten that are labelled: as many as give no more labels than wanted."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for multiples in ((1.0, 2.0, 5.0), (1.0, 3.0)):
+        if sum(low <= factor * 10.0**power <= high for power in powers for factor in multiples) <= most:
+            return multiples
+    return (1.0,)
 
 
 def power_of_ten(value: float, _place: int | None = None) -> str:

@@ -86,7 +86,7 @@ class Observer:
         took: dict[tuple[str, str], list[float]] = defaultdict(list)
         begun_left = 0.0
         for point in self.experiment.points:
-            model = point.config.model
+            model = str(point.all_settings["model"])
             records = self._records(point)
             for name, record in records.items():
                 took[name, model].append(record.seconds)

@@ -106,7 +106,7 @@ def _in_one_row(run: Run, tokens: Tensor, settings: StorySettings) -> Iterator[_
 def _in_pieces(run: Run, tokens: Tensor, settings: StorySettings) -> Iterator[_Read]:
     """The same where every piece is read from the initial state."""
     whole = len(tokens) // settings.piece * settings.piece
-    pieces = [*tokens[:whole].view(-1, settings.piece).split(settings.batch_size)]
+    pieces = [*tokens[:whole].view(-1, settings.piece).split(settings.batch_size)] if whole else []
     if whole < len(tokens):
         pieces.append(tokens[whole:][None])
     for batch in pieces:

@@ -87,7 +87,7 @@ def draw(found: Results, width: float) -> Figure:
         axes.set(xlabel="self-iterations allowed at test", ylabel="perplexity", title=label)
         if top is not None:
             axes.set_ylim(_least(found, family) - 1, top + 2)
-        axes.legend()
+            axes.legend()
     _draw_bars(kinds, found, TOKEN_KINDS, lambda run, place: run["kinds"][TOKEN_KINDS[place]]["mean"])
     kinds.set(title="by kind of token", ylabel="self-iterations per token")
     kinds.set_xticks(
@@ -168,6 +168,8 @@ def caption(found: Results) -> str:
     told = []
     for family, kinds in found["models"].items():
         for kind, group in kinds.items():
+            if not group["seeds"]:
+                continue
             places = "; ".join(f"at {count}, {ratio:.3f} of it at the most" for count, ratio in best(group))
             shares = [run["share_converged"] for run in group["seeds"].values()]
             means = ", ".join(f"{run['mean']:.1f}" for run in group["seeds"].values())

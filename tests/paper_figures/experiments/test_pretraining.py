@@ -1,0 +1,277 @@
+"""Pretraining runs as points of an experiment: trained, kept, gone on with, and known by all they are."""
+
+import hashlib
+import importlib
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from accelerate.state import AcceleratorState
+from safetensors.torch import load_file
+
+from automata.errors import InputError
+from implicit.language.pretrain import FinishedRun, make_accelerator, pretrain
+from paper_figures.experiments.grid import Experiment, Grid, Measurement
+from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.pretraining import PretrainingPoint
+from paper_figures.experiments.progress import Observer
+from paper_figures.experiments.records import Store
+from paper_figures.experiments.runner import carry_out
+from tests.implicit.language.pretrain.small_runs import write_texts
+from tests.paper_figures.experiments.tiny import ROOT
+
+Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
+
+
+class SmallPoint(PretrainingPoint):
+    """A small Llama; ``folder`` is where its texts are, and other settings are fields."""
+
+    example = "docs/examples/pretraining/wikitext2.yaml"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        chosen = self.all_settings
+        sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12}
+        bounded = {"share": 1.0, "iterations": 3, "phantom_steps": 1, "rtol": 0.0}
+        own = {name: chosen[name] for name in chosen if name not in ("task", "model", "folder")}
+        return {
+            "model": {"family": "llama", "implicit": chosen["model"] == "implicit", "fields": sizes},
+            "tokenizer": "bytes",
+            "train": {"files": [f"{chosen['folder']}/train.txt"]},
+            "validation": {"files": [f"{chosen['folder']}/valid.txt"]},
+            "length": 16,
+            "sequences": 4,
+            "steps": 6,
+            "phases": [bounded],
+            "optimizer": {"learning_rate": 0.01, "warmup_steps": 2},
+            "evaluation": {"every": 3, "tokens": 100, "sequences": 4},
+            "checkpoint_every": 2,
+            "log_every": 1,
+            **own,
+        }
+
+
+def loss(run: FinishedRun, settings: None) -> float:
+    return float(run.result["validation_loss"])
+
+
+def experiment(folder: Path, *models: str, data: tuple[str, ...] = (), **settings: Any) -> Experiment:
+    base = {"task": "sums", "folder": str(folder), **settings}
+    grid = Grid({"model": models or ("explicit", "implicit"), "seed": [0]}, base, SmallPoint)
+    return Experiment("sums", (grid,), (Measurement("loss", loss),), data)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_texts(tmp_path / "texts")
+    return tmp_path / "texts"
+
+
+@pytest.fixture(autouse=True)
+def _no_precision_is_left_behind() -> Iterator[None]:
+    yield
+    AcceleratorState._reset_state()
+
+
+def weights_of(run: Path) -> Path:
+    return run / "model" / "model.safetensors"
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    first, second = (load_file(weights_of(run)) for run in (one, other))
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_trains_and_measures_every_point(folder: Path, tmp_path: Path) -> None:
+    """Against pretraining by hand."""
+    store = Store(tmp_path / "store")
+    report = carry_out(experiment(folder), store)
+    assert report.complete
+    assert report.sentences() == []
+    assert len(report.outcomes) == 2
+    for outcome in report.outcomes:
+        config, run = outcome.point.config, store.run_folder(outcome.point)
+        by_hand = tmp_path / str(outcome.point.settings["model"])
+        result = pretrain(config, by_hand, make_accelerator(config, cpu=True))
+        assert same_weights(run, by_hand)
+        assert outcome.values == {"loss": result["validation_loss"]}
+        shapes = [tuple(tensor.shape) for tensor in load_file(weights_of(run)).values()]
+        assert outcome.run["parameters"] == sum(torch.Size(shape).numel() for shape in shapes)  # head is tied
+        told = {name: outcome.run[name] for name in ("task", "model", "training_length", "seed")}
+        assert told == {
+            "task": "sums",
+            "model": outcome.point.settings["model"],
+            "training_length": 16,
+            "seed": 0,
+        }
+        assert outcome.run["weights_sha256"] == hashlib.sha256(weights_of(run).read_bytes()).hexdigest()
+        assert outcome.records["loss"].run == outcome.records["training"].run
+        stored = json.loads((run / "result.json").read_text())
+        assert outcome.records["training"].seconds == round(stored["seconds"], 3) > 0
+
+
+def test_what_is_done_is_not_trained_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = carry_out(experiment(folder), Store(tmp_path / "store"))
+    monkeypatch.setattr("implicit.language.pretrain.pretrain", None)
+    assert carry_out(experiment(folder), Store(tmp_path / "store")) == before
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_weights(folder: Path, tmp_path: Path) -> None:
+    (point,) = experiment(folder, "implicit").points
+    store = Store(tmp_path / "store")
+
+    def stop(line: dict[str, Any]) -> None:
+        if line["step"] == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(point.config, store.run_folder(point), make_accelerator(point.config, cpu=True), watch=stop)
+    assert (store.run_folder(point) / "checkpoint-4").is_dir()
+    assert carry_out(experiment(folder, "implicit"), store).complete
+    assert carry_out(experiment(folder, "implicit"), Store(tmp_path / "whole")).complete
+    assert same_weights(store.run_folder(point), Store(tmp_path / "whole").run_folder(point))
+
+
+def test_the_time_that_is_left_is_told_of_runs_that_began(folder: Path, tmp_path: Path) -> None:
+    """Of a run that is killed after four of its six steps a third of its time is left."""
+    left, store = experiment(folder), Store(tmp_path / "store")
+    progress = Observer(left, store).look()
+    assert (progress.ended, progress.points, progress.known) == ((), 2, False)
+
+    def stop(line: dict[str, Any]) -> None:
+        if line["step"] == 4:
+            raise KeyboardInterrupt
+
+    for point in left.points:
+        with pytest.raises(KeyboardInterrupt):
+            pretrain(
+                point.config, store.run_folder(point), make_accelerator(point.config, cpu=True), watch=stop
+            )
+    lines = [
+        (store.run_folder(point) / "metrics.jsonl").read_text().splitlines()[-1] for point in left.points
+    ]
+    seconds = [json.loads(line)["seconds"] for line in lines]
+    assert Observer(left, store).look().seconds_left == pytest.approx(sum(seconds) / 2, rel=1e-9)
+    carry_out(left, store)
+    assert Observer(left, store).look().seconds_left == 0.0
+
+
+def test_a_failed_training_is_kept_as_failed(folder: Path, tmp_path: Path) -> None:
+    (outcome,) = carry_out(experiment(folder, "explicit", length=100_000), Store(tmp_path / "store")).outcomes
+    assert outcome.complete
+    assert outcome.failure is not None
+    assert outcome.failure.startswith("training: InputError: length is 100000 and the training text has")
+    assert outcome.values == {}
+
+
+def test_a_missing_text_begins_nothing_and_is_not_needed_by_what_is_done(
+    folder: Path, tmp_path: Path, refuses: Refuses
+) -> None:
+    texts = tuple(str(folder / f"{name}.txt") for name in ("train", "valid"))
+    done = experiment(folder, "explicit", data=texts)
+    report = carry_out(done, Store(tmp_path / "done"))
+    (folder / "valid.txt").rename(folder / "elsewhere.txt")
+
+    def begin(argv: Sequence[str] | None) -> None:
+        carry_out(done, Store(tmp_path / "store"))
+
+    assert refuses(begin, []) == f"error: sums reads {texts[1]}, which is not there; put it there\n"
+    assert carry_out(done, Store(tmp_path / "done")) == report
+
+
+def test_the_identifier_hashes_the_whole_configuration(folder: Path) -> None:
+    one, other = experiment(folder).points
+    text = json.dumps(json.loads(one.config.model_dump_json()), sort_keys=True, ensure_ascii=False)
+    assert one.identifier == f"sums-explicit-seed-0-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    assert other.identifier.startswith("sums-implicit-seed-0-")
+    (changed,) = experiment(folder, "explicit", log_every=2).points
+    (again,) = experiment(folder, "explicit", log_every=1).points  # what it is anyhow
+    assert changed.identifier != one.identifier == again.identifier
+
+
+def test_names_tell_what_the_points_differ_in_and_the_rest_stays(folder: Path) -> None:
+    grid = Grid(
+        {"model": ["explicit"], "steps": [2, 3], "seed": [0]}, {"task": "sums", "folder": folder}, SmallPoint
+    )
+    points = Experiment("sums", (grid,), ()).points
+    assert [type(point) for point in points] == [SmallPoint, SmallPoint]
+    assert [point.name for point in points] == [
+        "sums-explicit-steps=2-seed-0",
+        "sums-explicit-steps=3-seed-0",
+    ]
+    assert [point.identifier for point in points] == [point.identifier for point in grid.points]
+
+
+ODD: dict[str, Any] = {
+    "optimizer": {"learning_rate": 1e-5, "gradient_clip": None, "betas": [0.9, 0.95]},
+    "tokenizer": 300,
+    "precision": "no",
+    "gradient_checkpointing": True,
+    "evaluation": {"every": 3, "tokens": None},
+}
+
+
+@pytest.mark.parametrize("settings", [{}, ODD], ids=["plain", "words that YAML may take for others"])
+@pytest.mark.parametrize("name", ["texts", 'it\'s é $HOME # a: "b"'])
+def test_the_command_trains_the_point(
+    name: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the command makes of the words that a shell makes of it is the configuration of the point."""
+    (point,) = experiment(Path(name), "implicit", **settings).points
+    assert trained_by(point.command, monkeypatch) == point.config
+
+
+class NoAccelerator:
+    """In the place of one that would look for devices."""
+
+    def end_training(self) -> None:
+        pass
+
+
+def trained_by(line: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The configuration that a command line trains, from the root of the repository."""
+    found = []
+
+    def capture(config: Any, out: Path, *rest: Any, **options: Any) -> None:
+        assert out == Path("RUN")
+        found.append(config)
+        raise KeyboardInterrupt
+
+    command = importlib.import_module("implicit.language.pretrain.__main__")
+    monkeypatch.setattr(command, "pretrain", capture)
+    monkeypatch.setattr(command, "make_accelerator", lambda config, cpu: NoAccelerator())
+    monkeypatch.chdir(ROOT)
+    words = shlex.split(line)
+    assert words[:3] == ["python", "-m", "implicit.language.pretrain"]
+    with pytest.raises(KeyboardInterrupt):
+        command.main(words[3:])
+    (config,) = found
+    return config
+
+
+def test_a_bad_field_is_refused_by_its_name(folder: Path) -> None:
+    with pytest.raises(InputError, match="steps is 0"):
+        _ = experiment(folder, "explicit", steps=0).points
+
+
+def test_without_the_packages_of_pretraining_it_is_said_which_to_install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "implicit.language.pretrain", None)
+    sentence = r"sums needs a package that is missing \(.*\); install implicit-ssm\[pretraining\]"
+    with pytest.raises(InputError, match=sentence):
+        _ = experiment(folder, "explicit").points
+
+
+def test_outcomes_go_by_name_and_command(folder: Path, tmp_path: Path) -> None:
+    (point,) = experiment(folder, "explicit").points
+    run = Outcome(point, {}, complete=False).run
+    assert (run["name"], run["command"]) == ("sums-explicit-seed-0", point.command)
+    assert point.command.endswith("--out RUN")
