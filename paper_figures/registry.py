@@ -6,6 +6,7 @@ from paper_figures.figures import (
     agreement_in_training,
     belief_bridge,
     bounded_and_free,
+    catbabi,
     convergence,
     curricula,
     depth,
@@ -24,6 +25,8 @@ from paper_figures.figures import (
     repl_spacing,
     repl_traces,
     s5_length_generalization,
+    wikitext2,
+    wikitext2_iterations,
 )
 from paper_figures.figures.figure import PaperFigure
 from paper_figures.figures.published import FIGURE as LANGUAGE_MODELS
@@ -51,6 +54,9 @@ FIGURES: dict[str, PaperFigure] = {
         hard_tokens_in_training.FIGURE,
         error_control.FIGURE,
         implicit_twins.FIGURE,
+        wikitext2.FIGURE,
+        wikitext2_iterations.FIGURE,
+        catbabi.FIGURE,
         repl_traces.FIGURE,
         repl_spacing.FIGURE,
         hidden_swaps.FIGURE,
