@@ -30,7 +30,7 @@ def write_text(folder: Path) -> str:
 def run_of(folder: Path, family: str, implicit: bool, **changes: Any) -> FinishedRun:
     config = small_run(folder, family, implicit, tokenizer=300, **changes)
     tokenizer = train_tokenizer(documents(config.train), 300)
-    tells = {"unconverged": "ignore"} if implicit else {}
+    tells: dict[str, Any] = {"unconverged": "ignore"} if implicit else {}
     model = small_model(NAMES[family, implicit], vocab_size=vocabulary_size(tokenizer), **tells)
     with torch.no_grad():
         model.lm_head.weight.mul_(SHARPER)

@@ -12,7 +12,8 @@ from matplotlib.colors import to_rgb
 
 from analysis.framework.figures import styled
 from paper_figures.figures import catbabi
-from paper_figures.figures.catbabi_table import results_table
+from paper_figures.figures.catbabi_comparison import tasks_ahead, tasks_apart
+from paper_figures.figures.catbabi_table import results_table, tasks_table
 from paper_figures.figures.catbabi_training import SETTINGS_OF_STATE
 from paper_figures.figures.figure import Results
 from paper_figures.stored_results import RESULTS, StoredResults
@@ -80,22 +81,25 @@ def counted(**seeds: dict[int, int]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("implicit", "explicit", "counts"),
+    ("implicit", "explicit", "counts", "apart"),
     [
-        ({"s0": {1: 5, 2: 5, 4: 5}}, {"s0": {1: 4, 2: 5, 4: 6}}, (1, 1, 3)),  # more, as many, fewer
-        ({"s0": {2: 5, 3: 9}}, {"s0": {2: 4, 3: 1}}, (1, 0, 1)),  # task 3 has no training stories
-        ({"s0": {1: 5}, "s1": {1: 0}}, {"s0": {1: 4}, "s1": {1: 2}}, (0, 1, 1)),  # 2.5 and 3 in the mean
-        ({"s0": {1: 5}, "s1": {1: 2}}, {"s0": {1: 4}, "s1": {1: 3}}, (0, 0, 1)),  # 3.5 both
-        ({"s0": {1: 5}, "s1": {1: 0}}, {"s0": {1: 4}}, (1, 0, 1)),  # seed 0 alone is of both
-        ({"s0": {1: 5}}, {"s1": {1: 4}}, (0, 0, 0)),
-        ({}, {}, (0, 0, 0)),
+        ({"s0": {1: 5, 2: 5, 4: 5}}, {"s0": {1: 4, 2: 5, 4: 6}}, (1, 1, 3), (1, 1)),  # more, as many, fewer
+        ({"s0": {2: 5, 3: 9}}, {"s0": {2: 4, 3: 1}}, (1, 0, 1), (1, 0)),  # task 3 has no training stories
+        ({"s0": {1: 5}, "s1": {1: 0}}, {"s0": {1: 4}, "s1": {1: 2}}, (0, 1, 1), (0, 0)),  # means 2.5 and 3
+        ({"s0": {1: 5}, "s1": {1: 2}}, {"s0": {1: 4}, "s1": {1: 3}}, (0, 0, 1), (0, 0)),  # 3.5 both
+        ({"s0": {1: 5}, "s1": {1: 4}}, {"s0": {1: 3}, "s1": {1: 4}}, (1, 0, 1), (0, 0)),  # two runs are equal
+        ({"s0": {1: 1}, "s1": {1: 2}}, {"s0": {1: 3}, "s1": {1: 4}}, (0, 1, 1), (0, 1)),
+        ({"s0": {1: 5}, "s1": {1: 0}}, {"s0": {1: 4}}, (1, 0, 1), (1, 0)),  # seed 0 alone is of both
+        ({"s0": {1: 5}}, {"s1": {1: 4}}, (0, 0, 0), (0, 0)),
+        ({}, {}, (0, 0, 0), (0, 0)),
     ],
 )
-def test_tasks_are_compared_by_means_over_common_seeds(
-    implicit: Any, explicit: Any, counts: tuple[int, int, int]
+def test_tasks_are_compared_over_common_seeds(
+    implicit: Any, explicit: Any, counts: tuple[int, int, int], apart: tuple[int, int]
 ) -> None:
     series = {"implicit Mamba-2": counted(**implicit), "explicit Mamba-2": counted(**explicit)}
-    assert catbabi.tasks_ahead(series) == counts
+    assert tasks_ahead(series) == counts
+    assert tasks_apart(series) == apart
 
 
 def ahead_on(count: int | None) -> dict[str, Any]:
@@ -132,10 +136,10 @@ def test_the_verdict_follows_its_rule(counts: tuple[int | None, ...], word: str)
     models = {setting: ahead_on(count) for setting, count in zip(SETTINGS, counts, strict=False)}
     verdict = catbabi.judge({"accuracies": models})
     assert verdict.word == word
-    told = [f"{0 if count is None else count} of {0 if count is None else 19}" for count in counts]
+    told = ["0 of 0 (0)" if count is None else f"{count} of 19 ({count})" for count in counts]
     words = [SETTINGS_OF_STATE[setting] for setting in models]
     listed = "; ".join(f"{setting} {count}" for setting, count in zip(words, told, strict=True))
-    assert verdict.because.endswith(f"ahead of one explicit: {listed or 'no runs'}")
+    assert verdict.because.endswith(f"(in brackets: by every run): {listed or 'no runs'}")
 
 
 def test_other_models_alone_judge_nothing() -> None:
@@ -143,7 +147,7 @@ def test_other_models_alone_judge_nothing() -> None:
     verdict = catbabi.judge(
         {"accuracies": {s: {"LSTM": series, "implicit Mamba-2": series} for s in SETTINGS}}
     )
-    assert (verdict.word, verdict.because.endswith("explicit: no runs")) == ("not reproduced", True)
+    assert (verdict.word, verdict.because.endswith("by every run): no runs")) == ("not reproduced", True)
 
 
 def marks(axes: Axes, name: str) -> list[tuple[list[float], list[float]]]:
@@ -223,7 +227,7 @@ def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> No
     (reset,) = numbers(r"every (\d+) tokens are read from the initial state", text)
     updates, batch, length = numbers(r"([\d,]+) updates of (\d+) x (\d+) tokens", text)
     width, state, lstm = numbers(
-        r"Mamba-2 of width (\d+) with state (\d+) \(published: 512\), LSTM of width (\d+),", text
+        r"Mamba-2 of width (\d+) with state (\d+) \(published: 512\), LSTM of width (\d+);", text
     )
     (rate,) = numbers(r"peak rate ([\d.]+) for all", text)
     steps, most = numbers(r"phantom gradients of (\d+) steps at up to (\d+) self-iterations", text)
@@ -244,6 +248,10 @@ def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> No
     assert settings["piece"] == piece
     (asked,) = numbers(r"over all ([\d,]+) questions", text)
     assert asked == sum(ASKED.values())
+    assert (
+        "not matched: explicit Mamba-2 1,600, explicit Mamba-2, 2 layers 2,600, "
+        "explicit Mamba-2, 4 layers 4,600, implicit Mamba-2 2,500, LSTM 1,400; peak" in text
+    )
 
 
 def test_the_caption_counts_tasks_and_the_least_converged_run() -> None:
@@ -259,7 +267,8 @@ def test_the_caption_counts_tasks_and_the_least_converged_run() -> None:
     text = catbabi.caption(catbabi.collect(outcomes))
     assert "0.987 of the tokens of a run at least reach it" in text  # rounded down: no run has less
     assert (  # task 3 is not counted
-        "answers, state carried: 11 of 19 (0 behind); all words, state reset: 8 of 19 (11 behind)." in text
+        "answers, state carried: 11 of 19 (0 behind), by every run 11 (0); "
+        "all words, state reset: 8 of 19 (11 behind), by every run 8 (11)." in text
     )
 
 
@@ -268,14 +277,16 @@ def test_the_table_has_every_run_beside_what_is_published(found: Results) -> Non
         [cell.strip() for cell in line.strip("|").split("|")] for line in results_table(found).split("\n")
     ]
     assert rows[0][1:] == [
+        "parameters",
         "answers, state carried",
         "all words, state carried",
         "answers, state reset",
         "all words, state reset",
     ]
     assert [row[0] for row in rows[2:7]] == list(MODELS.values())
+    assert [row[1] for row in rows[2:7]] == ["1,600", "2,600", "4,600", "2,500", "1,400"]
     for row in rows[2:7]:
-        for setting, cell in zip(SETTINGS, row[1:], strict=True):
+        for setting, cell in zip(SETTINGS, row[2:], strict=True):
             runs = found["accuracies"][setting][row[0]]["seeds"].values()
             assert cell == ", ".join(f"{100 * run['accuracy']:.2f}" for run in runs)
     published = Path(RESULTS).parent / "published"
@@ -287,6 +298,7 @@ def test_the_table_has_every_run_beside_what_is_published(found: Results) -> Non
     for row, told in zip(rows[7:11], tables[0], strict=True):
         assert row == [
             f"*{told['model']}*, published",
+            "",
             str(told["questions_only"]),
             str(told["all_tokens"]),
             "-",
@@ -295,7 +307,27 @@ def test_the_table_has_every_run_beside_what_is_published(found: Results) -> Non
     for row, told in zip(rows[11:], tables[1], strict=True):
         assert row[0].startswith(f"*{told['model']}*, {told['layers']} layer")
         ends = dict.fromkeys((told["lowest"], told["highest"]))
-        assert row[1:] == ["-", "-", f"{' to '.join(map(str, ends))} (loss not told)", "-"]
+        assert row[1:] == ["", "-", "-", f"{' to '.join(map(str, ends))} (loss not told)", "-"]
+
+
+def test_the_table_of_tasks_has_means_and_ends() -> None:
+    right = {0: 10, 1: 30, 2: 80}
+    outcomes = [
+        answered(point, lambda task, seed=seed: right[seed] + task)  # type: ignore[misc]
+        for seed, point in enumerate(points_of(SETTINGS[1], "lstm"))
+    ]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in tasks_table(catbabi.collect(outcomes), SETTINGS[1]).split("\n")
+    ]
+    assert rows[0] == ["task", "LSTM"]
+    assert len(rows) == 2 + 20
+    # 11, 31 and 81 of the 91 questions of task 1; 30, 50 and 100 of the 110 of task 20
+    assert rows[2] == ["1. single supporting fact", "45.1 (12.1 to 89.0)"]
+    assert rows[4][0] == "3. three supporting facts (not trained)"
+    assert rows[-1] == ["20. agent's motivations", "54.5 (27.3 to 90.9)"]
+    assert [row[0].split(".")[0] for row in rows[2:]] == [str(task) for task in range(1, 21)]
+    assert tasks_table(catbabi.collect(outcomes), SETTINGS[0]).split("\n")[0] == "| task |"
 
 
 def test_the_stored_results_hold_every_run_and_the_caption_counts_them() -> None:
