@@ -16,6 +16,7 @@ from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
 from paper_figures.figures.published import EXPLICIT, IMPLICIT
 from paper_figures.figures.wikitext2_measured import PerplexitySettings, measure_perplexity
+from paper_figures.figures.wikitext2_time import TimeSettings, measure_update_seconds
 from paper_figures.figures.wikitext2_training import (
     FAMILIES,
     FREE_ITERATIONS,
@@ -32,14 +33,16 @@ from paper_figures.figures.wikitext2_training import (
 
 SETTINGS = PerplexitySettings(file=TEXTS["test"])
 PERPLEXITY = Measurement("test_perplexity", measure_perplexity, SETTINGS)
-EXPERIMENT = Experiment("wikitext2", GRIDS, (PERPLEXITY,), data=tuple(TEXTS.values()))
+TIME_SETTINGS = TimeSettings(file=TEXTS["test"])
+TIME = Measurement("update_time", measure_update_seconds, TIME_SETTINGS)
+EXPERIMENT = Experiment("wikitext2", GRIDS, (PERPLEXITY, TIME), data=tuple(TEXTS.values()))
 LABELS = {"explicit": "explicit", "bounded": "implicit, (4+1)", "free": "implicit, with free phase"}
 AXES = {
     "parameters": "parameters",
     "operations": "operations of training",
     "training_seconds": "time of training (s)",
 }
-"""What perplexity is drawn against; the last on two cores that had other work, too."""
+"""What perplexity is drawn against."""
 
 Sizes = Mapping[str, Mapping[str, Any]]
 """By width and layers, ``seeds`` with what was measured of each run, and the seeds that ``failed``."""
@@ -53,17 +56,23 @@ def collect(outcomes: Sequence[Outcome]) -> Results:
         {}
     """
     models: dict[str, dict[str, dict[str, Any]]] = {}
-    for group in grouped(outcomes, PERPLEXITY.name):
+    times = [group["seeds"] for group in grouped(outcomes, TIME.name)]
+    for group, timed in zip(grouped(outcomes, PERPLEXITY.name), times, strict=True):
         kind, family = group["settings"]["model"].split("-")
         parameters = {
             str(outcome.point.seed): outcome.run.get("parameters")
             for outcome in outcomes
             if outcome.point.variant == group["settings"]
         }
-        seeds = {seed: {**run, "parameters": parameters[seed]} for seed, run in group["seeds"].items()}
+        seeds = {
+            seed: {**run, **timed[seed], "parameters": parameters[seed]}
+            for seed, run in group["seeds"].items()
+            if seed in timed
+        }
+        failed = {*group["failed"], *map(int, group["seeds"].keys() - timed.keys())}
         models.setdefault(family, {}).setdefault(kind, {})[group["settings"]["size"]] = {
             "seeds": seeds,
-            "failed": group["failed"],
+            "failed": sorted(failed),
         }
     return {"settings": SETTINGS.model_dump(mode="json"), "models": models}
 
@@ -195,10 +204,9 @@ def caption(found: Results) -> str:
         f"updates at up to {free}. Fixed points at test to a relative tolerance of {settings['rtol']:g} "
         f"within {settings['max_iterations']} evaluations, all tokens together: "
         f"{_least_converged(found)} of the tokens of a run at least reach it. An implicit model has its "
-        "injection more in parameters. Operations by formula, of a free phase an upper bound; times on two "
-        "cores of a CPU that had other work, so to a factor of two, and by code that took one evaluation of "
-        f"the layers more per update of (4+1) than the formula counts. Perplexities by run: {listed}. "
-        f"{_comparison(found)}"
+        "injection more in parameters. Operations by formula, of a free phase an upper bound; time: "
+        f"updates of each phase by the median of {TIME_SETTINGS.updates}, timed on one core of a CPU with "
+        f"the weights at the end. Perplexities by run: {listed}. {_comparison(found)}"
     )
 
 

@@ -31,7 +31,7 @@ def run_of(folder: Path, family: str, implicit: bool, **changes: Any) -> Finishe
     config = small_run(folder, family, implicit, tokenizer=300, **changes)
     tokenizer = train_tokenizer(documents(config.train), 300)
     tells: dict[str, Any] = {"unconverged": "ignore"} if implicit else {}
-    model = small_model(NAMES[family, implicit], vocab_size=vocabulary_size(tokenizer), **tells)
+    model = small_model(NAMES[family, implicit], 3.0, vocab_size=vocabulary_size(tokenizer), **tells)
     with torch.no_grad():
         model.lm_head.weight.mul_(SHARPER)
     return FinishedRun(folder, config, model, tokenizer, dict(RESULT), [])
