@@ -8,6 +8,7 @@ from typing import Any
 from paper_figures.experiments.grid import Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.point import Point
+from paper_figures.experiments.records import Record
 from paper_figures.figures import wikitext2, wikitext2_iterations
 from paper_figures.figures.figure import Results
 from paper_figures.stored_results import compact_json
@@ -32,7 +33,7 @@ def ended_badly() -> Outcome:
 
 def measured(point: Point, values: dict[Measurement, Any], parameters: int = 10) -> Outcome:
     """A run that ended well; values go through text as a store does."""
-    records = {}
+    records: dict[str, Record] = {}
     for measurement, value in values.items():
         records |= template(measurement).records
         read = json.loads(compact_json(value))
