@@ -14,7 +14,7 @@ from paper_figures.experiments.grid import Experiment, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.groups import grouped
+from paper_figures.figures.groups import draw_legend, grouped
 from paper_figures.figures.published import EXPLICIT, IMPLICIT
 from paper_figures.figures.wikitext2 import LABELS
 from paper_figures.figures.wikitext2_measured import IterationSettings, measure_iterations
@@ -77,7 +77,7 @@ def draw(found: Results, width: float) -> Figure:
         ...     len(draw(StoredResults.read("wikitext2_iterations").results, 3.3).axes)
         4
     """
-    figure, (*curves, kinds, fifths) = new_panels(width, 4, height=2.2, columns=2)
+    figure, (*curves, kinds, fifths) = new_panels(width, 4, height=2.5, columns=2)
     allowed = found["settings"]["allowed"]
     for axes, (family, label) in zip(curves, FAMILIES.items(), strict=True):
         for kind, group in found["models"].get(family, {}).items():
@@ -87,7 +87,7 @@ def draw(found: Results, width: float) -> Figure:
         axes.set(xlabel="self-iterations allowed at test", ylabel="perplexity", title=label)
         if top is not None:
             axes.set_ylim(_least(found, family) - 1, top + 2)
-            axes.legend()
+        draw_legend(axes)
     _draw_bars(kinds, found, TOKEN_KINDS, lambda run, place: run["kinds"][TOKEN_KINDS[place]]["mean"])
     kinds.set(title="by kind of token", ylabel="self-iterations per token")
     kinds.set_xticks(
