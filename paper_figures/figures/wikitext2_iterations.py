@@ -199,7 +199,7 @@ def caption(found: Results) -> str:
         f"{RUN_LINES} Below: self-iterations that a token takes to a relative tolerance of "
         f"{settings['rtol']:g}, at most {settings['max_iterations']}, token by token; by what the token is, "
         "and in fifths of the tokens by the surprise of the one that comes next; a mark per run, colours and "
-        f"marks as above. {'; '.join(told) or 'no runs'}."
+        f"marks as above. {'; '.join(told) or 'No run ended well'}."
     )
 
 
