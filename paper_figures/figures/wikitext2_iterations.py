@@ -1,6 +1,7 @@
 """Self-iterations of language models at test: perplexity by how many are allowed, and who takes them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from paper_figures.experiments.grid import Experiment, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.groups import grouped
-from paper_figures.figures.published import EXPLICIT, IMPLICIT
+from paper_figures.figures.groups import draw_legend, grouped
+from paper_figures.figures.published import IMPLICIT
 from paper_figures.figures.wikitext2 import LABELS
 from paper_figures.figures.wikitext2_measured import IterationSettings, measure_iterations
 from paper_figures.figures.wikitext2_training import FAMILIES, KINDS, TEXTS, runs
@@ -62,9 +63,17 @@ def look_of(kind: str, family: str) -> Look:
         >>> look_of("bounded", "Llama").dashes, look_of("free", "Llama").dashes
         ('--', '-')
     """
-    if kind == "bounded":
-        return Look(EXPLICIT[family].color, "D", "--")
-    return Look(IMPLICIT[family].color, "o", "-")
+    return replace(IMPLICIT[family], dashes="--" if kind == "bounded" else "-")
+
+
+def filling_of(look: Look) -> str:
+    """Return the colour inside of marks: those of (4+1) are hollow.
+
+    Example:
+        >>> filling_of(look_of("bounded", "Llama"))
+        'white'
+    """
+    return "white" if look.dashes == "--" else look.color
 
 
 def draw(found: Results, width: float) -> Figure:
@@ -77,17 +86,20 @@ def draw(found: Results, width: float) -> Figure:
         ...     len(draw(StoredResults.read("wikitext2_iterations").results, 3.3).axes)
         4
     """
-    figure, (*curves, kinds, fifths) = new_panels(width, 4, height=2.2, columns=2)
+    figure, (*curves, kinds, fifths) = new_panels(width, 4, height=2.5, columns=2)
     allowed = found["settings"]["allowed"]
     for axes, (family, label) in zip(curves, FAMILIES.items(), strict=True):
         for kind, group in found["models"].get(family, {}).items():
-            draw_runs(axes, allowed, perplexities(group, allowed), look_of(kind, label), LABELS[kind])
+            look = look_of(kind, label)
+            draw_runs(axes, allowed, perplexities(group, allowed), look, LABELS[kind])
+            if group["seeds"]:
+                axes.lines[-1].set_markerfacecolor(filling_of(look))  # of the mean, which is drawn last
         powers_of_two(axes, allowed)
         top = _at(found, family, 3)
         axes.set(xlabel="self-iterations allowed at test", ylabel="perplexity", title=label)
         if top is not None:
             axes.set_ylim(_least(found, family) - 1, top + 2)
-            axes.legend()
+        draw_legend(axes)
     _draw_bars(kinds, found, TOKEN_KINDS, lambda run, place: run["kinds"][TOKEN_KINDS[place]]["mean"])
     kinds.set(title="by kind of token", ylabel="self-iterations per token")
     kinds.set_xticks(
@@ -135,7 +147,7 @@ def _draw_bars(axes: Axes, found: Results, names: Sequence[str], value: Any) -> 
                 linestyle="",
                 marker=look.marker,
                 color=look.color,
-                markerfacecolor="white" if look.dashes == "--" else look.color,
+                markerfacecolor=filling_of(look),
                 markersize=3.5,
             )
     axes.set_ylim(bottom=0)
@@ -181,13 +193,13 @@ def caption(found: Results) -> str:
             )
     return (
         f"Implicit language models on WikiText-2 of width 64 and two layers, trained with (4+1) throughout "
-        "(diamonds, dashed) and with a free phase in the last fifth of the updates (circles): perplexity on "
+        "(hollow, dashed) and with a free phase in the last fifth of the updates (filled): perplexity on "
         f"the first {settings['windows']} windows of {settings['context']} tokens of the test text, by the "
         "self-iterations that all tokens take, together; the axis leaves out what is worse than with three. "
         f"{RUN_LINES} Below: self-iterations that a token takes to a relative tolerance of "
         f"{settings['rtol']:g}, at most {settings['max_iterations']}, token by token; by what the token is, "
         "and in fifths of the tokens by the surprise of the one that comes next; a mark per run, colours and "
-        f"marks as above. {'; '.join(told) or 'no runs'}."
+        f"marks as above. {'; '.join(told) or 'No run ended well'}."
     )
 
 

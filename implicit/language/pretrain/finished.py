@@ -15,7 +15,7 @@ from implicit.checked_config import validated
 from implicit.language.configuration import FixedPoints
 from implicit.language.modeling import LanguageModel
 from implicit.language.pretrain.config import PretrainConfig, Source
-from implicit.language.pretrain.folder import PretrainFolder
+from implicit.language.pretrain.folder import FORMAT_VERSION, PretrainFolder
 from implicit.language.pretrain.tokens import encoded
 from implicit.language.stored_models import load_model
 from implicit.runs.files import read_json
@@ -54,7 +54,7 @@ def finished_run(path: str | os.PathLike[str]) -> FinishedRun:
     """Read the folder of a run that ended.
 
     Raises:
-        InputError: the folder holds no run, or one that did not end, or its model cannot be read.
+        InputError: the folder holds no run, or one that did not end, or something of it cannot be read.
 
     Example:
         >>> finished_run("runs/nowhere")
@@ -66,18 +66,40 @@ def finished_run(path: str | os.PathLike[str]) -> FinishedRun:
         raise InputError(
             f"{path} holds no pretraining run that ended; finish it with python -m implicit.language.pretrain"
         )
-    values = read_json(folder.config)
-    config = validated(PretrainConfig, {name: values[name] for name in PretrainConfig.model_fields})
+    config = _config(folder)
     loaded, tokenizer = load_model(folder.model)
     model = cast(LanguageModel, loaded)
     if isinstance(model.config, FixedPoints):
         model.config.unconverged = "ignore"
-    lines = folder.metrics.read_text(encoding="utf-8").splitlines()
     return FinishedRun(
         folder.path,
         config,
         model,
         tokenizer,
         read_json(folder.result),
-        [json.loads(line) for line in lines],
+        _metrics(folder),
     )
+
+
+def _config(folder: PretrainFolder) -> PretrainConfig:
+    values, fields = read_json(folder.config), PretrainConfig.model_fields
+    if (
+        not isinstance(values, dict)
+        or values.get("format_version") != FORMAT_VERSION
+        or not fields.keys() <= values.keys()
+    ):
+        raise InputError(
+            f"{folder.config} is of no pretraining run of format version {FORMAT_VERSION}; give the folder "
+            "of one, or train again"
+        )
+    return validated(PretrainConfig, {name: values[name] for name in fields})
+
+
+def _metrics(folder: PretrainFolder) -> list[dict[str, Any]]:
+    try:
+        lines = folder.metrics.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{folder.metrics} cannot be read ({str(error).rstrip('.')}); restore it or train again"
+        ) from None
