@@ -228,9 +228,13 @@ def _least_converged(found: Mapping[str, Any]) -> str:
 
 
 def _comparison(found: Mapping[str, Any]) -> str:
-    """What the caption says of equal parameters and of equal operations."""
+    """What the caption says of equal parameters, equal operations and equal time."""
     said = []
-    for cost, words in (("parameters", "parameters"), ("operations", "operations")):
+    for cost, words in {
+        "parameters": "parameters",
+        "operations": "operations",
+        "training_seconds": "time",
+    }.items():
         ratios = {
             f"{FAMILIES[family]} {LABELS[kind].removeprefix('implicit, ')}": at_equal(
                 kinds["explicit"], kinds[kind], cost

@@ -302,6 +302,9 @@ def legends_of(figure: Figure) -> list[Any]:
 
 
 OTHER_SERIES = {
+    "wikitext2": "kinds of models in one legend, a row of panels for each family",
+    "wikitext2_iterations": "two curricula of implicit models, a panel for each family",
+    "catbabi": "models with their layers, in one legend below both panels",
     "repl_traces": "models with their eigenvalues, in one legend below both panels",
     "repl_spacing": "models with their eigenvalues, in one legend below all panels",
     "hidden_swaps": "models with their eigenvalues, in one legend below all panels",

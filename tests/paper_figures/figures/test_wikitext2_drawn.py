@@ -108,7 +108,7 @@ def test_figures_are_drawn_where_no_run_ended_well() -> None:
         for width in WIDTHS:
             with styled():
                 assert faults(wikitext2.draw(nothing, width), width) == []
-        assert wikitext2.caption(nothing).count("none is spanned") == 2
+        assert wikitext2.caption(nothing).count("none is spanned") == 3
 
 
 def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> None:
