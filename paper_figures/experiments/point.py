@@ -94,14 +94,12 @@ class Point:
         return f"python -m implicit.train {' '.join(flags)} --out RUN"
 
     def train(self, folder: Path, device: str = "cpu") -> Any:
-        """Train the run in a folder, or go on with it; return what measurements take, on that device.
+        """Train the run in a folder on a device, or go on with it; return what measurements take.
 
         Raises:
             InputError: the folder holds another run, or the device is not there.
         """
-        run = train(self.config, folder, progress=False, device=device)
-        run.model.to(device)
-        return run
+        return train(self.config, folder, progress=False, device=device)
 
     def identity(self, run: Any) -> RunIdentity:
         """Return which run `train` has returned."""

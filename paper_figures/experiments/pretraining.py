@@ -62,7 +62,7 @@ class PretrainingPoint(Point):
         return f"python -m implicit.language.pretrain {self.example} {changes} --out RUN"
 
     def train(self, folder: Path, device: str = "cpu") -> "FinishedRun":
-        """Train the run in a folder, or go on with it; return it with its model on that device.
+        """Train the run in a folder on a device, or go on with it; return it.
 
         Raises:
             InputError: the folder holds another run, or a text is missing.
@@ -73,9 +73,7 @@ class PretrainingPoint(Point):
 
         accelerator = make_accelerator(self.config, cpu=torch.device(device).type == "cpu")
         pretrain(self.config, folder, accelerator)
-        run = finished_run(folder)
-        run.model.to(device)
-        return run
+        return finished_run(folder)
 
     def identity(self, run: "FinishedRun") -> RunIdentity:
         """Return which run `train` has returned."""

@@ -175,6 +175,7 @@ def do(store: Store, point: Point, measurements: tuple[Measurement, ...], device
         store.write(point, None, Record.failed(point, None, error, None, time.monotonic() - began))
         return
     identity = point.identity(run)
+    run.model.to(device)
     training = store.read(point, None)
     if training is None or training.run != json_ready(identity.__dict__):
         store.write(point, None, Record.done(point, None, identity, None, point.seconds(run)))

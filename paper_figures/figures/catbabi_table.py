@@ -81,4 +81,4 @@ def _published_name(row: Mapping[str, Any]) -> str:
 
 def _published_range(row: Mapping[str, Any]) -> str:
     low, high = row["lowest"], row["highest"]
-    return f"{low if low == high else f'{low} to {high}'} (loss not told)"
+    return f"{low if low == high else f'{low} to {high}'} (answers by default of their code)"

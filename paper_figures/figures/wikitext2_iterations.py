@@ -101,13 +101,13 @@ def draw(found: Results, width: float) -> Figure:
             axes.set_ylim(_least(found, family) - 1, top + 2)
         draw_legend(axes)
     _draw_bars(kinds, found, TOKEN_KINDS, lambda run, place: run["kinds"][TOKEN_KINDS[place]]["mean"])
-    kinds.set(title="by kind of token", ylabel="self-iterations per token")
+    kinds.set(title="by kind of token", ylabel="evaluations per token")
     kinds.set_xticks(
         range(len(TOKEN_KINDS)), ["begins\na word", "goes on\nin a word", "number", "punctu-\nation"]
     )
     names = ("least", "", "", "", "most")
     _draw_bars(fifths, found, names, lambda run, place: run["fifths_of_surprise"][place])
-    fifths.set(title="by surprise of the next token, in fifths", ylabel="self-iterations per token")
+    fifths.set(title="by surprise of the next token, in fifths", ylabel="evaluations per token")
     fifths.set_xticks(range(len(names)), names)
     return figure
 
@@ -188,7 +188,7 @@ def caption(found: Results) -> str:
             most = ", ".join(f"{run['quantiles']['0.95']:.0f}" for run in group["seeds"].values())
             told.append(
                 f"{FAMILIES[family]} {LABELS[kind].removeprefix('implicit, ')} best {places} "
-                f"(mean {means}, 95% quantile {most} self-iterations per token to the tolerance, which "
+                f"(mean {means}, 95% quantile {most} evaluations per token to the tolerance, which "
                 f"{int(1000 * min(shares)) / 1000:.3f} of the tokens of a run at least reach)"
             )
     return (
@@ -196,7 +196,8 @@ def caption(found: Results) -> str:
         "(hollow, dashed) and with a free phase in the last fifth of the updates (filled): perplexity on "
         f"the first {settings['windows']} windows of {settings['context']} tokens of the test text, by the "
         "self-iterations that all tokens take, together; the axis leaves out what is worse than with three. "
-        f"{RUN_LINES} Below: self-iterations that a token takes to a relative tolerance of "
+        f"{RUN_LINES} Below: evaluations of the layers that a token takes, one more than "
+        "self-iterations, to a relative tolerance of "
         f"{settings['rtol']:g}, at most {settings['max_iterations']}, token by token; by what the token is, "
         "and in fifths of the tokens by the surprise of the one that comes next; a mark per run, colours and "
         f"marks as above. {'; '.join(told) or 'No run ended well'}."
@@ -219,7 +220,7 @@ def judge(found: Mapping[str, Any]) -> Verdict:
         for kind, group in kinds.items()
     }
     worse = {name: sum(ratio >= WORSE for ratio in values) for name, values in ratios.items()}
-    because = "runs that the most self-iterations make worse by 0.5%: " + (
+    because = "runs that the most self-iterations make worse than their best by at least 0.5%: " + (
         ", ".join(f"{name} {worse[name]} of {len(values)}" for name, values in ratios.items()) or "none"
     )
     count = sum(len(values) for values in ratios.values())

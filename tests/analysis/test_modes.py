@@ -86,10 +86,9 @@ def test_a_kernel_that_errs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
     honest = fused.solve_sequentially_fused
 
-    def wrong(self_map: Any, recurrence: Any, *rest: Any) -> Any:
-        return honest(
-            self_map, dataclasses.replace(recurrence, inputs=[-x for x in recurrence.inputs]), *rest
-        )
+    def wrong(self_map: Any, recurrence: Any, *rest: Any, **options: Any) -> Any:
+        inputs = [-x for x in recurrence.inputs]
+        return honest(self_map, dataclasses.replace(recurrence, inputs=inputs), *rest, **options)
 
     monkeypatch.setattr(implicit_model, "solve_sequentially_fused", wrong)
     found = modes.analyse(load_run("parity-small"), lengths=(16,), sequences=6)

@@ -136,7 +136,8 @@ def test_the_stories_are_those_of_the_digest_and_the_caption_tells_what_they_lac
     assert set(asked.tolist()) == set(range(1, 21))
     # 95% of a share of one half, the widest
     whole, single = numbers(
-        r"sure to ±([\d.]+) \(95%\), of a task to ±([\d.]+)\.", catbabi.caption(catbabi.collect([]))
+        r"sure to ±([\d.]+) \(95%\), of a task to ±([\d.]+), as if questions",
+        catbabi.caption(catbabi.collect([])),
     )
     assert whole == pytest.approx(1.96 * math.sqrt(0.25 / len(asked)), abs=0.0005)  # as it is rounded
     counts = [int((asked == number).sum()) for number in range(1, 21)]

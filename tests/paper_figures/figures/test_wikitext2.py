@@ -140,7 +140,8 @@ def test_the_verdict_follows_its_rule(
     verdict = judged(mamba2=mamba2, llama=llama)
     assert verdict.word == word
     assert verdict.because == (
-        f"free below explicit at {better} of {count} sizes, and free below (4+1) below explicit at {ordered}"
+        f"free below explicit at {better} of {count} sizes of both families, and free below (4+1) below "
+        f"explicit at {ordered}"
     )
 
 
@@ -165,7 +166,7 @@ def test_sizes_count_with_the_seeds_that_all_kinds_have() -> None:
 
     # 3, 1.5 and 1.25 in the mean of seeds 0 and 1; of seed 0 alone the free phase is not best
     assert judge({"models": models("0", "1", "2")}).because.endswith(
-        "at 1 of 1 sizes, and free below (4+1) below explicit at 1"
+        "at 1 of 1 sizes of both families, and free below (4+1) below explicit at 1"
     )
     assert judge({"models": models("0", "2")}).because.endswith("below explicit at 0")
     assert judge({"models": models("2")}).because.startswith("free below explicit at 0 of 0")

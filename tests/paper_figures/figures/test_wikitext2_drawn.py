@@ -175,7 +175,7 @@ def test_the_caption_compares_at_equal_parameters_and_operations() -> None:
     parameters, operations = re.findall(r"at equal (?:parameters|operations) ([^;]*?)(?:;|\.$)", text)
     # at equal parameters the factors of cost remain: 0.3 / 3 and 0.2 / 5; the largest is not spanned
     for name in FAMILIES.values():
-        assert f"{name} (4+1) 0.100 to 0.100" in parameters
-        assert f"{name} with free phase 0.040 to 0.040" in parameters
-        assert f"{name} (4+1) 0.300 to 0.300" in operations
-        assert f"{name} with free phase 0.200 to 0.200" in operations
+        assert f"{name} (4+1) 0.100 to 0.100 (2 sizes)" in parameters
+        assert f"{name} with free phase 0.040 to 0.040 (2 sizes)" in parameters
+        assert f"{name} (4+1) 0.300 (one size)" in operations
+        assert f"{name} with free phase 0.200 (one size)" in operations

@@ -108,7 +108,10 @@ def test_the_verdict_follows_its_rule(bounded: Any, free: Any, word: str, counts
     outcomes = [run(*one) for one in zip(llama, [*bounded, *free], strict=True)]
     verdict = judge(wikitext2_iterations.collect(outcomes))
     assert verdict.word == word
-    assert verdict.because == (f"runs that the most self-iterations make worse by 0.5%: Llama (4+1) {counts}")
+    assert verdict.because == (
+        "runs that the most self-iterations make worse than their best by at least 0.5%: "
+        f"Llama (4+1) {counts}"
+    )
 
 
 def test_the_verdict_names_all_models_and_where_there_is_none_it_says_so(found: Results) -> None:

@@ -207,7 +207,7 @@ TOLD = (
 
 def test_the_caption_tells_of_every_run(found: Results) -> None:
     told = "; ".join(
-        f"{name} best {places} (mean {means}, 95% quantile {most} self-iterations per token to the "
+        f"{name} best {places} (mean {means}, 95% quantile {most} evaluations per token to the "
         f"tolerance, which {share} of the tokens of a run at least reach)"
         for name, places, means, most, share in TOLD
     )
