@@ -25,7 +25,7 @@ from paper_figures.figures.catbabi_training import (
 )
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.groups import grouped
+from paper_figures.figures.groups import grouped, parameters_of
 
 ANSWERS = Measurement("answers", measure, StorySettings(piece=PIECE))
 EXPERIMENT = Experiment("catbabi", GRIDS, (ANSWERS,), data=(FILE,))
@@ -58,13 +58,10 @@ def collect(outcomes: Sequence[Outcome]) -> Results:
     accuracies: dict[str, dict[str, Any]] = {}
     for group in grouped(outcomes, ANSWERS.name):
         settings = group["settings"]
-        parameters = [
-            outcome.run.get("parameters") for outcome in outcomes if outcome.point.variant == settings
-        ]
         accuracies.setdefault(settings["task"], {})[series_name(settings)] = {
             "model": settings["model"],
             "layers": settings.get("layers", 1),
-            "parameters": next((count for count in parameters if count is not None), None),
+            "parameters": parameters_of(outcomes, settings),
             "seeds": group["seeds"],
             "failed": group["failed"],
         }

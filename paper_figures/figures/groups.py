@@ -36,6 +36,17 @@ def grouped(outcomes: Sequence[Outcome], measurement: str) -> list[Group]:
     return groups
 
 
+def parameters_of(outcomes: Sequence[Outcome], settings: Mapping[str, Any]) -> int | None:
+    """Return how many parameters the runs of a group have; None if no run was trained.
+
+    Example:
+        >>> parameters_of([], {"model": "lstm"}) is None
+        True
+    """
+    counts = (outcome.run.get("parameters") for outcome in outcomes if outcome.point.variant == settings)
+    return next((int(count) for count in counts if count is not None), None)
+
+
 def group_label(settings: Mapping[str, Any]) -> str:
     """Return the name of a group in a legend: the model, and what else was set.
 

@@ -13,7 +13,7 @@ from paper_figures.experiments.grid import Experiment, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.groups import grouped
+from paper_figures.figures.groups import grouped, parameters_of
 from paper_figures.figures.published import EXPLICIT, IMPLICIT
 from paper_figures.figures.wikitext2_measured import PerplexitySettings, measure_perplexity
 from paper_figures.figures.wikitext2_time import TimeSettings, measure_update_seconds
@@ -59,13 +59,9 @@ def collect(outcomes: Sequence[Outcome]) -> Results:
     times = [group["seeds"] for group in grouped(outcomes, TIME.name)]
     for group, timed in zip(grouped(outcomes, PERPLEXITY.name), times, strict=True):
         kind, family = group["settings"]["model"].split("-")
-        parameters = {
-            str(outcome.point.seed): outcome.run.get("parameters")
-            for outcome in outcomes
-            if outcome.point.variant == group["settings"]
-        }
+        parameters = parameters_of(outcomes, group["settings"])
         seeds = {
-            seed: {**run, **timed[seed], "parameters": parameters[seed]}
+            seed: {**run, **timed[seed], "parameters": parameters}
             for seed, run in group["seeds"].items()
             if seed in timed
         }

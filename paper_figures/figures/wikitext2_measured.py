@@ -63,7 +63,6 @@ def measure_perplexity(run: "FinishedRun", settings: PerplexitySettings) -> dict
         "validation_perplexity": run.result["perplexity"],
         "training_tokens": run.result["tokens"],
         "operations": per_token * run.result["tokens"],
-        "training_seconds": run.result["training_seconds"],
     }
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from paper_figures.figures.wikitext2 import LABELS, means, runs_of
+import numpy as np
+
+from paper_figures.figures.wikitext2 import LABELS, runs_of
 from paper_figures.figures.wikitext2_training import FAMILIES, KINDS, SIZES
 
 
@@ -19,13 +21,14 @@ def results_table(found: Mapping[str, Any]) -> str:
     rows = [head, ["---"] * len(head)]
     for family, kinds in found["models"].items():
         for size in SIZES:
-            sizes = [{size: kinds.get(kind, {}).get(size, {"seeds": {}})} for kind in KINDS]
-            counts = [
-                f"{means(one, 'parameters')[0]:,.0f}" if means(one, "parameters") else "-" for one in sizes
-            ]
-            cells = [_cell(one[size]) for one in sizes]
-            rows.append([f"{FAMILIES[family]}, {size}", f"{counts[0]}, {counts[-1]}", *cells])
+            groups = [kinds.get(kind, {}).get(size, {"seeds": {}}) for kind in KINDS]
+            counts = f"{_parameters(groups[0])}, {_parameters(groups[-1])}"
+            rows.append([f"{FAMILIES[family]}, {size}", counts, *map(_cell, groups)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _parameters(group: Mapping[str, Any]) -> str:
+    return next((f"{run['parameters']:,}" for run in group["seeds"].values()), "-")
 
 
 def _cell(group: Mapping[str, Any]) -> str:
@@ -33,4 +36,4 @@ def _cell(group: Mapping[str, Any]) -> str:
     if not group["seeds"]:
         return "-"
     perplexities = ", ".join(f"{value:.2f}" for value in runs_of(group, "perplexity"))
-    return f"{perplexities} ({means({'one': group}, 'training_seconds')[0]:.0f} s)"
+    return f"{perplexities} ({np.mean(runs_of(group, 'training_seconds')):.0f} s)"

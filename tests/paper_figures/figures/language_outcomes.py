@@ -71,7 +71,6 @@ def predicted(point: Point, perplexity: float, converged: float | None = None, s
         "validation_perplexity": perplexity + 1,
         "training_tokens": 3_276_800,
         "operations": scale * 6 * parameters * {"explicit": 1, "bounded": 3, "free": 5}[kind] * 3_276_800,
-        "training_seconds": 1e6,  # beside other work
     }
     seconds = scale * (width * layers + seed) * {"explicit": 1, "bounded": 3, "free": 5}[kind]
     time = {"update_seconds": {"a": seconds / 8}, "updates": {"a": 8}, "training_seconds": seconds}
