@@ -28,6 +28,10 @@ class Decay(nn.Module):
         """Return the log decays of ``[..., heads]``."""
         return -torch.exp(self.A_log) * functional.softplus(x + self.step_bias)
 
+    def slope(self, x: Tensor) -> Tensor:
+        """Return the derivative of the log decays of ``[..., heads]``, each in its own input."""
+        return -torch.exp(self.A_log) * torch.sigmoid(x + self.step_bias)
+
 
 def initial_step_bias(heads: int, smallest: float = 1e-3, largest: float = 0.1) -> Tensor:
     """Return the inverse softplus of step sizes drawn log-uniformly, the initialisation of mamba_ssm.

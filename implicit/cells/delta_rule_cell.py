@@ -19,33 +19,18 @@ gate and decay nothing in a cell without them. The papers read the memory with q
 factor is in the ε of the norm that follows, which undoes all of it but that.
 """
 
-from typing import ClassVar, NamedTuple
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from implicit.cells.decay import Decay
-from implicit.cells.interface import Cell
-from implicit.cells.norm import RMSNorm
-from implicit.cells.sizes import check_at_least_one
-from implicit.cells.unit_norm import unit_norm
-from implicit.cells.window import WindowConvolution
+from implicit.cells.delta_rule_derivative import output_with_derivative
+from implicit.cells.delta_rule_parameters import DeltaRuleParameters
 from implicit.ops.delta_rule import delta_rule, delta_rule_states, delta_rule_step
 from implicit.ops.linear import linear
 from theory.transition import State
 
 
-class _Parts(NamedTuple):
-    """The input projection, cut."""
-
-    gate: Tensor | None
-    channels: Tensor
-    beta: Tensor  # [..., householder_steps * heads]
-    log_decay: Tensor | None  # [..., heads]
-
-
-class DeltaRuleCell(Cell):
+class DeltaRuleCell(DeltaRuleParameters):
     """A cell around the gated delta rule; its subclasses say which.
 
     Class attributes:
@@ -76,47 +61,6 @@ class DeltaRuleCell(Cell):
 
     recurrent_parts = ("memory",)
     linear_in_state = True
-    gated: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        d_model: int,
-        heads: int = 4,
-        key_size: int = 16,
-        value_size: int = 16,
-        d_conv: int = 4,
-        negative_eigenvalues: bool = False,
-        householder_steps: int = 1,
-        backend: str = "chunked",
-    ) -> None:
-        super().__init__()
-        check_at_least_one(
-            d_model=d_model,
-            heads=heads,
-            key_size=key_size,
-            value_size=value_size,
-            d_conv=d_conv,
-            householder_steps=householder_steps,
-        )
-        self.heads, self.key_size, self.value_size = heads, key_size, value_size
-        self.householder_steps = householder_steps
-        self.largest_beta = 2.0 if negative_eigenvalues else 1.0
-        self.backend = backend
-        keys, values = heads * key_size, heads * value_size
-        self._of_channels = [keys * (1 + householder_steps), values * householder_steps]
-        self.projection_sizes = [
-            values if self.gated else 0,
-            sum(self._of_channels),
-            heads * householder_steps,
-            heads if self.gated else 0,
-        ]
-        self.injection_size = sum(self.projection_sizes)
-
-        self.in_proj = nn.Linear(d_model, self.injection_size, bias=False)
-        self.convolution = WindowConvolution(sum(self._of_channels), d_conv)
-        self.decay = Decay(heads) if self.gated else None
-        self.norm = RMSNorm(value_size, epsilon=1e-5 * key_size)
-        self.out_proj = nn.Linear(values, d_model, bias=False)
 
     def init_state(self, batch_size: int) -> State:
         """Return the zero state; the memory is kept in float32 or wider."""
@@ -134,23 +78,22 @@ class DeltaRuleCell(Cell):
         self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, State]:
         """Run the cell over whole sequences; see `Cell.forward`."""
-        parts = self._project(inputs, injection)
+        parts = self.project(inputs, injection)
         channels, window = self.convolution(parts.channels, state["conv"], mask)
-        q, k, v = self._queries_keys_values(channels)
-        beta, log_decay = self._strengths(parts, mask)
+        q, k, v = self.queries_keys_values(channels)
+        beta, log_decay = self.strengths(parts, mask)
         y, memory = delta_rule(q, k, v, beta, log_decay, state["memory"], self.backend)
         return self._output(y, parts.gate), {"conv": window, "memory": memory}
 
     def step(self, inputs: Tensor, state: State, injection: Tensor | None = None) -> tuple[Tensor, State]:
         """Run the cell on one token; see `Cell.step`."""
-        parts = self._project(inputs, injection)
+        parts = self.project(inputs, injection)
         channels, window = self.convolution.step(parts.channels, state["conv"])
-        q, k, v = self._queries_keys_values(channels[:, None])
-        beta, _ = self._strengths(parts._replace(beta=parts.beta[:, None], log_decay=None), None)
+        q, k, v = self.queries_keys_values(channels[:, None])
+        beta, log_decay = self.beta(parts), self.log_decay(parts)
         memory = state["memory"]
         for i in range(self.householder_steps):
-            log_decay = parts.log_decay if i == 0 else None
-            memory = delta_rule_step(k[:, i], v[:, i], beta[:, i], memory, log_decay)
+            memory = delta_rule_step(k[:, i], v[:, i], beta[:, i], memory, log_decay if i == 0 else None)
         y = (memory * q[:, 0, :, :, None]).sum(-2).to(v.dtype)
         return self._output(y, parts.gate), {"conv": window, "memory": memory}
 
@@ -158,46 +101,19 @@ class DeltaRuleCell(Cell):
         self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
     ) -> State:
         """Return the state before every token and after the last; see `Cell.states`."""
-        parts = self._project(inputs, injection)
+        parts = self.project(inputs, injection)
         channels, _ = self.convolution(parts.channels, state["conv"])
-        _, k, v = self._queries_keys_values(channels)
-        beta, log_decay = self._strengths(parts, mask)
+        _, k, v = self.queries_keys_values(channels)
+        beta, log_decay = self.strengths(parts, mask)
         memories = delta_rule_states(k, v, beta, state["memory"], log_decay, self.householder_steps)
         windows = self.convolution.windows(parts.channels, state["conv"], mask)
         return {"conv": windows, "memory": memories}
 
-    def _project(self, inputs: Tensor, injection: Tensor | None) -> _Parts:
-        projected = linear(inputs, self.in_proj.weight)
-        if injection is not None:
-            projected = projected + injection
-        gate, channels, beta, decay = projected.split(self.projection_sizes, dim=-1)
-        if self.decay is None:
-            return _Parts(None, channels, beta, None)
-        return _Parts(gate, channels, beta, self.decay(decay))
-
-    def _queries_keys_values(self, channels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries of the tokens, keys and values of all steps, from channels ``[batch, length, …]``."""
-        batch = len(channels)
-        qk, v = channels.split(self._of_channels, dim=-1)
-        qk = unit_norm(qk.unflatten(-1, (1 + self.householder_steps, self.heads, self.key_size)))
-        q, k = qk.split([1, self.householder_steps], dim=2)
-        k, v = k.flatten(1, 2), v.reshape(batch, -1, self.heads, self.value_size)
-        return q[:, :, 0], k, v
-
-    def _strengths(self, parts: _Parts, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """β and log α of every step; 0 in padding, where nothing is to change."""
-        beta, log_decay = torch.sigmoid(parts.beta), parts.log_decay
-        if self.largest_beta != 1:
-            beta = beta * self.largest_beta
-        if mask is not None:
-            padding = ~mask[..., None]
-            beta = beta.masked_fill(padding, 0.0)
-            log_decay = None if log_decay is None else log_decay.masked_fill(padding, 0.0)
-        beta = beta.reshape(len(beta), -1, self.heads)
-        if log_decay is not None and self.householder_steps > 1:
-            others = (0, 0, 0, self.householder_steps - 1)
-            log_decay = functional.pad(log_decay[:, :, None], others).flatten(1, 2)
-        return beta, log_decay
+    def output_with_derivative(
+        self, inputs: Tensor, state: State, injection: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the output of `step` and its derivative in the inputs (`delta_rule_derivative`)."""
+        return output_with_derivative(self, inputs, state, injection)
 
     def _output(self, y: Tensor, gate: Tensor | None) -> Tensor:
         normalised = self.norm(y).flatten(-2)

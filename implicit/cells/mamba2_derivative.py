@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from implicit.cells.mamba2_parameters import Mamba2Parameters
+from implicit.cells.silu_slope import silu_slope
 from implicit.ops.linear import linear
 from theory.transition import State
 
@@ -55,7 +56,7 @@ def output_with_derivative(
     taps = cell.conv1d.weight[:, 0]
     convolved = (state["conv"] * taps[:, :-1]).sum(-1) + channels * taps[:, -1] + cell.conv1d.bias
     x, B, C = functional.silu(convolved).split(parts, dim=-1)
-    x_slope, B_slope, C_slope = (_silu_slope(convolved) * taps[:, -1]).split(parts, dim=-1)
+    x_slope, B_slope, C_slope = (silu_slope(convolved) * taps[:, -1]).split(parts, dim=-1)
     dt = dt + cell.dt_bias
     dt, dt_slope = functional.softplus(dt), torch.sigmoid(dt)
 
@@ -87,7 +88,7 @@ def output_with_derivative(
     along = along.transpose(1, 2).flatten(-2)
     along = torch.addcmul(along, W_x.T, (x_factor * scale)[:, None])
     along = along.addcmul_(W_dt.repeat_interleave(head_size, dim=0).T, (dt_factor * scale)[:, None])
-    gate_factor = ((y * _silu_slope(gate)).unflatten(-1, (cell.norm.groups, -1)) * r).flatten(-2)
+    gate_factor = ((y * silu_slope(gate)).unflatten(-1, (cell.norm.groups, -1)) * r).flatten(-2)
     along = along.addcmul_(W_gate.T, gate_factor[:, None])
 
     # The part of the mean has one column for each group of the norm.
@@ -96,8 +97,3 @@ def output_with_derivative(
     outputs = torch.einsum("tgi,jgi->tgj", q * r, weight.unflatten(-1, (cell.norm.groups, -1)))
     derivative = linear(along, weight) - means.mT @ (outputs * r)
     return outputs.sum(1), derivative.mT
-
-
-def _silu_slope(x: Tensor) -> Tensor:
-    gate = torch.sigmoid(x)
-    return gate * (1 + x * (1 - gate))

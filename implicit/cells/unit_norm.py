@@ -13,4 +13,14 @@ def unit_norm(x: Tensor, epsilon: float = 1e-6) -> Tensor:
         >>> unit_norm(torch.tensor([3.0, 4.0]))
         tensor([0.6000, 0.8000])
     """
-    return x * torch.rsqrt(x.square().sum(dim=-1, keepdim=True) + epsilon)
+    return x * unit_norm_factor(x, epsilon)
+
+
+def unit_norm_factor(x: Tensor, epsilon: float = 1e-6) -> Tensor:
+    """Return what `unit_norm` multiplies by, with a last axis of one.
+
+    Example:
+        >>> unit_norm_factor(torch.tensor([3.0, 4.0]))
+        tensor([0.2000])
+    """
+    return torch.rsqrt(x.square().sum(dim=-1, keepdim=True) + epsilon)

@@ -60,6 +60,12 @@ class WindowConvolution(nn.Module):
         window = torch.cat([window, x[..., None]], dim=-1)
         return functional.silu((window * self.weight).sum(-1)), window[..., 1:]
 
+    def before_activation(self, x: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what `step` takes the silu of, ``[batch, channels]``, and its slope in x, ``[channels]``."""
+        if self.weight is None:
+            return x, torch.ones_like(self.get_buffer("_no_bias"))
+        return (window * self.weight[:, :-1]).sum(-1) + x * self.weight[:, -1], self.weight[:, -1]
+
     def windows(self, x: Tensor, window: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return the window before every token and after the last; takes what `forward` takes.
 

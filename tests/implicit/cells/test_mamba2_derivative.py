@@ -1,4 +1,4 @@
-"""The written-out derivatives of a Mamba-2 cell and of a model's self-map against automatic ones."""
+"""The written-out derivatives of a Mamba-2 cell and of a norm against automatic ones."""
 
 from typing import Any
 
@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from implicit import ImplicitMamba2, ImplicitMamba2Config
 from implicit.cells import Mamba2Cell, RMSNorm
 from implicit.cells.mamba2_derivative import output_with_derivative
 from theory.transition import State
@@ -46,25 +45,6 @@ def test_output_and_derivative_are_those_of_the_step(sizes: dict[str, Any]) -> N
     expected = torch.func.jacrev(lambda u: cell.step(u, state, injection)[0].sum(0))(inputs)
     # Outputs of a token depend on its own input only, so the sum over tokens keeps every derivative.
     torch.testing.assert_close(found, expected.transpose(0, 1), rtol=1e-11, atol=1e-12)  # float64, order 1
-
-
-@pytest.mark.parametrize("residual", [True, False])
-def test_the_derivative_of_the_self_map_goes_through_all_layers(residual: bool) -> None:
-    torch.manual_seed(0)
-    config = ImplicitMamba2Config(
-        vocabulary_size=3, output_size=2, d_model=6, head_size=4, d_state=3, layers=3, residual=residual
-    )
-    model = ImplicitMamba2(config).double()
-    perturb(model)
-    tokens = torch.randint(3, (TOKENS, 1))
-    recurrence = model._recurrence(tokens, model.init_state(TOKENS))
-    state = {name: torch.randn_like(part) for name, part in recurrence.state.items()}
-    inputs = [part[:, 0].detach() for part in recurrence.inputs]
-    latent = torch.randn(TOKENS, 6, dtype=torch.float64)
-    assert recurrence.derivative is not None
-    found = recurrence.derivative(latent, inputs, state)
-    expected = torch.func.jacrev(lambda z: recurrence.advance(z, inputs, state)[0].sum(0))(latent)
-    torch.testing.assert_close(found, expected.transpose(0, 1), rtol=1e-11, atol=1e-12)  # as above
 
 
 def test_the_norm_pushes_columns_forward() -> None:

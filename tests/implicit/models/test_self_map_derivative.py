@@ -1,0 +1,54 @@
+"""The derivative of a model's self-map, put together of its cells', against automatic ones."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from automata.tasks.registry import make_task
+from implicit.models.implicit_model import ImplicitModel
+from implicit.models.registry import build_model
+from implicit.modes.adjoint import solve_adjoint
+
+TOKENS = 5
+MODELS: dict[str, dict[str, Any]] = {
+    "implicit-mamba2": {"d_model": 6, "head_size": 4, "d_state": 3},
+    "implicit-deltanet": {"d_model": 6, "heads": 2, "key_size": 3, "value_size": 4},
+    "implicit-gated-deltaproduct": {"d_model": 6, "heads": 2, "key_size": 3, "value_size": 4},
+}
+
+
+def three_layers(name: str, residual: bool) -> ImplicitModel:
+    torch.manual_seed(0)
+    model = build_model(name, {**MODELS[name], "layers": 3, "residual": residual}, make_task("S3")).double()
+    assert isinstance(model, ImplicitModel)
+    with torch.no_grad():
+        for parameter in model.parameters():  # those of norms, at their initial values, would hide an error
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return model
+
+
+@pytest.mark.parametrize("residual", [True, False])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_derivative_goes_through_all_layers(name: str, residual: bool) -> None:
+    model = three_layers(name, residual)
+    recurrence = model._recurrence(torch.randint(2, (TOKENS, 1)), model.init_state(TOKENS))
+    state = {name: torch.randn_like(part) for name, part in recurrence.state.items()}
+    inputs = [part[:, 0].detach() for part in recurrence.inputs]
+    latent = torch.randn(TOKENS, 6, dtype=torch.float64)
+    assert recurrence.derivative is not None
+    found = recurrence.derivative(latent, inputs, state)
+    expected = torch.func.jacrev(lambda z: recurrence.advance(z, inputs, state)[0].sum(0))(latent)
+    torch.testing.assert_close(found, expected.transpose(0, 1), rtol=1e-11, atol=1e-12)  # float64, order 1
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_adjoint_system_is_the_one_of_automatic_differentiation(name: str) -> None:
+    model = three_layers(name, residual=True)
+    recurrence = model._recurrence(torch.randint(2, (2, TOKENS)), model.init_state(2))
+    latent, gradient = torch.randn(2, 2, TOKENS, 6, dtype=torch.float64)
+    found = solve_adjoint(recurrence, latent, gradient)
+    by_rows = solve_adjoint(replace(recurrence, derivative=None), latent, gradient)
+    # In float64; the blocks I − ∂zΦ at random latents have condition numbers of up to some 1e3.
+    torch.testing.assert_close(found, by_rows, rtol=1e-9, atol=1e-10)
