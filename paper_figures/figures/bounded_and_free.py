@@ -21,6 +21,7 @@ from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures import curricula
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, shares
 from paper_figures.figures.figure import PaperFigure, Results
+from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.length_generalization import accuracy_at
 from paper_figures.figures.training_cost import GRADIENT_WEIGHT, training_cost
 
@@ -215,9 +216,10 @@ def caption(found: Results) -> str:
         f"{settings['seed']}), {settings['mode']} mode to a relative residual of {settings['rtol']:g}, at "
         f"most {settings['max_iterations']} self-iterations per token, which not all tokens reached (least "
         f"share in a run, {LENGTHS[-1]} tokens: {_converged(found)}); the second row: "
-        f"{BOUNDED_ITERATIONS} sweeps over the sequence, as in bounded training. Dotted: chance. The first "
-        f"five curricula take the same {UPDATES:,} updates on the same batches of 64, at lengths that grow "
-        f"by 4 every 125 updates to 32. Bounded: {BOUNDED_ITERATIONS} self-iterations, all differentiated. "
+        f"{BOUNDED_ITERATIONS} sweeps over the sequence, as in bounded training. "
+        f"{interval_sentence(settings['sequences'])} Dotted: chance. The first five curricula take "
+        f"the same {UPDATES:,} updates on the same batches of 64, at lengths that grow by 4 every 125 "
+        f"updates to 32. Bounded: {BOUNDED_ITERATIONS} self-iterations, all differentiated. "
         "Free: at most 24 to a tolerance of 0.05, then 4 phantom steps. No penalty, no state passing. They "
         "switch after that share of the updates, or "
         f"{_shares_of_tokens(found)} of the tokens: early sequences are short. By accuracy: the recipe of "

@@ -29,6 +29,7 @@ from paper_figures.figures.claim import Claim
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.forecasts import FACTOR, correlation, forecast_of, forecasts, judge
 from paper_figures.figures.groups import Group, group_looks, grouped
+from paper_figures.figures.intervals import interval_sentence
 
 TASK = "S3"
 GEOMETRIC = (4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024, 1448, 2048, 2896, 4096)
@@ -310,9 +311,10 @@ def caption(found: Results) -> str:
     return (
         f"One layer on {TASK} (tokens: its six elements). Left: accuracy over the last "
         f"{found['reported_tokens']} tokens of {settings['sequences']} fresh sequences (data seed "
-        f"{settings['seed']}, sequential mode, tolerance {settings['rtol']:g}), a line per run. Black: "
-        "weights compiled from the table of the group, not trained, which a certificate, verified by other "
-        "means, proves right on words of every length as float32 executes them on a CPU, under stated "
+        f"{settings['seed']}, sequential mode, tolerance {settings['rtol']:g}), a line per run. "
+        f"{interval_sentence(settings['sequences'])} Black: weights compiled from the table "
+        "of the group, not trained, which a certificate, verified by other means, proves "
+        "right on words of every length as float32 executes them on a CPU, under stated "
         "assumptions on its operations; of the trained runs nothing is proved. Right: the first tested "
         f"length, up to {longest:,}, with less than {SHARE_BELOW:.0%} right, against the length at which q "
         "(distance of a state from the mean of its class, over that from there to the nearest other class) "

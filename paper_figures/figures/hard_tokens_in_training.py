@@ -24,6 +24,7 @@ from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import Group, grouped
 from paper_figures.figures.hard_tokens_measured import MODES, NO_LIMIT, HardTrainingSettings, measure
+from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.published_setting import PUBLISHED_MAMBA2, PUBLISHED_TRAINING
 from paper_figures.figures.shortcuts import shortcuts
 
@@ -245,8 +246,10 @@ def caption(found: Results) -> str:
         f"(sequential), of the first {settings['swept_sequences']} in sweeps over the whole sequence "
         f"(simultaneous); data seed {settings['seed']}, relative tolerance {settings['rtol']:g}, none: at "
         f"most {settings['no_limit']:,}. Dotted: the best answer on the last {window} tokens, "
-        f"{' and '.join(audits)}. {RUN_LINES} {_training(found['task'])} Sequentially without a limit, "
-        f"lowest to highest run: {_accuracies(found['groups'], settings['hard_fractions'])}. "
+        f"{' and '.join(audits)}. {interval_sentence(settings['sequences'], 'sequential accuracy')} "
+        f"{interval_sentence(settings['swept_sequences'], 'accuracy in sweeps')} {RUN_LINES} "
+        f"{_training(found['task'])} Sequentially without a limit, lowest to highest run: "
+        f"{_accuracies(found['groups'], settings['hard_fractions'])}. "
         f"{_effort(found['groups'], group)} {_cost(found)}"
     ).strip()
 
