@@ -27,7 +27,7 @@ implicit.modes:Solve mode='auto', stopping=None, solver=None, gradient=None, sta
     state_after=True
 implicit.modes:Windowed width=16, sweeps=4, block=64, precision=10.0, agreement=20.0, patience=96
 implicit.config.run:TrainConfig hard_fraction=None, sizes={}, batch_size=64, length=32, steps=1500,
-    seed=0, checkpoint_every=100, compiled=None, initial=None
+    seed=0, checkpoint_every=100, algorithm='AdamW', compiled=None, initial=None
 implicit.compiled:Gains decay=0.0625, sharpness=64.0, start=0.0625, dominance=128.0
 implicit.compiled:compile_automaton gains=None, damping=1.0
 implicit.compiled:compile_run gains=None, damping=1.0

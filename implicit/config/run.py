@@ -1,7 +1,7 @@
 """Everything that determines a training run: with it and a machine, the weights are determined."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import (
     ConfigDict,
@@ -73,6 +73,9 @@ class TrainConfig(CheckedConfig):
     )
     optimizer: OptimizerConfig = Field(
         default_factory=OptimizerConfig, description="the optimiser and its learning rate"
+    )
+    algorithm: Literal["AdamW", "Muon"] = Field(
+        default="AdamW", description="of the matrices between embedding and head; all else has AdamW"
     )
     compiled: dict[str, float] | None = Field(
         default=None,
@@ -270,15 +273,17 @@ class TrainConfig(CheckedConfig):
     def as_json(self) -> dict[str, Any]:
         """Return the format version and the fields as JSON values.
 
-        ``compiled``, ``initial`` and the curriculum's `LATER_FIELDS` are there only if they say something: a
-        certificate holds the configuration, and one from before they were fields stays true.
+        ``algorithm``, ``compiled``, ``initial`` and the curriculum's `LATER_FIELDS` are there only if they
+        say something: a certificate holds the configuration, and one from before they were fields stays true.
 
         Example:
             >>> list(TrainConfig.of(task="parity", model="lstm").as_json())[:3]
             ['format_version', 'task', 'model']
         """
         unsaid: dict[str, Any] = {
-            name: True for name in ("compiled", "initial") if getattr(self, name) is None
+            name: True
+            for name in ("algorithm", "compiled", "initial")
+            if getattr(self, name) == TrainConfig.model_fields[name].default
         }
         unsaid["curriculum"] = {
             name

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import torch
 from torch import nn
-from torch.optim import AdamW
+from torch.optim import Optimizer
 from tqdm import tqdm
 
 from automata.errors import InputError
@@ -23,6 +23,7 @@ from implicit.runs.folder import Metrics, RunFolder
 from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from implicit.training.evaluation import REPORTED_TOKENS, Convergence, Evaluation, evaluate
 from implicit.training.objective import Objective, objective
+from implicit.training.optimizers import make_optimizer
 from implicit.training.state_passing import Carried
 from implicit.training.streams import Stream, TokenBatch, draw_batch, noise_generator
 from implicit.training.tensorboard import TensorBoard
@@ -76,8 +77,7 @@ def take_steps(
         ...     [entry["step"] for entry in folder.read_metrics()]
         [2, 3]
     """
-    settings = config.optimizer
-    optimizer = AdamW(model.parameters(), betas=settings.betas, weight_decay=settings.weight_decay)
+    optimizer = make_optimizer(config, model)
     done, carried = Progress(), None
     if folder.checkpoint_file.is_file():
         done, carried = load_checkpoint(folder.checkpoint_file, model, optimizer)
@@ -144,7 +144,7 @@ def _step(
     config: TrainConfig,
     task: Task,
     model: SequenceModel,
-    optimizer: AdamW,
+    optimizer: Optimizer,
     phase: Phase,
     rate: float,
     step: int,

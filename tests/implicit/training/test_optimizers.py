@@ -1,0 +1,154 @@
+"""Muon with AdamW beside it: the steps of torch's own two, stored and restored; which parameter has which."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.optim import AdamW, Muon
+
+from automata.errors import InputError
+from automata.tasks.registry import make_task
+from implicit.config.run import TrainConfig
+from implicit.runs.folder import RunFolder
+from implicit.runs.loading import initial_model
+from implicit.train import train
+from implicit.training.optimizers import MuonAndAdamW, make_optimizer
+
+BETAS, DECAY = (0.9, 0.95), 0.1
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+
+
+def both(model: nn.Sequential) -> MuonAndAdamW:
+    matrices = [part for part in model.parameters() if part.ndim == 2]
+    return MuonAndAdamW(matrices, [part for part in model.parameters() if part.ndim == 1], BETAS, DECAY)
+
+
+def give_gradients(model: nn.Module, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn(parameter.shape, generator=generator)
+
+
+def test_its_steps_are_those_of_torch_apart() -> None:
+    ours, theirs = network(), network()
+    optimizer = both(ours)
+    apart = [
+        Muon(
+            [part for part in theirs.parameters() if part.ndim == 2],
+            weight_decay=DECAY,
+            adjust_lr_fn="match_rms_adamw",
+        ),
+        AdamW([part for part in theirs.parameters() if part.ndim == 1], betas=BETAS, weight_decay=DECAY),
+    ]
+    for step, rate in enumerate((0.01, 0.03, 0.002)):
+        for group in [group for each in (optimizer, *apart) for group in each.param_groups]:
+            group["lr"] = rate
+        for model in (ours, theirs):
+            give_gradients(model, step)
+        for each in (optimizer, *apart):
+            each.step()
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_restored_from_its_state_it_goes_on_as_it_would_have() -> None:
+    model = network()
+    optimizer = both(model)
+    give_gradients(model, 0)
+    optimizer.step()
+    again = copy.deepcopy(model)
+    restored = both(again)
+    restored.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    for trained, each in ((model, optimizer), (again, restored)):
+        give_gradients(trained, 1)
+        each.step()
+    for one, other in zip(model.parameters(), again.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_closure_is_called_once_before_the_steps() -> None:
+    model = network()
+    calls: list[bool] = []
+
+    def closure() -> float:
+        calls.append(torch.is_grad_enabled())
+        give_gradients(model, 0)
+        return 3.0
+
+    with torch.no_grad():
+        assert both(model).step(closure) == 3.0
+    assert calls == [True]
+
+
+def of(model: str) -> TrainConfig:
+    return TrainConfig.of(
+        task="parity",
+        model=model,
+        algorithm="Muon",
+        sizes={"d_model": 8},
+        steps=4,
+        batch_size=2,
+        length=5,
+        bounded_steps=2,
+        warmup_steps=1,
+        evaluate_every=2,
+        evaluation_sequences=2,
+        checkpoint_every=2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("implicit-mamba2", {"in_proj", "out_proj", "injections"}),
+        ("deltanet", {"in_proj", "out_proj"}),
+        ("lstm", {"weight_ih_l0", "weight_hh_l0"}),
+    ],
+)
+def test_muon_has_the_matrices_between_embedding_and_head(name: str, expected: set[str]) -> None:
+    config = of(name)
+    model = initial_model(config, make_task("parity"))
+    names = {id(part): where for where, part in model.named_parameters()}
+    muon, adamw = make_optimizer(config, model).param_groups
+    found = [names[id(part)] for part in muon["params"]]
+    assert all(any(part in where for part in expected) for where in found), found
+    assert len(found) == len(expected)
+    assert {"embedding.weight", "head.weight"} <= {names[id(part)] for part in adamw["params"]}
+    assert len(muon["params"]) + len(adamw["params"]) == len(names)
+
+
+def test_a_model_without_matrices_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^algorithm is Muon, and lstm has no matrices for it; give AdamW$"):
+        make_optimizer(of("lstm"), nn.Embedding(2, 3))
+
+
+def test_a_run_that_is_stopped_and_goes_on_ends_with_the_same_weights(tmp_path: Path) -> None:
+    config = of("implicit-mamba2")
+    whole = train(config, tmp_path / "whole", progress=False)
+
+    class StopError(Exception):
+        pass
+
+    def stop(step: int, _model: nn.Module) -> None:
+        if step == 3:
+            raise StopError
+
+    with pytest.raises(StopError):
+        train(config, tmp_path / "parts", progress=False, watch=stop)
+    assert RunFolder(tmp_path / "parts").checkpoint_file.is_file()
+    parts = train(config, tmp_path / "parts", progress=False)
+    for one, other in zip(whole.model.parameters(), parts.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_configuration_tells_the_algorithm_only_where_it_is_another() -> None:
+    config = of("lstm")
+    assert config.as_json()["algorithm"] == "Muon"
+    assert "algorithm" not in config.updated(algorithm="AdamW").as_json()
+    assert TrainConfig.from_json(config.as_json()) == config
