@@ -3,8 +3,8 @@
 - Train: `recipe`, `train`, `TrainConfig`, `evaluate`, `Evaluation`.
 - Load: `load_run`, `Run`.
 - Models: `ImplicitMamba2`, `ImplicitMamba3`, `ImplicitDeltaNet`, `ImplicitGatedDeltaNet`,
-  `ImplicitGatedDeltaProduct`, `Mamba2`, `Mamba3`, `DeltaNet`, `GatedDeltaNet`, `GatedDeltaProduct`,
-  `PDSSM`, `Transformer`, `LSTM`, `GRU`, `Elman`.
+  `ImplicitGatedDeltaProduct`, `ImplicitTransformer`, `Mamba2`, `Mamba3`, `DeltaNet`, `GatedDeltaNet`,
+  `GatedDeltaProduct`, `PDSSM`, `Transformer`, `LSTM`, `GRU`, `Elman`.
 - Make one by name: `model_names`, `build_model`.
 - Write your own: `StepModel`, `SequenceModel`, `FixedPointModel`, `ModelConfig`, `ModelOutput`, `Cell`,
   `CellSizes`, `explicit_model`, `implicit_model`.
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from implicit.models.pd_ssm import PDSSM
     from implicit.models.registry import build_model, model_names
     from implicit.models.step_model import StepModel
-    from implicit.models.transformer import Transformer
+    from implicit.models.transformer import ImplicitTransformer, Transformer
     from implicit.modes import Solve, Windowed
     from implicit.runs.loading import Run, load_run
     from implicit.training.evaluation import Evaluation, evaluate
@@ -107,6 +107,7 @@ _HOMES = {
     "StepModel": "implicit.models.step_model",
     "Stopping": "implicit.fixed_point",
     "TrainConfig": "implicit.config.run",
+    "ImplicitTransformer": "implicit.models.transformer",
     "Transformer": "implicit.models.transformer",
     "Unrolled": "implicit.gradients",
     "Windowed": "implicit.modes",
@@ -142,6 +143,7 @@ __all__ = [
     "ImplicitMamba2",
     "ImplicitMamba2Config",
     "ImplicitMamba3",
+    "ImplicitTransformer",
     "LSTMConfig",
     "Mamba2",
     "Mamba2Config",

@@ -112,6 +112,8 @@ class AttentionCell(Cell):
         angles = rotary_angles(positions, self.head_size, self.rope_base, inputs.dtype)
         queries, keys = rotate(turned, angles).split([self.heads, self.key_value_heads], dim=2)
         real = torch.ones_like(positions, dtype=torch.bool) if mask is None else mask
+        if mask is not None:  # nothing reads those of padding; so they do not depend on how it was solved
+            keys, values = (part.masked_fill(~mask[..., None, None], 0) for part in (keys, values))
         after = {
             "keys": torch.cat([state["keys"], keys], dim=1),
             "values": torch.cat([state["values"], values], dim=1),

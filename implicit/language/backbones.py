@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from implicit.cells import AttentionCell, Cell
 from implicit.cells.attention import AttentionSizes
-from implicit.models.implicit_model import ImplicitConfig, ImplicitModel
+from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelConfig
 from implicit.models.mamba2 import ImplicitMamba2
 from implicit.models.stack import CellStack
-from implicit.models.transformer import LlamaStackConfig
+from implicit.models.transformer import ImplicitLlamaStackConfig
 
 
 class SharedInjection(ImplicitModel):
@@ -35,7 +35,7 @@ class SharedInjection(ImplicitModel):
         return [shared] * self.config.layers
 
 
-class ImplicitLlamaBackboneConfig(ImplicitConfig, LlamaStackConfig, AttentionSizes):
+class ImplicitLlamaBackboneConfig(ImplicitLlamaStackConfig, AttentionSizes):
     """Sizes of an `ImplicitLlamaBackbone` and how it finds its fixed point outside of training.
 
     Example:

@@ -1,7 +1,7 @@
 """The models under one interface.
 
 - Implicit: `ImplicitMamba2`, `ImplicitMamba3`, `ImplicitDeltaNet`, `ImplicitGatedDeltaNet`,
-  `ImplicitGatedDeltaProduct`.
+  `ImplicitGatedDeltaProduct`, `ImplicitTransformer`.
 - Explicit: `Mamba2`, `Mamba3`, `DeltaNet`, `GatedDeltaNet`, `GatedDeltaProduct`, `PDSSM`, `Transformer`,
   `LSTM`, `GRU`, `Elman`.
 - By name: `MODELS`, `model_names`, `model_class`, `size_names`, `build_model`.
@@ -33,7 +33,7 @@ from implicit.models.pd_ssm import PDSSM
 from implicit.models.registry import MODELS, build_model, model_class, model_names, size_names
 from implicit.models.step_model import StepModel
 from implicit.models.torch_rnn import TorchRNN
-from implicit.models.transformer import Transformer
+from implicit.models.transformer import ImplicitTransformer, Transformer
 
 __all__ = [
     "GRU",
@@ -50,6 +50,7 @@ __all__ = [
     "ImplicitGatedDeltaProduct",
     "ImplicitMamba2",
     "ImplicitMamba3",
+    "ImplicitTransformer",
     "Mamba2",
     "Mamba3",
     "ModelConfig",

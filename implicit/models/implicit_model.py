@@ -372,13 +372,16 @@ class ImplicitModel(CellStack, FixedPointModel):
         return self_map_of(self.cells, self.norms, self.latent_norm, residual=self.residual)
 
 
-def implicit_model(name: str, cell: type[Cell], description: str) -> type[ImplicitModel]:
+def implicit_model(
+    name: str, cell: type[Cell], description: str, base: type[ImplicitConfig] = ImplicitConfig
+) -> type[ImplicitModel]:
     """Return the class of the implicit model of a cell.
 
     Args:
         name: the name that commands know it by.
         cell: the class of its cells.
         description: one line.
+        base: sizes of the stack, with their defaults.
 
     Example:
         >>> from implicit.cells import Mamba2Cell
@@ -390,4 +393,4 @@ def implicit_model(name: str, cell: type[Cell], description: str) -> type[Implic
         cell_class: ClassVar[type[Cell]] = cell
 
     module = sys._getframe(1).f_globals.get("__name__", __name__)  # as in explicit_model
-    return named(Model, name, description, config_class(cell, ImplicitConfig), module)
+    return named(Model, name, description, config_class(cell, base), module)

@@ -26,7 +26,7 @@ from implicit.models.lstm import LSTM
 from implicit.models.mamba2 import ImplicitMamba2, Mamba2
 from implicit.models.mamba3 import ImplicitMamba3, Mamba3
 from implicit.models.pd_ssm import PDSSM
-from implicit.models.transformer import Transformer
+from implicit.models.transformer import ImplicitTransformer, Transformer
 
 Sizes = dict[str, Any]
 """The fields of a model's configuration without its alphabets, which follow from the task."""
@@ -39,6 +39,7 @@ MODELS: dict[str, type[SequenceModel]] = {
         ImplicitDeltaNet,
         ImplicitGatedDeltaNet,
         ImplicitGatedDeltaProduct,
+        ImplicitTransformer,
         Mamba2,
         Mamba3,
         DeltaNet,

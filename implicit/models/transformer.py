@@ -1,9 +1,14 @@
-"""The Transformer: attention in Llama blocks, whose state, the key-value cache, grows with every token."""
+"""The Transformer, explicit and implicit: attention in Llama blocks, whose state grows with every token.
+
+The state is the cache of keys and values. In the implicit one the latent of a token is solved for with the
+keys and values of the tokens before it, at their fixed points, and its own, which change with the latent.
+"""
 
 from pydantic import Field, NonNegativeInt
 
 from implicit.cells import AttentionCell
 from implicit.models.explicit import explicit_model
+from implicit.models.implicit_model import ImplicitConfig, implicit_model
 from implicit.models.stack import StackConfig
 
 
@@ -25,4 +30,22 @@ Transformer = explicit_model(
     AttentionCell,
     "Llama blocks: rotary attention with grouped heads, SwiGLU",
     base=LlamaStackConfig,
+)
+
+
+class ImplicitLlamaStackConfig(ImplicitConfig, LlamaStackConfig):
+    """Sizes of a stack of Llama blocks that is iterated, and how it finds its fixed point.
+
+    Example:
+        >>> config = ImplicitLlamaStackConfig(vocabulary_size=2, output_size=2)
+        >>> config.mlp_size, config.damping
+        (128, 0.8)
+    """
+
+
+ImplicitTransformer = implicit_model(
+    "implicit-transformer",
+    AttentionCell,
+    "Llama blocks iterated to a fixed point at every token",
+    base=ImplicitLlamaStackConfig,
 )
