@@ -22,7 +22,7 @@ CELLS: dict[str, tuple[type[DeltaRuleCell], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("kind, options", CELLS.values(), ids=CELLS)
+@pytest.mark.parametrize(("kind", "options"), CELLS.values(), ids=CELLS)
 def test_output_and_derivative_are_those_of_the_step(
     kind: type[DeltaRuleCell], options: dict[str, Any]
 ) -> None:
