@@ -7,6 +7,9 @@ from typing import Any
 def runs_sentence(runs: Sequence[Mapping[str, Any]]) -> str:
     """Tell how many training runs there are, of what settings and seeds, and which failed.
 
+    Where that would take over a thousand characters, none failed and all kinds have the same seeds, the
+    settings are left to the stored results.
+
     Args:
         runs: as `StoredResults` holds them.
 
@@ -32,11 +35,16 @@ def runs_sentence(runs: Sequence[Mapping[str, Any]]) -> str:
         for settings, group in groups.values()
     )
     where = f" {COMMON}: {_words(common)}." if common else ""
+    seeds = {_seeds(group) for _, group in groups.values()}
+    if len(listed) + len(where) > _LONGEST and not failed and len(seeds) == 1:
+        listed, where = f"{len(groups)} kinds, listed in the stored results, of each {seeds.pop()}", ""
     return f"Training runs: {len(runs)}, {failed or 'none'} failed: {listed}.{where}"
 
 
 COMMON = "[A]"
 """Stands in a list of runs for settings that many of them have."""
+_LONGEST = 1000
+"""Characters of a list that a caption can hold."""
 _MANY = 4
 """Settings that so many kinds of runs share, or more, are told once."""
 
