@@ -271,7 +271,14 @@ def test_captions_name_every_run_and_seed_and_leave_nothing_unfilled(name: str) 
     listed, _, common = text.split("Training runs: ")[1].removesuffix(".").partition(". [A]: ")
     entries = [entry.replace("[A]", common) for entry in listed.split(" failed: ")[1].split("; ")]
     several_tasks = len({run["settings"]["task"] for run in content["runs"]}) > 1
-    for kind in {json.dumps({k: v for k, v in run["settings"].items() if k != "seed"}) for run in done}:
+    kinds = {json.dumps({k: v for k, v in run["settings"].items() if k != "seed"}) for run in done}
+    if "listed in the stored results" in listed:
+        seeds = content["seeds"]
+        assert len(done) == len(content["runs"]) == len(kinds) * len(seeds)  # so every kind has every seed
+        of_each = f"{len(seeds)} (seeds {', '.join(map(str, seeds))})"
+        assert entries == [f"{len(kinds)} kinds, listed in the stored results, of each {of_each}"]
+        kinds = set()
+    for kind in kinds:
         shared = json.loads(kind)
         seeds = sorted(
             run["settings"]["seed"]
