@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 from torch.nn import functional
 
+from implicit.cells.silu_slope import silu_slope
 from implicit.cells.sizes import check_at_least_one
 from implicit.ops.linear import linear
 
@@ -36,3 +37,16 @@ class SwiGLU(nn.Module):
         """Map ``[..., d_model]`` token by token."""
         gate, up = linear(x, self.in_proj.weight).chunk(2, dim=-1)
         return linear(functional.silu(gate) * up, self.out_proj.weight)
+
+    def push_forward(self, x: Tensor, along: Tensor) -> Tensor:
+        """Return the derivative at x applied to columns.
+
+        Args:
+            x: ``[..., d_model]``.
+            along: columns, ``[..., d_model, columns]``.
+        """
+        gate, up = linear(x, self.in_proj.weight).chunk(2, dim=-1)
+        along_gate, along_up = (self.in_proj.weight @ along).chunk(2, dim=-2)
+        product = (silu_slope(gate) * up)[..., None] * along_gate
+        product = product + functional.silu(gate)[..., None] * along_up
+        return self.out_proj.weight @ product

@@ -27,7 +27,8 @@ from implicit.gradients import GradientRule, Phantom
 from implicit.models.explicit import config_class, named
 from implicit.models.input_checks import as_column
 from implicit.models.interface import FixedPointModel, ModelOutput, warn_unless_converged
-from implicit.models.stack import CellStack, StackConfig, of_layer
+from implicit.models.stack import CellStack, StackConfig
+from implicit.models.stack_derivative import has_derivative, push_forward
 from implicit.models.uncompiled import uncompiled
 from implicit.modes import (
     Inputs,
@@ -258,7 +259,7 @@ class ImplicitModel(CellStack, FixedPointModel):
     def _recurrence(self, tokens: Tensor, state: State, mask: Tensor | None = None) -> Recurrence:
         """Φ and G of a batch; the inputs are the injections, and behind them the mask if there is one."""
         injections = self._inject(tokens)
-        derivative = self._derivative if self._has_derivative() else None
+        derivative = self._derivative if has_derivative(self.cell_class) else None
         recurrence = Recurrence(
             injections if mask is None else [*injections, mask],
             state,
@@ -318,22 +319,10 @@ class ImplicitModel(CellStack, FixedPointModel):
             return None
         return solve_adjoint_fused(self._fused_self_map(), recurrence, latent, gradient)
 
-    def _has_derivative(self) -> bool:
-        return self.cell_class.output_with_derivative is not Cell.output_with_derivative and not self.mlps
-
     def _derivative(self, latent: Tensor, inputs: Inputs, state: State) -> Tensor:
         """∂zΦ of single tokens, the states before them held fixed, ``[batch, d_model, d_model]``."""
         injections, real = self._split(inputs)
-        stream = latent
-        along = torch.eye(latent.shape[-1], dtype=latent.dtype, device=latent.device).expand(
-            len(latent), -1, -1
-        )
-        for layer, (cell, norm) in enumerate(zip(self.cells, self.norms, strict=True)):
-            pair = cell.output_with_derivative(norm(stream), of_layer(state, layer), injections[layer])
-            assert pair is not None  # asked for by _has_derivative
-            output, slope = pair
-            along = self._add(along, slope @ norm.push_forward(stream, along))
-            stream = self._add(stream, output)
+        stream, along = push_forward(self, latent, injections, state)
         derivative = self.latent_norm.push_forward(stream, along)
         return derivative if real is None else derivative.masked_fill(~real[..., None, None], 0)
 

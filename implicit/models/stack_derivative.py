@@ -1,0 +1,77 @@
+"""The derivative of a stack of cells at single tokens, put together of those of its cells."""
+
+import inspect
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from implicit.cells import Cell, RMSNorm, SwiGLU
+from implicit.models.stack import CellStack, of_layer
+from theory.transition import State
+
+
+def has_derivative(cell: type[Cell]) -> bool:
+    """Return whether a cell has its derivative written out.
+
+    One that is inherited counts only if no method was overridden since, which it would not know of.
+
+    Example:
+        >>> from implicit.cells import DeltaNetCell, Mamba3Cell
+        >>> class Doubled(DeltaNetCell):
+        ...     def step(self, inputs, state, injection=None):
+        ...         return super().step(2 * inputs, state, injection)
+        >>> has_derivative(DeltaNetCell), has_derivative(Mamba3Cell), has_derivative(Doubled)
+        (True, False, False)
+    """
+    for base in cell.__mro__:
+        if "output_with_derivative" in vars(base):
+            return base is not Cell
+        methods = (name for name, value in vars(base).items() if inspect.isroutine(value))
+        if any(name != "__init__" for name in methods):
+            return False
+    return False
+
+
+def push_forward(
+    stack: CellStack, stream: Tensor, injections: Sequence[Tensor], state: State
+) -> tuple[Tensor, Tensor]:
+    """Return what all layers make of single tokens, before the last norm, and its derivative in the stream.
+
+    Args:
+        stack: of cells that have their derivative written out.
+        stream: what the first layer reads, ``[tokens, d_model]``.
+        injections: of every layer.
+        state: before each of the tokens, held fixed.
+
+    Returns:
+        ``[tokens, d_model]`` and ``[tokens, d_model, d_model]``, rows for outputs.
+
+    Example:
+        >>> from implicit import ImplicitMamba2
+        >>> config = ImplicitMamba2.config_class(vocabulary_size=2, output_size=2, d_model=4, head_size=4)
+        >>> model = ImplicitMamba2(config)
+        >>> injection = torch.zeros(3, model.cells[0].injection_size)
+        >>> output, derivative = push_forward(model, torch.ones(3, 4), [injection], model.init_state(3))
+        >>> output.shape, derivative.shape
+        (torch.Size([3, 4]), torch.Size([3, 4, 4]))
+    """
+    width = stream.shape[-1]
+    along = torch.eye(width, dtype=stream.dtype, device=stream.device).expand(len(stream), -1, -1)
+    for layer, (cell, norm) in enumerate(zip(stack.cells, stack.norms, strict=True)):
+        pair = cell.output_with_derivative(norm(stream), of_layer(state, layer), injections[layer])
+        assert pair is not None  # as has_derivative told
+        output, slope = pair
+        slope = slope @ norm.push_forward(stream, along)
+        stream, along = (stream + output, along + slope) if stack.residual else (output, slope)
+        if stack.mlps:
+            stream, along = _through_mlp(cast("nn.Sequential", stack.mlps[layer]), stream, along)
+    return stream, along
+
+
+def _through_mlp(block: nn.Sequential, stream: Tensor, along: Tensor) -> tuple[Tensor, Tensor]:
+    norm, mlp = cast("tuple[RMSNorm, SwiGLU]", tuple(block))
+    normalised = norm(stream)
+    along = along + mlp.push_forward(normalised, norm.push_forward(stream, along))
+    return stream + mlp(normalised), along
