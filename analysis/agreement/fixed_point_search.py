@@ -132,7 +132,7 @@ def search_fixed_points(
     """
     count = len(starts)
     batched = {name: entry[None].expand(count, *entry.shape) for name, entry in state.items()}
-    tokens = torch.full((count, 1), token)
+    tokens = torch.full((count, 1), token, device=starts.device)
     stopping = Stopping(rtol=TIGHT_RTOL, max_iterations=max_iterations)
     solve = Solve("sequential", stopping=stopping, start=starts[:, None])
     output = model.run(tokens, batched, solve)
@@ -167,7 +167,7 @@ class _Cluster:
         cls, transition: Transition, state: State, latent: Tensor, residual: float, answer: int
     ) -> "_Cluster":
         slope = latent_jacobian(transition, state, latent)
-        identity = torch.eye(len(slope), dtype=slope.dtype)
+        identity = torch.eye(len(slope), dtype=slope.dtype, device=slope.device)
         smallest = torch.linalg.svdvals(identity - slope)[-1].item()
         return cls(
             latent, residual, smallest, spectral_radius(damped_slope(slope, transition.damping)), answer, []

@@ -159,7 +159,8 @@ def analyse(run: Run, settings: AgreementSettings | None = None, **chosen: Any) 
     """
     settings = settings_from(AgreementSettings, chosen, settings)
     model = in_double_precision(as_implicit(run))
-    tokens, labels = sample_sequences(run.task, settings.sequences, settings.length, settings.seed)
+    drawn = sample_sequences(run.task, settings.sequences, settings.length, settings.seed)
+    tokens, labels = (part.to(model.device) for part in drawn)
     simultaneous, sequential = (
         _solve_twice(model, tokens, mode, settings) for mode in ("simultaneous", "sequential")
     )
@@ -170,11 +171,11 @@ def analyse(run: Run, settings: AgreementSettings | None = None, **chosen: Any) 
     result = AgreementAnalysis(
         RunIdentity.of(run),
         settings,
-        converged.numpy(),
-        distance.numpy(),
-        (ERROR_MARGIN * amplification * (simultaneous.residual + sequential.residual)).numpy(),
+        converged.cpu().numpy(),
+        distance.cpu().numpy(),
+        (ERROR_MARGIN * amplification * (simultaneous.residual + sequential.residual)).cpu().numpy(),
         float(amplification[-1]),
-        (simultaneous.answers == sequential.answers).numpy(),
+        (simultaneous.answers == sequential.answers).cpu().numpy(),
         (),
         run.task.target_names,
     )
@@ -243,7 +244,7 @@ def _search(
     for (sequence, position, reason), state in zip(examples, states, strict=True):
         modes = torch.stack([simultaneous[sequence, position], sequential[sequence, position]])
         random = torch.randn(settings.starts, model.latent_size, generator=generator, dtype=torch.float64)
-        starts = torch.cat([modes, torch.zeros_like(modes[:1]), scale * random])
+        starts = torch.cat([modes, torch.zeros_like(modes[:1]), scale * random.to(modes.device)])
         token = int(tokens[sequence, position])
         names = ["simultaneous", "sequential"]
         points, unconverged = search_fixed_points(model, token, state, starts, names, settings.max_iterations)

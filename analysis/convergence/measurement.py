@@ -200,7 +200,8 @@ def analyse(run: Run, settings: ConvergenceSettings | None = None, **chosen: Any
     """
     settings = settings_from(ConvergenceSettings, chosen, settings)
     model = in_double_precision(as_implicit(run))
-    tokens, _ = sample_sequences(run.task, settings.sequences, settings.length, settings.seed)
+    drawn, _ = sample_sequences(run.task, settings.sequences, settings.length, settings.seed)
+    tokens = drawn.to(model.device)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
     return ConvergenceAnalysis(
         RunIdentity.of(run), settings, {mode: follow(model, tokens, mode, stopping) for mode in MODES}
@@ -234,8 +235,11 @@ def follow(model: FixedPointModel, tokens: Tensor, mode: Mode, stopping: Stoppin
         for run, last in zip(solver.runs, final.split(final.shape[1] // len(solver.runs), dim=1), strict=True)
     ]
     history = torch.cat(columns, dim=1)  # [sequences, length, steps + 1]
-    done = torch.arange(steps + 1) >= solution.iterations[..., None] - 1
+    done = torch.arange(steps + 1, device=history.device) >= solution.iterations[..., None] - 1
     history = torch.where(done, final[..., None], history)
     return ModeConvergence(
-        solution.iterations.numpy(), solution.converged.numpy(), final.numpy(), history.flatten(0, 1).numpy()
+        solution.iterations.cpu().numpy(),
+        solution.converged.cpu().numpy(),
+        final.cpu().numpy(),
+        history.flatten(0, 1).cpu().numpy(),
     )

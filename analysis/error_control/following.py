@@ -134,14 +134,14 @@ def follow_errors(
         ((2, 5), [0.01, 0.01])
     """
     reader = _Reader(model, max_iterations)
-    both = torch.from_numpy(np.concatenate([pairs.first, pairs.second]))
+    both = torch.from_numpy(np.concatenate([pairs.first, pairs.second])).to(model.device)
     ends = reader.read(model.init_state(len(both)), both)
     here, there = _halves(ends)
     runs = [here, there, *(_between(here, there, size) for size in sizes)]
     state = _stacked(runs)
     count = len(pairs.first)
     distances = [_distances(state, len(runs))]
-    for token in torch.from_numpy(pairs.after).unbind(1):
+    for token in torch.from_numpy(pairs.after).to(model.device).unbind(1):
         state = reader.read(state, token.repeat(len(runs))[:, None])
         distances.append(_distances(state, len(runs)))
     apart = np.where(pairs.apart, 1.0, np.nan)
@@ -150,7 +150,8 @@ def follow_errors(
         shares = {size: by_run[1 + number] / by_run[0] * apart for number, size in enumerate(sizes)}
     generator = torch.Generator().manual_seed(seed)
     random = {
-        name: torch.randn(entry.shape, generator=generator, dtype=entry.dtype) for name, entry in here.items()
+        name: torch.randn(entry.shape, generator=generator, dtype=entry.dtype).to(entry.device)
+        for name, entry in here.items()
     }
     scale = min(sizes) * _norm(_minus(there, here)) / _norm(random)
     side = {name: here[name] + _along(scale, entry) * entry for name, entry in random.items()}
@@ -187,9 +188,10 @@ def _gains(reader: _Reader, pairs: Pairs, runs: list[State], count: int) -> Gain
     for row, number in enumerate(found):
         words[row, : lengths[row]] = torch.from_numpy(pairs.returning[number])
     before = _stacked([{name: entry[found] for name, entry in run.items()} for run in runs])
-    after = reader.read(before, words.repeat(len(runs), 1), lengths.repeat(len(runs)))
+    read = words.repeat(len(runs), 1).to(reader.model.device)
+    after = reader.read(before, read, lengths.repeat(len(runs)))
     at_first, at_last = _distances(before, len(runs)), _distances(after, len(runs))
-    moved = _norm(_minus(_part(after, 0, len(runs)), _part(before, 0, len(runs)))).numpy() / at_first[0]
+    moved = _norm(_minus(_part(after, 0, len(runs)), _part(before, 0, len(runs)))).cpu().numpy() / at_first[0]
     values = np.full((4, count), np.nan)
     values[:, found] = [*(at_last / at_first), moved]
     return Gains(*values)
@@ -226,4 +228,5 @@ def _along(values: Tensor, entry: Tensor) -> Tensor:
 def _distances(state: State, runs: int) -> FloatArray:
     """Of every run but the first to the first, ``[runs − 1, pairs]``."""
     first = _part(state, 0, runs)
-    return np.stack([_norm(_minus(_part(state, number, runs), first)).numpy() for number in range(1, runs)])
+    others = [_part(state, number, runs) for number in range(1, runs)]
+    return np.stack([_norm(_minus(other, first)).cpu().numpy() for other in others])

@@ -172,7 +172,8 @@ def analyse(run: Run, settings: ErrorControlSettings | None = None, **chosen: An
     settings = settings_from(ErrorControlSettings, chosen, settings)
     CONSTANT_STATE.require(run)
     task = word_problem_of(run)
-    tokens, labels = sample_sequences(task, settings.sequences, settings.length, settings.seed)
+    drawn = sample_sequences(task, settings.sequences, settings.length, settings.seed)
+    tokens, labels = (part.to(run.model.device) for part in drawn)
     spread = measure_spread(run, tokens, labels, settings.block, settings.every)
     pairs = choose_pairs(
         task,

@@ -226,7 +226,7 @@ def measure_spread(run: Run, tokens: Tensor, labels: Tensor, block: int, every: 
     layers = model.transitions(tokens[:1, :1]).layer_states
     names = [name for layer in layers for name in layer]
     common, leads = common_ending(task)
-    ending = torch.from_numpy(common).expand(len(tokens), -1)
+    ending = torch.from_numpy(common).to(tokens.device).expand(len(tokens), -1)
     state = model.init_state(len(tokens))
     middles, ratios, known, accuracy, converged = [], [], [], [], []
     for first in range(0, length, block):
@@ -240,8 +240,8 @@ def measure_spread(run: Run, tokens: Tensor, labels: Tensor, block: int, every: 
             right.append(output.logits[:, 0].argmax(dim=-1) == labels[:, position])
             if (position + 1) % every == 0 or position == last - 1:
                 branch = model.run(ending, state).state
-                visited.append(torch.cat([branch[name].flatten(1) for name in names], dim=1))
-                classes.append(leads[labels[:, position].numpy()])
+                visited.append(torch.cat([branch[name].flatten(1) for name in names], dim=1).cpu())
+                classes.append(leads[labels[:, position].cpu().numpy()])
         found = visit_ratios(torch.cat(visited).double().numpy(), np.concatenate(classes))
         is_known = ~np.isnan(found)
         middles.append((first + 1 + last) / 2)

@@ -197,7 +197,7 @@ def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -
     """
     settings = settings_from(JacobianSettings, chosen, settings)
     CONSTANT_STATE.require(run)
-    model = in_double_precision(run.model)
+    model = in_double_precision(run.model).cpu()  # of single states: small matrices, for NumPy, too
     batch = sample_batch(run.task, settings.sequences, settings.length, settings.seed)
     visited = visited_states(model, batch.tokens, settings.states, lengths=batch.lengths)
     transitions = {token: model.transition(token) for token in sorted({state.token for state in visited})}

@@ -237,19 +237,20 @@ def _measure(run: Run, settings: LengthSettings) -> RunAccuracy:
     firsts = range(0, settings.sequences, settings.batch_size)
     for index, first in enumerate(tqdm(firsts, desc=run.path.name, unit="batch", leave=False, disable=None)):
         size = min(settings.batch_size, settings.sequences - first)
-        batch = draw_batch(run.task, size, longest, settings.seed, Stream.TEST, longest, index)
+        drawn = draw_batch(run.task, size, longest, settings.seed, Stream.TEST, longest, index)
+        batch = drawn.to(run.model.device)
         solve = Solve(settings.mode, stopping=stopping)
         output = run.model.run(batch.tokens, solve=solve, lengths=batch.lengths)
         if output.solution is not None:
-            converged.append(output.solution.converged.numpy())
+            converged.append(output.solution.converged.cpu().numpy())
             real.append(
                 np.ones(batch.tokens.shape, np.bool_)
                 if (mask := output.solution.mask) is None
-                else mask.numpy()
+                else mask.cpu().numpy()
             )
-        correct.append((output.logits.argmax(dim=-1) == batch.targets).numpy())
-        counted.append(batch.counted.numpy())
-        targets.append(batch.targets.numpy())
+        correct.append((output.logits.argmax(dim=-1) == batch.targets).cpu().numpy())
+        counted.append(drawn.counted.numpy())
+        targets.append(drawn.targets.numpy())
     share = None
     if converged:
         found, among = np.concatenate(converged), np.concatenate(real)

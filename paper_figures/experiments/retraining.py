@@ -17,7 +17,7 @@ def runs_on_the_way(run: Run, steps: Collection[int]) -> dict[int, Run]:
     """Train a run again; return it with its model after some steps, in order, and after the last one.
 
     Args:
-        run: a stored one.
+        run: a stored one; it is trained again on the device that its model is on.
         steps: after which a model is kept, 0 for the initial weights; later ones than the last are ignored.
 
     Raises:
@@ -33,16 +33,17 @@ def runs_on_the_way(run: Run, steps: Collection[int]) -> dict[int, Run]:
         [0, 2, 3]
     """
     kept: dict[int, SequenceModel] = {}
+    device = run.model.device
     if 0 in steps:
-        kept[0] = initial_model(run.config, run.task)
+        kept[0] = initial_model(run.config, run.task).to(device)
 
     def keep(step: int, model: SequenceModel) -> None:
         if step in steps:
             kept[step] = copy.deepcopy(model)
 
     with tempfile.TemporaryDirectory() as folder:
-        again = train(run.config, Path(folder) / "run", progress=False, watch=keep)
-    ended, weights = run.model.state_dict(), again.model.state_dict()
+        again = train(run.config, Path(folder) / "run", progress=False, device=str(device), watch=keep)
+    ended, weights = run.model.state_dict(), again.model.to(device).state_dict()
     if any(not torch.equal(ended[name], weights[name]) for name in ended):
         raise InputError(
             f"training of {run.path.name} ended in other weights than those stored; train both with the same "

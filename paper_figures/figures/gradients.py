@@ -90,7 +90,8 @@ def measure_reach(run: Run, settings: ReachSettings) -> dict[str, Any]:
         ([0.0, 0.0, 0.0, 0.0], 4)
     """
     model = copy.deepcopy(as_implicit(run)).double()
-    tokens = draw_batch(run.task, settings.sequences, settings.length, settings.seed, Stream.TEST)[0]
+    drawn = draw_batch(run.task, settings.sequences, settings.length, settings.seed, Stream.TEST)
+    tokens = drawn.tokens.to(model.device)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
     with torch.no_grad():
         solution = model.fixed_points(tokens, solve=Solve(Windowed(block=None), stopping=stopping))
@@ -100,7 +101,9 @@ def measure_reach(run: Run, settings: ReachSettings) -> dict[str, Any]:
             "self-iterations; give a larger one"
         )
     generator = torch.Generator().manual_seed(settings.seed)
-    direction = torch.randn(solution.value.shape[-1], generator=generator, dtype=torch.float64)
+    direction = torch.randn(solution.value.shape[-1], generator=generator, dtype=torch.float64).to(
+        model.device
+    )
     exact = _derivative(model, tokens, solution, FactoredImplicit(), direction)
     norm = exact.norm(dim=(0, 2)).flip(0)
     distance = {}

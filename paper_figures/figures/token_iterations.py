@@ -94,7 +94,7 @@ def measure_hardest(run: Run, settings: TokenSettings) -> dict[str, Any]:
     for rtol in settings.tolerances:
         stopping = Stopping(rtol=rtol, max_iterations=settings.max_iterations)
         output, solution = _solve(model, tokens, "sequential", stopping)
-        iterations, answers = solution.iterations.numpy(), output.logits.argmax(dim=-1).numpy()
+        iterations, answers = solution.iterations.cpu().numpy(), output.logits.argmax(dim=-1).cpu().numpy()
         kinds = kinds_of(tokens.numpy(), labels.numpy(), answers, task, settings.window)
         found[f"{rtol:g}"] = {
             "beyond": beyond(iterations, kinds, answers == labels.numpy(), settings.thresholds),
@@ -125,8 +125,8 @@ def _at_tolerance(
     sweeping = Stopping(rtol=rtol, max_iterations=settings.max_sweeps)
     output, sequential = _solve(model, tokens, "sequential", stopping)
     _, simultaneous = _solve(model, few, "simultaneous", sweeping)
-    answers = output.logits.argmax(dim=-1)
-    iterations = sequential.iterations.numpy()
+    answers = output.logits.argmax(dim=-1).cpu()
+    iterations = sequential.iterations.cpu().numpy()
     kinds = kinds_of(tokens.numpy(), labels.numpy(), answers.numpy(), task, settings.window)
     return {
         "sequential": {
@@ -156,7 +156,7 @@ def _at_tolerance(
 def _solve(
     model: FixedPointModel, tokens: Tensor, mode: Mode, stopping: Stopping
 ) -> tuple[ModelOutput, SequenceSolution]:
-    output = model.run(tokens, solve=Solve(mode, stopping=stopping))
+    output = model.run(tokens.to(model.device), solve=Solve(mode, stopping=stopping))
     assert output.solution is not None
     return output, output.solution
 
