@@ -70,6 +70,7 @@ class Measurement:
         name: of the measurement, and of its files.
         measure: takes the run and the settings; returns numbers as JSON takes them.
         settings: what was chosen; part of what the result is known by.
+        trains_again: whether it repeats the training of the run.
 
     Example:
         >>> measurement = Measurement("loss", lambda run, settings: run.metrics[-1]["loss"])
@@ -80,6 +81,7 @@ class Measurement:
     name: str
     measure: Callable[[Any, Any], Any]
     settings: BaseModel | None = None
+    trains_again: bool = False
 
     def __post_init__(self) -> None:
         if self.name == TRAINING or not re.fullmatch(r"[A-Za-z0-9_]+", self.name):

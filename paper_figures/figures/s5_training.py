@@ -8,7 +8,13 @@ from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.groups import Group
-from paper_figures.figures.published_setting import PUBLISHED_MAMBA2, PUBLISHED_TRAINING, PUBLISHED_WIDTH
+from paper_figures.figures.published_setting import (
+    PUBLISHED_DELTA,
+    PUBLISHED_LENGTH,
+    PUBLISHED_MAMBA2,
+    PUBLISHED_TRAINING,
+    PUBLISHED_WIDTH,
+)
 
 TASK = "S5-generators"
 TASK_WORDS = {
@@ -65,16 +71,17 @@ def measure(run: Run, settings: LengthSettings) -> dict[str, Any]:
 
 ACCURACY = Measurement("accuracy", measure, SETTINGS)
 
-FULL_TRAINING: dict[str, Any] = {**PUBLISHED_TRAINING, "task": "S5", "length": 32}
+FULL_TRAINING: dict[str, Any] = {**PUBLISHED_TRAINING, "task": "S5", "length": PUBLISHED_LENGTH}
+FULL_IMPLICIT: dict[str, Any] = {**FULL_TRAINING, **PUBLISHED_MAMBA2, "layers": 1}
+"""Of the implicit model, which other figures look at, too."""
 FULL_LAYERS = (1, 2, 4, 8, 16)
-DELTA_SIZES: dict[str, Any] = {"d_model": PUBLISHED_WIDTH, "heads": 4, "key_size": 64, "value_size": 64}
 FULL_GRIDS = (
-    Grid({"model": ["implicit-mamba2"], "seed": SEEDS}, {**FULL_TRAINING, **PUBLISHED_MAMBA2, "layers": 1}),
+    Grid({"model": ["implicit-mamba2"], "seed": SEEDS}, FULL_IMPLICIT),
     Grid({"model": ["lstm"], "seed": SEEDS}, {**FULL_TRAINING, "d_model": PUBLISHED_WIDTH, "layers": 1}),
     Grid({"model": ["mamba2"], "layers": FULL_LAYERS, "seed": SEEDS}, {**FULL_TRAINING, **PUBLISHED_MAMBA2}),
     Grid(
         {"model": ["deltanet", "gated-deltaproduct"], "layers": FULL_LAYERS[:3], "seed": SEEDS},
-        {**FULL_TRAINING, **DELTA_SIZES, **REFLECTING},
+        {**FULL_TRAINING, **PUBLISHED_DELTA, **REFLECTING},
     ),
     Grid(
         {"model": ["transformer"], "layers": FULL_LAYERS[1:], "seed": SEEDS},
