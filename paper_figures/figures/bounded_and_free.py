@@ -6,29 +6,41 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import ConfigDict, Field, PositiveInt
 
 from analysis.framework.figures import new_figure
 from analysis.framework.palette import GREY, MODEL_LOOKS
-from analysis.length_generalization import LengthSettings
-from implicit.checked_config import CheckedConfig
-from implicit.gradients import Unrolled
-from implicit.modes import Solve
-from implicit.runs.loading import Run
-from implicit.training.evaluation import REPORTED_TOKENS, evaluate
+from automata.tasks.registry import make_task
+from implicit.training.evaluation import REPORTED_TOKENS
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures import curricula
+from paper_figures.figures.bounded_measured import (
+    BOUNDED_ITERATIONS,
+    BoundedSettings,
+    measure_bounded,
+    measure_cost,
+)
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, shares
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.length_generalization import accuracy_at
-from paper_figures.figures.training_cost import GRADIENT_WEIGHT, training_cost
+from paper_figures.figures.published_setting import PUBLISHED_TRAINING
+from paper_figures.figures.s5_training import FULL_IMPLICIT, SEEDS
+from paper_figures.figures.trained import (
+    Training,
+    free_words,
+    is_small,
+    left_out_words,
+    trained_as,
+    training_of,
+    updates_words,
+)
+from paper_figures.figures.training_cost import GRADIENT_WEIGHT
 
 LENGTHS = (32, 512)
 """The training length and a far longer one."""
+TASK = "S3"
 UPDATES = 1500
-BOUNDED_ITERATIONS = 4
 COMMON: dict[str, Any] = {
     "growth_accuracy": None,
     "start_length": 4,
@@ -56,68 +68,30 @@ CURRICULA: dict[str, dict[str, Any]] = {
     RECIPE: {},
 }
 """What differs from the recipe of S3."""
+FULL_UPDATES: int = PUBLISHED_TRAINING["steps"]
+CODE_UPDATES: int = PUBLISHED_TRAINING["bounded_steps"]
+"""Of the bounded phase in the authors' public code."""
+CODE = f"switch at {CODE_UPDATES / FULL_UPDATES:.0%}"
+FULL_CURRICULA: dict[str, dict[str, Any]] = {
+    name: {"bounded_steps": updates}
+    for name, updates in sorted(
+        {
+            **{name: round(share * FULL_UPDATES) for name, share in BOUNDED_SHARES.items()},
+            CODE: CODE_UPDATES,
+        }.items(),
+        key=lambda curriculum: -curriculum[1],
+    )
+}
+"""At the size of the paper: those by step number, and that of the paper's word problems among them."""
 AS_TRAINED = f"{BOUNDED},\n{BOUNDED_ITERATIONS} sweeps at test"
 TOLERANCE = 0.01
 """By how much a run may be less accurate than another of the same quality."""
 
 
-class BoundedSettings(CheckedConfig):
-    """How accuracy is measured with so many self-iterations, no more and no less.
-
-    Example:
-        >>> BoundedSettings().iterations
-        4
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    iterations: PositiveInt = Field(
-        default=BOUNDED_ITERATIONS, description="sweeps over the sequence, from zero"
-    )
-    lengths: LengthSettings = Field(
-        default=curricula.SETTINGS, description="lengths and sequences; their mode and tolerance are not read"
-    )
-
-
-def measure_bounded(run: Run, settings: BoundedSettings) -> dict[str, float]:
-    """Measure accuracy by length with the self-iterations of the bounded phase, on the same sequences.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = BoundedSettings(iterations=32, lengths=LengthSettings(lengths=(4, 8), sequences=4))
-        >>> measure_bounded(load_run("parity"), small)
-        {'4': 1.0, '8': 1.0}
-    """
-    chosen = settings.lengths
-    found = evaluate(
-        run.model,
-        run.task,
-        max(chosen.lengths),
-        sequences=chosen.sequences,
-        batch_size=chosen.batch_size,
-        seed=chosen.seed,
-        solve=Solve(gradient=Unrolled(settings.iterations)),
-        warn=False,  # they are not meant to converge
-    )
-    last = {length: slice(max(0, length - REPORTED_TOKENS), length) for length in chosen.lengths}
-    return {str(length): float(found.correct[:, tokens].mean()) for length, tokens in last.items()}
-
-
-def measure_cost(run: Run, settings: None) -> dict[str, float | None]:  # noqa: ARG001
-    """Count what the training of a run cost.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> measure_cost(load_run("parity"), None)["updates"]
-        1500
-    """
-    return training_cost(run).numbers()
-
-
 EXPERIMENT = Experiment(
     "bounded_and_free",
     tuple(
-        Grid({"seed": range(3)}, {"task": "S3", "model": "implicit-mamba2", **different})
+        Grid({"seed": SEEDS}, {"task": TASK, "model": "implicit-mamba2", **different})
         for different in CURRICULA.values()
     ),
     (
@@ -126,6 +100,21 @@ EXPERIMENT = Experiment(
         Measurement("training_cost", measure_cost),
     ),
 )
+FULL = Experiment(
+    EXPERIMENT.name,
+    (
+        Grid(
+            {"bounded_steps": [switch["bounded_steps"] for switch in FULL_CURRICULA.values()], "seed": SEEDS},
+            {
+                "model": "implicit-mamba2",
+                **{name: value for name, value in FULL_IMPLICIT.items() if name != "bounded_steps"},
+            },
+        ),
+    ),
+    EXPERIMENT.measurements,
+)
+"""S5 at 32 tokens, from which the bounded phase alone differs; that of the public code, 4,005 updates, is the
+training of the figure of length generalization on S5."""
 
 
 def collect(outcomes: Sequence[Outcome]) -> Results:
@@ -135,9 +124,11 @@ def collect(outcomes: Sequence[Outcome]) -> Results:
         >>> collect([])["curricula"]["free only"]
         {'seeds': {}, 'failed': []}
     """
-    found: dict[str, Any] = {name: {"seeds": {}, "failed": []} for name in CURRICULA}
+    training = trained_as(outcomes, EXPERIMENT)
+    known = CURRICULA if training["task"] == TASK else FULL_CURRICULA
+    found: dict[str, Any] = {name: {"seeds": {}, "failed": []} for name in known}
     for outcome in outcomes:
-        group = found[curricula.variant_of(outcome.point.all_settings, CURRICULA)]
+        group = found[curricula.variant_of(outcome.point.settings, known)]
         if outcome.complete and outcome.failure is None:
             values = outcome.values
             group["seeds"][str(outcome.point.seed)] = {
@@ -151,6 +142,7 @@ def collect(outcomes: Sequence[Outcome]) -> Results:
     return {
         "settings": curricula.SETTINGS.model_dump(mode="json"),
         "reported_tokens": REPORTED_TOKENS,
+        "training": training,
         "curricula": found,
     }
 
@@ -172,12 +164,17 @@ def draw(found: Results, width: float) -> Figure:
             _marks(axes, row, [accuracy_at(run, length) for run in runs])
         _marks(cost, row, _costs([runs]))
     for axes, length in zip(accuracies, LENGTHS, strict=True):
-        axes.axvline(1 / 6, color=GREY, linewidth=0.9, linestyle=":")
+        axes.axvline(_chance(found), color=GREY, linewidth=0.9, linestyle=":")
         axes.set(xlabel=f"accuracy,\n{length} tokens", xlim=(-0.08, 1.08), xticks=(0, 0.5, 1))
     accuracies[0].set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5))
     cost.set(xlabel="evaluations,\nmillions", xlim=(0, 1.1 * max(_costs(names.values()), default=1.0)))
     cost.locator_params(axis="x", nbins=4)
     return figure
+
+
+def _chance(found: Results) -> float:
+    """How often a guess is right: as often as for any other element of the group."""
+    return 1 / make_task(training_of(found, EXPERIMENT)["task"]).output_size
 
 
 def _rows(found: Results) -> dict[str, list[dict[str, Any]]]:
@@ -209,47 +206,74 @@ def caption(found: Results) -> str:
         >>> print(caption(StoredResults.read("bounded_and_free").results))
         Accuracy of implicit Mamba-2 on S3 and what its training cost, a mark per run: ...
     """
-    settings = found["settings"]
+    settings, training = found["settings"], training_of(found, EXPERIMENT)
+    task = training["task"]
     return (
-        "Accuracy of implicit Mamba-2 on S3 and what its training cost, a mark per run: mean over the last "
-        f"{found['reported_tokens']} tokens of {settings['sequences']} fresh sequences (data seed "
+        f"Accuracy of implicit Mamba-2 on {task} and what its training cost, a mark per run: mean over the "
+        f"last {found['reported_tokens']} tokens of {settings['sequences']} fresh sequences (data seed "
         f"{settings['seed']}), {settings['mode']} mode to a relative residual of {settings['rtol']:g}, at "
-        f"most {settings['max_iterations']} self-iterations per token, which not all tokens reached (least "
-        f"share in a run, {LENGTHS[-1]} tokens: {_converged(found)}); the second row: "
-        f"{BOUNDED_ITERATIONS} sweeps over the sequence, as in bounded training. "
-        f"{interval_sentence(settings['sequences'])} Dotted: chance. The first five curricula take "
-        f"the same {UPDATES:,} updates on the same batches of 64, at lengths that grow by 4 every 125 "
-        f"updates to 32. Bounded: {BOUNDED_ITERATIONS} self-iterations, all differentiated. "
-        "Free: at most 24 to a tolerance of 0.05, then 4 phantom steps. No penalty, no state passing. They "
-        "switch after that share of the updates, or "
-        f"{_shares_of_tokens(found)} of the tokens: early sequences are short. By accuracy: the recipe of "
-        "S3, which takes fewer updates, all of 32 tokens, and differs in loss, penalty, starts, rate, "
-        "gradient and state passing, too. Cost: evaluations of the self-map at a token in training, "
-        f"{GRADIENT_WEIGHT} for one with gradient; self-iterations were recorded every 50 updates (recipe: "
-        "100) and are interpolated; what the recipe's exact gradient takes to solve its adjoint system is "
-        f"not counted. Accuracy at {LENGTHS[-1]} tokens and mean cost: {_reached(found)}."
+        f"most {settings['max_iterations']} self-iterations per token, which {_converged(found)}; the second "
+        f"row: {BOUNDED_ITERATIONS} sweeps over the sequence, as in bounded training. "
+        f"{interval_sentence(settings['sequences'])} Dotted: chance. "
+        f"{_small(found) if is_small(training, EXPERIMENT) else _full(training)} "
+        f"Accuracy at {LENGTHS[-1]} tokens and mean cost: {_reached(found)}."
+    )
+
+
+def _small(found: Mapping[str, Any]) -> str:
+    """What the curricula of the small grid are, and what is counted of them."""
+    return (
+        f"The first five curricula take the same {UPDATES:,} updates on the same batches of 64, at lengths "
+        f"that grow by 4 every 125 updates to 32. Bounded: {BOUNDED_ITERATIONS} self-iterations, all "
+        "differentiated. Free: at most 24 to a tolerance of 0.05, then 4 phantom steps. No penalty, no state "
+        f"passing. They switch after that share of the updates, or {_shares_of_tokens(found)} of the tokens: "
+        "early sequences are short. By accuracy: the recipe of S3, which takes fewer updates, all of 32 "
+        "tokens, and differs in loss, penalty, starts, rate, gradient and state passing, too. Cost: "
+        f"evaluations of the self-map at a token in training, {GRADIENT_WEIGHT} for one with gradient; "
+        "self-iterations were recorded every 50 updates (recipe: 100) and are interpolated; what the "
+        "recipe's exact gradient takes to solve its adjoint system is not counted."
+    )
+
+
+def _full(training: Training) -> str:
+    """What they are at the size of the paper."""
+    return (
+        f"All curricula take the same {updates_words(training)}. Bounded: {training['bounded_iterations']} "
+        f"self-iterations, all differentiated. Free: {free_words(training)}. {left_out_words(training)} They "
+        "switch after that share of the updates, which is that of the tokens, too; the public code of the "
+        f"paper does after {CODE_UPDATES:,}. Cost: evaluations of the self-map at a token in training, "
+        f"{GRADIENT_WEIGHT} for one with gradient; self-iterations were recorded every "
+        f"{training['evaluate_every']} updates and are interpolated."
     )
 
 
 def _converged(found: Mapping[str, Any]) -> str:
-    """The least share of converged tokens among the runs of each curriculum, where it is below 1."""
+    """Whether all tokens converged, and the least share of a run by curriculum, where it is below 1."""
     least = {
         name: min(run["share_converged"][str(LENGTHS[-1])] for run in group["seeds"].values())
         for name, group in found["curricula"].items()
         if group["seeds"]
     }
     below = [f"{name} {share:.2f}" for name, share in least.items() if share < 1]
-    return ", ".join([*below, "all others 1" if below else "1"])
+    if not below:
+        return "all tokens reached"
+    least_shares = ", ".join([*below, "all others 1"])
+    return f"not all tokens reached (least share in a run, {LENGTHS[-1]} tokens: {least_shares})"
 
 
 def _shares_of_tokens(found: Mapping[str, Any]) -> str:
     """The share of the tokens in the bounded phase, of the curricula that switch."""
     words = []
-    for name, share in BOUNDED_SHARES.items():
+    for name in _switching(found):
         runs = list(found["curricula"][name]["seeds"].values())
-        if runs and 0 < share < 1:
+        if runs:
             words.append(f"{runs[0]['cost']['bounded_tokens'] / runs[0]['cost']['tokens']:.0%}")
     return ", ".join(words) or "unknown"
+
+
+def _switching(found: Mapping[str, Any]) -> list[str]:
+    """The curricula that switch at some update."""
+    return [name for name in found["curricula"] if name not in (BOUNDED, FREE, RECIPE)]
 
 
 def _reached(found: Mapping[str, Any]) -> str:
@@ -281,7 +305,7 @@ def judge(found: Mapping[str, Any]) -> Verdict:
     groups = found["curricula"]
     free = groups[FREE]["seeds"].values()
     learnt = sum(accuracy_at(run, LENGTHS[0]) >= curricula.SOLVED_ACCURACY for run in free)
-    counts = {name: _as_good(found, name) for name, share in BOUNDED_SHARES.items() if 0 < share < 1}
+    counts = {name: _as_good(found, name) for name in _switching(found)}
     shown, of = counts[PUBLISHED]
     because = (
         f"seeds in which it is within {TOLERANCE} of free only at {LENGTHS[0]} and {LENGTHS[1]} tokens, for "
@@ -324,4 +348,5 @@ FIGURE = PaperFigure(
     collect=collect,
     draw=draw,
     caption=caption,
+    full=FULL,
 )

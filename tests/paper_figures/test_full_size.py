@@ -20,18 +20,29 @@ from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Store
 from paper_figures.experiments.runner import carry_out
 from paper_figures.experiments.work import Worker
+from paper_figures.figures import s5_length_generalization
 from paper_figures.figures.figure import PaperFigure
 from paper_figures.registry import FIGURES
 
 Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
 
 LARGE = [figure for figure in FIGURES.values() if figure.full is not None]
-POINTS = {
-    (point.config.model, str(point.config.task)): point
-    for figure in LARGE
-    if figure.full is not None
-    for point in reversed(figure.full.points)  # the one of the fewest layers and the first seed stays
-}
+EVERY_TASK = "implicit-mamba2"
+"""Taken on every task; of the other models one is, and the tasks are many."""
+
+
+def kinds_of_points() -> dict[tuple[str, str], Point]:
+    """One point of each kind, as the first figure has it: with the fewest layers and the first seed."""
+    kinds: dict[tuple[str, str], Point] = {}
+    in_training = [s5_length_generalization.FIGURE, *LARGE]  # whose curriculum is the published one
+    for point in (point for figure in in_training for point in figure.at_full_size().experiment.points):
+        model, task = point.config.model, str(point.config.task)
+        if model == EVERY_TASK or model not in {known for known, _ in kinds}:
+            kinds.setdefault((model, task), point)
+    return kinds
+
+
+POINTS = kinds_of_points()
 SHORTENED = {
     "steps": 2,
     "warmup_steps": 1,

@@ -16,7 +16,7 @@ from implicit.runs.loading import Run, load_run
 from implicit.training.train import train
 from paper_figures.figures import (
     agreement_in_training,
-    bounded_and_free,
+    bounded_measured,
     curricula,
     error_control,
     gradients,
@@ -35,8 +35,8 @@ TOKENS = token_iterations.TokenSettings(
 MEASURED: dict[str, Callable[[Run], Any]] = {
     "accuracy by length": lambda run: s5_training.measure(run, LENGTHS),
     "accuracy and updates": lambda run: curricula.measure(run, LENGTHS),
-    "accuracy after few sweeps": lambda run: bounded_and_free.measure_bounded(
-        run, bounded_and_free.BoundedSettings(lengths=LENGTHS)
+    "accuracy after few sweeps": lambda run: bounded_measured.measure_bounded(
+        run, bounded_measured.BoundedSettings(lengths=LENGTHS)
     ),
     "accuracy by budget": lambda run: iterations_at_test.measure(
         run, iterations_at_test.BudgetSettings(budgets=(1, 16), length=6, sequences=4)

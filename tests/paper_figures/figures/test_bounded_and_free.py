@@ -17,7 +17,12 @@ from implicit.training.streams import Stream, draw_batch
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
-from paper_figures.figures import bounded_and_free, curricula
+from paper_figures.figures import (
+    bounded_and_free,
+    bounded_measured,
+    curricula,
+    s5_length_generalization,
+)
 from paper_figures.figures.figure import Results
 from paper_figures.stored_results import StoredResults
 
@@ -30,7 +35,11 @@ PUBLISHED, FREE = slice(3, 6), slice(12, 15)
 def outcome(point: Point, short: float, long: float, cost: float) -> Outcome:
     counted = {"updates": 1500, "bounded_updates": 0, "tokens": 100, "bounded_tokens": 72, "total": cost}
     values = {
-        "accuracy": {"accuracy": {"32": short, "512": long}, "share_converged": {}, "updates": 1500},
+        "accuracy": {
+            "accuracy": {"32": short, "512": long},
+            "share_converged": {"512": 1.0},
+            "updates": 1500,
+        },
         "bounded_accuracy": {"32": short / 2, "512": long / 2},
         "training_cost": counted,
     }
@@ -73,6 +82,52 @@ def test_curricula_by_step_number_differ_in_the_switch_only() -> None:
         assert all([phase.length for phase in of_one] == [4, 12, 32] for of_one in phases)
         assert [of_one[0].name for of_one in phases] == ["bounded"] * 4 + ["free"]
         assert all(of_one[0].gradient == Unrolled(4) for of_one in phases[:4])
+
+
+FULL = bounded_and_free.FULL.points
+SWITCHES = {
+    "bounded only": 16384,
+    "switch at 80%": 13107,
+    "switch at 50%": 8192,
+    "switch at 24%": 4005,
+    "switch at 20%": 3277,
+    "free only": 0,
+}
+"""Updates of the bounded phase at full size: shares of 16,384, and 4,005 as in the public code."""
+
+
+def test_at_full_size_the_switch_differs_and_one_is_that_of_the_length_generalization() -> None:
+    assert [(point.config.curriculum.bounded_steps, point.seed) for point in FULL] == [
+        (updates, seed) for updates in SWITCHES.values() for seed in range(3)
+    ]
+    for seed in range(3):
+        configs = [point.config for point in FULL if point.seed == seed]
+        assert len({config.updated(bounded_steps=0).model_dump_json() for config in configs}) == 1
+    others = {point.identifier for point in s5_length_generalization.FULL.points}
+    shared = [point for point in FULL if point.identifier in others]
+    assert [point.config.curriculum.bounded_steps for point in shared] == [4005] * 3
+
+
+def test_at_full_size_the_caption_and_the_verdict_are_of_those_runs() -> None:
+    outcomes = [outcome(point, 1.0, 0.75 if point in FULL[3:6] else 1.0, 2e12) for point in FULL]
+    found = bounded_and_free.collect(outcomes)
+    assert list(found["curricula"]) == list(SWITCHES)
+    text = bounded_and_free.caption(found)
+    assert text.startswith("Accuracy of implicit Mamba-2 on S5 and what its training cost")
+    assert "at most 200 self-iterations per token, which all tokens reached; the second row" in text
+    assert "the same 16,384 updates of 512 sequences of 32 tokens, width 256. " in text
+    assert "Free: at most 32 to a relative tolerance of 0.05 and phantom gradients of 4 steps. No p" in text
+    assert "recorded every 512 updates" in text
+    assert "switch at 80% 0.750, 0.750, 0.750 for 2000000.0 million; switch at 50% 1.000" in text
+    assert all(word not in text for word in ("S3", "recipe", "1,500", "batches of 64"))
+    cheaper = [outcome(point, 1.0, 1.0, 1.0 if point in FULL[9:12] else 2.0) for point in FULL]
+    verdict = bounded_and_free.judge(bounded_and_free.collect(cheaper))
+    assert verdict.word == "not reproduced"  # the claim is of 80%
+    assert "80% 0 of 3, switch at 50% 0 of 3, switch at 24% 3 of 3, switch at 20% 0 of 3" in verdict.because
+    with styled():
+        panels = bounded_and_free.draw(found, 6.75).axes
+    dotted = [line for line in panels[0].lines if line.get_linestyle() == ":"]
+    assert [list(np.asarray(line.get_xdata())) for line in dotted] == [[1 / 120] * 2]
 
 
 @pytest.mark.parametrize(
@@ -143,8 +198,8 @@ def test_bounded_accuracy_is_that_of_so_many_sweeps_on_the_same_sequences(
 ) -> None:
     run = untrained(POINTS[0])
     lengths = LengthSettings(lengths=(12, 20), sequences=6, batch_size=4)
-    found = bounded_and_free.measure_bounded(
-        run, bounded_and_free.BoundedSettings(iterations=2, lengths=lengths)
+    found = bounded_measured.measure_bounded(
+        run, bounded_measured.BoundedSettings(iterations=2, lengths=lengths)
     )
     right = []
     for index, size in enumerate((4, 2)):  # as `analysis.length_generalization` draws them
@@ -159,7 +214,7 @@ def test_bounded_accuracy_is_that_of_so_many_sweeps_on_the_same_sequences(
 
 def test_measured_cost_is_that_of_the_run(untrained: Callable[[Point], Run]) -> None:
     run = replace(untrained(POINTS[0]), metrics=[{"step": 10, "phase": "bounded"}])
-    found = bounded_and_free.measure_cost(run, None)
+    found = bounded_measured.measure_cost(run, None)
     assert (found["updates"], found["tokens"], found["with_gradient"]) == (10, 10 * 64 * 4, 4 * 10 * 64 * 4)
 
 
