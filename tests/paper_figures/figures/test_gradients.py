@@ -17,6 +17,7 @@ from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
 from paper_figures.figures import gradients as figure
+from paper_figures.figures import s5_length_generalization
 from paper_figures.figures.figure import Results
 from paper_figures.stored_results import StoredResults
 
@@ -70,6 +71,33 @@ def test_the_two_rules_differ_in_nothing_else() -> None:
         assert exact["curriculum"]["phantom_steps"] == 4
         assert exact["curriculum"]["carried_share"] == 0
     assert [config["seed"] for config in configs] == [0, 1, 2] * 2
+
+
+FULL = figure.FULL.points
+
+
+def test_at_full_size_too_and_phantom_runs_are_those_of_the_length_generalization() -> None:
+    configs = [point.config for point in FULL]
+    for exact, phantom in zip(configs[:3], configs[3:], strict=True):
+        assert exact.curriculum.free_gradient == "implicit"
+        assert exact.updated(free_gradient="phantom") == phantom
+        assert (phantom.curriculum.phantom_steps, phantom.curriculum.bounded_steps) == (4, 4005)
+    others = {point.identifier for point in s5_length_generalization.FULL.points}
+    assert [point.identifier in others for point in FULL] == [False] * 3 + [True] * 3
+
+
+def test_at_full_size_the_caption_and_the_audit_are_of_those_runs() -> None:
+    found = figure.collect([outcome(point, 1.0) for point in FULL])
+    assert (found["training_length"], found["shortcuts"]["length"]) == (32, 32)
+    assert found["shortcuts"]["majority"] == pytest.approx(1 / 120, rel=1e-6)  # uniform, to rounding
+    text = figure.caption(found)
+    assert "to a relative tolerance of 0.01, in training 0.05; dotted" in text
+    assert "All models: 16,384 updates of 512 sequences of 32 tokens, width 256; the first 4,005 " in text
+    assert (
+        "at most 32 to a relative tolerance of 0.05 and the exact gradient or 4 phantom steps. No p" in text
+    )
+    assert all(word not in text for word in ("recipe", "0.81", "lengths grow", "40 tokens"))
+    assert figure.judge(found).word == "reproduced"
 
 
 @pytest.fixture(scope="module")
