@@ -9,20 +9,25 @@ from matplotlib.lines import Line2D
 
 from analysis.framework.figures import log_axis, new_panels, powers_of_two
 from analysis.framework.palette import GREY
+from automata.tasks.registry import make_task
 from paper_figures.experiments.grid import Experiment, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
 from paper_figures.figures.iterations_at_test import EXPERIMENT as SAME_RUNS
+from paper_figures.figures.iterations_at_test import FULL as SAME_FULL_RUNS
 from paper_figures.figures.iterations_at_test import TASK_LABELS, TASK_LOOKS
 from paper_figures.figures.token_iterations import TokenSettings, measure, measure_hardest
+from paper_figures.figures.trained import is_small, published_sentences, trained_as, training_of
 
 SETTINGS = TokenSettings()
 FEW, MANY = 8, 16
 """Self-iterations: few are at most the first number, many are more than the second."""
 MOST_TOKENS = 0.9
 """Most tokens are at least this share of them."""
+FEW_TOKENS = 10
+"""The mean of so many tokens, or more, counts as known."""
 RAREST, SUBSET = 1e-4, 0.1
 """A small subset is at least and at most this share of the tokens."""
 
@@ -34,6 +39,7 @@ EXPERIMENT = Experiment(
         Measurement("hardest_tokens", measure_hardest, SETTINGS),
     ),
 )
+FULL = Experiment(EXPERIMENT.name, SAME_FULL_RUNS.grids, EXPERIMENT.measurements)
 
 
 def collect(outcomes: Sequence[Outcome], settings: TokenSettings = SETTINGS) -> Results:
@@ -55,7 +61,11 @@ def collect(outcomes: Sequence[Outcome], settings: TokenSettings = SETTINGS) -> 
         }
         failed = sorted({*group["failed"], *hardest["failed"]})
         tasks[group["settings"]["task"]] = {"seeds": seeds, "failed": failed}
-    return {"settings": settings.model_dump(mode="json"), "tasks": tasks}
+    return {
+        "settings": settings.model_dump(mode="json"),
+        "training": trained_as(outcomes, EXPERIMENT),
+        "tasks": tasks,
+    }
 
 
 def shows_claim(tokens: Mapping[str, Any]) -> bool:
@@ -153,6 +163,7 @@ def draw(found: Results, width: float) -> Figure:
     tasks = [
         Line2D([], [], color=look.color, marker=look.marker, linestyle="", label=TASK_LABELS[task])
         for task, look in TASK_LOOKS.items()
+        if task in found["tasks"]
     ]
     modes = [
         Line2D([], [], color=GREY, linestyle=dashes, label=f"{mode} mode") for mode, dashes in DASHES.items()
@@ -268,23 +279,32 @@ def caption(found: Results) -> str:
         >>> print(caption(StoredResults.read("iterations_needed").results))
         Self-iterations of implicit Mamba-2 ...
     """
-    settings = found["settings"]
+    settings, training = found["settings"], training_of(found, EXPERIMENT)
     loose, *_, tight = (f"{rtol:g}" for rtol in settings["tolerances"])
+    small = is_small(training, EXPERIMENT)
+    in_training = "as in training" if small else f"in training {training['free_rtol']:g}"
+    trained = (
+        "Trained at 32 tokens with a penalty on contraction, which makes fixed points quick to reach."
+        if small
+        else published_sentences(training)
+    )
+    easy = ", so these words lack the easy tokens of the claim; it is" if small else "; the claim is"
+    first = _times(found, tight, "positions 1 to 1", "mean")
+    identities = _times(found, tight, "state stays", "state changes")
     return (
-        f"Self-iterations of implicit Mamba-2 at test, from zero, to relative tolerances of {loose} (as in "
-        f"training) and {tight}: {settings['sequences']} sequences of {settings['lengths'][-1]} tokens (data "
-        f"seed {settings['seed']}) in sequential mode, {settings['swept_sequences']} of them in simultaneous "
-        "mode, where a self-iteration is a sweep over all tokens until the last is done (dotted: the limit "
-        f"of {settings['max_sweeps']:,}). {_unconverged(found)} A line or mark per run. Tokens that need "
-        f"more than {FEW} to {loose}: {_beyond(found, loose, FEW)}; more than {MANY} to {tight}: "
-        f"{_beyond(found, tight, MANY)}. Last panel: variance of the self-iterations that the means of "
-        "groups, taken on half of the sequences, explain on the other (state and token: "
-        f"{_explained(found, tight)}), without first tokens, which meet an empty state and take "
-        f"{_times(found, tight, 'positions 1 to 1', 'mean')} times the mean. In training, mean per token "
-        f"over all records: {_training(found)}. Trained at 32 tokens with a penalty on contraction, which "
-        "makes fixed points quick to reach. Identities, the only tokens that leave the state as it is, take "
-        f"{_times(found, tight, 'state stays', 'state changes')} times what others take, so these words lack "
-        "the easy tokens of the claim; it is of answers, too, which can be right before a tolerance is met."
+        f"Self-iterations of implicit Mamba-2 at test, from zero, to relative tolerances of {loose} "
+        f"({in_training}) and {tight}: {settings['sequences']} sequences of {settings['lengths'][-1]} tokens "
+        f"(data seed {settings['seed']}) in sequential mode, {settings['swept_sequences']} of them in "
+        "simultaneous mode, where a self-iteration is a sweep over all tokens until the last is done "
+        f"(dotted: the limit of {settings['max_sweeps']:,}). {_unconverged(found)} A line or mark per run. "
+        f"Tokens that need more than {FEW} to {loose}: {_beyond(found, loose, FEW)}; more than {MANY} to "
+        f"{tight}: {_beyond(found, tight, MANY)}. Last panel: variance of the self-iterations that the "
+        "means of groups, taken on half of the sequences, explain on the other (state and token: "
+        f"{_explained(found, tight)}{_small_groups(found)}), without first tokens, which meet an empty "
+        f"state and take {first} times the mean. In training, mean per token over all records: "
+        f"{_training(found)}. {trained} Identities, the only tokens that leave the state as it is, take "
+        f"{identities} times what others take{easy} of answers, too, which can be right before a tolerance "
+        "is met."
     )
 
 
@@ -334,6 +354,18 @@ def _explained(found: Results, tolerance: str) -> str:
     return "; ".join(said) or "nothing"
 
 
+def _small_groups(found: Results) -> str:
+    """On which tasks a pair of state and token is so rare that its mean is uncertain; nothing if on none."""
+    settings, said = found["settings"], []
+    counted = settings["sequences"] // 2 * (settings["lengths"][-1] - 1)
+    for name in found["tasks"]:
+        task = make_task(name)
+        tokens = counted / (task.output_size * task.vocabulary_size)
+        if tokens < FEW_TOKENS:
+            said.append(f"{TASK_LABELS[name]} {tokens:.1f}")
+    return f"; such means are of few tokens, {', '.join(said)} each" if said else ""
+
+
 def _training(found: Results) -> str:
     said = []
     for task in found["tasks"]:
@@ -357,4 +389,5 @@ FIGURE = PaperFigure(
     collect=collect,
     draw=draw,
     caption=caption,
+    full=FULL,
 )

@@ -59,6 +59,37 @@ def test_runs_are_those_of_other_figures() -> None:
     assert len(others & set(mine)) == 6  # S3 and S5; those on parity are of length_generalization
 
 
+FULL = iterations_at_test.FULL.points
+
+
+def test_at_full_size_the_tasks_differ_and_s5_is_that_of_the_length_generalization() -> None:
+    configs = [point.config for point in FULL]
+    assert [config.task for config in configs] == [task for task in ("parity", "A5", "S5") for _ in range(3)]
+    one, *others = configs[::3]
+    assert all((other.sizes, other.length) == (one.sizes, 32) for other in others)
+    for step in (1, 4005, 4006, 16384):
+        phases = [config.curriculum.phase(step, config.length) for config in configs]
+        assert {phase.name for phase in phases} == {"bounded" if step <= 4005 else "free"}
+        assert all((phase.gradient, phase.mode) == (phases[0].gradient, "simultaneous") for phase in phases)
+        assert all((phase.random_starts, phase.contraction_weight) == (0, 0) for phase in phases)
+        assert not any(phase.loss_until_error or phase.carried_share for phase in phases)
+    shared = {point.identifier for point in s5_length_generalization.FULL.points}
+    assert [point.identifier in shared for point in FULL] == [False] * 6 + [True] * 3
+
+
+def test_at_full_size_the_caption_is_of_those_runs() -> None:
+    found = iterations_at_test.collect([outcome(point, rising(8), rising(64)) for point in FULL])
+    text = iterations_at_test.caption(found)
+    assert "All models: 16,384 updates of 512 sequences of 32 tokens, width 256; the first 4,005 upd" in text
+    assert text.endswith(
+        "parity sequential 8, simultaneous 64; A5 sequential 8, simultaneous 64; S5 seq"
+        "uential 8, simultaneous 64."
+    )
+    assert "recipe" not in text
+    with styled():
+        assert len(iterations_at_test.draw(found, 6.75).axes[0].get_legend_handles_labels()[1]) == 3
+
+
 def test_least_budget_is_the_first_that_is_as_good_as_the_largest(found: Results) -> None:
     group = found["tasks"]["parity"]
     assert iterations_at_test.sufficient_budget(group, "sequential") == 8

@@ -86,6 +86,27 @@ def test_runs_are_those_of_test_time_compute() -> None:
     assert {figure.FEW, figure.MANY} <= set(figure.SETTINGS.thresholds)
 
 
+def test_at_full_size_runs_are_those_of_test_time_compute_too() -> None:
+    full = figure.FULL.points
+    assert [point.identifier for point in full] == [
+        point.identifier for point in iterations_at_test.FULL.points
+    ]
+    assert {point.config.sizes["d_conv"] for point in full} == {figure.SETTINGS.window}
+    found = figure.collect([outcome(point, SHOWN, SHOWN) for point in full])
+    text = figure.caption(found)
+    assert "tolerances of 0.01 (in training 0.05) and 0.0001" in text
+    assert "8.0. All models: 16,384 updates of 512 sequences of 32 tokens, width 256; the first 4,005" in text
+    assert "take 0.50 to 0.50 times what others take; the claim is of answers, too" in text
+    assert "penalty on contraction" not in text
+    # 64 sequences, 511 tokens each without the first, over 60 or 120 states and as many tokens
+    assert f"few tokens, A5 {64 * 511 / 60**2:.1f}, S5 {64 * 511 / 120**2:.1f} each), without" in text
+    with styled():
+        (legend,) = figure.draw(found, 6.75).legends
+    names = [label.get_text() for label in legend.get_texts()]
+    assert names == ["parity", "A5", "S5", "sequential mode", "simultaneous mode"]
+    assert figure.judge(found).word == "reproduced"
+
+
 @pytest.mark.parametrize(
     ("of", "shown"),
     [
