@@ -41,7 +41,7 @@ def at_full_size(figures: Sequence[AnyFigure]) -> list[PaperFigure]:
     Example:
         >>> from paper_figures.registry import all_figures
         >>> at_full_size(list(all_figures().values()))[0].command
-        'python -m paper_figures s5_length_generalization --full'
+        'python -m paper_figures jacobians_in_training --full'
     """
     return [figure.at_full_size() for figure in figures if isinstance(figure, PaperFigure) and figure.full]
 

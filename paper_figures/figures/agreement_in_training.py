@@ -4,6 +4,7 @@ The training of a run is repeated, and looked at on the way.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,12 @@ from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, share
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
 from paper_figures.figures.iterations_at_test import EXPERIMENT as SAME_RUNS
+from paper_figures.figures.iterations_at_test import FULL as SAME_FULL_RUNS
 from paper_figures.figures.iterations_at_test import TASK_LABELS
 from paper_figures.figures.length_generalization import measure as measure_lengths
+from paper_figures.figures.published_setting import PUBLISHED_COURSE
 from paper_figures.figures.token_iterations import training_course
+from paper_figures.figures.trained import Training, is_small, published_sentences, trained_as, training_of
 
 PUBLISHED_AGREEMENT = 0.976
 """Share of the tokens at which the modes are said to agree in the largest published model, of 1.3B."""
@@ -112,21 +116,26 @@ def _look(run: Run, settings: CourseSettings) -> dict[str, Any]:
     }
 
 
-EXPERIMENT = Experiment(
-    "agreement_in_training", SAME_RUNS.grids[:2], (Measurement("agreement_course", measure, SETTINGS),)
-)
+COURSE = Measurement("agreement_course", measure, SETTINGS, trains_again=True)
+EXPERIMENT = Experiment("agreement_in_training", SAME_RUNS.grids[:2], (COURSE,))
 """The runs on parity and S3, which train in a minute or two each."""
+FULL_SETTINGS = SETTINGS.model_copy(update={"steps": PUBLISHED_COURSE})
+FULL = Experiment(EXPERIMENT.name, SAME_FULL_RUNS.grids[::2], (replace(COURSE, settings=FULL_SETTINGS),))
+"""Those on parity and S5, looked at after other updates."""
 
 
-def collect(outcomes: Sequence[Outcome], settings: CourseSettings = SETTINGS) -> Results:
+def collect(outcomes: Sequence[Outcome]) -> Results:
     """Collect what was measured by task and seed.
 
     Example:
         >>> collect([])["tasks"]
         {}
     """
+    training = trained_as(outcomes, EXPERIMENT)
+    settings = SETTINGS if is_small(training, EXPERIMENT) else FULL_SETTINGS
     return {
         "settings": settings.model_dump(mode="json"),
+        "training": training,
         "tasks": {
             group["settings"]["task"]: {"seeds": group["seeds"], "failed": group["failed"]}
             for group in grouped(outcomes, "agreement_course")
@@ -212,21 +221,32 @@ def caption(found: Results) -> str:
         >>> print(caption(StoredResults.read("agreement_in_training").results))
         Both modes of implicit Mamba-2 while it learns parity and S3...
     """
-    settings = found["settings"]
+    settings, training = found["settings"], training_of(found, EXPERIMENT)
+    small = is_small(training, EXPERIMENT)
+    learnt = (
+        "parity and S3 at 32 tokens by their recipes, which penalise slow contraction"
+        if small
+        else f"{' and '.join(map(TASK_LABELS.__getitem__, found['tasks']))} at {training['length']} tokens"
+    )
+    batch = "at 32 tokens and from random latents, to a tolerance of 0.01" if small else "from zero"
+    how_long = "Training ends by accuracy, sooner in some runs than in others" if small else _full(training)
     ends = "; ".join(f"{TASK_LABELS[task]} {_ends(group)}" for task, group in found["tasks"].items())
     return (
-        "Both modes of implicit Mamba-2 while it learns parity and S3 at 32 tokens by their recipes, which "
-        "penalise slow contraction; a line per seed. Top: shares of the tokens of "
-        f"{settings['sequences']} sequences of {settings['length']} (data seed {settings['seed']}, float64, "
-        f"relative tolerance {settings['rtol']:g}, from zero) at which both modes reach the same fixed "
-        "point, or different ones; in the rest at least one mode did not converge within "
+        f"Both modes of implicit Mamba-2 while it learns {learnt}; a line per seed. Top: shares of the "
+        f"tokens of {settings['sequences']} sequences of {settings['length']} (data seed {settings['seed']}, "
+        f"float64, relative tolerance {settings['rtol']:g}, from zero) at which both modes reach the same "
+        "fixed point, or different ones; in the rest at least one mode did not converge within "
         f"{settings['max_iterations']:,} iterations (dotted). Accuracy: last {REPORTED_TOKENS} tokens of "
         f"{settings['answered']} sequences. Bottom: self-iterations per token, in simultaneous mode sweeps "
-        "until the last token is done; black: mean over a batch of training, at 32 tokens and from random "
-        "latents, to a tolerance of 0.01. Training ends by accuracy, sooner in some runs than in others; "
+        f"until the last token is done; black: mean over a batch of training, {batch}. {how_long}; "
         "what happens between the marks was not seen. Shares "
         f"that agree, at first / least after that / at the end: {ends}."
     )
+
+
+def _full(training: Training) -> str:
+    """How long the training at the size of the paper is; the last sentence is open."""
+    return f"{published_sentences(training)} Every training was repeated for this figure"
 
 
 def _ends(group: Mapping[str, Any]) -> str:
@@ -280,4 +300,5 @@ FIGURE = PaperFigure(
     collect=collect,
     draw=draw,
     caption=caption,
+    full=FULL,
 )

@@ -4,6 +4,7 @@ The training of a run is repeated, and looked at on the way.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,19 @@ from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, share
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
 from paper_figures.figures.length_generalization import measure as measure_lengths
+from paper_figures.figures.published_setting import (
+    PUBLISHED_COURSE,
+    PUBLISHED_LENGTH,
+    PUBLISHED_MAMBA2,
+    PUBLISHED_TRAINING,
+)
+from paper_figures.figures.trained import (
+    Training,
+    is_small,
+    published_sentences,
+    trained_as,
+    training_of,
+)
 
 WINDOWS = {"4": "with window", "1": "without window"}
 """Names of the two models by the width of their convolution, which keeps all tokens but one."""
@@ -99,22 +113,47 @@ def _look(run: Run, settings: TrainingSettings) -> dict[str, Any]:
     }
 
 
+COURSE = Measurement("training_course", measure, SETTINGS, trains_again=True)
 EXPERIMENT = Experiment(
     "jacobians_in_training",
     (Grid({"d_conv": [4, 1], "seed": SEEDS}, {"task": "parity", "model": "implicit-mamba2"}),),
-    (Measurement("training_course", measure, SETTINGS),),
+    (COURSE,),
 )
+FULL_SIZES: dict[str, Any] = {**PUBLISHED_MAMBA2, "expand": 2, "d_state": 4, "layers": 1}
+FULL_SETTINGS = SETTINGS.model_copy(update={"steps": PUBLISHED_COURSE})
+FULL = Experiment(
+    EXPERIMENT.name,
+    (
+        Grid(
+            {"d_conv": [4, 1], "seed": SEEDS},
+            {
+                **PUBLISHED_TRAINING,
+                **FULL_SIZES,
+                "task": "parity",
+                "model": "implicit-mamba2",
+                "length": PUBLISHED_LENGTH,
+            },
+        ),
+    ),
+    (replace(COURSE, settings=FULL_SETTINGS),),
+)
+"""Width and training of the paper, and a smaller state: ds'/ds is formed, and that of the paper's cell, whose
+h has 131,072 entries, would take 137 GB. With 2,048 and the window it stays below the 4,096 up to which the
+windows are part of the matrix."""
 
 
-def collect(outcomes: Sequence[Outcome], settings: TrainingSettings = SETTINGS) -> Results:
+def collect(outcomes: Sequence[Outcome]) -> Results:
     """Collect what was measured by width of the convolution and seed.
 
     Example:
         >>> collect([])["models"]
         {}
     """
+    training = trained_as(outcomes, EXPERIMENT)
+    settings = SETTINGS if is_small(training, EXPERIMENT) else FULL_SETTINGS
     return {
         "settings": settings.model_dump(mode="json"),
+        "training": training,
         "models": {
             str(group["settings"]["d_conv"]): {"seeds": group["seeds"], "failed": group["failed"]}
             for group in grouped(outcomes, "training_course")
@@ -218,7 +257,12 @@ def caption(found: Results) -> str:
         >>> print(caption(StoredResults.read("jacobians_in_training").results))
         Implicit Mamba-2 learning parity, from its initial weights to the end of training...
     """
-    settings = found["settings"]
+    settings, training = found["settings"], training_of(found, EXPERIMENT)
+    how_long = (
+        "Training ends by accuracy, sooner in some runs than in others."
+        if is_small(training, EXPERIMENT)
+        else _full(training)
+    )
     ends = "; ".join(f"{WINDOWS[width]} {_ends(group)}" for width, group in found["models"].items())
     return (
         "Implicit Mamba-2 learning parity, from its initial weights to the end of training, with a "
@@ -229,8 +273,22 @@ def caption(found: Results) -> str:
         "conditions C1 to C3 included. Middle: off-diagonal mass and non-linearity of ∂h'/∂h, as shares of "
         "its norm, and spectral radius of the damped iteration; medians. Bottom: norms of the blocks of "
         "ds'/ds as shares of the whole, from what to what, root mean square over at most five of the "
-        f"states. Training ends by accuracy, sooner in some runs than in others. At the end: {ends}."
+        f"states. {how_long} At the end: {ends}."
     )
+
+
+def _full(training: Training) -> str:
+    """How the models are trained at the size of the paper, and where theirs is larger."""
+    return (
+        f"{published_sentences(training)} Every training was repeated for this figure. The state h has "
+        f"{_entries(FULL_SIZES):,} entries, that of the paper's cell {_entries(PUBLISHED_MAMBA2):,}, for "
+        "which the matrix ds'/ds is too large."
+    )
+
+
+def _entries(sizes: Mapping[str, int]) -> int:
+    """How many entries h has: those of every channel."""
+    return sizes["expand"] * sizes["d_model"] * sizes["d_state"]
 
 
 def _ends(group: Mapping[str, Any]) -> str:
@@ -258,11 +316,13 @@ def judge(found: Mapping[str, Any]) -> Verdict:
         counts[WINDOWS[width]] = (sum(held), states * len(held))
         ends += held
         before += sum(course[0]["counts"]["holds"] for course in group["seeds"].values())
+    states_in_all = sum(of for _, of in counts.values())
     because = (
         f"states at which the conclusions hold at the end of training: {shares(counts) or 'no runs'}; with "
-        f"the initial weights at {before} of {sum(of for _, of in counts.values())}, so that training is not "
-        "what makes them hold"
+        f"the initial weights at {before} of {states_in_all}"
     )
+    if 2 * before > states_in_all:
+        because += ", so that training is not what makes them hold"
     if not any(ends):
         return Verdict("not reproduced", because)
     return Verdict("reproduced" if all(held == states for held in ends) else "partly", because)
@@ -279,4 +339,5 @@ FIGURE = PaperFigure(
     collect=collect,
     draw=draw,
     caption=caption,
+    full=FULL,
 )

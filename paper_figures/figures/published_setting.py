@@ -40,6 +40,8 @@ PUBLISHED_TRAINING: dict[str, Any] = {
 at most 32 to a relative tolerance of 0.05 and phantom gradients of four steps. What a recipe of ours has
 beside it is left out, whatever the task."""
 
+PUBLISHED_COURSE = (0, 100, 300, 1000, 2000, 3000, 4005, 4100, 4300, 5000, 6500, 8500, 12000)
+"""Updates after which such a training is looked at: all of it, and closely where the free phase begins."""
 PUBLISHED_LENGTH = 32
 """Of the sequences of the word problems, but for those with easy tokens."""
 PUBLISHED_DELTA: dict[str, Any] = {"d_model": PUBLISHED_WIDTH, "heads": 4, "key_size": 64, "value_size": 64}

@@ -9,6 +9,7 @@ from typing import Any
 
 from paper_figures.experiments.grid import Experiment
 from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.point import Point
 
 Training = Mapping[str, Any]
 """The settings of a training run that captions speak of, by name."""
@@ -28,8 +29,11 @@ def trained_as(outcomes: Sequence[Outcome], experiment: Experiment) -> dict[str,
         >>> found["task"], found["steps"], found["length"], found["width"], found["growth_accuracy"]
         ('S3', 700, 32, 32, 0.97)
     """
-    config = (outcomes[0].point if outcomes else experiment.points[0]).config
-    curriculum = config.curriculum
+    return _told(outcomes[0].point if outcomes else experiment.points[0])
+
+
+def _told(point: Point) -> dict[str, Any]:
+    config, curriculum = point.config, point.config.curriculum
     return {
         "task": str(config.task),
         "length": config.length,
@@ -71,7 +75,7 @@ def training_of(found: Mapping[str, Any], experiment: Experiment) -> Training:
 
 
 def is_small(training: Training, experiment: Experiment) -> bool:
-    """Return whether runs were trained as those of a small experiment.
+    """Return whether runs were trained as some of a small experiment.
 
     Example:
         >>> from paper_figures.experiments.grid import Grid
@@ -79,7 +83,7 @@ def is_small(training: Training, experiment: Experiment) -> bool:
         >>> is_small(trained_as([], small), small), is_small({"steps": 16384}, small)
         (True, False)
     """
-    return dict(training) == trained_as([], experiment)
+    return any(dict(training) == _told(point) for point in experiment.points)
 
 
 def updates_words(training: Training) -> str:

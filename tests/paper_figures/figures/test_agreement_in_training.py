@@ -63,6 +63,47 @@ def test_runs_are_among_those_of_the_iterations_needed() -> None:
     assert [point.identifier for point in POINTS] == others[:6]
 
 
+FULL = figure.FULL.points
+
+
+def test_at_full_size_they_are_those_on_parity_and_s5_and_seen_in_both_phases() -> None:
+    others = [point.identifier for point in iterations_needed.FULL.points]
+    assert [point.identifier for point in FULL] == [*others[:3], *others[6:]]
+    (small,), (large,) = figure.EXPERIMENT.measurements, figure.FULL.measurements
+    assert small.trains_again
+    settings = large.settings_json
+    assert {**small.settings_json, "steps": settings["steps"]} == settings
+    phases = [FULL[0].config.curriculum.phase(step, 32).name for step in settings["steps"][1:]]
+    assert phases == ["bounded"] * 6 + ["free"] * 6
+    assert settings["steps"][phases.index("free")] == 4005  # the last update of the bounded phase
+
+
+def test_at_full_size_the_caption_is_of_those_runs() -> None:
+    (course,) = figure.FULL.measurements
+    outcomes = []
+    for point in FULL:
+        value = {
+            "course": [entry(0, 0.25), entry(16384, 1.0)],
+            "training": [{"step": 512, "iterations": 4.0}],
+        }
+        done = Record.done(point, course, IDENTITY, value, 2.0)
+        outcomes.append(Outcome(point, {"agreement_course": done}, complete=True))
+    found = figure.collect(outcomes)
+    assert found["settings"]["steps"] == list(figure.FULL_SETTINGS.steps)
+    text = figure.caption(found)
+    assert text.startswith(
+        "Both modes of implicit Mamba-2 while it learns parity and S5 at 32 tokens; a line"
+    )
+    assert "All models: 16,384 updates of 512 sequences of 32 tokens, width 256; the first 4,005 upd" in text
+    assert "Every training was repeated for this figure; what" in text
+    assert all(word not in text for word in ("recipe", "by accuracy", "penalise", "random latents"))
+    assert figure.judge(found).because.startswith(
+        "runs whose modes agree at 97.6% of the tokens or more at the end: parity 3 of 3, S5 3 of 3"
+    )
+    with styled():
+        assert [axes.get_title() for axes in figure.draw(found, 6.75).axes[:2]] == ["parity", "S5"]
+
+
 def test_the_end_is_what_the_analyses_say_of_the_run(tmp_path: Path) -> None:
     sizes = {"d_model": 4, "head_size": 4, "d_state": 2}
     config = recipe("parity", "implicit-mamba2", steps=3, warmup_steps=1, batch_size=4, **sizes)

@@ -9,6 +9,7 @@ import torch
 
 from analysis.framework.figures import styled
 from analysis.framework.output import RunIdentity
+from analysis.jacobian.block_structure import FULL_STATE_LIMIT
 from analysis.jacobian.measurement import analyse
 from automata.errors import InputError
 from implicit import recipe
@@ -66,6 +67,48 @@ def test_models_differ_in_their_window_only() -> None:
     assert [point.config.sizes["d_conv"] for point in POINTS] == [4] * 3 + [1] * 3
     one, other = (point.config.flat() for point in (POINTS[0], POINTS[3]))
     assert {name for name in one if one[name] != other[name]} == {"sizes"}
+
+
+FULL = figure.FULL.points
+
+
+def test_at_full_size_the_whole_matrix_holds_the_windows() -> None:
+    """By hand: 2 · 256 channels with 4 entries each; a window of 3 tokens, of the channels and 2 · 4."""
+    assert [point.config.sizes["d_conv"] for point in FULL] == [4] * 3 + [1] * 3
+    one, other = (point.config.flat() for point in (FULL[0], FULL[3]))
+    assert {name for name in one if one[name] != other[name]} == {"sizes"}
+    state = initial_model(FULL[0].config, FULL[0].config.build_task()).init_state(1)
+    assert {name.split(".")[0]: entry.numel() for name, entry in state.items()} == {
+        "ssm": 512 * 4,
+        "conv": 3 * (512 + 2 * 4),
+    }
+    assert sum(entry.numel() for entry in state.values()) <= FULL_STATE_LIMIT
+    assert FULL[0].config.sizes["d_model"] == 256
+    (small,), (large,) = figure.EXPERIMENT.measurements, figure.FULL.measurements
+    assert small.trains_again
+    assert {**small.settings_json, "steps": large.settings_json["steps"]} == large.settings_json
+
+
+def test_at_full_size_the_caption_is_of_those_runs() -> None:
+    (course,) = figure.FULL.measurements
+    outcomes = []
+    for point in FULL:
+        value = [entry(0, 0, 0.5), entry(16384, 8, 1.0)]
+        done = Record.done(point, course, IDENTITY, value, 2.0)
+        outcomes.append(Outcome(point, {"training_course": done}, complete=True))
+    found = figure.collect(outcomes)
+    assert found["settings"]["steps"] == list(figure.FULL_SETTINGS.steps)
+    text = figure.caption(found)
+    assert "All models: 16,384 updates of 512 sequences of 32 tokens, width 256; the first 4,005 upd" in text
+    assert "h has 2,048 entries, that of the paper's cell 131,072, for" in text
+    assert "after 16384, 16384, 16384 steps" in text
+    assert "by accuracy" not in text
+    verdict = figure.judge(found)
+    assert verdict.word == "reproduced"
+    assert verdict.because.endswith("with the initial weights at 0 of 48")  # training may be what makes it so
+    with styled():
+        titles = [axes.get_title() for axes in figure.draw(found, 6.75).axes]
+    assert titles[:2] == ["with window", "without window"]
 
 
 @pytest.fixture(scope="module")
