@@ -10,111 +10,36 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from analysis import error_control, executed
+from analysis import executed
 from analysis.check_certificate import check_certificate
 from analysis.error_control.spread import SHARE_BELOW
 from analysis.framework.figures import new_panels, powers_of_two
 from analysis.framework.output import RunIdentity, json_ready
 from analysis.framework.palette import GREY, Look, model_label
-from analysis.length_generalization import analyse
-from implicit.checked_config import CheckedConfig
 from implicit.compiled import compile_run
-from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import Claim
+from paper_figures.figures.failures_measured import SETTINGS, FailureSettings, measure
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.forecasts import FACTOR, correlation, forecast_of, forecasts, judge
 from paper_figures.figures.groups import Group, group_looks, grouped
 from paper_figures.figures.intervals import interval_sentence
+from paper_figures.figures.published_setting import (
+    PUBLISHED_DELTA,
+    PUBLISHED_LENGTH,
+    PUBLISHED_MAMBA2,
+    PUBLISHED_TRAINING,
+    PUBLISHED_WIDTH,
+)
+from paper_figures.figures.trained import is_small, published_sentences, trained_as, training_of
 
 TASK = "S3"
-GEOMETRIC = (4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024, 1448, 2048, 2896, 4096)
-"""Powers of the root of two, rounded."""
 TICKS = (4, 16, 64, 256, 1024, 4096)
 EDGE = 4 * TICKS[-1]
 """Where it is drawn what lies beyond all lengths that were tested."""
-
-
-class FailureSettings(CheckedConfig):
-    """What is measured.
-
-    Example:
-        >>> FailureSettings().lengths[-1]
-        4096
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    lengths: tuple[PositiveInt, ...] = Field(
-        default=GEOMETRIC, min_length=1, description="lengths at which the accuracy is measured"
-    )
-    sequences: PositiveInt = Field(default=128, description="sequences of which it is the accuracy")
-    seed: NonNegativeInt = Field(default=0, description="seed of these sequences")
-    rtol: PositiveFloat = Field(default=1e-4, description="relative tolerance of their fixed points")
-    max_iterations: PositiveInt = Field(default=1000, description="the most self-iterations per token")
-    words: PositiveInt = Field(default=256, description="words from which a failure is predicted")
-    words_seed: NonNegativeInt = Field(default=1, description="seed of these words")
-    read: PositiveInt = Field(default=2, description="their length, in training lengths")
-    blocks: PositiveInt = Field(default=8, description="blocks of positions in a training length, for q")
-    pairs: PositiveInt = Field(default=32, description="pairs of states between which errors are injected")
-    follow: PositiveInt = Field(default=32, description="tokens for which these errors are followed")
-
-
-SETTINGS = FailureSettings()
-
-
-def measure(run: Run, settings: FailureSettings) -> dict[str, Any]:
-    """Predict from short words when a run fails, and measure its accuracy at every length.
-
-    The prediction is that of `analysis.error_control`, which sees no longer word than it is told.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = FailureSettings(lengths=(4, 8), sequences=2, words=8, pairs=2, follow=2)
-        >>> found = measure(load_run("parity-small"), small)
-        >>> found["read"], found["predicted"], found["accuracy"]
-        (32, None, {4: 1.0, 8: 1.0})
-    """
-    trained = run.config.length
-    block = max(1, trained // settings.blocks)
-    errors = error_control.analyse(
-        run,
-        sequences=settings.words,
-        length=settings.read * trained,
-        block=block,
-        every=max(1, block // 2),
-        seed=settings.words_seed,
-        pairs=settings.pairs,
-        follow=settings.follow,
-    )
-    (numbers,) = (
-        analyse(
-            run,
-            lengths=settings.lengths,
-            sequences=settings.sequences,
-            mode="sequential",
-            rtol=settings.rtol,
-            max_iterations=settings.max_iterations,
-            seed=settings.seed,
-        )
-        .numbers()
-        .values()
-    )
-    return {
-        "trained": trained,
-        "read": settings.read * trained,
-        "predicted": errors.horizon.length,
-        "how": errors.horizon.how,
-        "limit": errors.spread.limit,
-        "tokens": errors.spread.tokens.tolist(),
-        "q": errors.spread.upper.tolist(),
-        "left": errors.left,
-        **{name: numbers[name] for name in ("accuracy", "share_converged", "chance")},
-    }
 
 
 SEEDS = range(3)
@@ -143,6 +68,29 @@ EXPERIMENT = Experiment(
     ),
     (Measurement("failure", measure, SETTINGS),),
 )
+FULL_TRAINING: dict[str, Any] = {
+    **PUBLISHED_TRAINING,
+    "task": TASK,
+    "length": PUBLISHED_LENGTH,
+    "d_model": PUBLISHED_WIDTH,
+    "layers": 1,
+}
+FULL = Experiment(
+    EXPERIMENT.name,
+    (
+        Grid({"model": ["implicit-mamba2"], "seed": SEEDS}, {**FULL_TRAINING, **PUBLISHED_MAMBA2}),
+        Grid({"model": ["lstm", "elman"], "seed": SEEDS}, FULL_TRAINING),
+        Grid(
+            {"model": ["gated-deltaproduct"], "seed": SEEDS},
+            {**FULL_TRAINING, **PUBLISHED_DELTA, **REFLECTING},
+        ),
+        Grid({"model": ["pd-ssm"], "seed": SEEDS}, {**FULL_TRAINING, "heads": 4, "d_state": 64}),
+        Grid({"model": ["mamba2"], "seed": SEEDS}, {**FULL_TRAINING, **PUBLISHED_MAMBA2}),
+    ),
+    EXPERIMENT.measurements,
+)
+"""The same cells at the width of Schöne et al. and in their training, all at one length; the paper that makes
+the claim has other sizes."""
 AFFINE = ("mamba2", "pd-ssm", "gated-deltaproduct")
 """Models whose token acts affinely on the state, given the last tokens."""
 
@@ -180,6 +128,7 @@ def collect(outcomes: Sequence[Outcome], settings: FailureSettings = SETTINGS) -
     return {
         "settings": settings.model_dump(mode="json"),
         "reported_tokens": REPORTED_TOKENS,
+        "training": trained_as(outcomes, EXPERIMENT),
         "groups": grouped(outcomes, "failure"),
         "certified": certified(settings),
     }
@@ -306,8 +255,14 @@ def caption(found: Results) -> str:
         >>> print(caption(StoredResults.read("error_control").results))
         One layer on S3 (tokens: its six elements). Left: accuracy over the last 10 tokens ...
     """
-    settings = found["settings"]
+    settings, training = found["settings"], training_of(found, EXPERIMENT)
     longest = settings["lengths"][-1]
+    trained = (
+        "Training differs: the implicit model has its recipe, which passes states on in the end, in the "
+        "others lengths grow from 4 and every sequence begins anew."
+        if is_small(training, EXPERIMENT)
+        else f"{published_sentences(training)} Explicit models have no fixed points to seek."
+    )
     return (
         f"One layer on {TASK} (tokens: its six elements). Left: accuracy over the last "
         f"{found['reported_tokens']} tokens of {settings['sequences']} fresh sequences (data seed "
@@ -323,9 +278,8 @@ def caption(found: Results) -> str:
         f"training lengths (data seed {settings['words_seed']}); star: compiled. A prediction from the same "
         "model says something only if it is made from lengths shorter than the failure: open marks failed "
         "within these words and are not "
-        f"counted. Grey: a factor of {FACTOR}; marks at the edges are spread. Training differs: the implicit "
-        "model has its recipe, which passes states on in the end, in the others lengths grow from 4 and "
-        f"every sequence begins anew. {_counts(found)} {_left(found)}"
+        f"counted. Grey: a factor of {FACTOR}; marks at the edges are spread. {trained} {_counts(found)} "
+        f"{_left(found)}"
     )
 
 
@@ -365,4 +319,5 @@ FIGURE = PaperFigure(
     collect=collect,
     draw=draw,
     caption=caption,
+    full=FULL,
 )

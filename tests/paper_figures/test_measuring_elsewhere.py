@@ -18,7 +18,7 @@ from paper_figures.figures import (
     agreement_in_training,
     bounded_measured,
     curricula,
-    error_control,
+    failures_measured,
     gradients,
     hard_tokens_measured,
     iterations_at_test,
@@ -50,9 +50,9 @@ MEASURED: dict[str, Callable[[Run], Any]] = {
     "iterations of tokens": lambda run: token_iterations.measure(run, TOKENS),
     "hardest tokens": lambda run: token_iterations.measure_hardest(run, TOKENS),
     "agreement": lambda run: compare_modes(run, sequences=2, length=4, examples=0).numbers(),
-    "length of failure": lambda run: error_control.measure(
+    "length of failure": lambda run: failures_measured.measure(
         replace(run, config=run.config.updated(length=4)),  # so that short words are read
-        error_control.FailureSettings(lengths=(4,), sequences=2, words=8, pairs=2, follow=1),
+        failures_measured.FailureSettings(lengths=(4,), sequences=2, words=8, pairs=2, follow=1),
     ),
     "reach of gradients": lambda run: gradients.measure_reach(
         run, gradients.ReachSettings(steps=(1, 4), sequences=2, length=3)

@@ -19,15 +19,17 @@ from analysis.framework.output import RunIdentity
 from analysis.length_generalization import analyse
 from implicit.compiled import compile_run, executed_bounds_of
 from implicit.runs.loading import Run
+from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.point import Point
-from paper_figures.figures import error_control
+from paper_figures.experiments.records import Record
+from paper_figures.figures import error_control, failures_measured
 from paper_figures.figures.figure import Results
 from paper_figures.figures.forecasts import correlation, first_failure, forecast_of, judge
 from paper_figures.stored_results import StoredResults
 from tests.drawn_figures import faults
 
 POINTS = error_control.EXPERIMENT.points
-SMALL = error_control.FailureSettings(lengths=(4, 8), sequences=4, words=16, pairs=2, follow=2)
+SMALL = failures_measured.FailureSettings(lengths=(4, 8), sequences=4, words=16, pairs=2, follow=2)
 LENGTHS = (16, 32, 64, 128)
 
 
@@ -55,7 +57,7 @@ def results(**runs: list[Any]) -> Results:
         for model, of_model in runs.items()
     ]
     return {
-        "settings": error_control.SETTINGS.model_dump(mode="json"),
+        "settings": failures_measured.SETTINGS.model_dump(mode="json"),
         "reported_tokens": 10,
         "groups": groups,
         "certified": measured(None, None),
@@ -145,7 +147,7 @@ def test_measure_is_the_two_analyses_and_reads_twice_the_training_length(
     untrained: Callable[[Point], Run],
 ) -> None:
     run = untrained(next(point for point in POINTS if point.config.model == "lstm"))
-    found = error_control.measure(run, SMALL)
+    found = failures_measured.measure(run, SMALL)
     assert (found["trained"], found["read"]) == (16, 32)
     assert max(found["tokens"]) < 32
     foretold = errors.analyse(
@@ -193,6 +195,43 @@ def test_the_caption_says_what_was_counted_and_what_is_proved() -> None:
     assert "of the trained runs nothing is proved" in text
 
 
+FULL = error_control.FULL.points
+
+
+def test_at_full_size_cells_are_as_wide_and_trained_alike_at_one_length() -> None:
+    models = ("implicit-mamba2", "lstm", "elman", "gated-deltaproduct", "pd-ssm", "mamba2")
+    assert [point.config.model for point in FULL] == [model for model in models for _ in range(3)]
+    assert {(point.config.length, point.config.sizes["d_model"]) for point in FULL} == {(32, 256)}
+    alike = [point.config.updated(model="lstm", seed=0).model_dump(exclude={"sizes"}) for point in FULL]
+    assert all(config == alike[0] for config in alike)
+    assert FULL[0].config.curriculum.growth_accuracy is None
+    assert not FULL[0].config.curriculum.loss_until_error
+    reflecting = [point.config.sizes.get("negative_eigenvalues", False) for point in FULL]
+    assert reflecting == [point.config.model == "gated-deltaproduct" for point in FULL]
+
+
+def test_at_full_size_the_caption_is_of_those_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(error_control, "certified", lambda settings: measured(None, None))
+    (failure,) = error_control.FULL.measurements
+    identity = RunIdentity("run", "S3", "lstm", 10, 32, 0, "0" * 64)
+    outcomes = []
+    for point in FULL:
+        value = (
+            measured(None, None, read=64) if point.config.model == "lstm" else measured(128, 100.0, read=64)
+        )
+        done = Record.done(point, failure, identity, value, 2.0)
+        outcomes.append(Outcome(point, {"failure": done}, complete=True))
+    found = error_control.collect(outcomes)
+    text = error_control.caption(found)
+    assert "All models: 16,384 updates of 512 sequences of 32 tokens, width 256; the first 4,005 upd" in text
+    assert "Explicit models have no fixed points to seek. Counted: 18 of 18 runs; " in text
+    assert all(word not in text for word in ("recipe", "passes states on", "lengths grow"))
+    assert error_control.FIGURE.claim.judge(found).word == "reproduced"
+    with styled():
+        legend = error_control.draw(found, 6.75).axes[0].get_legend_handles_labels()[1]
+    assert sum(name.endswith(", trained at 32 tokens") for name in legend) == 6
+
+
 def marks(axes: Axes, color: str) -> list[tuple[float, float, bool]]:
     """Where marks of a colour are, and whether they are filled."""
     return [
@@ -212,7 +251,7 @@ def test_every_run_has_a_line_and_a_mark(width: float) -> None:
     assert marks(failure, "#AA4499") == [(64, 40, True), (128, 33, True), (16, 12, False)]
     beyond = marks(failure, "#009E73")
     assert len(beyond) == 2
-    assert all(min(x, y) > max(error_control.GEOMETRIC) and filled for x, y, filled in beyond)
+    assert all(min(x, y) > max(failures_measured.GEOMETRIC) and filled for x, y, filled in beyond)
     assert len({x for x, _, _ in beyond}) == 2  # none hides another
     assert marks(failure, "black") == [(error_control.EDGE, error_control.EDGE, True)]
     lines = {"#009E73": found["groups"][0], "#AA4499": found["groups"][1]}
@@ -249,7 +288,7 @@ def test_the_stored_results_hold_every_run_and_the_proved_line() -> None:
     assert len(stored.runs) == 21
     proved = found["certified"]
     assert "every length" in proved["certificate"]
-    assert list(map(int, proved["accuracy"])) == list(error_control.GEOMETRIC)
+    assert list(map(int, proved["accuracy"])) == list(failures_measured.GEOMETRIC)
     assert set(proved["accuracy"].values()) == {1.0}
     assert max(proved["q"]) < 0.5
     assert proved["predicted"] is None
