@@ -18,7 +18,15 @@ from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
 from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.length_generalization import accuracy_at
+from paper_figures.figures.published_setting import PUBLISHED_DELTA, PUBLISHED_MAMBA2, PUBLISHED_TRAINING
 from paper_figures.figures.shortcuts import shortcuts, shortcuts_sentence
+from paper_figures.figures.trained import (
+    Training,
+    is_small,
+    published_sentences,
+    trained_as,
+    training_of,
+)
 
 TASK = "parity"
 SETTINGS = LengthSettings(lengths=(16, 256), sequences=64, mode="sequential", seed=0)
@@ -54,6 +62,21 @@ EXPERIMENT = Experiment(
     ),
     (Measurement("accuracy", measure, SETTINGS),),
 )
+FULL_CELLS: dict[str, dict[str, Any]] = {
+    cell: PUBLISHED_MAMBA2 if cell.startswith("mamba") else PUBLISHED_DELTA for cell in CELLS
+}
+FULL = Experiment(
+    EXPERIMENT.name,
+    tuple(
+        Grid(
+            {"model": [cell, f"implicit-{cell}"], "seed": SEEDS},
+            {**PUBLISHED_TRAINING, **sizes, "task": TASK, "layers": 1, "mlp_size": 0, "length": TRAINED},
+        )
+        for cell, sizes in FULL_CELLS.items()
+    ),
+    EXPERIMENT.measurements,
+)
+"""The cells at the width of the paper and in its training; the length is that of the small grid."""
 
 
 def collect(outcomes: Sequence[Outcome], settings: LengthSettings = SETTINGS) -> Results:
@@ -75,6 +98,7 @@ def collect(outcomes: Sequence[Outcome], settings: LengthSettings = SETTINGS) ->
     return {
         "settings": settings.model_dump(mode="json"),
         "reported_tokens": REPORTED_TOKENS,
+        "training": trained_as(outcomes, EXPERIMENT),
         "shortcuts": shortcuts(TASK, TRAINED),
         "models": models,
     }
@@ -119,8 +143,8 @@ def caption(found: Results) -> str:
         >>> print(caption(StoredResults.read("implicit_twins").results))
         Cells with the fixed point (circles) and without (squares) on parity: accuracy at 16 and ...
     """
-    settings = found["settings"]
-    config = EXPERIMENT.points[0].config
+    settings, training = found["settings"], training_of(found, EXPERIMENT)
+    trained = _small(training) if is_small(training, EXPERIMENT) else _full(training)
     counts = "; ".join(
         f"{model_label(name)} {group['solved']} of {group['of']}" for name, group in found["models"].items()
     )
@@ -128,15 +152,37 @@ def caption(found: Results) -> str:
         f"Cells with the fixed point (circles) and without (squares) on {TASK}: accuracy at {TRAINED} and "
         f"{TESTED} tokens (mean over the last {found['reported_tokens']} tokens of {settings['sequences']} "
         f"fresh sequences, data seed {settings['seed']}, {settings['mode']} mode), a mark per run; dotted: "
-        f"chance. {interval_sentence(settings['sequences'])} One layer of width {config.sizes['d_model']} "
-        f"each, {config.steps} updates of {config.batch_size} sequences of {TRAINED} tokens, otherwise the "
-        "recipe of implicit Mamba-2, which was chosen for that model, but with phantom gradients of four "
-        f"steps at fixed points of at most {config.curriculum.free_max_iterations} sweeps; the loss of a "
-        "sequence ends at its first wrong answer. Explicit models have no fixed point and ignore what "
-        "speaks of it. The delta rules have eigenvalues in [0, 1]; explicit Mamba-3, whose rotations can "
-        f"express parity, did not learn it so. {shortcuts_sentence(found['shortcuts'])} At least "
-        f"{SOLVED_ACCURACY} at {TESTED} tokens: {counts}."
+        f"chance. {interval_sentence(settings['sequences'])} {trained} Explicit models have no fixed point "
+        f"and ignore what speaks of it. The delta rules have eigenvalues in [0, 1]{_rotations(found)}. "
+        f"{shortcuts_sentence(found['shortcuts'])} At least {SOLVED_ACCURACY} at {TESTED} tokens: {counts}."
     )
+
+
+def _small(training: Training) -> str:
+    """How the models of the small grid were trained."""
+    return (
+        f"One layer of width {training['width']} each, {training['steps']} updates of "
+        f"{training['batch_size']} sequences of {training['length']} tokens, otherwise the recipe of "
+        "implicit Mamba-2, which was chosen for that model, but with phantom gradients of four steps at "
+        f"fixed points of at most {training['free_max_iterations']} sweeps; the loss of a sequence ends at "
+        "its first wrong answer."
+    )
+
+
+def _full(training: Training) -> str:
+    """How they are trained at the size of the paper."""
+    return (
+        f"One layer each. {published_sentences(training)} The setting is that of implicit Mamba-2, whichever "
+        "the cell."
+    )
+
+
+def _rotations(found: Results) -> str:
+    """What explicit Mamba-3 could have learnt, if it did not."""
+    group = found["models"].get("mamba3")
+    if group is not None and (group["solved"] or not group["seeds"]):
+        return ""
+    return "; explicit Mamba-3, whose rotations can express parity, did not learn it so"
 
 
 def judge(found: Mapping[str, Any]) -> Verdict:
@@ -173,4 +219,5 @@ FIGURE = PaperFigure(
     collect=collect,
     draw=draw,
     caption=caption,
+    full=FULL,
 )

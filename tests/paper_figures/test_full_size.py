@@ -16,12 +16,12 @@ from paper_figures import __main__ as command
 from paper_figures.experiments import work
 from paper_figures.experiments.expected_cost import training_operations
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
-from paper_figures.experiments.outcomes import outcomes_of
+from paper_figures.experiments.outcomes import Outcome, outcomes_of
 from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Store
 from paper_figures.experiments.runner import carry_out
 from paper_figures.experiments.work import Worker
-from paper_figures.figures import s5_length_generalization
+from paper_figures.figures import error_control, s5_length_generalization
 from paper_figures.figures.figure import PaperFigure
 from paper_figures.registry import FIGURES
 
@@ -65,6 +65,65 @@ def test_every_model_takes_a_step_of_each_phase_at_its_size(kind: tuple[str, str
     run = train(config, tmp_path / "run", progress=False)
     assert [entry["step"] for entry in run.metrics] == [2]
     assert torch.isfinite(torch.tensor(run.metrics[-1]["loss"]))
+
+
+OF_THEIR_OWN = {"bounded_and_free": {"bounded_steps"}, "gradients": {"free_gradient"}}
+"""What a figure varies of the published training."""
+
+
+@pytest.mark.parametrize("figure", LARGE, ids=lambda figure: figure.name)
+def test_every_point_is_trained_as_the_public_code_does_and_by_no_recipe(figure: PaperFigure) -> None:
+    """Written out from the public code; what recipes of ours have beside it is off, whatever the task."""
+    published = {
+        "learning_rate": 1e-3,
+        "betas": (0.9, 0.95),
+        "gradient_clip": 0.25,
+        "warmup_steps": 1638,
+        "steps": 16384,
+        "batch_size": 512,
+        "bounded_steps": 4005,
+        "bounded_iterations": 4,
+        "bounded_length": 0,
+        "free_max_iterations": 32,
+        "free_rtol": 0.05,
+        "free_mode": "simultaneous",
+        "free_gradient": "phantom",
+        "phantom_steps": 4,
+        "phantom_damping": 0.8,
+        "initial": None,
+        "algorithm": "AdamW",
+    }
+    off: dict[str, Any] = {
+        "start_length": None,
+        "growth_accuracy": None,
+        "loss_until_error": False,
+        "carried_always": False,
+    }
+    off |= dict.fromkeys(("random_starts", "carried_share"), 0.0)
+    off |= dict.fromkeys(("contraction_weight", "forgetting_weight", "attraction_weight"), 0.0)
+    expected: dict[str, Any] = {**published, **off}
+    for name in OF_THEIR_OWN.get(figure.name, ()):
+        del expected[name]
+    for point in figure.at_full_size().experiment.points:
+        found = point.config.flat()
+        assert {name: found[name] for name in expected} == expected
+        assert point.config.sizes["d_model"] == 256
+
+
+@pytest.mark.parametrize("figure", LARGE, ids=lambda figure: figure.name)
+def test_the_caption_of_runs_at_full_size_speaks_of_them(
+    figure: PaperFigure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of runs that did not end, so that it tells nothing but how they are trained."""
+    monkeypatch.setattr(error_control, "certified", lambda settings: {})
+    large = figure.at_full_size()
+    text = large.caption(large.collect([Outcome(point, {}, False) for point in large.experiment.points]))
+    config = large.experiment.points[0].config
+    length, other = config.length, "S5" if config.task == "S3" else "S3"
+    assert "16,384 updates" in text
+    assert f"512 sequences of {length} tokens" in text or f"{length} tokens, in batches of 512" in text
+    assert "width 256" in text or figure.name == "hard_tokens_in_training"
+    assert all(word not in text for word in ("recipe", other, "batches of 64", "by accuracy", "grow"))
 
 
 ON_THE_WAY = ("agreement_course", "training_course")

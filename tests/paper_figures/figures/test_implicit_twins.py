@@ -58,6 +58,38 @@ def test_it_differs_from_the_recipe_of_parity_as_the_caption_says() -> None:
         assert {name for name in ours if ours[name] != theirs[name]} <= named
 
 
+FULL = implicit_twins.FULL.points
+
+
+def test_at_full_size_twins_have_the_same_sizes_too_and_256_features() -> None:
+    for cell in implicit_twins.CELLS:
+        explicit, implicit = (
+            [point.config for point in FULL if point.config.model == name]
+            for name in (cell, f"implicit-{cell}")
+        )
+        assert [config.seed for config in explicit] == [0, 1, 2]
+        for one, other in zip(explicit, implicit, strict=True):
+            assert (one.sizes["d_model"], one.length, one.steps * one.batch_size) == (256, 16, 2**23)
+            assert {name: other.sizes[name] for name in one.sizes} == one.sizes
+            before, after = one.flat(), other.flat()
+            assert {name for name in before if before[name] != after[name]} == {"model", "sizes"}
+    assert len(FULL) == 30
+
+
+def test_at_full_size_the_caption_is_of_those_runs() -> None:
+    outcomes = [outcome(point, float(point.config.model.startswith("implicit"))) for point in FULL]
+    found = implicit_twins.collect(outcomes)
+    text = implicit_twins.caption(found)
+    assert (
+        "One layer each. All models: 16,384 updates of 512 sequences of 16 tokens, width 256; the f" in text
+    )
+    assert "eigenvalues in [0, 1]; explicit Mamba-3, whose rotations can express parity, did not l" in text
+    assert all(word not in text for word in ("recipe", "first wrong answer", "24 sweeps"))
+    assert implicit_twins.judge(found).word == "reproduced"
+    learnt = [outcome(point, 1.0) for point in FULL]
+    assert "eigenvalues in [0, 1]. Shortcuts" in implicit_twins.caption(implicit_twins.collect(learnt))
+
+
 def test_runs_that_solve_it_are_counted(found: Results) -> None:
     models = found["models"]
     assert (models["implicit-mamba2"]["solved"], models["implicit-mamba2"]["of"]) == (2, 3)
