@@ -155,13 +155,12 @@ def left_out_words(training: Training) -> str:
     return f"No {', no '.join(missing)}." if missing else ""
 
 
-def published_sentences(training: Training, gradient: str | None = None, who: str = "All models") -> str:
+def published_sentences(training: Training, gradient: str | None = None) -> str:
     """Tell a training at the size of the paper.
 
     Args:
         training: as `trained_as` returns it.
         gradient: the rule of the free phase, where it is not the phantom gradient.
-        who: had these updates; where explicit models are among them, the phases are said of implicit ones.
 
     Example:
         >>> from paper_figures.experiments.grid import Grid
@@ -170,6 +169,5 @@ def published_sentences(training: Training, gradient: str | None = None, who: st
         >>> print(published_sentences(trained_as([], Experiment("one", (Grid({"seed": [0]}, base),), ()))))
         All models: 16,384 updates of 512 sequences of 32 tokens, width 256; the first 4,005 updates ...
     """
-    return (
-        f"{who}: {updates_words(training)}; {phases_words(training, gradient)}. {left_out_words(training)}"
-    ).strip()
+    told = f"All models: {updates_words(training)}; {phases_words(training, gradient)}."
+    return f"{told} {left_out_words(training)}".strip()
