@@ -33,7 +33,7 @@ Transformer = explicit_model(
 )
 
 
-class ImplicitLlamaStackConfig(ImplicitConfig, LlamaStackConfig):
+class ImplicitLlamaStackConfig(LlamaStackConfig, ImplicitConfig):
     """Sizes of a stack of Llama blocks that is iterated, and how it finds its fixed point.
 
     Example:

@@ -288,7 +288,7 @@ class Exploding(torch.optim.AdamW):
 def test_a_gradient_that_is_not_finite_is_refused_before_the_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "AdamW", Exploding)
+    monkeypatch.setattr(loop, "make_optimizer", lambda _config, model: Exploding(model.parameters()))
     original = objective
 
     def explode(model: SequenceModel, *arguments: Any) -> Any:
