@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
+from functools import cache
 from typing import cast
 
 import torch
@@ -12,6 +13,7 @@ from implicit.models.stack import CellStack, of_layer
 from theory.transition import State
 
 
+@cache
 def has_derivative(cell: type[Cell]) -> bool:
     """Return whether a cell has its derivative written out.
 
@@ -25,13 +27,10 @@ def has_derivative(cell: type[Cell]) -> bool:
         >>> has_derivative(DeltaNetCell), has_derivative(Mamba3Cell), has_derivative(Doubled)
         (True, False, False)
     """
-    for base in cell.__mro__:
-        if "output_with_derivative" in vars(base):
-            return base is not Cell
-        methods = (name for name, value in vars(base).items() if inspect.isroutine(value))
-        if any(name != "__init__" for name in methods):
-            return False
-    return False
+    defining = next(base for base in cell.__mro__ if "output_with_derivative" in vars(base))
+    since = cell.__mro__[: cell.__mro__.index(defining)]
+    overridden = {name for base in since for name, value in vars(base).items() if inspect.isroutine(value)}
+    return defining is not Cell and overridden <= {"__init__"}
 
 
 def push_forward(

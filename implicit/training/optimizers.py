@@ -15,8 +15,8 @@ from implicit.config.run import TrainConfig
 class MuonAndAdamW(Optimizer):
     """Muon for some matrices, AdamW for all other parameters: one optimiser with the groups of both.
 
-    The steps of Muon are scaled to the size of AdamW's (``match_rms_adamw``), so that one learning rate
-    serves both; its momentum and everything else is that of `torch.optim.Muon`.
+    The steps of Muon are scaled to the size of AdamW's (``match_rms_adamw``), which is meant to let one
+    learning rate serve both; its momentum is the default of `torch.optim.Muon`.
 
     Args:
         matrices: parameters of two axes, for Muon.

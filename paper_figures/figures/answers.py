@@ -37,7 +37,7 @@ class Answers(NamedTuple):
     """What a run answers in a batch of texts.
 
     Attributes:
-        batch: the texts, without columns that are padding in all of them.
+        batch: the texts, without columns that are padding in all of them, on the CPU.
         right: where the likeliest answer is the target, bool ``[texts, length]``.
         share_converged: of the fixed points; None of an explicit model.
     """
@@ -81,11 +81,12 @@ def answers(run: Run, task: Task, length: int, settings: AnswerSettings, *number
                 targets=batch.targets[:, :longest],
                 weights=batch.weights[:, :longest],
             )
-        output = run.model.run(batch.tokens, solve=solve, lengths=batch.lengths)
+        there = batch.to(run.model.device)
+        output = run.model.run(there.tokens, solve=solve, lengths=there.lengths)
         solution = output.solution
         yield Answers(
             batch,
-            output.logits.argmax(dim=-1) == batch.targets,
+            output.logits.argmax(dim=-1).cpu() == batch.targets,
             None if solution is None else solution.share_converged,
         )
 

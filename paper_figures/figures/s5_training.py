@@ -15,6 +15,7 @@ from paper_figures.figures.published_setting import (
     PUBLISHED_TRAINING,
     PUBLISHED_WIDTH,
 )
+from paper_figures.figures.trained import training_settings
 
 TASK = "S5-generators"
 TASK_WORDS = {
@@ -110,20 +111,13 @@ def trained_as(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         >>> found["task"], found["length"], found["steps"], found["start_length"]
         ('S5-generators', 32, 2000, 4)
     """
-    config = (outcomes[0].point if outcomes else GRIDS[0].points[0]).config
-    curriculum = config.curriculum
+    point = outcomes[0].point if outcomes else GRIDS[0].points[0]
+    curriculum = point.config.curriculum
     parameters = [outcome.run["parameters"] for outcome in outcomes if "parameters" in outcome.run]
     return {
-        "task": str(config.task),
-        "length": config.length,
-        "batch_size": config.batch_size,
-        "steps": config.steps,
-        "width": config.sizes["d_model"],
-        "learning_rate": config.optimizer.learning_rate,
-        "start_length": curriculum.start_length,
+        **training_settings(point),
         "length_growth": curriculum.length_growth,
         "length_growth_every": curriculum.length_growth_every,
-        "carried_share": curriculum.carried_share,
         "carried_after": curriculum.carried_after,
         "parameters": [min(parameters), max(parameters)] if parameters else [],
     }

@@ -29,10 +29,17 @@ def trained_as(outcomes: Sequence[Outcome], experiment: Experiment) -> dict[str,
         >>> found["task"], found["steps"], found["length"], found["width"], found["growth_accuracy"]
         ('S3', 700, 32, 32, 0.97)
     """
-    return _told(outcomes[0].point if outcomes else experiment.points[0])
+    return training_settings(outcomes[0].point if outcomes else experiment.points[0])
 
 
-def _told(point: Point) -> dict[str, Any]:
+def training_settings(point: Point) -> dict[str, Any]:
+    """Return the settings of a point's training that captions speak of.
+
+    Example:
+        >>> point = Point({"task": "S3", "model": "implicit-mamba2", "steps": 700, "seed": 0})
+        >>> training_settings(point)["steps"]
+        700
+    """
     config, curriculum = point.config, point.config.curriculum
     return {
         "task": str(config.task),
@@ -83,7 +90,7 @@ def is_small(training: Training, experiment: Experiment) -> bool:
         >>> is_small(trained_as([], small), small), is_small({"steps": 16384}, small)
         (True, False)
     """
-    return any(dict(training) == _told(point) for point in experiment.points)
+    return any(dict(training) == training_settings(point) for point in experiment.points)
 
 
 def updates_words(training: Training) -> str:

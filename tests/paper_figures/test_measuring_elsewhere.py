@@ -16,6 +16,7 @@ from implicit.runs.loading import Run, load_run
 from implicit.training.train import train
 from paper_figures.figures import (
     agreement_in_training,
+    answers,
     bounded_measured,
     curricula,
     failures_measured,
@@ -34,6 +35,10 @@ TOKENS = token_iterations.TokenSettings(
 )
 MEASURED: dict[str, Callable[[Run], Any]] = {
     "accuracy by length": lambda run: s5_training.measure(run, LENGTHS),
+    "answers in texts": lambda run: [
+        {"right": found.right.tolist(), "share_converged": found.share_converged}
+        for found in answers.answers(run, run.task, 5, answers.AnswerSettings(sequences=3, batch_size=2))
+    ],
     "accuracy and updates": lambda run: curricula.measure(run, LENGTHS),
     "accuracy after few sweeps": lambda run: bounded_measured.measure_bounded(
         run, bounded_measured.BoundedSettings(lengths=LENGTHS)
