@@ -133,7 +133,7 @@ def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> No
         assert (curriculum.start_length, curriculum.length_growth) == (50 if five else 40, 16)
         assert curriculum.growth_accuracy == (None if config.task == ALL else 0.95)
         if config.task == ALL:
-            assert curriculum.length_growth_every == 100
+            assert curriculum.length_growth_every == (50 if fewer else 100)
         task = config.build_task()
         assert isinstance(task, ReplLanguage)
         assert (task.form.spacing, task.form.reveal_every, task.form.variables, task.predict) == (
