@@ -46,19 +46,8 @@ def _growing(task: str, full: str, start: int) -> dict[str, Any]:
 
 IMPLICIT_MAMBA2: dict[str, Any] = {"model": "implicit-mamba2", "layers": 1, **IMPLICIT}
 BY_ACCURACY: dict[str, Any] = {**GROWING, "steps": 2000}
-IMPLICIT_DELTANET: dict[str, Any] = {
-    **NOT_REFLECTING_DELTANET,
-    "model": "implicit-deltanet",
-    "layers": 1,
-    **IMPLICIT,
-    "steps": 1000,
-    "final_steps": 300,
-}
-"""No kernel solves it: an update takes over a second, so that it gets half as many as the others, at most."""
 BY_UPDATES: dict[str, Any] = {**BY_ACCURACY, "growth_accuracy": None, "length_growth_every": 100}
 """Where every token is in the loss, commands are random, and no accuracy tells when to grow."""
-SOONER: dict[str, Any] = {**IMPLICIT_DELTANET, "length_growth_every": BY_UPDATES["length_growth_every"] // 2}
-"""Of half as many updates the same share is at each length."""
 MODELS: tuple[dict[str, Any], ...] = (
     REFLECTING_DELTANET,
     NOT_REFLECTING_DELTANET,
@@ -68,12 +57,13 @@ MODELS: tuple[dict[str, Any], ...] = (
     {"model": "mamba2", "layers": 2},
     {"model": "gated-deltanet", "layers": 2, **REFLECTING},
     {"model": "gated-deltaproduct", "layers": 2, **REFLECTING},
+    {**NOT_REFLECTING_DELTANET, "model": "implicit-deltanet", "layers": 1, **IMPLICIT},
 )
 """What is trained in every way."""
 GRIDS = (
-    *seeds_of(*MODELS, IMPLICIT_DELTANET, **BY_ACCURACY, **_growing(VALUES, "repl-3-values", 40)),
-    *seeds_of(*MODELS, SOONER, **BY_UPDATES, **_growing(ALL, "repl-3-values", 40)),
-    *seeds_of(*MODELS, IMPLICIT_DELTANET, **BY_ACCURACY, **_growing(FIVE, "repl-5-values", 50)),
+    *seeds_of(*MODELS, **BY_ACCURACY, **_growing(VALUES, "repl-3-values", 40)),
+    *seeds_of(*MODELS, **BY_UPDATES, **_growing(ALL, "repl-3-values", 40)),
+    *seeds_of(*MODELS, **BY_ACCURACY, **_growing(FIVE, "repl-5-values", 50)),
 )
 EXPERIMENT = Experiment("repl_spacing", GRIDS, (REVEALS,))
 
@@ -211,11 +201,8 @@ def _training() -> str:
         f"accuracy in their last third passes {BY_ACCURACY['growth_accuracy']}, to {three['length']} "
         f"({five['length']}), so that lengths and the number of updates differ by run: training ends "
         f"{BY_ACCURACY['final_steps']} updates after that accuracy at full length, at the latest after "
-        f"{BY_ACCURACY['steps']:,} (implicit DeltaNet, whose updates take over a second: "
-        f"{IMPLICIT_DELTANET['final_steps']} and {IMPLICIT_DELTANET['steps']:,}). In e and f, where "
-        "commands that nobody can foresee are in the loss, they "
-        f"grow every {BY_UPDATES['length_growth_every']} updates, for {BY_UPDATES['steps']:,} updates "
-        f"(implicit DeltaNet: every {SOONER['length_growth_every']}, for {SOONER['steps']:,})."
+        f"{BY_ACCURACY['steps']:,}. In e and f, where commands that nobody can foresee are in the loss, they "
+        f"grow every {BY_UPDATES['length_growth_every']} updates, for {BY_UPDATES['steps']:,} updates."
     )
 
 

@@ -114,10 +114,7 @@ def test_figures_are_drawn_where_no_run_ended_well() -> None:
 def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> None:
     text = repl_spacing.caption(found)
     assert f"{SETTINGS.sequences} freshly drawn sessions per test, data seed {SETTINGS.seed}" in text
-    assert (
-        "700 updates after that accuracy at full length, at the latest after 2,000 (implicit DeltaNet" in text
-    )
-    assert "whose updates take over a second: 300 and 1,000)" in text
+    assert "700 updates after that accuracy at full length, at the latest after 2,000. In e and f" in text
     for point in POINTS:
         config = point.config
         curriculum, five = config.curriculum, config.task == repl_spacing.FIVE
@@ -128,12 +125,11 @@ def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> No
         assert (config.sizes.get("mlp_size", 0) > 0) == (config.model == "transformer")
         assert config.optimizer.learning_rate == (0.002 if implicit else 0.003)
         assert config.length == (213 if five else 203)
-        fewer = config.model == "implicit-deltanet"
-        assert (curriculum.final_steps, config.steps) == ((300, 1000) if fewer else (700, 2000))
+        assert (curriculum.final_steps, config.steps) == (700, 2000)
         assert (curriculum.start_length, curriculum.length_growth) == (50 if five else 40, 16)
         assert curriculum.growth_accuracy == (None if config.task == ALL else 0.95)
         if config.task == ALL:
-            assert curriculum.length_growth_every == (50 if fewer else 100)
+            assert curriculum.length_growth_every == 100
         task = config.build_task()
         assert isinstance(task, ReplLanguage)
         assert (task.form.spacing, task.form.reveal_every, task.form.variables, task.predict) == (
@@ -148,7 +144,7 @@ def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> No
         "Sequences of 40 tokens (g, h: 50) grow by 16 whenever",
         "passes 0.95, to 203 (213),",
         "ends 700 updates after",
-        "after 2,000 (implicit DeltaNet, whose updates take over a second: 300 and 1,000). In e and f,",
+        "at the latest after 2,000. In e and f,",
         "they grow every 100 updates, for 2,000 updates",
         "at least 0.95 of the sessions after 64 commands",
     ):
