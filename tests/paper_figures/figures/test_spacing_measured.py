@@ -20,6 +20,7 @@ class Oracle(torch.nn.Module):
     """Answers with the target, except at places whose number of reveals before is in ``wrong``."""
 
     implicit = None
+    device = torch.device("cpu")
 
     def __init__(self, task: ReplLanguage, wrong: set[int]) -> None:
         super().__init__()
