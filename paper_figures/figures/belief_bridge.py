@@ -22,8 +22,14 @@ from paper_figures.figures.groups import grouped
 from paper_figures.figures.hidden_training import GRIDS, TRAINED_LENGTH
 from paper_figures.figures.repl_traces import look_of, series_name
 
-SHOWN = ("implicit Mamba-2", "LSTM", "DeltaNet [-1, 1]", "gated DeltaNet [-1, 1]")
-"""Trained models: two that are not linear in their state, and the two nearest of those that are."""
+SHOWN = (
+    "implicit Mamba-2",
+    "LSTM",
+    "DeltaNet [-1, 1]",
+    "gated DeltaNet [-1, 1]",
+    "gated DeltaProduct [-1, 1]",
+)
+"""Trained models: two that are not linear in their state, and the three nearest of those that are."""
 EXPERIMENT = Experiment(
     "belief_bridge",
     tuple(grid for grid in GRIDS if series_name(grid.points[0].settings) in SHOWN),

@@ -46,3 +46,5 @@ PUBLISHED_LENGTH = 32
 """Of the sequences of the word problems, but for those with easy tokens."""
 PUBLISHED_DELTA: dict[str, Any] = {"d_model": PUBLISHED_WIDTH, "heads": 4, "key_size": 64, "value_size": 64}
 """Sizes of delta rules as wide as their Mamba-2; the paper has none."""
+PUBLISHED_ATTENTION: dict[str, Any] = {"d_model": PUBLISHED_WIDTH, "heads": 4, "head_size": 64}
+"""Sizes of attention as wide."""

@@ -26,6 +26,8 @@ from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.repl_traces import legend_of_all, line_widths, look_of, series_name
 from paper_figures.figures.repl_training import (
     COMMON,
+    IMPLICIT,
+    IMPLICIT_MAMBA2,
     LSTM,
     NOT_REFLECTING_DELTANET,
     REFLECTING_DELTANET,
@@ -134,11 +136,21 @@ EXPERIMENT = Experiment(
             NOT_REFLECTING_DELTANET,
             TRANSFORMER,
             LSTM,
+            IMPLICIT_MAMBA2,
             **TRAINING,
             task=BALLS,
             **ROWS,
         ),
-        *seeds_of(REFLECTING_DELTANET, TRANSFORMER, LSTM, **TRAINING, task=PROGRAMS, length=PROGRAM_ROW),
+        *seeds_of(
+            REFLECTING_DELTANET,
+            TRANSFORMER,
+            LSTM,
+            NOT_REFLECTING_DELTANET,
+            IMPLICIT_MAMBA2,
+            **TRAINING,
+            task=PROGRAMS,
+            length=PROGRAM_ROW,
+        ),
     ),
     (ACCURACY,),
 )

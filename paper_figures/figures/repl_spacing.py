@@ -19,10 +19,12 @@ from paper_figures.figures.repl_training import (
     COMMON,
     GROWING,
     IMPLICIT,
+    IMPLICIT_MAMBA2,
     LSTM,
     NOT_REFLECTING_DELTANET,
     REFLECTING,
     REFLECTING_DELTANET,
+    REFLECTING_GATED_DELTANET,
     TRAINED_COMMANDS,
     TRANSFORMER,
     seeds_of,
@@ -44,7 +46,6 @@ def _growing(task: str, full: str, start: int) -> dict[str, Any]:
     }
 
 
-IMPLICIT_MAMBA2: dict[str, Any] = {"model": "implicit-mamba2", "layers": 1, **IMPLICIT}
 BY_ACCURACY: dict[str, Any] = {**GROWING, "steps": 2000}
 BY_UPDATES: dict[str, Any] = {**BY_ACCURACY, "growth_accuracy": None, "length_growth_every": 100}
 """Where every token is in the loss, commands are random, and no accuracy tells when to grow."""
@@ -55,7 +56,7 @@ MODELS: tuple[dict[str, Any], ...] = (
     LSTM,
     IMPLICIT_MAMBA2,
     {"model": "mamba2", "layers": 2},
-    {"model": "gated-deltanet", "layers": 2, **REFLECTING},
+    REFLECTING_GATED_DELTANET,
     {"model": "gated-deltaproduct", "layers": 2, **REFLECTING},
     {**NOT_REFLECTING_DELTANET, "model": "implicit-deltanet", "layers": 1, **IMPLICIT},
 )

@@ -155,8 +155,11 @@ def grown_on(task: str) -> dict[str, Any]:
 
 REFLECTING_DELTANET: dict[str, Any] = {"model": "deltanet", "layers": 2, **REFLECTING}
 NOT_REFLECTING_DELTANET: dict[str, Any] = {"model": "deltanet", "layers": 2, **NOT_REFLECTING}
+REFLECTING_GATED_DELTANET: dict[str, Any] = {"model": "gated-deltanet", "layers": 2, **REFLECTING}
+NOT_REFLECTING_GATED_DELTANET: dict[str, Any] = {"model": "gated-deltanet", "layers": 2, **NOT_REFLECTING}
 TRANSFORMER: dict[str, Any] = {"model": "transformer", "layers": 2}
 LSTM: dict[str, Any] = {"model": "lstm", "layers": 1, "d_model": 128}
+IMPLICIT_MAMBA2: dict[str, Any] = {"model": "implicit-mamba2", "layers": 1, **IMPLICIT}
 
 
 def seeds_of(*models: dict[str, Any], **settings: Any) -> tuple[Grid, ...]:
@@ -174,9 +177,9 @@ MAIN_GRIDS = seeds_of(
     NOT_REFLECTING_DELTANET,
     TRANSFORMER,
     LSTM,
-    {"model": "implicit-mamba2", "layers": 1, **IMPLICIT},
+    IMPLICIT_MAMBA2,
     {"model": "mamba2", "layers": 2},
-    {"model": "gated-deltanet", "layers": 2, **REFLECTING},
+    REFLECTING_GATED_DELTANET,
     {**NOT_REFLECTING_DELTANET, "learning_rate": 1e-3},
     {**TRANSFORMER, "learning_rate": 1e-3},
     **GROWING,
@@ -184,6 +187,12 @@ MAIN_GRIDS = seeds_of(
 )
 """Three variables, a reveal after every fourth command, loss of the revealed values."""
 FIVE_GRIDS = seeds_of(
-    REFLECTING_DELTANET, NOT_REFLECTING_DELTANET, TRANSFORMER, **GROWING, **grown_on("repl-5-values")
+    REFLECTING_DELTANET,
+    NOT_REFLECTING_DELTANET,
+    TRANSFORMER,
+    REFLECTING_GATED_DELTANET,
+    NOT_REFLECTING_GATED_DELTANET,
+    **GROWING,
+    **grown_on("repl-5-values"),
 )
-"""Five variables, likewise."""
+"""Five variables, likewise, with the models of Olmo Hybrid's table: gated DeltaNet in both ranges."""

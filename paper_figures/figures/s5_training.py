@@ -9,6 +9,7 @@ from paper_figures.experiments.grid import Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.groups import Group
 from paper_figures.figures.published_setting import (
+    PUBLISHED_ATTENTION,
     PUBLISHED_DELTA,
     PUBLISHED_LENGTH,
     PUBLISHED_MAMBA2,
@@ -86,7 +87,7 @@ FULL_GRIDS = (
     ),
     Grid(
         {"model": ["transformer"], "layers": FULL_LAYERS[1:], "seed": SEEDS},
-        {**FULL_TRAINING, "d_model": PUBLISHED_WIDTH, "heads": 4, "head_size": 64},
+        {**FULL_TRAINING, **PUBLISHED_ATTENTION},
     ),
 )
 """At the size of the paper: every permutation is a token, all sequences have 32 of them."""
