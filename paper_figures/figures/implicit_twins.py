@@ -57,7 +57,7 @@ TRAINING: dict[str, Any] = {
 """The recipe of parity at half the length and half the batch, and with phantom gradients, as the exact one
 takes many times as long in cells without a kernel for the CPU; as many updates for all but attention."""
 ATTENTION_STEPS = 2000
-"""In 500 updates, two trials, implicit attention was right in 0.75 and 0.66 at 16 tokens and still improving."""
+"""In 500 updates implicit attention was right in 0.75 and 0.66 at 16 tokens, in two trials."""
 SEEDS = range(3)
 
 
@@ -159,8 +159,8 @@ def caption(found: Results) -> str:
     trained = _small(training) if is_small(training, EXPERIMENT) else _full(training)
     return (
         f"Cells with the fixed point (circles) and without (squares; attention: crosses) on {TASK}: accuracy "
-        f"at {TRAINED} and {TESTED} tokens (mean over the last {found['reported_tokens']} tokens of {settings['sequences']} "
-        f"fresh sequences, data seed {settings['seed']}, {settings['mode']} mode), a mark per run; dotted: "
+        f"at {TRAINED} and {TESTED} tokens (mean over the last {found['reported_tokens']} tokens of "
+        f"{settings['sequences']} fresh sequences, data seed {settings['seed']}, {settings['mode']} mode), a mark per run; dotted: "
         f"chance. {interval_sentence(settings['sequences'])} {trained} Explicit models have no fixed point "
         f"and ignore what speaks of it. The delta rules have eigenvalues in [0, 1]{_rotations(found)}. "
         f"{shortcuts_sentence(found['shortcuts'])} Runs with at least {SOLVED_ACCURACY} at {TRAINED} and at "
@@ -185,12 +185,13 @@ def _accuracies(group: Mapping[str, Any], length: int) -> list[float]:
 def _small(training: Training) -> str:
     """How the models of the small grid were trained."""
     return (
-        f"One layer of width {training['width']} each, without an MLP, {training['steps']} updates (attention, "
-        f"with and without the fixed point: {ATTENTION_STEPS:,}) of {training['batch_size']} sequences of {training['length']} tokens, otherwise the recipe of "
+        f"One layer of width {training['width']} each, without an MLP, {training['steps']} updates "
+        f"(attention, with and without the fixed point: {ATTENTION_STEPS:,}) of {training['batch_size']} "
+        f"sequences of {training['length']} tokens, otherwise the recipe of "
         "implicit Mamba-2, which was chosen for that model, but with phantom gradients of four steps at "
         f"fixed points of at most {training['free_max_iterations']} sweeps over all tokens, to a relative "
-        f"tolerance of {training['free_rtol']:g}, and without an end by accuracy; the loss of a sequence ends "
-        "at its first wrong answer."
+        f"tolerance of {training['free_rtol']:g}, and without an end by accuracy; the loss of a sequence "
+        "ends at its first wrong answer."
     )
 
 

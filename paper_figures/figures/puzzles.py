@@ -26,7 +26,6 @@ from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.repl_traces import legend_of_all, line_widths, look_of, series_name
 from paper_figures.figures.repl_training import (
     COMMON,
-    IMPLICIT,
     IMPLICIT_MAMBA2,
     LSTM,
     NOT_REFLECTING_DELTANET,

@@ -80,6 +80,17 @@ PANELS: tuple[tuple[str, Test, str], ...] = (
 )
 """Of every panel: the task of training, the test, and its title."""
 LETTERS = "abcdefgh"
+WINDOW = (
+    "With three variables no long memory is asked for: every swap is odd, so that the reveal before and the "
+    "commands since it tell every value, given whether the number of all commands is even, which the "
+    "spacing of b, c and e gives away and that of a, d and f does not (without it they tell two thirds of the values)."
+)
+"""What a model gets that forgets all but the last commands.
+
+Of three places one is known; the others hold the other two values in the order that the sign decides.
+"""
+LOSSES = {VALUES: "revealed values", ALL: "every token"}
+"""With three variables: what is in the loss, by task of training."""
 SPARSE: tuple[Test, ...] = ("4", "8", "random")
 TESTED_COMMANDS = 4 * TRAINED_COMMANDS
 SOLVED_ACCURACY = 0.95
@@ -183,10 +194,8 @@ def caption(found: Results) -> str:
         f"soon are left out; {convergence(found)}. {RUN_LINES} Lines are drawn broader the earlier they "
         "stand in the legend. "
         f"{interval_sentence(settings['sequences'])} Dotted: chance; dashed: the commands of the longest "
-        f"training sequences, some {found['trained_commands']}. In a to f no long memory is asked "
-        "for: every swap is odd, so that with three variables the reveal before and the commands since it "
-        "tell every value. "
-        f"{_training()} Runs that are right in at least {SOLVED_ACCURACY} of the sessions after "
+        f"training sequences, some {found['trained_commands']}. {WINDOW} {_training()} "
+        f"Runs that are right in at least {SOLVED_ACCURACY} of the sessions after "
         f"{TESTED_COMMANDS} commands: {_counts(found)}."
     )
 
@@ -220,44 +229,55 @@ def _counts(found: Results) -> str:
 def judge(found: Mapping[str, Any]) -> Verdict:
     """Judge that DeltaNet learns sparse reveals wherever they come, and only with eigenvalues in [-1, 1].
 
-    Reproduced if of the runs with the loss of the revealed values every one of DeltaNet [-1, 1] is right in
-    the three sparse tests, and none of DeltaNet [0, 1] nor of the Transformer in any of them, of each of
-    which one at least ended well; not reproduced if no run of DeltaNet [-1, 1] is right in all three; partly
-    otherwise. Right is a run whose final reveal is right in `SOLVED_ACCURACY` of the sessions after
-    `TESTED_COMMANDS` commands.
+    Right is a run whose final reveal is right in `SOLVED_ACCURACY` of the sessions after `TESTED_COMMANDS`
+    commands. Reproduced if with three variables and either loss every run of DeltaNet [-1, 1] is right in the
+    three sparse tests, and none of DeltaNet [0, 1] nor of the Transformer in any of them, of each of which
+    one at least ended well; not reproduced if no run of DeltaNet [-1, 1] is right in all three; partly
+    otherwise.
 
     Example:
         >>> judge({"tasks": {}}).word
         'not reproduced'
     """
-    series = found["tasks"].get(VALUES, {})
-    right = {
-        name: [
-            [accuracy_of(run, test) >= SOLVED_ACCURACY for test in SPARSE] for run in one["seeds"].values()
-        ]
-        for name, one in series.items()
-    }
+    tasks = {task: found["tasks"].get(task, {}) for task in LOSSES}
     because = (
-        f"at least {SOLVED_ACCURACY} after {TESTED_COMMANDS} commands with reveals after every 4th, every "
-        "8th and at random: "
-    ) + (
-        ", ".join(f"{name} {sum(map(all, runs))} of {series[name]['of']}" for name, runs in right.items())
-        or "no runs"
+        f"runs with at least {SOLVED_ACCURACY} after {TESTED_COMMANDS} commands with reveals after every "
+        "4th, every 8th and at random, by the loss of "
+    ) + "; ".join(
+        f"{LOSSES[task]}: "
+        + (
+            ", ".join(f"{name} {sum(map(all, _right(one)))} of {one['of']}" for name, one in series.items())
+            or "no runs"
+        )
+        for task, series in tasks.items()
     )
-    lifted = right.get("DeltaNet [-1, 1]", [])
-    if not any(map(all, lifted)):
+    lifted = [series.get("DeltaNet [-1, 1]", {"seeds": {}, "of": 1}) for series in tasks.values()]
+    solved = [sum(map(all, _right(one))) for one in lifted]
+    if not any(solved):
         return Verdict("not reproduced", because)
-    controls = [right.get(name, []) for name in ("DeltaNet [0, 1]", "Transformer")]
+    controls = [
+        _right(series.get(name, {"seeds": {}}))
+        for series in tasks.values()
+        for name in ("DeltaNet [0, 1]", "Transformer")
+    ]
     only = all(controls) and not any(map(any, [run for runs in controls for run in runs]))
-    every = sum(map(all, lifted)) == series["DeltaNet [-1, 1]"]["of"]
+    every = solved == [one["of"] for one in lifted]
     return Verdict("reproduced" if only and every else "partly", because)
+
+
+def _right(series: Mapping[str, Any]) -> list[list[bool]]:
+    """Of every run that ended well, in which of the sparse tests it is right."""
+    return [
+        [accuracy_of(run, test) >= SOLVED_ACCURACY for test in SPARSE] for run in series["seeds"].values()
+    ]
 
 
 FIGURE = PaperFigure(
     title="Python sessions, by spacing of reveals and by loss",
     claim=Claim(
-        "DeltaNet with eigenvalues in [-1, 1] learns permutations from sessions however sparse the reveals; "
-        "with [0, 1] it does not, nor does a Transformer",
+        "DeltaNet with eigenvalues in [-1, 1] learns permutations from sessions, by the loss of every token "
+        "or of the revealed values, however sparse the reveals; with [0, 1] it does not, nor does a "
+        "Transformer",
         CODE_AND_LINEAR_RNNS,
         judge,
     ),
