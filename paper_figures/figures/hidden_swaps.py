@@ -227,7 +227,8 @@ def comparison(found: Mapping[str, Any]) -> dict[str, Any]:
     not chosen by what is compared.
 
     Returns:
-        Its name and runs, and those of the others; empty if there is no linear run.
+        Its name and runs, those of the other linear models, and those of the others; empty if there is no
+        linear run.
 
     Example:
         >>> comparison({"series": {}})
@@ -244,7 +245,14 @@ def comparison(found: Mapping[str, Any]) -> dict[str, Any]:
         for name in NOT_LINEAR
         if found["series"].get(name, {}).get("seeds")
     }
-    return {"best": best, "linear": divergences(linear[best], TESTED_LENGTH), "others": others}
+    return {
+        "best": best,
+        "linear": divergences(linear[best], TESTED_LENGTH),
+        "also linear": {
+            name: divergences(series, TESTED_LENGTH) for name, series in linear.items() if name != best
+        },
+        "others": others,
+    }
 
 
 def judge(found: Mapping[str, Any]) -> Verdict:
@@ -264,8 +272,11 @@ def judge(found: Mapping[str, Any]) -> Verdict:
         return Verdict("not reproduced", "no linear run ended well")
     rivals = {name: runs for name, runs in compared["others"].items() if name != "Transformer"}
     because = (
-        f"KL at {TESTED_LENGTH} tokens, in nats: {compared['best']} {_span(compared['linear'])}, "
+        f"KL at {TESTED_LENGTH} tokens, in nats: {compared['best']}, the best linear model at the training "
+        f"length, {_span(compared['linear'])}; "
         + ", ".join(f"{name} {_span(runs)}" for name, runs in compared["others"].items())
+        + "; the other linear models: "
+        + ", ".join(f"{name} {_span(runs)}" for name, runs in compared["also linear"].items())
     )
     mean = float(np.mean(compared["linear"]))
     if not rivals or all(mean < float(np.mean(runs)) for runs in rivals.values()):

@@ -160,9 +160,9 @@ def caption(found: Results) -> str:
     return (
         f"Cells with the fixed point (circles) and without (squares; attention: crosses) on {TASK}: accuracy "
         f"at {TRAINED} and {TESTED} tokens (mean over the last {found['reported_tokens']} tokens of "
-        f"{settings['sequences']} fresh sequences, data seed {settings['seed']}, {settings['mode']} mode), a mark per run; dotted: "
-        f"chance. {interval_sentence(settings['sequences'])} {trained} Explicit models have no fixed point "
-        f"and ignore what speaks of it. The delta rules have eigenvalues in [0, 1]{_rotations(found)}. "
+        f"{settings['sequences']} fresh sequences, data seed {settings['seed']}, {settings['mode']} mode), a "
+        f"mark per run; dotted: chance. {interval_sentence(settings['sequences'])} {trained} Explicit models "
+        f"have no fixed point and ignore what speaks of it. The delta rules have eigenvalues in [0, 1]{_rotations(found)}. "
         f"{shortcuts_sentence(found['shortcuts'])} Runs with at least {SOLVED_ACCURACY} at {TRAINED} and at "
         f"{TESTED} tokens, of all: {_counts(found)}."
     )

@@ -279,8 +279,15 @@ def judge(found: Mapping[str, Any]) -> Verdict:
         for name, one in series.items()
     }
     of = {name: len(solved[name]) + len(one["failed"]) for name, one in series.items()}
-    because = f"at least {SOLVED_ACCURACY} after {TESTED_SWAPS} swaps: " + (
-        ", ".join(f"{name}: {sum(runs)} of {of[name]}" for name, runs in solved.items()) or "no runs"
+    because = (
+        f"runs with at least {SOLVED_ACCURACY} after {TESTED_SWAPS} swaps, {TRAINING['steps']} updates: "
+        + (
+            ", ".join(
+                f"{name} {sum(runs)} of {of[name]} ({_span(accuracies(series[name], TESTED_SWAPS))})"
+                for name, runs in solved.items()
+            )
+            or "no runs"
+        )
     )
     attention = solved.pop("Transformer", [])
     if not any(any(runs) for runs in solved.values()):
@@ -292,11 +299,15 @@ def judge(found: Mapping[str, Any]) -> Verdict:
     return Verdict("reproduced" if by_every_run and only else "partly", because)
 
 
+def _span(values: Sequence[float]) -> str:
+    return f"{min(values):.3f} to {max(values):.3f}" if values else "none ended well"
+
+
 FIGURE = PaperFigure(
     title="Swapped balls and small programs",
     claim=Claim(
-        "following swapped balls through a text needs a state: recurrent models do it beyond the lengths "
-        "they were trained at, a Transformer does not",
+        "following swapped balls through a text needs a state, which Transformers do not keep (the slides); "
+        "recurrent models do it beyond the lengths they were trained at (this toolkit)",
         SLIDES,
         judge,
     ),

@@ -83,7 +83,8 @@ LETTERS = "abcdefgh"
 WINDOW = (
     "With three variables no long memory is asked for: every swap is odd, so that the reveal before and the "
     "commands since it tell every value, given whether the number of all commands is even, which the "
-    "spacing of b, c and e gives away and that of a, d and f does not (without it they tell two thirds of the values)."
+    "spacing of b, c and e gives away and that of a, d and f does not (without it they tell two thirds of "
+    "the values)."
 )
 """What a model gets that forgets all but the last commands.
 

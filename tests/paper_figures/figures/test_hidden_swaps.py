@@ -119,7 +119,10 @@ def test_the_linear_model_is_chosen_at_the_training_length_not_where_it_is_compa
     for run in found["series"]["Mamba-2"]["seeds"].values():
         run["by_length"]["64"]["kl"]["mean"] = 0.0001
     assert hidden_swaps.comparison(found)["best"] == "Mamba-2"
-    assert "Mamba-2 0.0100 to 0.0100, LSTM 0.1000" in hidden_swaps.judge(found).because
+    assert hidden_swaps.judge(found).because.endswith(
+        ": Mamba-2, the best linear model at the training length, 0.0100 to 0.0100; LSTM 0.1000, implicit "
+        "Mamba-2 0.1000; the other linear models: DeltaNet [-1, 1] 0.9000 to 0.9000"
+    )
 
 
 def test_a_divergence_that_is_not_finite_is_farther_than_any_other() -> None:
