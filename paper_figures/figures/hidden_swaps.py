@@ -157,8 +157,9 @@ def caption(found: Results) -> str:
     start, growth = TRAINING["start_length"], TRAINING["length_growth"]
     every = TRAINING["length_growth_every"]
     return (
-        "Three variables whose swaps are read but fail unseen one time in ten; of what follows one another, "
-        "one event in four is no swap but a reveal, of one variable, whose value is the token after it. "
+        "Three variables whose swaps are read, each as one token and not as text, but fail unseen one time "
+        "in ten; of what follows one another, one event in four is no swap but a reveal, of one "
+        "variable, whose value is the token after it. "
         "(a) KL divergence of the predicted from the exact distribution of the revealed value, mean over the "
         "reveals from the length before to this one, (b) the same at the training length, where reveals are "
         "rarer or more frequent than in training, too, (c) total variation between the exact belief over the "

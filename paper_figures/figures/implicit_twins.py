@@ -162,9 +162,9 @@ def caption(found: Results) -> str:
         f"at {TRAINED} and {TESTED} tokens (mean over the last {found['reported_tokens']} tokens of "
         f"{settings['sequences']} fresh sequences, data seed {settings['seed']}, {settings['mode']} mode), a "
         f"mark per run; dotted: chance. {interval_sentence(settings['sequences'])} {trained} Explicit models "
-        f"have no fixed point and ignore what speaks of it. The delta rules have eigenvalues in [0, 1]{_rotations(found)}. "
-        f"{shortcuts_sentence(found['shortcuts'])} Runs with at least {SOLVED_ACCURACY} at {TRAINED} and at "
-        f"{TESTED} tokens, of all: {_counts(found)}."
+        "have no fixed point and ignore what speaks of it. The delta rules have eigenvalues in "
+        f"[0, 1]{_rotations(found)}. {shortcuts_sentence(found['shortcuts'])} Runs with at least "
+        f"{SOLVED_ACCURACY} at {TRAINED} and at {TESTED} tokens, of all: {_counts(found)}."
     )
 
 
