@@ -16,8 +16,11 @@ from torch import Tensor
 from implicit.modes.recurrence import Inputs, Recurrence
 from theory.transition import State
 
-MAX_CHUNK_ENTRIES = 2**18
-"""The most entries of ∂zΦ that are computed together: what they take on the way should stay in the cache."""
+CACHED_ENTRIES = 2**18
+"""The most entries of ∂zΦ that a CPU computes together: all of it on the way should stay in its cache."""
+LAUNCHED_ENTRIES = 2**24
+"""The same of an accelerator, where every launch has its price: 64 MiB in float32, some ten times that on the
+way. Chosen by memory, not measured."""
 
 
 @torch.no_grad()
@@ -96,7 +99,7 @@ def _factors(recurrence: Recurrence, latent: Tensor, before: State) -> tuple[Ten
     factors = flat.new_empty(len(flat), features, features)
     pivots = torch.empty(len(flat), features, dtype=torch.int32, device=flat.device)
     identity = torch.eye(features, dtype=flat.dtype, device=flat.device)
-    count = max(1, MAX_CHUNK_ENTRIES // features**2)
+    count = tokens_together(flat.device, features)
     for start in range(0, len(flat), count):
         part = slice(start, start + count)
         here = [tensor[part] for tensor in inputs], {name: tensor[part] for name, tensor in states.items()}
@@ -106,6 +109,17 @@ def _factors(recurrence: Recurrence, latent: Tensor, before: State) -> tuple[Ten
             slope = recurrence.derivative(flat[part], *here)
         factors[part], pivots[part], _ = torch.linalg.lu_factor_ex(identity - slope)
     return factors.unflatten(0, (batch, tokens)), pivots.unflatten(0, (batch, tokens))
+
+
+def tokens_together(device: torch.device, features: int) -> int:
+    """Return for how many tokens ∂zΦ is computed at once.
+
+    Example:
+        >>> tokens_together(torch.device("cpu"), 64), tokens_together(torch.device("cuda"), 64)
+        (64, 4096)
+    """
+    entries = CACHED_ENTRIES if device.type == "cpu" else LAUNCHED_ENTRIES
+    return max(1, entries // features**2)
 
 
 def _by_rows(recurrence: Recurrence, latent: Tensor, inputs: Inputs, state: State) -> Tensor:

@@ -58,6 +58,19 @@ def test_the_adjoint_system_is_the_one_of_automatic_differentiation(name: str) -
     torch.testing.assert_close(found, by_rows, rtol=1e-9, atol=1e-10)
 
 
+def test_the_adjoint_does_not_depend_on_how_many_tokens_are_taken_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = three_layers("implicit-gated-deltanet", residual=True)
+    recurrence = model._recurrence(torch.randint(2, (2, TOKENS)), model.init_state(2))
+    latent, gradient = torch.randn(2, 2, TOKENS, 6, dtype=torch.float64)
+    together = solve_adjoint(recurrence, latent, gradient)
+    for tokens in (1, 3):  # of 10; three leave a rest
+        monkeypatch.setattr("implicit.modes.adjoint.CACHED_ENTRIES", tokens * 6**2)
+        found = solve_adjoint(recurrence, latent, gradient)
+        torch.testing.assert_close(found, together, rtol=1e-9, atol=1e-10)  # as above
+
+
 class _Doubled(DeltaNetCell):
     """A DeltaNet of twice the inputs, whose inherited derivative would be half of its own."""
 
