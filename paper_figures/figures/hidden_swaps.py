@@ -20,6 +20,7 @@ from paper_figures.figures.groups import grouped
 from paper_figures.figures.hidden_measured import BELIEF, SETTINGS
 from paper_figures.figures.hidden_training import GRIDS, TASK, TRAINED_LENGTH, TRAINING
 from paper_figures.figures.repl_traces import legend_of_all, line_widths, look_of, series_name
+from paper_figures.figures.repl_training import CLIPPING
 
 EXPERIMENT = Experiment("hidden_swaps", GRIDS, (BELIEF,))
 
@@ -177,8 +178,8 @@ def caption(found: Results) -> str:
         f"four. {TRAINING['steps']:,} updates of {TRAINING['batch_size']} sequences, whose length grows from "
         f"{start} tokens by {growth} every {every} updates, the same for all models "
         f"of a seed; a peak rate of {TRAINING['learning_rate']:g}, tried on LSTM, DeltaNet and implicit "
-        "Mamba-2 before; width 64 (LSTM: 128), two layers (LSTM, implicit Mamba-2: one), MLPs in the "
-        f"Transformer only, not matched in parameters. {_rates(found)} Divergence of each run at "
+        f"Mamba-2 before, {CLIPPING}; width 64 (LSTM: 128), two layers (LSTM, implicit Mamba-2: one), MLPs "
+        f"in the Transformer only, not matched in parameters. {_rates(found)} Divergence of each run at "
         f"{TESTED_LENGTH} tokens, in nats, with its 95% interval over sequences: {_table(found)}."
     )
 

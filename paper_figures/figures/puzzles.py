@@ -18,14 +18,16 @@ from automata.tasks.swapping_balls import SwappingBalls
 from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Experiment, Measurement
 from paper_figures.experiments.outcomes import Outcome
-from paper_figures.figures.answers import AnswerSettings, answers
+from paper_figures.figures.answers import AnswerSettings, answers, mean_share
 from paper_figures.figures.claim import SLIDES, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
 from paper_figures.figures.intervals import interval_sentence
-from paper_figures.figures.repl_traces import legend_of_all, line_widths, look_of, series_name
+from paper_figures.figures.repl_traces import convergence, legend_of_all, line_widths, look_of, series_name
 from paper_figures.figures.repl_training import (
+    CLIPPING,
     COMMON,
+    IMPLICIT,
     IMPLICIT_MAMBA2,
     LSTM,
     NOT_REFLECTING_DELTANET,
@@ -100,15 +102,17 @@ def measure(run: Run, settings: PuzzleSettings) -> dict[str, Any]:
         >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
         >>> found = measure(run, PuzzleSettings(numbers=(2, 4), sequences=16))
         >>> sorted(found["accuracy"]), sorted(found)
-        ([2, 4], ['accuracy', 'baseline', 'interval'])
+        ([2, 4], ['accuracy', 'baseline', 'interval', 'share_converged'])
     """
     accuracy, baseline = {}, {}
+    converged: list[float | None] = []
     for number in settings.numbers:
         task = with_number(run.task, number)
         right, targets = [], []
         for found in answers(run, task, task.tokens_of(number), settings, number):
             right.append(found.right[found.batch.counted].numpy())
             targets.append(found.batch.targets[found.batch.counted].numpy())
+            converged.append(found.share_converged)
         asked = np.concatenate(targets)
         accuracy[number] = float(np.concatenate(right).mean())
         baseline[number] = float(np.bincount(asked).max() / asked.size)
@@ -116,6 +120,7 @@ def measure(run: Run, settings: PuzzleSettings) -> dict[str, Any]:
         "accuracy": accuracy,
         "interval": {n: wilson_interval(share, settings.sequences) for n, share in accuracy.items()},
         "baseline": baseline,
+        "share_converged": mean_share(converged),
     }
 
 
@@ -247,17 +252,19 @@ def caption(found: Results) -> str:
         "whose three printed values are asked, the true ones before each being read: in programs of 64 "
         "statements some six in ten printed values do not depend on the values at the beginning. Share of "
         f"the answers that are right over {settings['sequences']} freshly drawn texts of each size, data "
-        f"seed {settings['seed']}, the same for all models. {RUN_LINES} Lines are drawn broader the earlier "
-        f"they stand in the legend. {interval_sentence(settings['sequences'])} In b the texts are its units, "
-        "too. Dotted: the share of the most frequent answer among those asked; dashed: in a the most swaps "
+        f"seed {settings['seed']}, the same for all models; {convergence(found)}. {RUN_LINES} Lines are "
+        f"drawn broader the earlier they stand in the legend. {interval_sentence(settings['sequences'])} In "
+        "b the texts are its units, too. Dotted: the share of the most frequent answer among those asked; "
+        "dashed: in a the most swaps "
         f"of a text in training, in b the {found['trained'][PROGRAMS]} statements, of whatever kind, that a "
         "training row holds; of short ones it holds more, and about one training program in five has more. "
         f"{TRAINING['steps']:,} updates of {TRAINING['batch_size']} texts, the same for all models of a "
-        f"seed, at a peak rate of {COMMON['learning_rate']:g}; rows of balls grow from "
+        f"seed, at a peak rate of {COMMON['learning_rate']:g} (implicit Mamba-2: "
+        f"{IMPLICIT['learning_rate']:g}), {CLIPPING}; rows of balls grow from "
         f"{ROWS['start_length']} tokens by {ROWS['length_growth']} every {ROWS['length_growth_every']} "
         f"updates to {ROWS['length']}, those of programs have {PROGRAM_ROW}; only answers are in the loss. "
-        "Width 64 and two layers (LSTM: 128 and one), MLPs in the Transformer only, not matched in "
-        "parameters. Lowest to highest run "
+        "Width 64 (LSTM: 128), two layers (LSTM and implicit Mamba-2: one), MLPs in the Transformer only, "
+        "not matched in parameters. Lowest to highest run "
         f"{at_training or 'none'}."
     )
 

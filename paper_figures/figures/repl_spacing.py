@@ -16,6 +16,7 @@ from paper_figures.figures.groups import grouped
 from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.repl_traces import convergence, legend_of_all, line_widths, look_of, series_name
 from paper_figures.figures.repl_training import (
+    CLIPPING,
     COMMON,
     GROWING,
     IMPLICIT,
@@ -207,7 +208,7 @@ def _training() -> str:
         "Width 64 (LSTM: 128), two layers (LSTM and implicit models: one), MLPs in the Transformer only, "
         f"not matched in parameters. Batches of {BY_ACCURACY['batch_size']}; peak rates of "
         f"{COMMON['learning_rate']:g} (implicit models: {IMPLICIT['learning_rate']:g}), chosen on DeltaNet "
-        f"[-1, 1] and implicit Mamba-2. Sequences of {three['start_length']} tokens (g, h: "
+        f"[-1, 1] and implicit Mamba-2, {CLIPPING}. Sequences of {three['start_length']} tokens (g, h: "
         f"{five['start_length']}) grow by {three['length_growth']} whenever the running mean of the training "
         f"accuracy in their last third passes {BY_ACCURACY['growth_accuracy']}, to {three['length']} "
         f"({five['length']}), so that lengths and the number of updates differ by run: training ends "

@@ -18,6 +18,7 @@ from paper_figures.figures.groups import grouped
 from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.length_generalization import accuracy_at
 from paper_figures.figures.repl_training import (
+    CLIPPING,
     COMMON,
     FINAL_REVEAL,
     FIVE_GRIDS,
@@ -221,7 +222,7 @@ def caption(found: Results) -> str:
         f"after {GROWING['steps']}; who does not learn 4 commands never sees more. Peak rates of "
         f"{COMMON['learning_rate']:g} (implicit Mamba-2: {IMPLICIT['learning_rate']:g}) were tried on "
         "DeltaNet [-1, 1] and implicit Mamba-2 before; in a DeltaNet [0, 1] and the Transformer were trained "
-        "at 0.001, too, which is counted below and not drawn. Runs that are right "
+        f"at 0.001, too, which is counted below and not drawn; all {CLIPPING}. Runs that are right "
         f"in at least {SOLVED_ACCURACY} of the sessions after {TESTED_COMMANDS} commands: {counts}."
     )
 
@@ -239,7 +240,7 @@ def convergence(found: Results) -> str:
         for by_series in found["tasks"].values()
         for series in by_series.values()
         for run in series["seeds"].values()
-        if run["share_converged"] is not None
+        if run.get("share_converged") is not None
     ]
     said = f"implicit models in {settings['mode']} mode"
     if not shares:

@@ -123,6 +123,10 @@ GROWING: dict[str, Any] = {
 """Sequences grow with the accuracy; `grown_on` gives their lengths."""
 IMPLICIT: dict[str, Any] = {"learning_rate": 2e-3, "gradient_clip": 0.25}
 """Implicit Mamba-2 is trained at a lower rate: at that of the others it diverged in a trial."""
+CLIPPING = (
+    f"with gradients clipped at a norm of {COMMON['gradient_clip']:g} (implicit models: "
+    f"{IMPLICIT['gradient_clip']:g})"
+)
 
 
 def session_tokens(task: str, commands: int) -> int:

@@ -11,7 +11,7 @@ from analysis.belief.reading import state_size
 from analysis.framework.figures import styled
 from implicit.runs.loading import initial_model
 from implicit.training.streams import Stream, draw_batch
-from paper_figures.figures import hidden_swaps
+from paper_figures.figures import hidden_swaps, puzzles, repl_spacing, repl_traces
 from paper_figures.figures.figure import Results
 from paper_figures.figures.hidden_measured import SETTINGS
 from paper_figures.figures.hidden_training import TASK
@@ -222,3 +222,12 @@ def test_divergences_of_every_run_are_told(found: Results) -> None:
     assert text.endswith(
         "nats, with its 95% interval over sequences: DeltaNet [-1, 1] 0.2500, 0.5000; LSTM no run."
     )
+
+
+def test_gradients_are_clipped_as_captions_say() -> None:
+    """Of hidden swaps as of Python sessions and puzzles."""
+    assert "with gradients clipped at a norm of 1 (implicit models: 0.25)" in hidden_swaps.caption(of())
+    for figure in (hidden_swaps, repl_traces, repl_spacing, puzzles):
+        for point in figure.EXPERIMENT.points:
+            implicit = point.config.model.startswith("implicit-")
+            assert point.config.optimizer.gradient_clip == (0.25 if implicit else 1)

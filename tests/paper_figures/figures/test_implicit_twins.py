@@ -73,7 +73,7 @@ def test_at_full_size_twins_have_the_same_sizes_too_and_256_features() -> None:
             assert {name: other.sizes[name] for name in one.sizes} == one.sizes
             before, after = one.flat(), other.flat()
             assert {name for name in before if before[name] != after[name]} == {"model", "sizes"}
-    assert len(FULL) == 30
+    assert len(FULL) == 36
 
 
 def test_at_full_size_the_caption_is_of_those_runs() -> None:
@@ -94,7 +94,21 @@ def test_runs_that_solve_it_are_counted(found: Results) -> None:
     models = found["models"]
     assert (models["implicit-mamba2"]["solved"], models["implicit-mamba2"]["of"]) == (2, 3)
     assert (models["mamba2"]["solved"], models["mamba2"]["of"]) == (0, 3)
-    assert "explicit Mamba-2 0 of 3" in implicit_twins.caption(found)
+    text = implicit_twins.caption(found)
+    assert text.endswith("of all: implicit Mamba-2 3 and 2 of 3; explicit Mamba-2 3 and 0 of 3.")
+    assert "the others at 16 tokens: implicit Mamba-2 1.00, 1.00, 1.00" in implicit_twins.judge(found).because
+
+
+def test_attention_has_more_updates_with_and_without_the_fixed_point_as_the_caption_says() -> None:
+    updates = {(point.config.model, point.config.steps) for point in POINTS}
+    attention = {("transformer", 2000), ("implicit-transformer", 2000)}
+    assert {pair for pair in updates if pair[1] != 500} == attention
+    text = implicit_twins.caption(implicit_twins.collect([]))
+    assert (
+        "500 updates (attention, with and without the fixed point: 2,000) of 32 sequences of 16 tok" in text
+    )
+    assert "at most 24 sweeps over all tokens, to a relative tolerance of 0.02, and without an end" in text
+    assert all(point.config.sizes["mlp_size"] == 0 for point in POINTS)
 
 
 def test_verdicts(found: Results) -> None:
@@ -111,7 +125,7 @@ def test_every_run_has_a_mark_in_the_row_of_its_cell(found: Results) -> None:
     with styled():
         trained, tested = implicit_twins.draw(found, 3.3).axes
     rows = [label.get_text() for label in trained.get_yticklabels()]
-    assert rows == ["Mamba-2", "Mamba-3", "DeltaNet", "gated DeltaNet", "gated DeltaProduct"]
+    assert rows == ["Mamba-2", "Mamba-3", "DeltaNet", "gated DeltaNet", "gated DeltaProduct", "Transformer"]
     implicit, explicit = tested.lines[:2]
     assert np.asarray(implicit.get_xdata()).tolist() == [1.0, 0.99, 0.9]
     assert np.asarray(explicit.get_xdata()).tolist() == [0.2] * 3

@@ -162,8 +162,8 @@ def found() -> Results:
 def test_every_run_is_collected_once(found: Results) -> None:
     tasks = found["tasks"]
     assert {task: list(series) for task, series in tasks.items()} == {
-        BALLS: ["DeltaNet [-1, 1]", "DeltaNet [0, 1]", "Transformer", "LSTM"],
-        PROGRAMS: ["DeltaNet [-1, 1]", "Transformer", "LSTM"],
+        BALLS: ["DeltaNet [-1, 1]", "DeltaNet [0, 1]", "Transformer", "LSTM", "implicit Mamba-2"],
+        PROGRAMS: ["DeltaNet [-1, 1]", "Transformer", "LSTM", "DeltaNet [0, 1]", "implicit Mamba-2"],
     }
     assert sum(len(one["seeds"]) for series in tasks.values() for one in series.values()) == len(POINTS) - 1
     assert tasks[BALLS]["DeltaNet [-1, 1]"]["failed"] == [0]
@@ -205,8 +205,9 @@ def test_the_verdict_follows_its_rule(runs: Any, word: str) -> None:
 
 
 def test_the_verdict_counts_failed_runs_and_looks_at_balls_alone() -> None:
-    assert "after 64 swaps: DeltaNet [-1, 1]: 2 of 3, LSTM: 0 of 3" in (
-        puzzles.judge(of(lifted=CRASHED, lstm=BAD)).because
+    assert puzzles.judge(of(lifted=CRASHED, lstm=BAD)).because == (
+        "runs with at least 0.95 after 64 swaps, 600 updates: DeltaNet [-1, 1] 2 of 3 (1.000 to 1.000), "
+        "LSTM 0 of 3 (0.300 to 0.940)"
     )
     programs = points_of(POINTS, PROGRAMS, "lstm")
     assert puzzles.judge(puzzles.collect([answered(p, 1.0) for p in programs])).word == "not reproduced"
@@ -237,17 +238,17 @@ def test_figures_are_drawn_where_no_run_ended_well() -> None:
 
 def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> None:
     text = puzzles.caption(found)
-    width, lstm = numbers(r"Width (\d+) and two layers \(LSTM: (\d+) and one\)", text)
+    width, lstm = numbers(r"Width (\d+) \(LSTM: (\d+)\), two layers \(LSTM and implicit Mamba-2: one\)", text)
     updates, batch = numbers(r"([\d,]+) updates of (\d+) texts", text)
-    (rate,) = numbers(r"at a peak rate of ([\d.]+);", text)
+    rate, implicit = numbers(r"at a peak rate of ([\d.]+) \(implicit Mamba-2: ([\d.]+)\), w", text)
     balls = numbers(r"grow from (\d+) tokens by (\d+) every (\d+) updates to (\d+), those", text)
     (programs,) = numbers(r"those of programs have (\d+);", text)
     for config in (point.config for point in POINTS):
         assert config.sizes["d_model"] == (lstm if config.model == "lstm" else width)
-        assert config.sizes["layers"] == (1 if config.model == "lstm" else 2)
+        assert config.sizes["layers"] == (1 if config.model in ("lstm", "implicit-mamba2") else 2)
         assert (config.sizes.get("mlp_size", 0) > 0) == (config.model == "transformer")
         assert (config.steps, config.batch_size) == (updates, batch)
-        assert config.optimizer.learning_rate == rate
+        assert config.optimizer.learning_rate == (implicit if config.model == "implicit-mamba2" else rate)
         curriculum = config.curriculum
         assert curriculum.growth_accuracy is None
         if config.task == BALLS:

@@ -135,7 +135,9 @@ def test_every_run_has_a_line_and_nothing_hides_the_data(found: Results, width: 
             len(series["seeds"]) for name, series in found["tasks"][task].items() if ", rate" not in name
         )
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert legend == [name for name in found["tasks"][MAIN] if ", rate" not in name]
+    main, five = (found["tasks"][task] for task in repl_traces.PANELS)
+    assert legend == [name for name in main if ", rate" not in name] + ["gated DeltaNet [0, 1]"]
+    assert set(five) - set(main) == {"gated DeltaNet [0, 1]"}
 
 
 def test_the_dotted_line_is_chance_and_the_dashed_one_the_longest_training_sequence(found: Results) -> None:
