@@ -1,6 +1,7 @@
 """Automata as the weights of the published implicit Mamba-2 block: computed from a table, not trained.
 
 - Compile: `compile_automaton`, `compile_run`, `AnyMachine`, `Gains`.
+- The Bayes filter of a probabilistic automaton: `compile_bayes_filter`, `latent_beliefs`.
 - What is proved of the model: `bounds_of`, `Bounds`, `Wiring`; as floats execute it: `executed_bounds_of`.
 
 Example:
@@ -10,6 +11,7 @@ Example:
     tensor([[1, 1, 0, 1]])
 """
 
+from implicit.compiled.bayes_filter import compile_bayes_filter, latent_beliefs
 from implicit.compiled.bounds import Bounds, bounds_of
 from implicit.compiled.compile import AnyMachine, compile_automaton
 from implicit.compiled.executed import ExecutedBounds, executed_bounds_of
@@ -25,6 +27,8 @@ __all__ = [
     "Wiring",
     "bounds_of",
     "compile_automaton",
+    "compile_bayes_filter",
     "compile_run",
     "executed_bounds_of",
+    "latent_beliefs",
 ]

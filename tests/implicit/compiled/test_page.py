@@ -20,10 +20,12 @@ STARTS = json.loads((ROOT / "benchmarks" / "results" / "compiled_start.json").re
 RESULTS = json.loads((ROOT / "benchmarks" / "results" / "compiled_automata.json").read_bytes())
 
 
-def test_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    exec(compile(example, "docs/compiled_automata.md", "exec"), {})
-    assert "tensor([[1, 0, 1]])" in capsys.readouterr().out
+def test_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
+    examples = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    printed = ("tensor([[1, 0, 1]])", "tensor([[0.1000, 0.9000],\n        [0.8200, 0.1800]]")
+    for example, expected in zip(examples, printed, strict=True):
+        exec(compile(example, "docs/compiled_automata.md", "exec"), {})
+        assert expected in capsys.readouterr().out
 
 
 def test_files_that_it_names_are_there() -> None:

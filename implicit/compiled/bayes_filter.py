@@ -1,0 +1,167 @@
+"""The Bayes filter of a probabilistic automaton, in the weights of the published implicit Mamba-2 block.
+
+| symbol | what                                                                                          |
+|--------|-----------------------------------------------------------------------------------------------|
+| n, m   | states of the automaton; observations: actions, and values of reveals                          |
+| d, N   | d_model, at least n and m; the inner width, at least (2n + 1) m                                 |
+| N_y    | operator of observation y: b ← N_y b / 1ᵀN_y b                                                 |
+| (i, y, ±) | a channel of the inner width: state i, for the case that y is observed, with either sign   |
+| (0, y) | a channel for the beginning, for the case that y is observed                                   |
+
+The latent of a token is a positive multiple of the belief after it. The short convolution reads the latent
+of the token *before*: silu(K ẑᵢ) in channel (i, y, +) and silu(−K ẑᵢ) in (i, y, −), whose difference is K ẑᵢ,
+since silu(u) − silu(−u) = u. The gates are open for the observation, the norm divides, and out_proj holds the
+operators. The SSM's own state is not used: B and C are 0. docs/compiled_automata.md has the proof.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from automata.checks import check_memory
+from automata.errors import InputError
+from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.modes.solve import Solve
+from theory.belief.filters import BayesFilter
+
+SLOPE = 16.0
+"""K, from a coordinate of the latent's direction to its channels."""
+CLOSED = -800.0
+"""What the channels of the beginning get after the first token: its silu is 0 as floats execute it."""
+DOMINANCE = 2.0**20
+"""Length of the layer's output in lengths of the latent where the observation changes nothing."""
+
+
+def compile_bayes_filter(exact: BayesFilter, *, damping: float = 1.0) -> ImplicitMamba2:
+    """Return an implicit Mamba-2 model of one layer whose latents are multiples of the exact beliefs.
+
+    In exact arithmetic, with weights as in the proof: after every sequence of observations that can occur, of
+    any length, in both modes and wherever an iteration from zero stops, the latent is a positive multiple of
+    the belief. After one that cannot, it is 0 from the contradiction on. Floats round; nothing is proved of
+    them.
+
+    Args:
+        exact: the filter; its observation numbers are the tokens, see `BayesFilter.observations`.
+        damping: of the iteration, above 0 and at most 1.
+
+    Returns:
+        The model in evaluation mode, float64. Its largest logit is at a likeliest state; `latent_beliefs`
+        reads the belief.
+
+    Raises:
+        InputError: for a damping outside of its range, or a filter that is too large for the memory.
+
+    Example:
+        A coin that a flip turns over with probability 0.9; looking shows it.
+
+        >>> coin = BayesFilter([1.0, 0.0], [[[0.1, 0.9], [0.9, 0.1]]], [[0, 1]])
+        >>> model = compile_bayes_filter(coin)
+        >>> observations = coin.observations([[0, 0, 1, 0]], [[-1, -1, 1, -1]])
+        >>> [[round(p, 12) for p in b] for b in latent_beliefs(model, observations)[0].tolist()]
+        [[0.1, 0.9], [0.82, 0.18], [0.0, 1.0], [0.9, 0.1]]
+    """
+    if not 0 < damping <= 1:  # also refuses NaN
+        raise InputError(f"damping is {damping}; give a number above 0 and at most 1")
+    n, observations = len(exact.initial), len(exact.operators)
+    width = max(n, observations)
+    expand = math.ceil((2 * n + 1) * observations / width)
+    check_memory(
+        f"a model of d_model {width} and inner width {expand * width}",
+        8 * 4 * width * expand * width,  # in_proj, injection and out_proj, and the copy they are loaded from
+        "compile a filter of fewer states or observations",
+    )
+    config = ImplicitMamba2Config(
+        vocabulary_size=observations,
+        output_size=n,
+        damping=damping,
+        d_model=width,
+        expand=expand,
+        head_size=width,
+        d_state=1,
+        d_conv=2,
+    )
+    with torch.random.fork_rng(devices=[]):
+        model = ImplicitMamba2(config).double()
+    model.load_state_dict(_weights(exact, config))
+    return model.eval().without_kernels()
+
+
+def latent_beliefs(model: ImplicitMamba2, observations: Tensor, solve: Solve | None = None) -> Tensor:
+    """Return the beliefs that the latents of a compiled filter are multiples of, after every token.
+
+    Args:
+        model: from `compile_bayes_filter`.
+        observations: numbers, ``[batch, tokens]``.
+        solve: how the fixed points are sought; the model's own way if None.
+
+    Returns:
+        ``[batch, tokens, states]``: latents over their sums; zeros, which is no belief, from an observation
+        on that cannot occur.
+
+    Example:
+        >>> coin = BayesFilter([1.0, 0.0], [[[1.0, 0.0], [0.0, 1.0]]], [[0, 1]])
+        >>> latent_beliefs(compile_bayes_filter(coin), torch.tensor([[1, 2, 1]]))[0].tolist()
+        [[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
+    """
+    with torch.no_grad():
+        solution = model.run(observations, solve=solve or Solve()).solution
+    assert solution is not None  # the model is implicit
+    latents = solution.latents[..., : model.config.output_size]
+    mass = latents.sum(dim=-1, keepdim=True)
+    return latents / torch.where(mass > 0, mass, 1.0)
+
+
+def _weights(exact: BayesFilter, config: ImplicitMamba2Config) -> dict[str, Tensor]:
+    """The weights by name, float64."""
+    n, observations, d = len(exact.initial), len(exact.operators), config.d_model
+    inner, heads, signed = config.expand * d, config.expand, 2 * n
+    embedded = math.sqrt(d / (1 + d * _EPSILON))  # the entry of a one-hot embedding after its norm
+    used = (signed + 1) * observations
+
+    injection = torch.zeros(2 * inner + 2 + heads, d).double()
+    gates = injection[:used].view(signed + 1, observations, d)
+    gates[:, :, :observations] = math.sqrt(inner) / embedded * torch.eye(observations).double()
+    start = slice(inner + signed * observations, inner + used)
+    injection[start, :observations] = 1 / embedded  # 1 whatever is observed
+
+    projection = torch.zeros(2 * inner + 2 + heads, d).double()
+    channels = projection[inner : inner + signed * observations].view(2, n, observations, d)
+    slope = SLOPE / math.sqrt(d) * torch.eye(n).double()
+    channels[0, :, :, :n], channels[1, :, :, :n] = slope[:, None], -slope[:, None]
+
+    kernel = torch.zeros(inner + 2, 1, 2).double()
+    kernel[:, 0, 0] = 1.0  # the token before
+    kernel[signed * observations : used, 0, 0] = CLOSED - 1
+    bias = torch.zeros(inner + 2).double()
+    bias[signed * observations : used] = 1.0
+
+    out = torch.zeros(d, inner).double()
+    into = out[:, :used].view(d, signed + 1, observations)
+    operators = DOMINANCE * math.sqrt(d / inner) * exact.operators.permute(1, 2, 0)  # [to, from, observation]
+    into[:n, :n], into[:n, n:signed] = operators, -operators
+    into[:n, signed] = torch.einsum("jiy,i->jy", operators, exact.initial)
+
+    embedding = torch.eye(observations, d).double()
+    ones = torch.ones(d).double()
+    return {
+        "embedding.weight": embedding,
+        "embedding_norm.weight": ones,
+        "injections.0.weight": injection,
+        "mixer_norms.0.weight": ones,
+        "mixers.0.in_proj.weight": projection,
+        "mixers.0.conv1d.weight": kernel,
+        "mixers.0.conv1d.bias": bias,
+        "mixers.0.dt_bias": torch.zeros(heads).double(),
+        "mixers.0.A_log": torch.zeros(heads).double(),
+        "mixers.0.D": torch.ones(heads).double(),
+        "mixers.0.norm.weight": torch.ones(inner).double(),
+        "mixers.0.out_proj.weight": out,
+        "latent_norm.weight": ones,
+        "head.weight": torch.eye(n, d).double(),
+        "head.bias": torch.zeros(n).double(),
+    }
+
+
+_EPSILON = 1e-5
+"""Of the norms of the block."""

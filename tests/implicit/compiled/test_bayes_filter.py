@@ -1,0 +1,195 @@
+"""The Bayes filter in the weights of the block: its latents against other exact filters, and brute force."""
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from automata.errors import InputError
+from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
+from automata.probabilistic.pfsa import ProbabilisticAutomaton
+from implicit.compiled import compile_bayes_filter, latent_beliefs
+from implicit.fixed_point import Stopping
+from implicit.modes.solve import Solve
+from theory import check_theorem1
+from theory.belief.filters import BayesFilter
+
+AUTOMATA: dict[str, Callable[[], ProbabilisticAutomaton]] = {
+    "lazy swaps of 3": lambda: lazy_swaps(3),
+    "lazy swaps of 4": lambda: lazy_swaps(4, probability=0.3),
+    "noisy parity": lambda: noisy_parity(0.2),
+}
+ROUNDING = 1e-12
+"""Float64 rounds every step at some 1e-16; a reveal of probability 0.03 divides that, mixing forgets it."""
+
+
+def trace(
+    automaton: ProbabilisticAutomaton, length: int, batch: int = 2
+) -> tuple[BayesFilter, torch.Tensor, torch.Tensor]:
+    """The filter, observations, every third of them a partial reveal, and the beliefs of the log filter."""
+    rng = np.random.default_rng(0)
+    count = len(automaton.actions)
+    partial = [count + i for i, name in enumerate(automaton.reveals) if not automaton.is_full(name)]
+    reveals = rng.choice(partial or [count], size=(batch, length))
+    tokens = np.where(rng.random((batch, length)) < 1 / 3, reveals, rng.integers(count, size=(batch, length)))
+    _, values = automaton.sample(tokens, rng)
+    exact = BayesFilter(automaton.initial, automaton.matrices, automaton.readings)
+    beliefs = torch.from_numpy(np.exp(automaton.log_beliefs(tokens, values)[0]))
+    return exact, exact.observations(tokens, values), beliefs
+
+
+@pytest.mark.parametrize("damping", [1.0, 0.8])
+@pytest.mark.parametrize("name", AUTOMATA)
+def test_latents_are_multiples_of_the_exact_beliefs(name: str, damping: float) -> None:
+    exact, observations, beliefs = trace(AUTOMATA[name](), 300)
+    model = compile_bayes_filter(exact, damping=damping)
+    torch.testing.assert_close(latent_beliefs(model, observations), beliefs, rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("name", AUTOMATA)
+def test_both_modes_have_them_and_so_does_every_iterate(name: str) -> None:
+    exact, observations, beliefs = trace(AUTOMATA[name](), 24)
+    for damping in (1.0, 0.3):
+        model = compile_bayes_filter(exact, damping=damping)
+        sweeps = Solve("simultaneous", stopping=Stopping(rtol=1e-9, max_iterations=400))
+        torch.testing.assert_close(
+            latent_beliefs(model, observations, sweeps), beliefs, rtol=0, atol=ROUNDING
+        )
+        for evaluations in (2, 3, 5):  # the last of them only measures
+            early = Solve("sequential", stopping=Stopping(rtol=0, max_iterations=evaluations))
+            found = latent_beliefs(model, observations, early)
+            torch.testing.assert_close(found, beliefs, rtol=0, atol=ROUNDING)
+
+
+def test_two_evaluations_per_token_are_enough_and_sweeps_move_one_token_on() -> None:
+    exact, observations, _ = trace(lazy_swaps(3), 24)
+    model = compile_bayes_filter(exact)
+    with torch.no_grad():
+        found = model.run(observations, solve=Solve("sequential")).solution
+    assert found is not None
+    assert found.iterations.unique().tolist() == [2]
+    for sweeps in (1, 7, 23):
+        limit = Solve("simultaneous", stopping=Stopping(rtol=1e-9, max_iterations=sweeps + 1))
+        beliefs = latent_beliefs(model, observations, limit)
+        assert (beliefs[:, :sweeps].sum(-1) - 1).abs().max() < ROUNDING
+        assert (beliefs[:, sweeps:] == 0).all()  # they wait at 0 for the token before
+
+
+def test_they_are_what_enumeration_says_of_random_automata() -> None:
+    rng = np.random.default_rng(1)
+    for n, actions, values in itertools.product((1, 2, 4), (1, 2), (1, 2)):
+        matrices = rng.dirichlet(np.full(n, 0.5), size=(actions, n)).transpose(0, 2, 1)
+        initial, reading = rng.dirichlet(np.ones(n)), rng.integers(values, size=(1, n))
+        exact = BayesFilter(initial, matrices, reading)
+        tokens = rng.integers(actions + 1, size=(1, 5))
+        path = [rng.choice(n, p=initial)]
+        for token in tokens[0]:
+            path.append(rng.choice(n, p=matrices[token][:, path[-1]]) if token < actions else path[-1])
+        shown = np.where(tokens < actions, -1, reading[0, path[1:]])
+        weights = np.zeros((5, n))
+        for states in itertools.product(range(n), repeat=6):
+            weight = initial[states[0]]
+            for place, token in enumerate(tokens[0]):
+                now, before = states[place + 1], states[place]
+                seen = now == before and reading[0, now] == shown[0, place]
+                weight *= matrices[token][now, before] if token < actions else seen
+                weights[place, now] += weight * _rest(n, 4 - place) if weight else 0
+        expected = weights / weights.sum(axis=1, keepdims=True)
+        found = latent_beliefs(compile_bayes_filter(exact), exact.observations(tokens, shown))[0]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=ROUNDING)
+
+
+def _rest(n: int, places: int) -> float:
+    """Every beginning of a path is met once for each of its ends."""
+    return float(n) ** -places
+
+
+def test_after_a_contradiction_there_is_no_belief() -> None:
+    automaton = lazy_swaps(3)
+    exact = BayesFilter(automaton.initial, automaton.matrices, automaton.readings)
+    reveal = len(automaton.actions)
+    observations = exact.observations([[reveal, reveal, 0, reveal]], [[0, 1, -1, 0]])
+    found = latent_beliefs(compile_bayes_filter(exact), observations)[0]
+    assert found.sum(-1).tolist() == pytest.approx([1, 0, 0, 0], abs=ROUNDING)
+    assert (found[1:] == 0).all()
+
+
+def test_the_fixed_point_is_the_only_one_that_random_starts_find() -> None:
+    exact, observations, _ = trace(lazy_swaps(3), 24)
+    model = compile_bayes_filter(exact)
+    generator = torch.Generator().manual_seed(0)
+    solve = Solve("sequential", stopping=Stopping(rtol=1e-12, max_iterations=100))
+    with torch.no_grad():
+        expected = model.run(observations, solve=solve).solution
+        assert expected is not None
+        for size in (1e-3, 1.0, 1e3):
+            start = size * torch.randn(expected.latents.shape, generator=generator, dtype=torch.float64)
+            found = model.run(
+                observations,
+                solve=Solve("sequential", stopping=solve.stopping, start=start),
+            ).solution
+            assert found is not None
+            assert bool(found.converged.all())
+            torch.testing.assert_close(found.latents, expected.latents, rtol=0, atol=1e-9)  # to 1e-12, not 0
+
+
+def test_a_deterministic_automaton_is_a_special_case_and_float32_keeps_it() -> None:
+    parity = BayesFilter([1.0, 0.0], [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]], [[0, 1]])
+    model = compile_bayes_filter(parity).float()
+    tokens = torch.randint(2, (2, 1000), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        answers = model(tokens).argmax(-1)
+    assert torch.equal(answers, tokens.cumsum(1) % 2)
+
+
+def test_theorem_1_says_nothing_of_a_memory_in_the_window() -> None:
+    """The SSM's state stays 0: nothing of h reaches h through z, which is condition C4."""
+    automaton = lazy_swaps(3)
+    exact, observations, _ = trace(automaton, 12, batch=1)
+    model = compile_bayes_filter(exact, damping=0.8)
+    states, state = [], model.init_state(1)
+    with torch.no_grad():
+        for place in range(12):
+            state = model.run(observations[:, place : place + 1], state).state
+            states.append({name: part[0] for name, part in state.items()})
+    token = torch.tensor([len(automaton.actions)])  # the first value of the first reveal
+    transition = model.transitions(token)[0]
+    report = check_theorem1(transition, states[2:5], seed=0)
+    assert report.counts == {"holds": 0, "fails": 3, "inconclusive": 0}
+    failed = {(c.name, c.verdict.value) for check in report.checks for c in check.conditions}
+    assert failed == {("C1", "holds"), ("C2", "holds"), ("C3", "holds"), ("C4", "fails")}
+    assert all((state["ssm.0"] == 0).all() for state in states)
+
+
+def test_the_map_from_window_to_window_is_neither_linear_nor_diagonal() -> None:
+    """Two windows and their mean: the belief after an observation is not the mean of the beliefs."""
+    exact, _, _ = trace(lazy_swaps(3), 2)
+    model = compile_bayes_filter(exact)
+    operator = exact.operators[len(exact.operators) - 1]  # a value of a reveal
+    first, second = torch.zeros(2, 6, dtype=torch.float64)
+    first[operator.diagonal() > 0] = 1.0
+    second[0], second[-1] = 1.0, 1.0
+    token = torch.tensor([[len(exact.operators) - 1]])
+    found = []
+    for belief in (first, second, (first + second) / 2):
+        projection = model.state_dict()["mixers.0.in_proj.weight"]
+        window = projection[model.init_state(1)["conv.0"].shape[1] - 2 :][: 2 * 6 * 18, :6] @ belief
+        state = model.init_state(1)
+        state["conv.0"] = torch.zeros_like(state["conv.0"])
+        state["conv.0"][0, : len(window), 0] = window
+        state["conv.0"][0, 2 * 6 * 18 : 13 * 18, 0] = 1.0  # not the first token
+        with torch.no_grad():
+            latents = model.run(token, state).solution.latents[0, 0, :6]  # type: ignore[union-attr]
+        after = operator @ belief
+        torch.testing.assert_close(latents / latents.sum(), after / after.sum(), rtol=0, atol=ROUNDING)
+        found.append(latents / latents.norm())
+    assert (found[2] - (found[0] + found[1]) / 2).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("damping", [0.0, 1.5, float("nan")])
+def test_a_damping_outside_of_its_range_is_refused(damping: float) -> None:
+    exact, _, _ = trace(noisy_parity(0.2), 2)
+    with pytest.raises(InputError, match=r"^damping is .*; give a number above 0 and at most 1$"):
+        compile_bayes_filter(exact, damping=damping)
