@@ -15,7 +15,7 @@ def explained_variance(values: ArrayLike, groups: ArrayLike) -> float | None:
 
     Args:
         values: of every token, ``[sequences, length]``.
-        groups: the number of the group of every token, from 0, ``[sequences, length]``.
+        groups: a number for the group of every token, any whole one, ``[sequences, length]``.
 
     Returns:
         1 − squared errors of the group means / squared errors of the overall mean; None if nothing varies.
@@ -25,12 +25,14 @@ def explained_variance(values: ArrayLike, groups: ArrayLike) -> float | None:
         >>> explained_variance(values, values == 3), explained_variance(values, np.zeros((2, 3), int))
         (1.0, 0.0)
     """
-    numbers, places = np.asarray(values, np.float64), np.asarray(groups, np.int64)
-    half = len(numbers) // 2
+    numbers = np.asarray(values, np.float64)
+    # Numbered anew: what there are of them counts, not how large they are, which words of tokens make them.
+    kinds, numbered = np.unique(groups, return_inverse=True)
+    places, half = numbered.reshape(numbers.shape), len(numbers) // 2
     left, total = 0.0, 0.0
     for fit, test in ((slice(0, half), slice(half, None)), (slice(half, None), slice(0, half))):
         overall = numbers[fit].mean()
-        means = group_means(numbers[fit], places[fit], places.max() + 1, otherwise=overall)
+        means = group_means(numbers[fit], places[fit], len(kinds), otherwise=overall)
         left += float(((numbers[test] - means[places[test]]) ** 2).sum())
         total += float(((numbers[test] - overall) ** 2).sum())
     return 1 - left / total if total > 0 else None
