@@ -9,6 +9,7 @@ from analysis.framework.figures import styled
 from analysis.framework.palette import MODEL_LOOKS
 from analysis.length_generalization import LengthSettings, analyse
 from implicit.runs.loading import Run
+from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.point import Point
 from paper_figures.figures import s5_length_generalization as figure
 from paper_figures.figures.figure import Results
@@ -87,6 +88,34 @@ def test_verdicts() -> None:
     assert figure.judge(figure.collect([*implicit, outcome(product[0], 0.98)])).word == "reproduced"
     assert figure.judge(figure.collect([*implicit, outcome(product[0], 0.99)])).word == "partly"
     assert figure.judge(figure.collect(lstm)).word == "not reproduced"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "most", "not_of_length"),
+    [
+        (0.01, 0.02, "0.020", True),
+        (0.01, 0.499, "0.499", True),
+        (0.01, 0.5, "0.500", False),
+        (1.0, 0.02, "1.000", False),
+    ],
+)
+def test_what_is_learnt_at_the_length_of_training_may_be_a_matter_of_length(
+    one: float, other: float, most: str, not_of_length: bool
+) -> None:
+    """The implicit model and the LSTM are right there in every case, and do not count."""
+    explicit = [
+        at_training_length(outcome(points_of("mamba2")[0], 0.01), one),
+        at_training_length(outcome(points_of("transformer", layers=2)[0], 0.01), other),
+    ]
+    learnt = [outcome(points_of(model)[0], 1.0) for model in ("implicit-mamba2", "lstm")]
+    because = figure.judge(figure.collect([*learnt, *explicit])).because
+    said = f"; at the 32 tokens of training explicit models and the Transformer have at most {most}"
+    assert because.endswith(said + ", so that this is not a matter of length" * not_of_length)
+
+
+def at_training_length(one: Outcome, accuracy: float) -> Outcome:
+    one.records["accuracy"].value["accuracy"]["32"] = accuracy
+    return one
 
 
 def test_a_panel_per_family_with_a_line_per_run_in_the_color_of_the_model(found: Results) -> None:
