@@ -149,9 +149,14 @@ def caption(found: Results) -> str:
         f"Fewest layers with which a family reaches {found['enough']:.0%} at a token of S5: one run of those "
         f"trained; in brackets, where it differs, all of them; {NONE_ENOUGH} if no depth tried does. Share "
         f"of {found['sequences']} fresh sequences. {interval_sentence(found['sequences'])} The same models "
-        f"at every token, trained at up to {training['length']} tokens, not one per length. Depths tried: "
+        f"at every token, trained at {_lengths(training)} tokens, not one per length. Depths tried: "
         f"{depths}. {TASK_WORDS[training['task']]} {training_sentence(training)}"
     )
+
+
+def _lengths(training: Mapping[str, Any]) -> str:
+    """The longest sequences of training, and whether there were shorter ones."""
+    return f"{'' if training['start_length'] is None else 'up to '}{training['length']}"
 
 
 def judge(found: Mapping[str, Any]) -> Verdict:

@@ -16,7 +16,7 @@ from paper_figures.figures.published_setting import (
     PUBLISHED_TRAINING,
     PUBLISHED_WIDTH,
 )
-from paper_figures.figures.trained import training_settings
+from paper_figures.figures.trained import left_out_words, phases_words, training_settings, updates_words
 
 TASK = "S5-generators"
 TASK_WORDS = {
@@ -138,32 +138,47 @@ def training_sentence(training: Mapping[str, Any]) -> str:
     """Say how the models of this experiment were trained, and where they differ.
 
     Args:
-        training: as `trained_as` returns it.
+        training: as `trained_as` returns it. Sequences that are of one length from the start are those of the
+            published setting.
 
     Example:
         >>> training_sentence(trained_as([]))
         'All models saw sequences of the same lengths, 4 tokens and 4 more every 100 updates up to 32, ...'
     """
-    lengths = f"sequences of {training['length']} tokens"
-    if training["start_length"] is not None:
-        lengths = (
-            f"sequences of the same lengths, {training['start_length']} tokens and "
-            f"{training['length_growth']} more every {training['length_growth_every']} updates up to "
-            f"{training['length']}"
-        )
+    differ = (
+        f"parameters {_range(training['parameters'])} and sizes of the state differ, and so does the work "
+        "per update: the implicit model alone iterates"
+    )
+    told = _at_one_length if training["start_length"] is None else _growing
+    return (
+        f"{told(training, differ)} Delta rules have eigenvalues in [-1, 1]. What a family did not learn in "
+        "this setting is not shown to be out of its reach."
+    )
+
+
+def _at_one_length(training: Mapping[str, Any], differ: str) -> str:
+    """How the models were trained in the published setting."""
+    return (
+        f"All models: {updates_words(training)}, and one learning rate, {training['learning_rate']:g}, that "
+        f"of the public code of the paper; {differ}, {phases_words(training)}. {left_out_words(training)}"
+    ).strip()
+
+
+def _growing(training: Mapping[str, Any], differ: str) -> str:
+    """How they were trained on sequences that grow; results from before it was told are of runs penalised."""
+    penalty = "" if training.get("contraction_weight") == 0 else ", and has a penalty on its self-map"
     carried = (
         f"After {training['carried_after']:,} updates {training['carried_share']:.0%} of the sequences whose "
         "last answers were right went on in the next batch, except for the Transformer; which ones depends "
-        "on the model. "
+        "on the model."
     )
     return (
-        f"All models saw {lengths}, in batches of {training['batch_size']}, for {training['steps']:,} "
-        f"updates, with width {training['width']} and one learning rate, {training['learning_rate']:g}, "
-        f"chosen on implicit Mamba-2; parameters {_range(training['parameters'])} and sizes of the state "
-        "differ, and so does the work per update: the implicit model alone iterates, and has a penalty on "
-        f"its self-map. {carried if training['carried_share'] else ''}Delta rules have eigenvalues in [-1, "
-        "1]. What a family did not learn in this setting is not shown to be out of its reach."
-    )
+        f"All models saw sequences of the same lengths, {training['start_length']} tokens and "
+        f"{training['length_growth']} more every {training['length_growth_every']} updates up to "
+        f"{training['length']}, in batches of {training['batch_size']}, for {training['steps']:,} updates, "
+        f"with width {training['width']} and one learning rate, {training['learning_rate']:g}, chosen on "
+        f"implicit Mamba-2; {differ}{penalty}. {carried if training['carried_share'] else ''}"
+    ).strip()
 
 
 def _range(numbers: Sequence[int]) -> str:

@@ -1,6 +1,7 @@
 """S5 against length: the same sequences for every model, runs counted and drawn, and what is stored."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from analysis.length_generalization import LengthSettings, analyse
 from implicit.runs.loading import Run
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.point import Point
+from paper_figures.figures import depth
 from paper_figures.figures import s5_length_generalization as figure
 from paper_figures.figures.figure import Results
-from paper_figures.figures.s5_training import TASK, family, measure
+from paper_figures.figures.s5_training import TASK, family, measure, trained_as, training_sentence
 from paper_figures.figures.shortcuts import shortcuts
 from paper_figures.stored_results import StoredResults
 from tests.paper_figures.figures.s5_outcomes import POINTS, failed, outcome, points_of
@@ -116,6 +118,37 @@ def test_what_is_learnt_at_the_length_of_training_may_be_a_matter_of_length(
 def at_training_length(one: Outcome, accuracy: float) -> Outcome:
     one.records["accuracy"].value["accuracy"]["32"] = accuracy
     return one
+
+
+PHASES = (
+    "All models: 16,384 updates of 512 sequences of 32 tokens, width 256, and one learning rate, 0.001, that "
+    "of the public code of the paper; parameters (10 to 10) and sizes of the state differ, and so does the "
+    "work per update: the implicit model alone iterates, the first 4,005 updates through 4 unrolled "
+    "self-iterations, the others through at most 32 to a relative tolerance of 0.05 and phantom gradients of "
+    "4 steps. No penalty on the self-map, no state passing. Delta rules have eigenvalues in [-1, 1]. What"
+)
+"""Of the published setting, written out; the identity of made-up runs has ten parameters."""
+
+
+@pytest.mark.parametrize(
+    ("of", "lengths"), [(figure, "dashed: training length."), (depth, "token, trained at 32 tokens, not one")]
+)
+def test_at_full_size_the_caption_tells_the_phases_of_training(of: Any, lengths: str) -> None:
+    text = of.caption(of.collect([outcome(of.FULL.points[0], 1.0)]))
+    assert PHASES in text
+    assert lengths in text
+    assert "at up to" not in text
+
+
+def test_a_penalty_is_told_of_the_runs_that_had_one() -> None:
+    """Results from before it was stored are of runs that had one."""
+    training = trained_as([])
+    told = "the implicit model alone iterates, and has a penalty on its self-map. After 1,200 updates 90% of"
+    assert training.pop("contraction_weight") > 0
+    assert told in training_sentence(training)
+    assert told in training_sentence({**training, "contraction_weight": 0.003})
+    without = training_sentence({**training, "contraction_weight": 0.0})
+    assert "the implicit model alone iterates. After 1,200 updates 90% of the sequences" in without
 
 
 def test_a_panel_per_family_with_a_line_per_run_in_the_color_of_the_model(found: Results) -> None:
