@@ -27,6 +27,7 @@ from paper_figures.figures.hard_tokens_measured import MODES, NO_LIMIT, HardTrai
 from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.published_setting import PUBLISHED_MAMBA2, PUBLISHED_TRAINING
 from paper_figures.figures.shortcuts import shortcuts
+from paper_figures.figures.trained import Training, is_small, published_sentences, trained_as, training_of
 
 SETTINGS = HardTrainingSettings()
 LIMITED = {
@@ -166,6 +167,7 @@ def collect(outcomes: Sequence[Outcome], settings: HardTrainingSettings = SETTIN
         "task": task,
         "settings": settings.model_dump(mode="json"),
         "reported_tokens": REPORTED_TOKENS,
+        "training": trained_as(outcomes, EXPERIMENT),
         "seconds_per_token": seconds / tokens if tokens else None,
         "shortcuts": {
             str(fraction): shortcuts(task, settings.length, fraction) for fraction in settings.hard_fractions
@@ -248,24 +250,23 @@ def caption(found: Results) -> str:
         f"most {settings['no_limit']:,}. Dotted: the best answer on the last {window} tokens, "
         f"{' and '.join(audits)}. {interval_sentence(settings['sequences'], 'sequential accuracy')} "
         f"{interval_sentence(settings['swept_sequences'], 'accuracy in sweeps')} {RUN_LINES} "
-        f"{_training(found['task'])} Sequentially without a limit, lowest to highest run: "
+        f"{_training(training_of(found, EXPERIMENT))} Sequentially without a limit, lowest to highest run: "
         f"{_accuracies(found['groups'], settings['hard_fractions'])}. "
         f"{_effort(found['groups'], group)} {_cost(found)}"
     ).strip()
 
 
-def _training(task: str) -> str:
+def _training(training: Training) -> str:
     """How the models were trained."""
-    config = (EXPERIMENT if task == TASK else FULL).points[0].config
+    if not is_small(training, EXPERIMENT):
+        return published_sentences(training)
+    config = EXPERIMENT.points[0].config
     curriculum = config.curriculum
-    updates = f"All models: {config.steps:,} updates of {config.batch_size} sequences of"
-    if task != TASK:
-        return f"{updates} {config.length} tokens."
     return (
-        f"{updates} {curriculum.start_length} tokens, {curriculum.length_growth} more every "
-        f"{curriculum.length_growth_every} updates up to {config.length}, in a setting chosen on "
-        f"{_percent(TRAINED)} hard tokens; where the loss of a sequence ends, and which go on, depends on "
-        "the model's answers."
+        f"All models: {config.steps:,} updates of {config.batch_size} sequences of {curriculum.start_length} "
+        f"tokens, {curriculum.length_growth} more every {curriculum.length_growth_every} updates up to "
+        f"{config.length}, in a setting chosen on {_percent(TRAINED)} hard tokens; where the loss of a "
+        "sequence ends, and which go on, depends on the model's answers."
     )
 
 
@@ -317,8 +318,8 @@ def _cost(found: Results) -> str:
     cost, width = full_cost(seconds_per_token), FULL.points[0].config.sizes["d_model"]
     return (
         f"The paper's setting, A5 times a four-element monoid, width {width}, {cost['tokens'] / 1e9:.1f} "
-        f"billion tokens per run, was not trained: estimated from our {1e6 * seconds_per_token:.0f} µs per "
-        f"token in proportion to the cell's weights, {cost['days']:,.0f} days of this core per run."
+        f"billion tokens per run, was not trained here: estimated from our {1e6 * seconds_per_token:.0f} µs "
+        f"per token in proportion to the cell's weights, {cost['days']:,.0f} days of this core per run."
     )
 
 

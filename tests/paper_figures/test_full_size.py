@@ -129,7 +129,7 @@ def test_the_caption_of_runs_at_full_size_speaks_of_them(
     length, other = config.length, "S5" if config.task == "S3" else "S3"
     assert "16,384 updates" in text
     assert f"512 sequences of {length} tokens" in text or f"{length} tokens, in batches of 512" in text
-    assert "width 256" in text or figure.name == "hard_tokens_in_training"
+    assert "width 256" in text
     of_small_grids = (
         "recipe",
         "batches of 64",
@@ -140,6 +140,9 @@ def test_the_caption_of_runs_at_full_size_speaks_of_them(
         "at up to",
     )
     assert all(word not in text for word in (*of_small_grids, other))
+    assert "4,005" in text
+    assert "at most 32 to a relative tolerance of 0.05 and " in text
+    assert "No penalty on the self-map, no state passing." in text
 
 
 ON_THE_WAY = ("agreement_course", "training_course")
