@@ -162,10 +162,11 @@ def _lengths(training: Mapping[str, Any]) -> str:
 def judge(found: Mapping[str, Any]) -> Verdict:
     """Judge that explicit models need more layers for more tokens, and an implicit one does not.
 
-    Reproduced if every implicit run reaches the last token with one layer, explicit Mamba-2 takes more layers
-    for the last token than for the first (or more than were tried), and so does an LSTM of one layer, the
-    control: one layer of it can track S5, and if it does not, what is not reached is not shown to need more
-    layers. Not reproduced if no implicit run reaches the last token; partly otherwise.
+    Reproduced if every implicit run reaches the last token with one layer, as an LSTM of one layer does, the
+    control, and explicit Mamba-2 reaches the first token and takes more layers for the last one, or more than
+    were tried. One layer of an LSTM can track S5, and if it does not, what is not reached is not shown to
+    need more layers; nor is it if no depth of explicit Mamba-2 reaches the first token. Not reproduced if no
+    implicit run reaches the last token; partly otherwise.
 
     Example:
         >>> judge({"tokens": [4, 32], "families": {}}).word
@@ -186,7 +187,7 @@ def judge(found: Mapping[str, Any]) -> Verdict:
     because += f"; LSTM, which can do with 1, at token {last} {_words(control)}"
     if fewest_layers(one_layer, last, every=False) is None:
         return Verdict("not reproduced", because)
-    needs_more = bool(explicit) and (after is None or (before is not None and after > before))
+    needs_more = before is not None and (after is None or after > before)
     complete = fewest_layers(one_layer, last, every=True) == 1 and needs_more and control == 1
     return Verdict("reproduced" if complete else "partly", because)
 

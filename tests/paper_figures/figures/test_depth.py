@@ -85,7 +85,15 @@ def test_verdicts(found: Results) -> None:
     assert "LSTM, which can do with 1, at token 32 none of those tried" in depth.judge(found).because
     found["families"]["lstm"] = {"1": runs({}, everywhere)}
     assert depth.judge(found).word == "reproduced"
+    found["families"]["mamba2"] = {"1": runs({4: 1.0}), "2": runs(everywhere)}
+    assert depth.judge(found).word == "reproduced"
     found["families"]["mamba2"] = {"1": runs(everywhere)}
+    assert depth.judge(found).word == "partly"
+    found["families"]["mamba2"] = {"1": runs({}), "2": runs({})}
+    assert depth.judge(found).word == "partly"  # it learnt nothing at all, with any number of layers
+    found["families"]["mamba2"] = {"1": {"seeds": {}, "failed": [0]}}
+    assert depth.judge(found).word == "partly"
+    del found["families"]["mamba2"]
     assert depth.judge(found).word == "partly"
     found["families"]["implicit-mamba2"]["1"] = runs({4: 1.0})
     assert depth.judge(found).word == "not reproduced"
