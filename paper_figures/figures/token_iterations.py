@@ -29,7 +29,7 @@ class TokenSettings(CheckedConfig):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     tolerances: tuple[PositiveFloat, ...] = Field(
-        default=(1e-2, 1e-4), description="relative tolerances: that of training, and that of a model at test"
+        default=(1e-2, 1e-4), description="relative tolerances, from loose to tight"
     )
     lengths: tuple[PositiveInt, ...] = Field(
         default=(32, 64, 128, 256, 512), description="tokens per sequence, rising; shorter ones are prefixes"

@@ -15,6 +15,7 @@ from paper_figures.experiments.records import Record
 from paper_figures.figures import iterations_at_test
 from paper_figures.figures import iterations_needed as figure
 from paper_figures.figures.figure import Results
+from paper_figures.figures.token_iterations import TokenSettings
 from paper_figures.stored_results import StoredResults
 
 POINTS = figure.EXPERIMENT.points
@@ -84,6 +85,17 @@ def test_runs_are_those_of_test_time_compute() -> None:
     assert {point.config.sizes["rtol"] for point in POINTS} == {figure.SETTINGS.tolerances[1]}
     assert {point.config.sizes["d_conv"] for point in POINTS} == {figure.SETTINGS.window}
     assert {figure.FEW, figure.MANY} <= set(figure.SETTINGS.thresholds)
+
+
+def test_the_rule_names_the_tolerances_at_test_whatever_training_has() -> None:
+    """A reader of the rule sees it beside runs trained to 0.01 and to 0.05."""
+    trained = {point.config.curriculum.free_rtol for point in (*POINTS, *figure.FULL.points)}
+    assert trained == {0.01, 0.05}
+    assert figure.SETTINGS.tolerances == (0.01, 1e-4)
+    words = " ".join(str(figure.judge.__doc__).split())
+    assert "at both tolerances, 0.01 and 1e-4; not reproduced" in words
+    described = TokenSettings.model_fields["tolerances"].description
+    assert "training" not in f"{words} {described}"
 
 
 def test_at_full_size_runs_are_those_of_test_time_compute_too() -> None:
