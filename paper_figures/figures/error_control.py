@@ -261,7 +261,7 @@ def caption(found: Results) -> str:
         "Training differs: the implicit model has its recipe, which passes states on in the end, in the "
         "others lengths grow from 4 and every sequence begins anew."
         if is_small(training, EXPERIMENT)
-        else f"{published_sentences(training)} Explicit models have no fixed points to seek."
+        else f"{published_sentences(training)} All but the implicit model have no fixed points to seek."
     )
     return (
         f"One layer on {TASK} (tokens: its six elements). Left: accuracy over the last "
