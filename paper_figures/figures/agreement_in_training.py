@@ -34,7 +34,14 @@ from paper_figures.figures.iterations_at_test import TASK_LABELS
 from paper_figures.figures.length_generalization import measure as measure_lengths
 from paper_figures.figures.published_setting import PUBLISHED_COURSE
 from paper_figures.figures.token_iterations import training_course
-from paper_figures.figures.trained import Training, is_small, published_sentences, trained_as, training_of
+from paper_figures.figures.trained import (
+    Training,
+    is_small,
+    of_free_phase,
+    published_sentences,
+    trained_as,
+    training_of,
+)
 
 PUBLISHED_AGREEMENT = 0.976
 """Share of the tokens at which the modes are said to agree in the largest published model, of 1.3B."""
@@ -238,9 +245,9 @@ def caption(found: Results) -> str:
         "fixed point, or different ones; in the rest at least one mode did not converge within "
         f"{settings['max_iterations']:,} iterations (dotted). Accuracy: last {REPORTED_TOKENS} tokens of "
         f"{settings['answered']} sequences. Bottom: self-iterations per token, in simultaneous mode sweeps "
-        f"until the last token is done; black: mean over a batch of training, {batch}. {how_long}; "
-        "what happens between the marks was not seen. Shares "
-        f"that agree, at first / least after that / at the end: {ends}."
+        f"until the last token is done; black: mean over a batch{of_free_phase(training)} of training, "
+        f"{batch}. {how_long}; what happens between the marks was not seen. Shares that agree, at first / "
+        f"least after that / at the end: {ends}."
     )
 
 

@@ -19,7 +19,13 @@ from paper_figures.figures.iterations_at_test import EXPERIMENT as SAME_RUNS
 from paper_figures.figures.iterations_at_test import FULL as SAME_FULL_RUNS
 from paper_figures.figures.iterations_at_test import TASK_LABELS, TASK_LOOKS
 from paper_figures.figures.token_iterations import TokenSettings, measure, measure_hardest
-from paper_figures.figures.trained import is_small, published_sentences, trained_as, training_of
+from paper_figures.figures.trained import (
+    is_small,
+    of_free_phase,
+    published_sentences,
+    trained_as,
+    training_of,
+)
 
 SETTINGS = TokenSettings()
 FEW, MANY = 8, 16
@@ -301,10 +307,10 @@ def caption(found: Results) -> str:
         f"{tight}: {_beyond(found, tight, MANY)}. Last panel: variance of the self-iterations that the "
         "means of groups, taken on half of the sequences, explain on the other (state and token: "
         f"{_explained(found, tight)}{_small_groups(found)}), without first tokens, which meet an empty "
-        f"state and take {first} times the mean. In training, mean per token over all records: "
-        f"{_training(found)}. {trained} Identities, the only tokens that leave the state as it is, take "
-        f"{identities} times what others take{easy} of answers, too, which can be right before a tolerance "
-        "is met."
+        f"state and take {first} times the mean. In training, mean per token over all records"
+        f"{of_free_phase(training)}: {_training(found)}. {trained} Identities, the only tokens that leave "
+        f"the state as it is, take {identities} times what others take{easy} of answers, too, which can be "
+        "right before a tolerance is met."
     )
 
 
@@ -374,8 +380,9 @@ def _training(found: Results) -> str:
             for of, run in _runs(found)
             if of == task and run["training"]
         ]
-        said.append(f"{TASK_LABELS[task]} " + ", ".join(f"{mean:.1f}" for mean in means))
-    return "; ".join(said)
+        if means:
+            said.append(f"{TASK_LABELS[task]} " + ", ".join(f"{mean:.1f}" for mean in means))
+    return "; ".join(said) or "none"
 
 
 FIGURE = PaperFigure(

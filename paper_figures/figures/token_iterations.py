@@ -167,7 +167,9 @@ def _converged(solution: SequenceSolution, settings: TokenSettings) -> dict[str,
 
 
 def training_course(run: Run) -> list[dict[str, float]]:
-    """Return the mean self-iterations per token of training and validation, wherever they were recorded.
+    """Return the mean self-iterations per token of training and validation, as the free phase recorded them.
+
+    Those of the bounded phase are of a number that is set, whatever the tolerance.
 
     Example:
         >>> from implicit.runs.loading import load_run
@@ -183,5 +185,5 @@ def training_course(run: Run) -> list[dict[str, float]]:
             "validation_iterations": entry["validation"][str(run.config.length)]["mean_iterations"],
         }
         for entry in run.metrics
-        if "mean_iterations" in entry
+        if entry["phase"] == "free" and "mean_iterations" in entry
     ]

@@ -106,6 +106,16 @@ def updates_words(training: Training) -> str:
     )
 
 
+def of_free_phase(training: Training) -> str:
+    """Say that what was recorded in training is of the free phase only, where there is another one.
+
+    Example:
+        >>> of_free_phase({"bounded_steps": 4005}), of_free_phase({"bounded_steps": 0})
+        (' of the free phase', '')
+    """
+    return " of the free phase" if training["bounded_steps"] else ""
+
+
 def free_words(training: Training, gradient: str | None = None) -> str:
     """Say how the free phase seeks fixed points, and how it differentiates them.
 

@@ -95,6 +95,7 @@ def test_at_full_size_the_caption_is_of_those_runs() -> None:
         "Both modes of implicit Mamba-2 while it learns parity and S5 at 32 tokens; a line"
     )
     assert "All models: 16,384 updates of 512 sequences of 32 tokens, width 256; the first 4,005 upd" in text
+    assert "black: mean over a batch of the free phase of training, from zero. All models" in text
     assert "Every training was repeated for this figure; what" in text
     assert all(word not in text for word in ("recipe", "by accuracy", "penalise", "random latents"))
     assert figure.judge(found).because.startswith(

@@ -110,6 +110,7 @@ def test_at_full_size_runs_are_those_of_test_time_compute_too() -> None:
     assert "8.0. All models: 16,384 updates of 512 sequences of 32 tokens, width 256; the first 4,005" in text
     assert "take 0.50 to 0.50 times what others take; the claim is of answers, too" in text
     assert "penalty on contraction" not in text
+    assert "mean per token over all records of the free phase: parity 8.0, 8.0, 8.0; A5 8.0" in text
     # 64 sequences, 511 tokens each without the first, over 60 or 120 states and as many tokens
     assert f"few tokens, A5 {64 * 511 / 60**2:.1f}, S5 {64 * 511 / 120**2:.1f} each), without" in text
     with styled():
@@ -199,6 +200,7 @@ def test_where_nothing_varies_nothing_is_marked(found: Results) -> None:
 
 def test_caption_tells_what_did_not_converge(found: Results) -> None:
     words = figure.caption(found)
+    assert "mean per token over all records: parity 8.0, 8.0, 8.0; S3" in words  # all of it is free
     assert "parity simultaneous to 0.01 50%" in words
     assert "sequential to" not in words
     assert "parity 8.0, 8.0, 8.0" in words

@@ -1,5 +1,6 @@
 """Which tokens take how many self-iterations: against a loop over the self-map, and counts by hand."""
 
+import json
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -189,6 +190,16 @@ def test_a_task_that_does_not_ask_for_the_state_is_refused(run: Run, monkeypatch
     monkeypatch.setattr(type(word_problem_of(run)), "output_size", property(lambda self: 2))
     with pytest.raises(InputError, match="does not ask for its state"):
         measure(run, SMALL)
+
+
+def test_only_the_free_phase_tells_what_a_tolerance_takes() -> None:
+    """Plain JSON: 500 updates through four unrolled self-iterations, then 1,000 free; recorded every 100."""
+    stored = load_run("parity")
+    lines = [json.loads(line) for line in (stored.path / "metrics.jsonl").read_text().splitlines()]
+    recorded = {line["step"]: line["mean_iterations"] for line in lines}
+    assert [recorded[step] for step in range(100, 501, 100)] == [4.0] * 5
+    course = {entry["step"]: entry["iterations"] for entry in training_course(stored)}
+    assert course == {step: recorded[step] for step in range(600, 1501, 100)}
 
 
 def test_training_is_told_as_it_was_recorded(untrained: Callable[[Point], Run]) -> None:
