@@ -1,5 +1,8 @@
 """Exact and phantom gradients: how far off they are between tokens, runs counted, drawn, and stored."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -96,7 +99,7 @@ def test_at_full_size_the_caption_and_the_audit_are_of_those_runs() -> None:
     assert (
         "at most 32 to a relative tolerance of 0.05 and the exact gradient or 4 phantom steps. No p" in text
     )
-    assert all(word not in text for word in ("recipe", "0.81", "lengths grow", "40 tokens"))
+    assert all(word not in text for word in ("recipe", "0.87", "benchmark", "lengths grow", "40 tokens"))
     assert figure.judge(found).word == "reproduced"
 
 
@@ -166,6 +169,25 @@ def test_the_verdict_is_that_of_phantom_gradients() -> None:
 
 def test_the_caption_tells_the_updates_of_every_run(found: Results) -> None:
     assert "(exact gradient 1000, 1001; 4 phantom steps 1000, 1001, 1002)" in figure.caption(found)
+
+
+def test_the_caption_tells_the_times_that_the_benchmark_has_stored(found: Results) -> None:
+    """Plain JSON: medians of updates by kernels, every length and run."""
+    path = Path(__file__).parents[3] / "benchmarks" / "results" / "training_step.json"
+    ratios = {}
+    for run in json.loads(path.read_text())["runs"]:
+        for case in run["cases"]:
+            assert case["parameters"]["run"] == "s5-generators"
+            times = {
+                rule: case["contenders"][f"kernels, {rule}"]["median_seconds"]
+                for rule in ("exact", "phantom")
+            }
+            ratios[run["date"], case["parameters"]["length"]] = times["exact"] / times["phantom"]
+    lengths = [length for _, length in ratios]
+    assert (
+        f"an update with the exact gradient takes {min(ratios.values()):.2f} to {max(ratios.values()):.2f} "
+        f"of the time of one with phantom steps ({min(lengths)} to {max(lengths)} tokens, benchmark"
+    ) in figure.caption(found)
 
 
 @pytest.mark.parametrize("width", [3.3, 6.75])
