@@ -15,12 +15,11 @@ from matplotlib.figure import Figure
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from analysis.framework.figures import legend_below, new_figure, powers_of_two
+from analysis.framework.figures import new_figure, powers_of_two
 from analysis.framework.needs import as_implicit
 from analysis.framework.palette import GREY, Look
 from analysis.framework.run_lines import RUN_LINES, draw_runs
 from analysis.length_generalization import LengthSettings
-from automata.errors import InputError
 from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Solution, Stopping
 from implicit.gradients import GradientRule, Phantom
@@ -35,7 +34,7 @@ from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, shares
 from paper_figures.figures.curricula import measure
 from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.groups import grouped
+from paper_figures.figures.groups import draw_legend, grouped
 from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.length_generalization import accuracy_at
 from paper_figures.figures.s5_training import FULL_IMPLICIT, SEEDS
@@ -89,11 +88,9 @@ def measure_reach(run: Run, settings: ReachSettings) -> dict[str, Any]:
     sequences, is divided by the norm of the exact one.
 
     Returns:
-        ``norm`` of the exact derivative, and ``distance`` by steps: a number for every distance between the
-        two tokens, from 0.
-
-    Raises:
-        InputError: if some token did not reach its fixed point.
+        ``share_converged`` of the tokens; ``norm`` of the exact derivative, and ``distance`` by steps: a
+        number for every distance between the two tokens, from 0. Both are empty if some token did not reach
+        its fixed point, where no gradient is the exact one.
 
     Example:
         >>> from implicit.runs.loading import load_run
@@ -108,10 +105,7 @@ def measure_reach(run: Run, settings: ReachSettings) -> dict[str, Any]:
     with torch.no_grad():
         solution = model.fixed_points(tokens, solve=Solve(Windowed(block=None), stopping=stopping))
     if not bool(solution.converged.all()):
-        raise InputError(
-            f"rtol is {settings.rtol:g}, which some tokens do not reach in {settings.max_iterations} "
-            "self-iterations; give a larger one"
-        )
+        return {"share_converged": solution.share_converged, "norm": [], "distance": {}}
     generator = torch.Generator().manual_seed(settings.seed)
     direction = torch.randn(solution.value.shape[-1], generator=generator, dtype=torch.float64).to(
         model.device
@@ -122,7 +116,7 @@ def measure_reach(run: Run, settings: ReachSettings) -> dict[str, Any]:
     for steps in settings.steps:
         apart = _derivative(model, tokens, solution, Phantom(steps), direction) - exact
         distance[str(steps)] = (apart.norm(dim=(0, 2)).flip(0) / norm).tolist()
-    return {"norm": norm.tolist(), "distance": distance}
+    return {"share_converged": 1.0, "norm": norm.tolist(), "distance": distance}
 
 
 def _derivative(
@@ -238,32 +232,39 @@ def draw(found: Results, width: float) -> Figure:
     accuracy.set(
         xlabel="tokens", ylabel=f"accuracy (last {found['reported_tokens']} tokens)", ylim=(-0.04, 1.06)
     )
-    legend_below(accuracy, columns=1)
+    draw_legend(accuracy)
     _draw_reach(reach, found)
     return figure
 
 
 def _draw_reach(axes: Axes, found: Results) -> None:
+    followed, left_out = _reach_runs(found)
     for steps, look in zip(found["reach_settings"]["steps"], STEP_LOOKS, strict=True):
         label = f"{steps} step{'s' * (steps > 1)}"
-        for group in found["rules"].values():
-            for run in group["reach"].values():
-                apart = run["distance"][str(steps)]
-                axes.plot(
-                    range(len(apart)),
-                    apart,
-                    color=look.color,
-                    linestyle=look.dashes,
-                    linewidth=0.9,
-                    label=label,
-                )
-                label = "_nolegend_"
+        for run in followed:
+            apart = run["distance"][str(steps)]
+            axes.plot(
+                range(len(apart)),
+                apart,
+                color=look.color,
+                linestyle=look.dashes,
+                linewidth=0.9,
+                label=label,
+            )
+            label = "_nolegend_"
     axes.set(
         xlabel="tokens back",
         ylabel="distance from the exact gradient,\nrelative to its norm",
         ylim=(-0.04, 1.3),
     )
-    legend_below(axes, columns=2)
+    nothing = "no run reached all fixed points" if left_out else "no run ended well"
+    draw_legend(axes, columns=2, nothing=nothing)
+
+
+def _reach_runs(found: Results) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What was measured between tokens: of runs whose fixed points were all reached, and of the others."""
+    runs = [run for group in found["rules"].values() for run in group["reach"].values()]
+    return [run for run in runs if run["distance"]], [run for run in runs if not run["distance"]]
 
 
 def caption(found: Results) -> str:
@@ -282,11 +283,25 @@ def caption(found: Results) -> str:
         f"a relative tolerance of {settings['rtol']:g}, {_tolerance(training)}; dotted: chance). {RUN_LINES} "
         f"{interval_sentence(settings['sequences'])} "
         f"{_small(found) if is_small(training, EXPERIMENT) else _full(training)} "
-        "Other panel, a line per run and number of steps: how far the "
-        "phantom gradient of a direction of the last latent in the embedding of an earlier token is from "
-        f"the exact one, over {reach['sequences']} sequences of {reach['length']} tokens, at the end of "
-        f"training, in float64. {shortcuts_sentence(found['shortcuts'])} At least {SOLVED_ACCURACY} at "
-        f"{SOLVED_LENGTH} tokens: {shares(_solved(found)) or 'no runs'}."
+        f"Other panel, a line per run and number of steps, {_followed(found)}: how far the phantom gradient "
+        "of a direction of the last latent in the embedding of an earlier token is from the exact one, over "
+        f"{reach['sequences']} sequences of {reach['length']} tokens, at the end of training, in float64. "
+        f"{shortcuts_sentence(found['shortcuts'])} At least {SOLVED_ACCURACY} at {SOLVED_LENGTH} tokens: "
+        f"{shares(_solved(found)) or 'no runs'}."
+    )
+
+
+def _followed(found: Results) -> str:
+    """Of how many runs the panel is, and why not of others whose training ended."""
+    followed, left_out = _reach_runs(found)
+    settings, of = found["reach_settings"], sum(group["of"] for group in found["rules"].values())
+    told = f"{len(followed)} of {of} runs"
+    if not left_out:
+        return told
+    shares = ", ".join(f"{run['share_converged']:.3f}" for run in left_out)
+    return (
+        f"{told} (share of the tokens that reach their fixed points to {settings['rtol']:g} in "
+        f"{settings['max_iterations']:,} self-iterations in the others that were trained: {shares})"
     )
 
 

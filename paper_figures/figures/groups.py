@@ -75,12 +75,13 @@ def group_looks(groups: Sequence[Group]) -> list[Look]:
     return distinct_looks(of_model[group["settings"]["model"]] for group in groups)
 
 
-def draw_legend(axes: Axes, columns: int = 1) -> None:
-    """Draw the legend below the panel, or say that no run ended well if there is nothing to name.
+def draw_legend(axes: Axes, columns: int = 1, *, nothing: str = "no run ended well") -> None:
+    """Draw the legend below the panel, or say why if there is nothing to name.
 
     Args:
         axes: where to draw.
         columns: of the legend.
+        nothing: what is said then.
 
     Example:
         >>> from matplotlib.figure import Figure
@@ -92,4 +93,4 @@ def draw_legend(axes: Axes, columns: int = 1) -> None:
     if axes.get_legend_handles_labels()[1]:
         legend_below(axes, columns=columns)
     else:
-        axes.text(0.5, 0.5, "no run ended well", ha="center", va="center", transform=axes.transAxes)
+        axes.text(0.5, 0.5, nothing, ha="center", va="center", transform=axes.transAxes)
