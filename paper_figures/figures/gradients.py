@@ -7,6 +7,7 @@ others needs n + 1 steps, and is left out if k is smaller. What the scan hands o
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -37,6 +38,7 @@ from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import draw_legend, grouped
 from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.length_generalization import accuracy_at
+from paper_figures.figures.published_setting import PUBLISHED_LENGTH
 from paper_figures.figures.s5_training import FULL_IMPLICIT, SEEDS
 from paper_figures.figures.shortcuts import shortcuts, shortcuts_sentence
 from paper_figures.figures.trained import (
@@ -151,6 +153,8 @@ EXPERIMENT = Experiment(
     ),
     (Measurement("accuracy", measure, SETTINGS), Measurement("gradient_reach", measure_reach, REACH)),
 )
+FULL_SETTINGS = SETTINGS.model_copy(update={"lengths": (PUBLISHED_LENGTH, *SETTINGS.lengths[1:])})
+"""From the length of training on, as the small ones are."""
 FULL = Experiment(
     EXPERIMENT.name,
     (
@@ -162,7 +166,7 @@ FULL = Experiment(
             },
         ),
     ),
-    EXPERIMENT.measurements,
+    (replace(EXPERIMENT.measurements[0], settings=FULL_SETTINGS), *EXPERIMENT.measurements[1:]),
 )
 """S5 at 32 tokens; with phantom gradients it is the training of the figure of length generalization on S5."""
 
@@ -175,7 +179,7 @@ STEP_LOOKS = (
 """Of the numbers of phantom steps, ascending."""
 
 
-def collect(outcomes: Sequence[Outcome], settings: LengthSettings = SETTINGS) -> Results:
+def collect(outcomes: Sequence[Outcome]) -> Results:
     """Collect accuracy, updates and distances of gradients by the rule of training and seed.
 
     Example:
@@ -188,6 +192,7 @@ def collect(outcomes: Sequence[Outcome], settings: LengthSettings = SETTINGS) ->
         for seed, found in group["seeds"].items()
     }
     rules, training = {}, trained_as(outcomes, EXPERIMENT)
+    settings = SETTINGS if is_small(training, EXPERIMENT) else FULL_SETTINGS
     for group in grouped(outcomes, "accuracy"):
         rule = group["settings"]["free_gradient"]
         accuracies = [accuracy_at(run, SOLVED_LENGTH) for run in group["seeds"].values()]

@@ -147,6 +147,8 @@ def test_the_caption_of_runs_at_full_size_speaks_of_them(
 
 ON_THE_WAY = ("agreement_course", "training_course")
 """Measurements that look at a training after some updates, which are others in a longer one."""
+FROM_LENGTH_OF_TRAINING = {("gradients", "accuracy")}
+"""Measurements whose first length is that of training, another one in each; figures with their names."""
 
 
 @pytest.mark.parametrize("figure", LARGE, ids=lambda figure: figure.name)
@@ -157,6 +159,11 @@ def test_at_full_size_a_figure_asks_the_same_with_other_runs(figure: PaperFigure
     for one, other in zip(asked, small, strict=True):
         if one.name in ON_THE_WAY:
             assert one.settings_json == {**other.settings_json, "steps": one.settings_json["steps"]}
+            assert replace(one, settings=other.settings) == other
+        elif (figure.name, one.name) in FROM_LENGTH_OF_TRAINING:
+            (trained,) = {point.config.length for point in large.experiment.points}
+            beyond = other.settings_json["lengths"][1:]
+            assert one.settings_json == {**other.settings_json, "lengths": [trained, *beyond]}
             assert replace(one, settings=other.settings) == other
         else:
             assert one == other

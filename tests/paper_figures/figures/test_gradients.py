@@ -35,7 +35,9 @@ REACH = figure.ReachSettings(steps=(1, 2, 200), sequences=2, length=5, seed=3)
 def outcome(point: Point, accuracy: float) -> Outcome:
     accuracies, reach = figure.EXPERIMENT.measurements
     value = {
-        "accuracy": {str(length): 1.0 if length <= 40 else accuracy for length in figure.SETTINGS.lengths},
+        "accuracy": {
+            str(length): 1.0 if length <= 40 else accuracy for length in (32, 40, 64, 128, 256, 512, 1024)
+        },
         "share_converged": {},
         "updates": 1000 + point.seed,
     }
@@ -104,6 +106,18 @@ def test_at_full_size_the_caption_and_the_audit_are_of_those_runs() -> None:
     )
     assert all(word not in text for word in ("recipe", "0.87", "benchmark", "lengths grow", "40 tokens"))
     assert figure.judge(found).word == "reproduced"
+
+
+def test_accuracy_is_drawn_from_the_length_of_training_on() -> None:
+    """At both sizes; that of the small runs is 40, of the full ones 32."""
+    for points, lengths in ((POINTS, (40, 64)), (FULL, (32, 64))):
+        assert {point.config.length for point in points} == {lengths[0]}
+        with styled():
+            accuracy = figure.draw(figure.collect([outcome(points[0], 0.5)]), 6.75).axes[0]
+        (line,) = (line for line in accuracy.get_lines() if len(np.asarray(line.get_ydata())) > 2)
+        assert np.asarray(line.get_xdata()).tolist() == [*lengths, 128, 256, 512, 1024]
+        assert np.asarray(line.get_ydata()).tolist() == [1.0] + [0.5] * 5
+        assert [tick.get_text() for tick in accuracy.get_xticklabels()][:2] == [*map(str, lengths)]
 
 
 @pytest.fixture(scope="module")
