@@ -19,7 +19,7 @@ import math
 import torch
 from torch import Tensor
 
-from automata.checks import check_memory
+from automata.checks import check_memory, check_number, check_type
 from automata.errors import InputError
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.modes.solve import Solve
@@ -30,27 +30,29 @@ SLOPE = 16.0
 CLOSED = -800.0
 """What the channels of the beginning get after the first token: its silu is 0 as floats execute it."""
 DOMINANCE = 2.0**20
-"""Length of the layer's output in lengths of the latent where the observation changes nothing."""
+"""R, out_proj's entry times √(N/d)."""
 
 
 def compile_bayes_filter(exact: BayesFilter, *, damping: float = 1.0) -> ImplicitMamba2:
     """Return an implicit Mamba-2 model of one layer whose latents are multiples of the exact beliefs.
 
-    In exact arithmetic, with weights as in the proof: after every sequence of observations that can occur, of
-    any length, in both modes and wherever an iteration from zero stops, the latent is a positive multiple of
-    the belief. After one that cannot, it is 0 from the contradiction on. Floats round; nothing is proved of
-    them.
+    In exact arithmetic, with weights as in the proof, after every sequence of observations that can occur, of
+    any length: the first iterate from zero of a token, and each after it, is a positive multiple of the
+    belief. All tokens together, that is so for as many tokens as there were sweeps; the others wait at 0.
+    After a sequence that cannot occur the latent is 0. Floats round; nothing is proved of them.
 
     Args:
         exact: the filter; its observation numbers are the tokens, see `BayesFilter.observations`.
         damping: of the iteration, above 0 and at most 1.
 
     Returns:
-        The model in evaluation mode, float64. Its largest logit is at a likeliest state; `latent_beliefs`
-        reads the belief.
+        The model in evaluation mode, float64. Where there is a belief, its largest logit is at a likeliest
+        state; `latent_beliefs` reads the belief. Solve it with an absolute tolerance of 0, the default: with
+        another one the start, 0, may already do.
 
     Raises:
-        InputError: for a damping outside of its range, or a filter that is too large for the memory.
+        InputError: for something else than a filter, one with numbers that are negative or not finite, a
+            damping outside of its range, or a filter that is too large for the memory.
 
     Example:
         A coin that a flip turns over with probability 0.9; looking shows it.
@@ -61,14 +63,18 @@ def compile_bayes_filter(exact: BayesFilter, *, damping: float = 1.0) -> Implici
         >>> [[round(p, 12) for p in b] for b in latent_beliefs(model, observations)[0].tolist()]
         [[0.1, 0.9], [0.82, 0.18], [0.0, 1.0], [0.9, 0.1]]
     """
-    if not 0 < damping <= 1:  # also refuses NaN
+    check_type("exact", exact, BayesFilter, "give a BayesFilter")
+    if not 0 < check_number("damping", damping) <= 1:  # also refuses NaN
         raise InputError(f"damping is {damping}; give a number above 0 and at most 1")
+    for name, part in (("initial", exact.initial), ("operators", exact.operators)):
+        if not bool((part.isfinite() & (part >= 0)).all()):
+            raise InputError(f"{name} of the filter holds {_worst(part)}; give probabilities")
     n, observations = len(exact.initial), len(exact.operators)
     width = max(n, observations)
     expand = math.ceil((2 * n + 1) * observations / width)
     check_memory(
         f"a model of d_model {width} and inner width {expand * width}",
-        8 * 4 * width * expand * width,  # in_proj, injection and out_proj, and the copy they are loaded from
+        8 * 10 * width * expand * width,  # in_proj, injection and out_proj, and the copy they are loaded from
         "compile a filter of fewer states or observations",
     )
     config = ImplicitMamba2Config(
@@ -96,20 +102,34 @@ def latent_beliefs(model: ImplicitMamba2, observations: Tensor, solve: Solve | N
         solve: how the fixed points are sought; the model's own way if None.
 
     Returns:
-        ``[batch, tokens, states]``: latents over their sums; zeros, which is no belief, from an observation
-        on that cannot occur.
+        ``[batch, tokens, states]``: latents over their sums; zeros, which is no belief, where the latent is
+        0: from an observation on that cannot occur, or where the iteration did not get to, which
+        ``converged`` of the model's solution tells.
+
+    Raises:
+        InputError: for a model that was not compiled from a filter.
 
     Example:
         >>> coin = BayesFilter([1.0, 0.0], [[[1.0, 0.0], [0.0, 1.0]]], [[0, 1]])
         >>> latent_beliefs(compile_bayes_filter(coin), torch.tensor([[1, 2, 1]]))[0].tolist()
         [[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
     """
+    check_type("model", model, ImplicitMamba2, "give one from compile_bayes_filter")
+    head = torch.eye(model.config.output_size, model.config.d_model, dtype=model.head.weight.dtype)
+    if not torch.equal(model.head.weight.detach().cpu(), head):
+        raise InputError("model was not compiled from a filter; give one from compile_bayes_filter")
     with torch.no_grad():
         solution = model.run(observations, solve=solve or Solve()).solution
     assert solution is not None  # the model is implicit
     latents = solution.latents[..., : model.config.output_size]
     mass = latents.sum(dim=-1, keepdim=True)
     return latents / torch.where(mass > 0, mass, 1.0)
+
+
+def _worst(part: Tensor) -> float:
+    """A number that is no probability: one that is not finite, or else the least."""
+    strange = part[~part.isfinite()]
+    return float(strange[0] if len(strange) else part.min())
 
 
 def _weights(exact: BayesFilter, config: ImplicitMamba2Config) -> dict[str, Tensor]:
