@@ -152,7 +152,7 @@ def caption(found: Results) -> str:
     Example:
         >>> from paper_figures.stored_results import StoredResults
         >>> print(caption(StoredResults.read("hidden_swaps").results))
-        Three variables whose swaps are read but fail unseen one time in ten; ...
+        Three variables whose swaps are read, each as one token and not as text, but fail unseen ...
     """
     settings = found["settings"]
     start, growth = TRAINING["start_length"], TRAINING["length_growth"]

@@ -153,7 +153,7 @@ def caption(found: Results) -> str:
     Example:
         >>> from paper_figures.stored_results import StoredResults
         >>> print(caption(StoredResults.read("implicit_twins").results))
-        Cells with the fixed point (circles) and without (squares) on parity: accuracy at 16 and ...
+        Cells with the fixed point (circles) and without (squares; attention: crosses) on parity: ...
     """
     settings, training = found["settings"], training_of(found, EXPERIMENT)
     trained = _small(training) if is_small(training, EXPERIMENT) else _full(training)

@@ -245,14 +245,7 @@ def judge(found: Mapping[str, Any]) -> Verdict:
     because = (
         f"runs with at least {SOLVED_ACCURACY} after {TESTED_COMMANDS} commands with reveals after every "
         "4th, every 8th and at random, by the loss of "
-    ) + "; ".join(
-        f"{LOSSES[task]}: "
-        + (
-            ", ".join(f"{name} {sum(map(all, _right(one)))} of {one['of']}" for name, one in series.items())
-            or "no runs"
-        )
-        for task, series in tasks.items()
-    )
+    ) + "; ".join(f"{LOSSES[task]}: {_all_right(series)}" for task, series in tasks.items())
     lifted = [series.get("DeltaNet [-1, 1]", {"seeds": {}, "of": 1}) for series in tasks.values()]
     solved = [sum(map(all, _right(one))) for one in lifted]
     if not any(solved):
@@ -265,6 +258,15 @@ def judge(found: Mapping[str, Any]) -> Verdict:
     only = all(controls) and not any(map(any, [run for runs in controls for run in runs]))
     every = solved == [one["of"] for one in lifted]
     return Verdict("reproduced" if only and every else "partly", because)
+
+
+def _all_right(series: Mapping[str, Any]) -> str:
+    """How many runs of which series are right in all of the sparse tests, in words."""
+    counts = {name: (sum(map(all, _right(one))), one["of"]) for name, one in series.items()}
+    told = [f"{name} {right} of {of}" for name, (right, of) in counts.items() if right]
+    if len(told) < len(counts):
+        told.append("the others none" if told else "none")
+    return ", ".join(told) or "no runs"
 
 
 def _right(series: Mapping[str, Any]) -> list[list[bool]]:

@@ -45,7 +45,7 @@ def trace(
 @pytest.mark.parametrize("damping", [1.0, 0.8])
 @pytest.mark.parametrize("name", AUTOMATA)
 def test_latents_are_multiples_of_the_exact_beliefs(name: str, damping: float) -> None:
-    exact, observations, beliefs = trace(AUTOMATA[name](), 300)
+    exact, observations, beliefs = trace(AUTOMATA[name](), 150)
     model = compile_bayes_filter(exact, damping=damping)
     torch.testing.assert_close(latent_beliefs(model, observations), beliefs, rtol=0, atol=ROUNDING)
 
@@ -140,7 +140,7 @@ def test_the_fixed_point_is_the_only_one_that_random_starts_find() -> None:
 def test_a_deterministic_automaton_is_a_special_case_and_float32_keeps_it() -> None:
     parity = BayesFilter([1.0, 0.0], [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]], [[0, 1]])
     model = compile_bayes_filter(parity).float()
-    tokens = torch.randint(2, (2, 1000), generator=torch.Generator().manual_seed(0))
+    tokens = torch.randint(2, (2, 500), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         answers = model(tokens).argmax(-1)
     assert torch.equal(answers, tokens.cumsum(1) % 2)

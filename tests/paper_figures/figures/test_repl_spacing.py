@@ -102,8 +102,7 @@ def test_one_loss_alone_is_part_of_the_claim() -> None:
     verdict = repl_spacing.judge(repl_spacing.collect(of((1.0, 1.0, None), LOW)))
     assert verdict.word == "partly"
     assert verdict.because.endswith(
-        "by the loss of revealed values: DeltaNet [-1, 1] 2 of 3, DeltaNet [0, 1] 0 of 3, "
-        "Transformer 0 of 3; every token: no runs"
+        "by the loss of revealed values: DeltaNet [-1, 1] 2 of 3, the others none; every token: no runs"
     )
 
 

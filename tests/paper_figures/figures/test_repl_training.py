@@ -41,9 +41,9 @@ def run_of(task: ReplLanguage, model: Reader) -> Run:
 
 def test_every_kind_of_run_has_three_seeds() -> None:
     kinds = [str({**point.config.flat(), "seed": None}) for point in POINTS]
-    assert len(POINTS) == 36
+    assert len(POINTS) == 42
     assert {kinds.count(kind) for kind in kinds} == {3}
-    assert [point.seed for point in POINTS] == [0, 1, 2] * 12
+    assert [point.seed for point in POINTS] == [0, 1, 2] * 14
 
 
 @pytest.mark.parametrize("name", FIRST)
