@@ -21,6 +21,7 @@ from torch import Tensor
 
 from automata.checks import check_memory, check_number, check_type
 from automata.errors import InputError
+from implicit.compiled.weights import EPSILON
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.modes.solve import Solve
 from theory.belief.filters import BayesFilter
@@ -107,7 +108,7 @@ def latent_beliefs(model: ImplicitMamba2, observations: Tensor, solve: Solve | N
         ``converged`` of the model's solution tells.
 
     Raises:
-        InputError: for a model that was not compiled from a filter.
+        InputError: for a model whose head is not that of a compiled filter.
 
     Example:
         >>> coin = BayesFilter([1.0, 0.0], [[[1.0, 0.0], [0.0, 1.0]]], [[0, 1]])
@@ -136,7 +137,7 @@ def _weights(exact: BayesFilter, config: ImplicitMamba2Config) -> dict[str, Tens
     """The weights by name, float64."""
     n, observations, d = len(exact.initial), len(exact.operators), config.d_model
     inner, heads, signed = config.expand * d, config.expand, 2 * n
-    embedded = math.sqrt(d / (1 + d * _EPSILON))  # the entry of a one-hot embedding after its norm
+    embedded = math.sqrt(d / (1 + d * EPSILON))  # the entry of a one-hot embedding after its norm
     used = (signed + 1) * observations
 
     injection = torch.zeros(2 * inner + 2 + heads, d).double()
@@ -181,7 +182,3 @@ def _weights(exact: BayesFilter, config: ImplicitMamba2Config) -> dict[str, Tens
         "head.weight": torch.eye(n, d).double(),
         "head.bias": torch.zeros(n).double(),
     }
-
-
-_EPSILON = 1e-5
-"""Of the norms of the block."""

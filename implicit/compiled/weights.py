@@ -129,7 +129,7 @@ def constants_for(wiring: Wiring, gains: Gains) -> Constants:
     memories = {float(dt): constant**2 * _softplus(float(dt)) for dt in nearby}
     dt, memory = min(memories.items(), key=lambda pair: abs(float(np.float32(pair[1])) - pair[1]))
     exact = Constants(
-        gate=math.sqrt(inner / d * (1 + d * _EPSILON)),  # so that the norm of the embedding leaves √N
+        gate=math.sqrt(inner / d * (1 + d * EPSILON)),  # so that the norm of the embedding leaves √N
         slope=K / math.sqrt(d),
         threshold=-K / 2,
         constant=1.0,
@@ -280,7 +280,7 @@ def constants_of(model: ImplicitModel, wiring: Wiring) -> Constants:
     return constants
 
 
-_EPSILON = 1e-5
+EPSILON = 1e-5
 """Of the norms of the block."""
 
 

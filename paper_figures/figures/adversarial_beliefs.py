@@ -17,6 +17,7 @@ from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import CODE_AND_LINEAR_RNNS, Claim, Verdict
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
+from paper_figures.figures.hidden_swaps import NOT_LINEAR
 from paper_figures.figures.hidden_training import GRIDS
 from paper_figures.figures.repl_traces import look_of, series_name
 
@@ -75,7 +76,7 @@ KINDS = {
 }
 
 
-RIVALS = ("LSTM", "implicit Mamba-2")
+RIVALS = tuple(name for name in NOT_LINEAR if name != "Transformer")
 """RNNs that are not linear in their state."""
 
 
@@ -198,7 +199,7 @@ def judge(found: Mapping[str, Any]) -> Verdict:
     for kind in kinds:
         value = means(found, kind)
         rivals = [value[name] for name in RIVALS if name in value]
-        linear = [mean for name, mean in value.items() if name not in (*RIVALS, "Transformer")]
+        linear = [mean for name, mean in value.items() if name not in NOT_LINEAR]
         nearer.append(not linear or not rivals or min(linear) <= min(rivals))
         far.append(bool(linear) and len(rivals) == len(RIVALS) and min(linear) >= 2 * max(rivals))
     if all(nearer):

@@ -185,5 +185,5 @@ def training_course(run: Run) -> list[dict[str, float]]:
             "validation_iterations": entry["validation"][str(run.config.length)]["mean_iterations"],
         }
         for entry in run.metrics
-        if entry["phase"] == "free" and "mean_iterations" in entry
+        if entry.get("phase") == "free" and "mean_iterations" in entry
     ]

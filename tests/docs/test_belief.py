@@ -5,6 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from paper_figures.figures.hidden_swaps import comparison, divergences
+from paper_figures.stored_results import StoredResults
 from tests.docs.page import ROOT, page
 from theory.belief import report
 from theory.belief.__main__ import main
@@ -64,3 +66,12 @@ def test_bad_input_is_one_sentence(
 ) -> None:
     assert main(arguments) == 2
     assert capsys.readouterr().err == sentence
+
+
+def test_the_answer_at_the_head_of_the_page_is_that_of_the_stored_runs() -> None:
+    series = StoredResults.read("hidden_swaps").results["series"]
+    for name in ("DeltaNet [-1, 1]", "implicit Mamba-2", "LSTM", "gated DeltaProduct [-1, 1]"):
+        values = divergences(series[name], 512)
+        assert f"{min(values):.3f} to {max(values):.3f}" in PAGE.split("## 1.")[0]
+    best = comparison({"series": series})["best"]
+    assert best == "DeltaNet [-1, 1]"

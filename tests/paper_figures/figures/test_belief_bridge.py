@@ -14,7 +14,7 @@ from automata.tasks.registry import registered_task
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
-from paper_figures.figures import belief_bridge
+from paper_figures.figures import belief_bridge, hidden_swaps
 from paper_figures.figures.belief_errors import SETTINGS as ERRORS
 from paper_figures.figures.bridge_measured import BRIDGE, SETTINGS, filter_divergences
 from paper_figures.stored_results import StoredResults
@@ -94,6 +94,14 @@ def test_places_without_reveals_are_left_out_and_failed_runs_told() -> None:
     assert [place["mean"] for place in found["series"]["LSTM"]["seeds"]["0"]["by_position"]] == [0.1]
     assert found["series"]["implicit Mamba-2"]["failed"] == [0]
     assert belief_bridge.judge(found).word == "not reproduced"
+
+
+def test_models_that_are_left_out_are_farther_as_the_caption_says() -> None:
+    series = StoredResults.read("hidden_swaps").results["series"]
+    mean = {name: np.mean(hidden_swaps.divergences(one, 512)) for name, one in series.items()}
+    left_out = set(series) - set(belief_bridge.SHOWN)
+    assert left_out == {"Mamba-2", "DeltaNet [0, 1]", "Transformer"}
+    assert min(mean[name] for name in left_out) > max(mean[name] for name in belief_bridge.SHOWN)
 
 
 def test_the_stored_results_hold_every_run_and_the_caption_their_numbers() -> None:
