@@ -15,9 +15,11 @@ other (`theory.rigorous.covers.orbits`). How the ellipsoids are found:
 5. the states are bundled until of every bundle it is proved that its orbits from zero stop near the fixed
    points (`theory.rigorous.covers.bundling`).
 
-With ``--cells`` it is also tried to prove that the iteration tends to the same fixed points from all latents
-that the last norm can give, and not from zero alone (`theory.rigorous.attraction`): by Theorem 2 of
-docs/when_modes_agree.md the simultaneous mode then tends to the same answers.
+It is also tried to prove that the iteration tends to the same fixed points from all latents that the last
+norm can give, and not from zero alone: by Theorem 2 of docs/when_modes_agree.md the simultaneous mode then
+tends to the same answers. That takes moments where Φ maps all latents into a ball in which it contracts
+(`implicit.enclosed.image_ball`), as of a model that was trained for it; else, with ``--cells``, it is tried
+by halving cells of latents (`theory.rigorous.attraction`).
 
 Only the last two steps and this are the proof. It is about the model with its weights as the exact numbers
 that their floats are, in real arithmetic and, of the sequential mode, as float64 computes it (``python -m
@@ -47,6 +49,8 @@ from analysis.certificates.cover.document import (
     CoverCertificate,
 )
 from analysis.certificates.cover.search import AllLengthsSettings, find_cover, for_run
+from analysis.certificates.image_balls.document import IMAGES_FORMAT, IMAGES_STATEMENTS, ImagesCertificate
+from analysis.certificates.image_balls.producer import ProvedImages, prove_images
 from analysis.certificates.orbits.document import upper_triangle
 from analysis.certificates.orbits.producer import ProvedIteration, asked_of, errors_of, prove_iteration
 from analysis.certificates.parts import at_least
@@ -62,8 +66,11 @@ from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
+from implicit.enclosed.closed_loop import EnclosedClosedLoop
+from implicit.models.interface import FixedPointModel
 from implicit.runs.loading import Run
 from theory.rigorous.covers.bundling import Members
+from theory.rigorous.covers.invariant_cover import Cover
 from theory.rigorous.covers.radii import ClosedCover
 
 STATED_SHARE = 0.95
@@ -79,7 +86,8 @@ class AllLengthsAnalysis:
         settings: what was chosen.
         found: the cover with what is proved of its steps; None if there is no candidate.
         iteration: what is proved of the iteration over it; None if the cover is not closed.
-        attraction: what is proved of all latents; None if it was not asked for, or the rest is not proved.
+        attraction: what is proved of all latents; None if it was tried by image balls only and is not proved
+            by them, or the rest is not proved.
         fault: why there is none; empty otherwise.
         seconds: how long it took.
 
@@ -91,7 +99,7 @@ class AllLengthsAnalysis:
     settings: AllLengthsSettings
     found: ClosedCover | None
     iteration: ProvedIteration | None
-    attraction: ProvedAttraction | None
+    attraction: ProvedImages | ProvedAttraction | None
     fault: str
     seconds: float
 
@@ -150,13 +158,7 @@ class AllLengthsAnalysis:
                 "latent_error": self.iteration.iteration.latent_error,
             }
         if self.attraction is not None:
-            content["all_latents"] = {
-                "proved": self.attraction.holds,
-                "steps": int(self.attraction.proved.sum()),
-                "cells": int(self.attraction.cells.sum()),
-                "most_cells": int(self.attraction.cells.max()),
-                "largest_sampled_ratio": self.attraction.ratio,
-            }
+            content["all_latents"] = self.attraction.numbers()
         return content
 
     def certificate(self, run: Run) -> CoverCertificate:
@@ -171,7 +173,7 @@ class AllLengthsAnalysis:
         claims = self._claims(run)
         return CoverCertificate(format=COVER_FORMAT, statements=COVER_STATEMENTS, **claims).sealed()
 
-    def certificate_of_starts(self, run: Run) -> LatentsCertificate:
+    def certificate_of_starts(self, run: Run) -> ImagesCertificate | LatentsCertificate:
         """Return the same with the claim that all latents are attracted.
 
         Args:
@@ -182,9 +184,12 @@ class AllLengthsAnalysis:
         """
         if self.attraction is None or not self.attraction.holds:
             raise InputError(
-                f"of run {run.path.name} it is not proved that all latents are attracted; set cells"
+                f"of run {run.path.name} it is not proved that all latents are attracted; set cells, or "
+                "train with an image_ball_weight"
             )
         claims = self._claims(run) | self.attraction.fields()
+        if isinstance(self.attraction, ProvedImages):
+            return ImagesCertificate(format=IMAGES_FORMAT, statements=IMAGES_STATEMENTS, **claims).sealed()
         return LatentsCertificate(format=LATENTS_FORMAT, statements=LATENTS_STATEMENTS, **claims).sealed()
 
     def _claims(self, run: Run) -> dict[str, Any]:
@@ -242,10 +247,20 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
     if found is not None and found.closed.all():
         members = Members.of_cover(found.cover, found.bounds.latent_radius)
         iteration = prove_iteration(loop, members, asked, model.stopping)
-        if settings.cells and iteration.attraction.holds:
-            attraction = prove_attraction(model, found.cover, iteration, settings.cells)
+        if iteration.attraction.holds:
+            attraction = _of_all_latents(model, loop, found.cover, iteration, settings.cells)
     seconds = time.monotonic() - began
     return AllLengthsAnalysis(RunIdentity.of(run), settings, found, iteration, attraction, fault, seconds)
+
+
+def _of_all_latents(
+    model: FixedPointModel, loop: EnclosedClosedLoop, cover: Cover, iteration: ProvedIteration, cells: int
+) -> ProvedImages | ProvedAttraction | None:
+    """What is proved of all latents, by image balls or else by so many cells at each step."""
+    images = prove_images(loop, cover)
+    if images.holds:
+        return images
+    return prove_attraction(model, cover, iteration, cells) if cells else None
 
 
 def draw(analysis: AllLengthsAnalysis, width: float = TEXT_WIDTH) -> Figure:

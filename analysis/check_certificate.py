@@ -26,6 +26,8 @@ from analysis.certificates.cover.checker import check_cover
 from analysis.certificates.cover.document import COVER_FORMAT, CoverCertificate
 from analysis.certificates.executed.checker import check_executed
 from analysis.certificates.executed.document import EXECUTED_FORMAT, ExecutedCertificate
+from analysis.certificates.image_balls.checker import check_images
+from analysis.certificates.image_balls.document import IMAGES_FORMAT, ImagesCertificate
 from analysis.certificates.parts import RefusedError
 from analysis.certificates.producing import automaton_of, identity_of
 from analysis.certificates.replay import Visit
@@ -47,6 +49,7 @@ KINDS: dict[str, type[AnyCertificate]] = {
     WORDS_FORMAT: WordsCertificate,
     COVER_FORMAT: CoverCertificate,
     LATENTS_FORMAT: LatentsCertificate,
+    IMAGES_FORMAT: ImagesCertificate,
     EXECUTED_FORMAT: ExecutedCertificate,
 }
 """What is not of one of these formats is read as a certificate of Theorem 1, or refused as one."""
@@ -110,6 +113,8 @@ def check_certificate(
         check_cover(certificate, weights, automaton=automaton_of(run), **how)
     elif isinstance(certificate, LatentsCertificate):
         check_latents(certificate, weights, automaton=automaton_of(run), **how)
+    elif isinstance(certificate, ImagesCertificate):
+        check_images(certificate, weights, automaton=automaton_of(run), **how)
     elif isinstance(certificate, ExecutedCertificate):
         machine, _ = machine_of(run.task)
         automaton = Automaton(initial_state=machine.initial, table=machine.table.tolist())

@@ -8,11 +8,13 @@ from analysis.certificates.answers import Automaton
 from analysis.certificates.attraction.document import LatentsCertificate
 from analysis.certificates.cover.document import CoverCertificate
 from analysis.certificates.executed.document import ExecutedCertificate
+from analysis.certificates.image_balls.document import ImagesCertificate
 from analysis.certificates.parts import at_least
 from analysis.certificates.theorem1.document import Certificate, summarise
 from analysis.certificates.words.document import WordsCertificate
 
-AnyCertificate = Certificate | WordsCertificate | CoverCertificate | LatentsCertificate | ExecutedCertificate
+OfEveryStart = LatentsCertificate | ImagesCertificate
+AnyCertificate = Certificate | WordsCertificate | CoverCertificate | OfEveryStart | ExecutedCertificate
 
 LONGEST_NAME = 60
 """Characters."""
@@ -66,7 +68,7 @@ def verdict(certificate: AnyCertificate, run: str) -> str:
         words = f"all {certificate.words} words of up to {certificate.length} tokens are right"
     else:
         words = f"all words of every length are right, by {len(certificate.labels)} sets of states"
-    starts = f"; {OF_EVERY_START}" if isinstance(certificate, LatentsCertificate) else ""
+    starts = f"; {OF_EVERY_START}" if isinstance(certificate, OfEveryStart) else ""
     return (
         f"The certificate holds of run {run}, {task}: the answers to {words}, {certificate.scope}, with a "
         f"margin of at least {at_least(certificate.margin)}, {OF_THESE_WEIGHTS}; {certificate.caveat}"

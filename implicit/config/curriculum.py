@@ -13,7 +13,8 @@ right at the training length, at the latest after its steps, and the learning ra
 
 In the free phase the loss may hold a contraction penalty (`implicit.training.penalties.contraction`), which
 makes the fixed point unique and quick to reach, an attraction penalty
-(`implicit.training.penalties.attraction`), which draws all other latents to it, and a forgetting penalty
+(`implicit.training.penalties.attraction`), which draws all other latents to it, an image ball penalty
+(`implicit.training.penalties.image_ball`), which makes that provable, and a forgetting penalty
 (`implicit.training.penalties.forgetting`), which makes disturbances of the state die out.
 
 Source: Schöne et al. 2025, arXiv 2502.07827; phantom gradients of Geng et al. 2021, arXiv 2111.05177.
@@ -55,6 +56,7 @@ LATER_FIELDS = (
     "contraction_scales",
     "contraction_power",
     "attraction_weight",
+    "image_ball_weight",
     "loss_until_error",
 )
 """Fields of the curriculum that earlier versions had not; what was stored then has their defaults."""
@@ -74,6 +76,7 @@ class Phase:
         contraction_power: the power of which it is the mean.
         forgetting_weight: weight of the forgetting penalty in the loss.
         attraction_weight: weight of the attraction penalty in the loss.
+        image_ball_weight: weight of the image ball penalty in the loss.
         carried_share: probability that a sequence goes on from where one of the last step ended.
         carried_right: whether only those go on that were right.
         carried_always: whether those go on, too, that did not reach their fixed points.
@@ -101,6 +104,7 @@ class Phase:
     random_starts: float = 0.0
     mode: Literal["auto", "simultaneous"] | Windowed = "simultaneous"
     attraction_weight: float = 0.0
+    image_ball_weight: float = 0.0
 
 
 class Curriculum(CheckedConfig):
@@ -190,6 +194,11 @@ class Curriculum(CheckedConfig):
         default=0.0,
         description="weight of the attraction penalty, which is measured at latents from everywhere, in the "
         "free phase; 0 for none",
+    )
+    image_ball_weight: NonNegativeFloat = Field(
+        default=0.0,
+        description="weight of the image ball penalty, which bounds the images of all latents, in the free "
+        "phase; for implicit-mamba2 with one layer; 0 for none",
     )
     carried_share: float = Field(
         default=0.0,
@@ -297,6 +306,7 @@ class Curriculum(CheckedConfig):
             contraction_power=self.contraction_power,
             forgetting_weight=self.forgetting_weight if learnt else 0.0,
             attraction_weight=self.attraction_weight,
+            image_ball_weight=self.image_ball_weight,
             carried_share=self.carried_share if learnt else 0.0,
             carried_right=self.carried_right,
             carried_always=self.carried_always,

@@ -64,8 +64,8 @@ class EnclosedClosedLoop:
         self.state_size = self.window_size + mixer.d_inner * mixer.d_state
         (mixer_norm,), (injection,) = stack.norms, stack.injections
         assert isinstance(injection, nn.Linear)
-        self._norm = exact(mixer_norm.weight), mixer_norm.epsilon
-        self._last_norm = exact(latent_norm.weight), latent_norm.epsilon
+        self.norm_before = exact(mixer_norm.weight), mixer_norm.epsilon
+        self.last_norm = exact(latent_norm.weight), latent_norm.epsilon
         self._head = exact(stack.head.weight), exact(stack.head.bias)
         embedded = Dual.constant(exact(stack.embedding.weight), 0)
         normalised = rms_norm(embedded, exact(embedding_norm.weight), embedding_norm.epsilon)
@@ -82,7 +82,7 @@ class EnclosedClosedLoop:
     @property
     def last_weight(self) -> NDArray[np.float64]:
         """The weights w of the last norm: every image of Φ has Σ (zᵢ / wᵢ)² ≤ d."""
-        return self._last_norm[0].midpoint
+        return self.last_norm[0].midpoint
 
     def advance(
         self, latent: Dual, state: Dual, tokens: Sequence[int] | NDArray[np.int64]
@@ -94,9 +94,23 @@ class EnclosedClosedLoop:
             state: s, ``[T, n]``, with the same directions.
             tokens: ``[T]``.
         """
+        projected = self.projected(rms_norm(latent, *self.norm_before), tokens)
+        output, following = self.block(projected, state)
+        stream = latent + output if self.residual else output
+        return rms_norm(stream, *self.last_norm), following
+
+    def projected(self, inputs: Dual, tokens: Sequence[int] | NDArray[np.int64]) -> Dual:
+        """Return the input projection with the injection, ``[T, d_in_proj]``, of the normalised latent."""
+        return inputs.mapped(self.cell.in_proj).shifted(self._injection[np.asarray(tokens)])
+
+    def block(self, projected: Dual, state: Dual) -> tuple[Dual, Dual]:
+        """Return what the block adds to its residual stream, ``[T, d]``, and G, ``[T, n]``.
+
+        Args:
+            projected: the input projection, ``[T, d_in_proj]``.
+            state: s, ``[T, n]``, with the same directions.
+        """
         cell = self.cell
-        inputs = rms_norm(latent, *self._norm)
-        projected = inputs.mapped(cell.in_proj).shifted(self._injection[np.asarray(tokens)])
         gate = projected[: cell.d_inner]
         channels = projected[cell.d_inner : cell.d_inner + cell.channels]
         dt = projected[cell.d_inner + cell.channels :].shifted(cell.dt_bias).softplus()
@@ -117,8 +131,7 @@ class EnclosedClosedLoop:
         y = (following * C[self._shared]).sums(cell.d_state)
         y = y + x.scaled(cell.skip.repeat(cell.head_size, 0))
         output = rms_norm(y * gate.silu(), cell.norm_weight, cell.epsilon, cell.groups).mapped(cell.out_proj)
-        stream = latent + output if self.residual else output
-        return rms_norm(stream, *self._last_norm), join([following_window, following])
+        return output, join([following_window, following])
 
     def logits(self, latent: Dual) -> Dual:
         """Return the logits of latents, ``[T, d]`` → ``[T, classes]``."""

@@ -78,7 +78,7 @@ class LatentCells(EnclosedClosedLoop):
         self.size, self.epsilon = d, cell.epsilon
         self.token, self.state = token, state
         self.centre, self.norm, self.inner = centre, norm, inner
-        self.weight: Array = self._last_norm[0].midpoint
+        self.weight: Array = self.last_norm[0].midpoint
         self.region = norm / self.weight, centre  # latents left out: those with |M (z − m)| ≤ inner
         width, channels = cell.d_inner, cell.channels
         injected = self._injection[token]
@@ -87,7 +87,7 @@ class LatentCells(EnclosedClosedLoop):
         if self.window_size:
             taps = cell.earlier_taps.shape[1]
             before = before + (window.reshape(channels, taps) * cell.earlier_taps).sum(-1)
-        matrix = cell.in_proj * self._norm[0]
+        matrix = cell.in_proj * self.norm_before[0]
         convolved = slice(width, width + channels)
         drive = matrix[convolved] * cell.last_tap[:, None]
         offset = injected[convolved] * cell.last_tap + before
@@ -101,8 +101,8 @@ class LatentCells(EnclosedClosedLoop):
         self._rate, self._skip = cell.rate[0], cell.skip[0]
 
     def _alike(self) -> bool:
-        weights, epsilon = self._last_norm
-        same = epsilon == self.cell.epsilon == self._norm[1] > 0
+        weights, epsilon = self.last_norm
+        same = epsilon == self.cell.epsilon == self.norm_before[1] > 0
         return same and bool((weights.midpoint != 0).all())
 
     @np.errstate(all="ignore")

@@ -271,6 +271,8 @@ def _entry(
         entry["forgetting_penalty"] = result.forgetting.item()
     if result.attraction is not None:
         entry["attraction_penalty"] = result.attraction.item()
+    if result.image_ball is not None:
+        entry["image_ball_penalty"] = result.image_ball.item()
     if result.solution is not None:
         entry.update(_finite(Convergence.of([result.solution])))
     for length, evaluation in evaluations.items():

@@ -13,6 +13,7 @@ from implicit.modes import SequenceSolution, Solve
 from implicit.training.penalties.attraction import attraction_penalty
 from implicit.training.penalties.contraction import contraction_penalty
 from implicit.training.penalties.forgetting import forgetting_penalty
+from implicit.training.penalties.image_ball import image_ball_penalty
 from implicit.training.random_starts import starts_from_everywhere
 from implicit.training.streams import TokenBatch
 from theory.transition import State
@@ -28,6 +29,7 @@ class Objective:
         penalty: weighted contraction penalty, a scalar with gradient; None where the phase asks for none.
         forgetting: weighted forgetting penalty, likewise.
         attraction: weighted attraction penalty, likewise.
+        image_ball: weighted image ball penalty, likewise.
         accuracy: share of the counted targets that are the most probable class.
         late_accuracy: the same in the last third of each sequence; of all where nothing is asked there.
         right: which sequences have all of these right there, bool ``[batch]``; those that are not asked have.
@@ -55,11 +57,12 @@ class Objective:
     state: State
     solution: SequenceSolution | None
     attraction: Tensor | None = None
+    image_ball: Tensor | None = None
 
     @property
     def total(self) -> Tensor:
         """The loss with its penalties."""
-        parts = (self.penalty, self.forgetting, self.attraction)
+        parts = (self.penalty, self.forgetting, self.attraction, self.image_ball)
         return self.loss + sum(part for part in parts if part is not None)
 
 
@@ -89,7 +92,7 @@ def objective(
         >>> found.accuracy, bool(found.loss < 0.1), found.penalty is None
         (1.0, True, False)
     """
-    penalty, forgetting, attraction = None, None, None
+    penalty, forgetting, attraction, image_ball = None, None, None, None
     implicit = model.implicit
     solve = Solve(
         phase.mode,
@@ -130,6 +133,11 @@ def objective(
                 mask=solution.mask,
             )
             attraction = phase.attraction_weight * away
+        if phase.image_ball_weight > 0:
+            spread = image_ball_penalty(
+                implicit, batch.tokens, before, solution.latents.detach(), batch.lengths, solution.mask
+            )
+            image_ball = phase.image_ball_weight * spread
         if phase.forgetting_weight > 0:
             left = forgetting_penalty(
                 implicit,
@@ -153,7 +161,16 @@ def objective(
     loss = weighted_cross_entropy(output.logits, batch.targets, weights)
     everywhere = (right | ~late).all(dim=1)
     return Objective(
-        loss, penalty, forgetting, accuracy, late_accuracy, everywhere, output.state, solution, attraction
+        loss,
+        penalty,
+        forgetting,
+        accuracy,
+        late_accuracy,
+        everywhere,
+        output.state,
+        solution,
+        attraction,
+        image_ball,
     )
 
 

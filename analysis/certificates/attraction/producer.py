@@ -55,6 +55,16 @@ class ProvedAttraction:
         )
         return f"all latents are attracted at {of} ({self.cells.sum():,} cells)"
 
+    def numbers(self) -> dict[str, Any]:
+        """Return what is told beside the sentence, for JSON."""
+        return {
+            "proved": self.holds,
+            "steps": int(self.proved.sum()),
+            "cells": int(self.cells.sum()),
+            "most_cells": int(self.cells.max()),
+            "largest_sampled_ratio": self.ratio,
+        }
+
     def fields(self) -> dict[str, Any]:
         """Return the fields of a certificate."""
         return {"norms": upper_triangle(self.norms)}

@@ -24,14 +24,15 @@ _ARTANH_TERMS = 20
 
 
 def exp(x: Ball) -> Ball:
-    """Return e^x: over the ball e^m (1 ± (e^r − 1)), where e^r − 1 ≤ r (1 + r) for r ≤ 1.
+    """Return e^x: over the ball e^m (1 ± (e^r − 1)), where e^r − 1 ≤ r (1 + r) for r ≤ 1, and ≤ e^r beyond.
 
     Example:
         >>> exp(Ball.around([0.0], 0.5)).contains([0.61]), exp(Ball.exact([1.0])).contains([np.e])
         (True, True)
     """
     value = _exp_at(x.midpoint)
-    relative = np.where(x.radius <= 1, x.radius * (1 + x.radius), np.inf)
+    beyond = _exp_at(x.radius) * (1 + 2 * RELATIVE_ERROR)
+    relative = np.where(x.radius <= 1, x.radius * (1 + x.radius), beyond)
     return Ball(value, round_up(value * (relative * (1 + RELATIVE_ERROR) + RELATIVE_ERROR) + UNDERFLOW))
 
 

@@ -1,0 +1,34 @@
+"""The certificate of every length and start by image balls as a JSON document: a cover, and their radii."""
+
+from typing import Final, Literal
+
+from analysis.certificates.attraction.document import LATENTS_STATEMENTS
+from analysis.certificates.cover.document import COVER_STATEMENTS, CoverDocument
+from analysis.certificates.parts import Numbers
+
+IMAGES_FORMAT: Final = "implicit-ssm certificate of every length and start by image balls, version 1"
+
+IMAGES_STATEMENTS = {
+    **COVER_STATEMENTS,
+    "attraction": (
+        "K holds the latents z with sum_i (z_i / w_i)^2 <= d, w the weights of the last norm, none of them "
+        "zero, and d their number; all images of Phi lie in it. For every state of set i and token x, with "
+        "c the row (i, x) of latents and r the entry (i, x) of image_radii, |(Phi(z) - c) / w| <= r for "
+        "every z in K (Euclidean norm, division entry by entry), and Phi has a Lipschitz constant below 1 in "
+        "this norm on the z with |(z - c) / w| <= r. So Phi has one fixed point in K, and the damped "
+        "iteration tends to it from every latent of K."
+    ),
+    "simultaneous": LATENTS_STATEMENTS["simultaneous"],
+}
+
+
+class ImagesCertificate(CoverDocument):
+    """The whole document.
+
+    Example:
+        >>> ImagesCertificate.model_fields["format"].annotation
+        typing.Literal['implicit-ssm certificate of every length and start by image balls, version 1']
+    """
+
+    format: Literal["implicit-ssm certificate of every length and start by image balls, version 1"]
+    image_radii: Numbers

@@ -1,0 +1,187 @@
+"""A ball of latents that Φ maps all latents into, and in which it contracts: so all are attracted.
+
+Let y = z / w be the latent in units of the last norm's weights w, d its size, and Ψ(y) = ŝ(w y + u(û)) what Φ
+gives in these units: ŝ(s) = s / (mean s² + ε)^½, û = z / λ, λ = (mean z² + ε)^½, and u what the block adds to
+its residual stream (without one, w y is missing). |ŝ| < √d, so that the images lie in K = {|y| ≤ √d}.
+
+**Proposition.** *Let |Ψ(y) − c| ≤ ρ at every y in K, and let Ψ have a Lipschitz constant κ < 1 on the ball B
+of radius ρ around c. Then Ψ has one fixed point in K, and the iteration y ← (1 − τ) y + τ Ψ(y), 0 < τ ≤ 1,
+tends to it from every y in K.*
+
+*Proof.* B is convex and Ψ(K) ⊂ B, so every step multiplies the distance of the iterate to B by at most 1 − τ,
+and the limit points of an orbit lie in B ∩ K. They are a compact set ω that the step maps onto itself. On B
+the step has the Lipschitz constant q = 1 − τ + τ κ < 1, so diam ω ≤ q diam ω: ω is one point, to which the
+orbit tends, and a fixed point. Every fixed point in K is an image, so in B, where there is only one. ∎
+
+Both numbers are bounded by how much the block reads. All that it reads of the latent is û, through the rows
+Mᵢ of its input projection: where |û − û₀| ≤ r, what comes out of row i is off by at most ‖Mᵢ‖ r. Let U
+enclose ∂u/∂û over these intervals. As I − ŝŝᵀ/d lies between 0 and 1, ŝ has the Lipschitz constant 1/N along
+a segment on which (mean s² + ε)^½ ≥ N. So
+
+    over K:  |w y + u(û) − u(0)| ≤ η = √d (max |w| + ‖U‖),   |Ψ(y) − ŝ(u(0))| ≤ η / N,
+    on B:    κ = (max |w| + ‖U‖ max |w| / λ) / N,
+
+with the least N and λ of each set. No latent is sampled and no cell is halved: it costs a few evaluations of
+the block, whatever d is. It takes a block that reads little of the latent, for what it adds to the stream;
+`implicit.training.penalties.image_ball` trains for that.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from implicit.enclosed.closed_loop import EnclosedClosedLoop
+from implicit.enclosed.mamba2 import rms_norm
+from theory.rigorous.balls import Ball, Dual, functions
+from theory.rigorous.balls.ball import Array, spectral_norm
+
+ROUNDING = 2.0**-40
+"""Relative; far more than a thousand roundings of float64 take away."""
+
+
+@dataclass(frozen=True, eq=False)
+class ImageBalls:
+    """What is proved at T pairs of a token and a box of states, of latents divided by the weights w.
+
+    Attributes:
+        radius: ρ, ``[T]``; infinite where none was found.
+        lipschitz: κ on the ball of that radius, ``[T]``; where it is below 1 all latents are attracted.
+
+    Example:
+        >>> ImageBalls(np.array([0.5, 2.0]), np.array([0.3, np.inf])).attracts
+        array([ True, False])
+    """
+
+    radius: Array
+    lipschitz: Array
+
+    @property
+    def attracts(self) -> NDArray[np.bool_]:
+        """Where every latent of K is proved to tend to the one fixed point."""
+        return np.isfinite(self.radius) & (self.lipschitz < 1)
+
+
+@np.errstate(all="ignore")  # what overflows is infinite or NaN, and proves nothing
+def image_balls(
+    loop: EnclosedClosedLoop,
+    tokens: NDArray[np.int64],
+    states: Ball,
+    latents: Array,
+    radii: Array | None = None,
+) -> ImageBalls:
+    """Return balls around latents that hold all images of Φ, and how Φ contracts in them.
+
+    Args:
+        loop: a one-layer implicit Mamba-2.
+        tokens: ``[T]``.
+        states: boxes of states, ``[T, n]``.
+        latents: centres of the balls, near the fixed points, ``[T, d]``.
+        radii: of larger balls that are wanted, ``[T]``; the smallest that are found if None.
+
+    Example:
+        An untrained block that reads little of the latent and adds much to it.
+
+        >>> import torch
+        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
+        >>> _ = torch.manual_seed(0)
+        >>> sizes = {"d_model": 8, "head_size": 8, "d_state": 1, "d_conv": 2}
+        >>> model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=2, output_size=2, **sizes))
+        >>> _ = model.cells[0].in_proj.weight.data.mul_(0.01)
+        >>> _ = model.cells[0].out_proj.weight.data.mul_(16.0)
+        >>> loop, tokens = EnclosedClosedLoop(model), np.array([0, 1])
+        >>> states = Ball.exact(np.full((2, loop.state_size), 0.3))
+        >>> zero = Dual.constant(Ball.exact(np.zeros((2, 8))), 0)
+        >>> near, _ = loop.advance(zero, Dual.constant(states, 0), tokens)
+        >>> found = image_balls(loop, tokens, states, near.value.midpoint)
+        >>> found.attracts, bool((found.radius < 1).all())
+        (array([ True,  True]), True)
+    """
+    return _Bounds(loop, tokens, states, latents).balls(radii)
+
+
+class _Bounds:
+    """The numbers of the module at T pairs: upper bounds, or lower ones where it is said."""
+
+    def __init__(
+        self, loop: EnclosedClosedLoop, tokens: NDArray[np.int64], states: Ball, latents: Array
+    ) -> None:
+        self.loop, self.tokens, self.size = loop, tokens, loop.latent_size
+        self.states = Dual.constant(states, self.size)
+        weight, self.epsilon = loop.last_norm
+        self.widest = weight.magnitude.max() if loop.residual else np.float64(0.0)
+        self.scale = weight.magnitude.max()
+        self.centre = Ball.exact(latents)
+        self.target = self.centre / weight
+        self.before, self.read_epsilon = loop.norm_before
+        self.reading = loop.cell.in_proj * self.before
+        self.row_norms = _up(np.sqrt(_up(np.square(self.reading.magnitude).sum(1))))
+
+    def balls(self, radii: Array | None) -> ImageBalls:
+        """See `image_balls`."""
+        radius = self._image_radius()
+        if radii is not None:
+            radius = np.where(radii >= radius, radii, np.inf)
+        return ImageBalls(np.where(np.isfinite(radius), radius, np.inf), self._lipschitz(radius))
+
+    def _image_radius(self) -> Array:
+        """ρ."""
+        zero = Ball.exact(np.zeros_like(self.centre.midpoint))
+        root = _up(np.sqrt(np.float64(self.size)))
+        added, slope = self._block(zero, np.zeros(len(self.tokens)))
+        _, slope = self._block(zero, np.full(len(self.tokens), root))
+        moved = _up(root * (self.widest + slope))
+        image = rms_norm(Dual.constant(added, 0), Ball.exact(np.ones(self.size)), self.epsilon).value
+        return _up(_length(image - self.target) + moved / self._least_root(added, moved))
+
+    def _lipschitz(self, radius: Array) -> Array:
+        """κ on the ball of a radius."""
+        squares = (self.centre * self.centre).sum(1) / Ball.exact(float(self.size)) + self.read_epsilon
+        at_centre = _down(1 / functions.rsqrt(squares).upper)  # λ, from below
+        far = _up(self.scale * radius)
+        least = np.maximum(_down(at_centre - _up(far / _down(np.sqrt(np.float64(self.size))))), 0.0)
+        turn = _up(far / least)
+        read = rms_norm(
+            Dual.constant(self.centre, 0), Ball.exact(np.ones(self.size)), self.read_epsilon
+        ).value
+        _, slope = self._block(read, turn)
+        added, _ = self._block(read, np.zeros_like(turn))
+        stream = self.centre + added if self.loop.residual else added
+        moved = _up(_up(self.widest * radius) + _up(slope * turn))
+        found = _up(self.widest + slope * (self.scale / least)) / self._least_root(stream, moved)
+        return np.where(np.isfinite(found), _up(found), np.inf)
+
+    def _block(self, read: Ball, radius: Array) -> tuple[Ball, Array]:
+        """What the block adds where |û − read| ≤ radius, and ‖U‖ there."""
+        inputs = Dual.constant(read, self.size).scaled(self.before)
+        projected = self.loop.projected(inputs, self.tokens)
+        value = projected.value.widened(_up(self.row_norms * radius[:, None]))
+        tangent = Ball(
+            np.broadcast_to(self.reading.midpoint, (len(radius), *self.reading.shape)),
+            np.broadcast_to(self.reading.radius, (len(radius), *self.reading.shape)),
+        )
+        output, _ = self.loop.block(Dual(value, tangent), self.states)
+        return output.value, spectral_norm(output.tangent)
+
+    def _least_root(self, stream: Ball, moved: Array) -> Array:
+        """The least (mean s² + ε)^½ within a distance of a stream, from below."""
+        size = _down(np.sqrt(_down(np.square(stream.midpoint).sum(1)))) - _up(
+            np.sqrt(_up(np.square(stream.radius).sum(1)))
+        )
+        left = np.maximum(_down(size - moved), 0.0)
+        return _down(np.sqrt(_down(left * left / self.size + self.epsilon)))
+
+
+def _length(vectors: Ball) -> Array:
+    """Upper bounds of Euclidean norms, ``[T, d]`` → ``[T]``."""
+    return _up(np.sqrt(_up(np.square(vectors.magnitude).sum(-1))))
+
+
+def _up(number: Array) -> Array:
+    """More than what was computed in fewer than 2¹⁰ roundings of sums of non-negative terms."""
+    return number * (1 + ROUNDING)
+
+
+def _down(number: Array) -> Array:
+    """Less than it."""
+    return number - np.abs(number) * ROUNDING

@@ -1,0 +1,163 @@
+"""A penalty that asks of the weights alone that Φ maps all latents into a small ball.
+
+Sampled latents (`implicit.training.penalties.attraction`) say nothing of those that were not drawn. Here what
+the block computes is enclosed for all of them at once, by centres and radii, as is done to train networks
+whose robustness can be proved (Gowal et al. 2018, arXiv 1810.12715). `implicit.enclosed.image_ball` has the
+bounds that a model trained so is to meet.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from automata.errors import InputError
+from implicit.cells import Mamba2Cell
+from implicit.models.interface import FixedPointModel, SequenceModel
+from implicit.models.stack import CellStack
+from theory.transition import State
+
+SILU_SLOPE = 1.1
+"""|silu'| is nowhere larger than 1.0999."""
+GOAL = 0.3
+"""Of smaller balls no more is asked: the latents have to tell the answers apart."""
+TINY = 1e-6
+"""Instead of a norm of zero in a quotient."""
+Interval = tuple[Tensor, Tensor]
+"""Centres and radii."""
+
+
+def image_ball_penalty(
+    model: FixedPointModel,
+    tokens: Tensor,
+    state: State,
+    latents: Tensor,
+    lengths: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Bound how far the images of all latents lie apart, for the size of what the block adds to its stream.
+
+    With u(z) what the block adds to its residual stream at the state before a token, let R bound |z + u(z) −
+    u(0)| / |u(0)| over all latents z that the last norm can give, the ε of the norms left out. The penalty
+    is the mean over tokens of the logarithm of R / 0.3 where that is positive: a loss that weighs more than
+    single answers while R is large, and nothing where it is small. States are taken as given.
+
+    Args:
+        model: an implicit model of one Mamba-2 layer.
+        tokens: int64, ``[batch, length]``.
+        state: before the first token.
+        latents: fixed points of these tokens from this state, without gradient.
+        lengths: real tokens per sequence, as `run` takes them.
+        mask: the tokens that the mean is over, ``[batch, length]``, bool; all if None.
+
+    Returns:
+        A scalar, differentiable in the parameters of the block.
+
+    Raises:
+        InputError: for a model of other cells, or of more than one layer.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> model, tokens = load_run("parity-small").model.implicit, torch.tensor([[0, 1, 1, 0]])
+        >>> with torch.no_grad():
+        ...     latents = model.run(tokens).solution.latents
+        ...     penalty = image_ball_penalty(model, tokens, model.init_state(1), latents)
+        >>> bool(penalty > 1)  # it was trained without
+        True
+    """
+    cell = check_one_mamba2_layer(model)
+    with torch.no_grad():
+        visited = {
+            name: part[:, :-1] for name, part in model.states_at(tokens, latents, state, lengths).items()
+        }
+    assert isinstance(model, CellStack)
+    assert model.embedding_norm is not None
+    assert model.latent_norm is not None
+    (norm,), (injection,) = model.norms, model.injections
+    assert injection is not None
+    entering = injection(model.embedding_norm(model.embedding(tokens)))
+    rows = (cell.in_proj.weight * norm.weight).norm(dim=1) * math.sqrt(cell.in_proj.in_features)
+    gated, off = _gated(cell, (entering, rows.expand_as(entering)), visited)
+    groups = (*gated.shape[:-1], cell.groups, -1)
+    size = gated.reshape(groups).norm(dim=-1, keepdim=True)
+    # |v/|v| − v₀/|v₀|| ≤ 2 |v − v₀| / |v₀|
+    turned = 2 * off.reshape(groups).norm(dim=-1) / size[..., 0].clamp_min(TINY)
+    spread = turned.norm(dim=-1) * math.sqrt(cell.d_inner / cell.groups)
+    weighted = cell.out_proj.weight * cell.norm.weight
+    added = functional.linear((gated.reshape(groups) / size.clamp_min(TINY)).flatten(-2), weighted)
+    added = added * math.sqrt(cell.d_inner / cell.groups)
+    moved = torch.linalg.matrix_norm(weighted, 2) * spread
+    if model.residual:
+        moved = moved + model.latent_norm.weight.abs().max() * math.sqrt(cell.in_proj.in_features)
+    ratio = moved / added.norm(dim=-1).clamp_min(TINY)
+    penalty = functional.relu(torch.log(ratio / GOAL))
+    return penalty.mean() if mask is None else penalty[mask].mean()
+
+
+def check_one_mamba2_layer(model: SequenceModel | FixedPointModel) -> Mamba2Cell:
+    """Return the cell of an implicit model of one Mamba-2 layer, of which alone there are bounds.
+
+    Args:
+        model: any model.
+
+    Raises:
+        InputError: for another.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> check_one_mamba2_layer(load_run("parity-small").model).d_inner
+        8
+        >>> check_one_mamba2_layer(load_run("parity-deltanet").model)
+        Traceback (most recent call last):
+        automata.errors.InputError: image_ball_weight is set, but the model is implicit-deltanet with 1 ...
+    """
+    cells = list(model.cells) if isinstance(model, CellStack) and model.embedding_norm is not None else []
+    if len(cells) != 1 or not isinstance(cells[0], Mamba2Cell):
+        raise InputError(
+            f"image_ball_weight is set, but the model is {getattr(model, 'name', type(model).__name__)} with "
+            f"{len(cells)} layers; give implicit-mamba2 with a single layer, or leave it out"
+        )
+    return cells[0]
+
+
+def _gated(cell: Mamba2Cell, projected: Interval, state: State) -> Interval:
+    """What the gated norm normalises: y silu(gate), ``[batch, length, d_inner]``."""
+    centre, radius = projected
+    widths = [cell.d_inner, cell.conv_channels, cell.heads]
+    (gate, channels, dt), (gate_off, channels_off, dt_off) = (
+        part.split(widths, dim=-1) for part in (centre, radius)
+    )
+    taps = cell.conv1d.weight[:, 0]
+    convolved = channels * taps[:, -1] + cell.conv_bias
+    if cell.d_conv > 1:
+        convolved = convolved + (state["conv.0"] * taps[:, :-1]).sum(-1)
+    parts = [cell.d_inner, cell.groups * cell.d_state, cell.groups * cell.d_state]
+    values = functional.silu(convolved).split(parts, dim=-1)
+    offs = (SILU_SLOPE * taps[:, -1].abs() * channels_off).split(parts, dim=-1)
+    shape = (*centre.shape[:-1], cell.heads, 1, 1)
+    step = functional.softplus(dt + cell.dt_bias).reshape(shape), dt_off.reshape(shape)
+    rate = cell.A_log.exp().reshape(-1, 1, 1)
+    decay = torch.exp(-rate * step[0]), rate * step[1]
+    heads = (*centre.shape[:-1], cell.heads, cell.head_size, 1)
+    x = values[0].reshape(heads), offs[0].reshape(heads)
+    per_group = cell.heads // cell.groups
+    grouped = (*centre.shape[:-1], cell.groups, 1, cell.d_state)
+    B, C = (
+        tuple(part.reshape(grouped).repeat_interleave(per_group, dim=-3) for part in (values[k], offs[k]))
+        for k in (1, 2)
+    )
+    h = state["ssm.0"]
+    kept = decay[0] * h, decay[1] * h.abs()
+    written = _times(_times(step, x), (B[0], B[1]))
+    read = _times((kept[0] + written[0], kept[1] + written[1]), (C[0], C[1]))
+    skip = cell.D.reshape(-1, 1)
+    y = read[0].sum(-1) + skip * x[0][..., 0], read[1].sum(-1) + skip.abs() * x[1][..., 0]
+    flat = y[0].flatten(-2), y[1].flatten(-2)
+    return _times(flat, (functional.silu(gate), SILU_SLOPE * gate_off))
+
+
+def _times(left: Interval, right: Interval) -> Interval:
+    """Return the product."""
+    (a, r), (b, s) = left, right
+    return a * b, a.abs() * s + b.abs() * r + r * s
