@@ -169,6 +169,39 @@ class AnswersJudge:
                     if not later < before:
                         yield f"norms[{bundle}]: a latent does not fall in set {index}, token {token}"
 
+    def images(self, content: Content) -> Iterable[str]:
+        """Return what is not true of a certificate of every length and start by image balls."""
+        yield from self.cover(content)
+        weight, d = self.model.weights["latent_norm.weight"], self.model.size
+        counts = len(content["labels"]), self.task.vocabulary_size
+        names = ("centres", "metrics", "latents", "image_radii")
+        rows = {name: numbers_of(content[name]).reshape(counts[0], -1) for name in names}
+        latents = rows["latents"].reshape(*counts, d)
+        scale = mp.diag(weight)
+
+        def apart(one: Vector, other: Vector) -> Any:
+            return length([a / w for a, w in zip(_minus(one, other), weight, strict=True)])
+
+        for index, token in itertools.product(*map(range, counts)):
+            axes = upper_triangular(_exact(rows["metrics"][index]), self.size) ** -1
+            axes *= numbers_of(content["radii"]).tolist()[index]
+            middle, centre = _exact(rows["centres"][index]), _exact(latents[index, token])
+            radius = mpf(float(rows["image_radii"][index, token]))
+            line = f"image_radii[{index * counts[1] + token}]"
+            for unit in self._units(index):
+                entries = [a + b for a, b in zip(middle, axes * unit * INSIDE, strict=True)]
+                state = self.iteration.state_of(entries)
+                for z in self._latents(weight):
+                    if not apart(self.model.advance(token, z, state)[0], centre) <= radius:
+                        yield f"{line}: an image is not within it in set {index}, token {token}"
+                around = self._latents([radius / mp.sqrt(d) * w for w in weight])
+                inside = [[c + e for c, e in zip(centre, y, strict=True)] for y in around]
+                zero = [mpf(0)] * d  # where the norm before the block is steepest
+                for z in [*inside, *([zero] if apart(zero, centre) <= radius else [])]:
+                    slopes = scale**-1 * self.model.slopes(token, z, state) * scale
+                    if not max(mp.svd(slopes, compute_uv=False)) < 1:
+                        yield f"{line}: no contraction on it in set {index}, token {token}"
+
     def _latents(self, weight: Vector) -> list[Vector]:
         """Some of K, on its edge and near zero, the same at every call."""
         y = np.random.default_rng(0).normal(size=(2 * SAMPLES, self.model.size))

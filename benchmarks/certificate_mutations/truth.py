@@ -40,6 +40,7 @@ HEAD = ("format", "statements", "run", "config", "arithmetic", "automaton")
 CLAIMS: tuple[str, ...] = ("settings", "summary", "pairs", "levels", "length", "words", "margin")
 CLAIMS += ("labels", "targets", "centres", "metrics", "radii", "latents", "latent_radii", "bundle_of")
 CLAIMS += ("bundles", "tolerance", "iterations", "latent_error", "step_error", "dtype", "ulps", "norms")
+CLAIMS += ("image_radii",)
 
 
 def differences(one: Content, other: Content) -> list[Path]:
@@ -104,6 +105,7 @@ class Judge:
             "words": lambda content, _: self.answers.words(content),
             "every length": lambda content, _: self.answers.cover(content),
             "every start": lambda content, _: self.answers.starts(content),
+            "image balls": lambda content, _: self.answers.images(content),
         }
         try:
             return next(iter(rules[self.target.kind](content, changed)), None)

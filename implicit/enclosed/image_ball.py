@@ -111,6 +111,7 @@ class _Bounds:
         weight, self.epsilon = loop.last_norm
         self.widest = weight.magnitude.max() if loop.residual else np.float64(0.0)
         self.scale = weight.magnitude.max()
+        self.divides = bool((weight.mignitude > 0).all())
         self.centre = Ball.exact(latents)
         self.target = self.centre / weight
         self.before, self.read_epsilon = loop.norm_before
@@ -122,7 +123,8 @@ class _Bounds:
         radius = self._image_radius()
         if radii is not None:
             radius = np.where(radii >= radius, radii, np.inf)
-        return ImageBalls(np.where(np.isfinite(radius), radius, np.inf), self._lipschitz(radius))
+        defined = np.isfinite(radius) & self.divides
+        return ImageBalls(np.where(defined, radius, np.inf), self._lipschitz(radius))
 
     def _image_radius(self) -> Array:
         """ρ."""

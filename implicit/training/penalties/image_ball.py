@@ -20,7 +20,7 @@ from theory.transition import State
 
 SILU_SLOPE = 1.1
 """|silu'| is nowhere larger than 1.0999."""
-GOAL = 0.3
+GOAL = 0.2
 """Of smaller balls no more is asked: the latents have to tell the answers apart."""
 TINY = 1e-6
 """Instead of a norm of zero in a quotient."""
@@ -40,7 +40,7 @@ def image_ball_penalty(
 
     With u(z) what the block adds to its residual stream at the state before a token, let R bound |z + u(z) −
     u(0)| / |u(0)| over all latents z that the last norm can give, the ε of the norms left out. The penalty
-    is the mean over tokens of the logarithm of R / 0.3 where that is positive: a loss that weighs more than
+    is the mean over tokens of the logarithm of R / 0.2 where that is positive: a loss that weighs more than
     single answers while R is large, and nothing where it is small. States are taken as given.
 
     Args:

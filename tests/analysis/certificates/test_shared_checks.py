@@ -17,6 +17,7 @@ from analysis.certificates.arb.newton import contracting_newton_map
 from analysis.certificates.attraction import document as attraction_document
 from analysis.certificates.checking import check_answers
 from analysis.certificates.cover import document as cover_document
+from analysis.certificates.image_balls import document as image_balls_document
 from analysis.certificates.parts import RefusedError
 from analysis.certificates.theorem1 import document as theorem1_document
 from analysis.certificates.words import document as words_document
@@ -109,6 +110,7 @@ STATEMENTS = {
     "all words, version 3": (words_document.WORDS_STATEMENTS, "d9993555d79b387c"),
     "every length, version 3": (cover_document.COVER_STATEMENTS, "c9ba75e5ca5a61ac"),
     "every length and start, version 1": (attraction_document.LATENTS_STATEMENTS, "8cd88de6b04201f3"),
+    "image balls, version 1": (image_balls_document.IMAGES_STATEMENTS, "fbb589bde8b35751"),
 }
 
 

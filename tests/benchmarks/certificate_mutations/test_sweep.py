@@ -28,6 +28,7 @@ from benchmarks.certificate_mutations.truth import Judge, differences
 from theory import layer_jacobians, solve_fixed_point
 
 COUNTS = {"explicit": 1350, "pairs": 150, "words": 250, "every length": 200, "every start": 50}
+COUNTS |= {"image balls": 50}
 ANSWERS = ("words", "every length")
 
 
@@ -196,6 +197,22 @@ def test_norms_in_which_latents_do_not_fall_are_found_out_by_both(
     content["sha256"] = seal(content)
     assert made["every start"].refusal(json.dumps(content)) is None
     assert judges["every start"].fault(content) is None
+
+
+@pytest.mark.parametrize(
+    ("factor", "said"), [(0.1, "an image is not within"), (4.0, "no contraction on it"), (1.001, None)]
+)
+def test_balls_that_hold_no_image_or_too_much_are_found_out_by_both(
+    made: dict[str, Target], judges: dict[str, Judge], factor: float, said: str | None
+) -> None:
+    content = copy.deepcopy(made["image balls"].content)
+    content["image_radii"] = scaled(content["image_radii"], factor)
+    content["sha256"] = seal(content)
+    refusal, fault = made["image balls"].refusal(json.dumps(content)), judges["image balls"].fault(content)
+    assert (refusal is None) == (fault is None) == (said is None)
+    if said is not None:
+        assert str(refusal).startswith("image_radii[")
+        assert said in str(fault)
 
 
 @pytest.mark.parametrize("kind", ANSWERS)

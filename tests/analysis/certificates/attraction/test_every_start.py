@@ -34,7 +34,9 @@ def found() -> all_lengths.AllLengthsAnalysis:
 
 @pytest.fixture(scope="module")
 def certificate(found: all_lengths.AllLengthsAnalysis) -> LatentsCertificate:
-    return found.certificate_of_starts(load_run("parity-tiny"))
+    claims = found.certificate_of_starts(load_run("parity-tiny"))
+    assert isinstance(claims, LatentsCertificate)
+    return claims
 
 
 def check(certificate: LatentsCertificate, run: Run, **changes: Any) -> None:
@@ -112,7 +114,7 @@ def test_a_limit_on_cells_proves_nothing_of_the_simultaneous_mode(
     monkeypatch.setattr(producer, "falling_norm", lambda *_: (np.eye(2), 0.5))  # saves seconds
     few = all_lengths.analyse(run, cells=150)
     assert few.proved
-    assert few.attraction is not None
+    assert isinstance(few.attraction, producer.ProvedAttraction)
     assert not few.attraction.holds
     assert 0 < few.attraction.proved.sum() < few.attraction.proved.size
     assert "of the simultaneous mode nothing is proved: all latents are attracted at" in few.sentence

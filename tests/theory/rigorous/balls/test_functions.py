@@ -76,6 +76,18 @@ def test_the_two_parts_of_the_logarithm_of_two() -> None:
         assert Fraction(functions._LN2_HIGH * k) == Fraction(functions._LN2_HIGH) * k
 
 
-def test_a_wide_exponential_is_not_bounded() -> None:
+@pytest.mark.parametrize("radius", [1.0, 1.5, 30.0, 590.0])
+def test_a_wide_exponential_is_bounded_by_its_upper_end(radius: float) -> None:
+    middles = np.array([-3.0, 0.0, 4.0])
+    result = exp(Ball.around(middles, radius))
+    for middle, value, bound in zip(middles, result.midpoint, result.radius, strict=True):
+        for place in (-1, 1):
+            end = (arb(float(middle)) + place * arb(radius)).exp()
+            assert abs(end - arb(float(value))) <= arb(float(bound))
+        upper = (arb(float(middle)) + arb(radius)).exp()
+        assert arb(float(bound)) < 1.02 * upper  # r (1 + r) at 1 is 16% more than e − 1
+
+
+def test_beyond_the_largest_radius_an_exponential_is_not_bounded() -> None:
     with np.errstate(all="ignore"):
-        assert not (exp(Ball.around([0.0], 2.0)).radius < np.inf).any()
+        assert not (exp(Ball.around([0.0], 601.0)).radius < np.inf).any()

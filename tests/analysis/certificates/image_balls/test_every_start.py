@@ -1,0 +1,181 @@
+"""The simultaneous mode from every start by image balls: the proof, its certificate, and forgeries."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from flint import arb
+
+from analysis import all_lengths
+from analysis.certificates.arb.image_ball import ArbImageBall
+from analysis.certificates.arb.linear import precision
+from analysis.certificates.arb.mamba2 import exact_vector
+from analysis.certificates.arb.model import ArbModel
+from analysis.certificates.attraction.document import LATENTS_STATEMENTS
+from analysis.certificates.image_balls.checker import ImageBallChecker, check_images
+from analysis.certificates.image_balls.document import ImagesCertificate
+from analysis.certificates.image_balls.producer import ProvedImages
+from analysis.certificates.parts import RefusedError
+from analysis.certificates.producing import automaton_of
+from analysis.check_certificate import CheckSettings, check_certificate, parse_certificate
+from analysis.framework.output import RunIdentity
+from automata.errors import InputError
+from benchmarks.certificate_mutations.targets import COARSE, TINY, constant, untrained
+from implicit.enclosed.closed_loop import EnclosedClosedLoop
+from implicit.enclosed.image_ball import image_balls
+from implicit.fixed_point import Stopping
+from implicit.modes import Solve
+from implicit.runs.loading import Run, load_run
+from theory.rigorous.balls import Ball
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return load_run("parity-attracted")
+
+
+@pytest.fixture(scope="module")
+def found() -> all_lengths.AllLengthsAnalysis:
+    return all_lengths.analyse(load_run("parity-attracted"))
+
+
+@pytest.fixture(scope="module")
+def certificate(found: all_lengths.AllLengthsAnalysis) -> ImagesCertificate:
+    claims = found.certificate_of_starts(load_run("parity-attracted"))
+    assert isinstance(claims, ImagesCertificate)
+    return claims
+
+
+def check(certificate: ImagesCertificate, run: Run, **changes: Any) -> None:
+    changed = certificate.model_copy(update=changes)
+    check_images(
+        changed.model_copy(update={"sha256": changed.seal()}),
+        {name: tensor.numpy() for name, tensor in run.model.state_dict().items()},
+        sha256=RunIdentity.of(run).weights_sha256,
+        config=run.config.as_json(),
+        automaton=automaton_of(run),
+        bits=64,
+    )
+
+
+def step(certificate: ImagesCertificate, run: Run, index: int, token: int) -> None:
+    weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
+    ImageBallChecker(certificate, weights, run.config.as_json()["sizes"], 64).check(index, token)
+
+
+def test_it_is_proved_of_a_model_with_eight_features(found: all_lengths.AllLengthsAnalysis) -> None:
+    assert found.proved
+    assert isinstance(found.attraction, ProvedImages)
+    assert found.attraction.holds
+    assert "the simultaneous mode tends to the same answers, from every start" in found.sentence
+    numbers = found.numbers()
+    assert numbers["all_latents"]["steps"] == numbers["steps"]
+    assert numbers["all_latents"]["largest_lipschitz_constant"] < 1
+
+
+def test_both_modes_end_in_the_same_right_answers_from_any_start() -> None:
+    """What is proved, in floating point: starts from all over K, 8 words of 300 tokens."""
+    model, generator = load_run("parity-attracted").model.double().implicit, torch.Generator().manual_seed(0)
+    assert model is not None
+    tokens = torch.randint(0, 2, (8, 300), generator=generator)
+    stopping = Stopping(rtol=1e-9, max_iterations=5000)
+    start = torch.randn(8, 300, 8, dtype=torch.float64, generator=generator)
+    length = torch.rand(8, 300, 1, dtype=torch.float64, generator=generator)
+    start *= 8**0.5 * length / start.norm(dim=-1, keepdim=True)
+    weight = model.get_parameter("latent_norm.weight")
+    with torch.no_grad():
+        one = model.run(tokens, solve=Solve("sequential", stopping=stopping))
+        other = model.run(
+            tokens, solve=Solve("simultaneous", stopping=stopping, start=(start * weight).detach())
+        )
+    assert one.solution is not None
+    assert other.solution is not None
+    # residuals of 1e-9 are errors of some 1e-9 times the condition of the fixed points, which is near 1
+    assert float((one.solution.latents - other.solution.latents).abs().max()) < 1e-6
+    assert (other.logits.argmax(-1) == tokens.cumsum(1) % 2).all()
+
+
+def test_the_certificate_holds_and_the_checker_says_what_it_verified(
+    certificate: ImagesCertificate, run: Run
+) -> None:
+    content = certificate.model_dump(mode="json")
+    verdict = check_certificate(parse_certificate(content), run, CheckSettings(precision=64, processes=1))
+    assert f"all words of every length are right, by {len(certificate.labels)} sets of states" in verdict
+    assert "the simultaneous mode tends to the same answers, from every start" in verdict
+    assert "its rounding, tolerance and limit of iterations are not covered" in verdict
+
+
+def test_the_checker_bounds_what_the_producer_bounds(certificate: ImagesCertificate, run: Run) -> None:
+    """By one theorem in two arithmetics: 1% apart, as spectral norms are bounded in other ways."""
+    weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
+    model = run.model.double()
+    loop, latents = EnclosedClosedLoop(model), certificate.latents.reshape(len(certificate.labels), 2, -1)
+    centres = certificate.centres.reshape(len(certificate.labels), -1)
+    found = image_balls(loop, np.array([1]), Ball.exact(centres[:1]), latents[:1, 1])
+    with precision(64):
+        checker = ArbModel(weights, run.config.as_json()["sizes"])
+        state, centre = checker.state(exact_vector(centres[0])), exact_vector(latents[0, 1])
+
+        def ball(radius: float) -> ArbImageBall:
+            return ArbImageBall(checker, 1, state, centre, arb(radius))
+
+        assert ball(1.01 * float(found.radius[0])).holds_images()
+        assert not ball(0.9 * float(found.radius[0])).holds_images()
+        assert ball(float(found.radius[0])).contracts()
+        assert not ball(100.0).contracts()
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.5, -1.0, 1e3, np.inf, np.nan])
+def test_other_radii_are_refused(factor: float, certificate: ImagesCertificate, run: Run) -> None:
+    step(certificate, run, 0, 1)
+    radii = certificate.image_radii.copy()
+    radii[1] *= factor
+    said = "no contraction on it is shown" if factor == 1e3 else "not all images|no contraction"
+    with pytest.raises(RefusedError, match=rf"image_radii\[1\]: ({said})"):
+        step(certificate.model_copy(update={"image_radii": radii}), run, 0, 1)
+
+
+def test_other_centres_are_refused(certificate: ImagesCertificate, run: Run) -> None:
+    latents = -certificate.latents
+    with pytest.raises(RefusedError, match=r"image_radii\[0\]: not all images"):
+        step(certificate.model_copy(update={"latents": latents}), run, 0, 0)
+
+
+def test_weights_that_read_more_are_refused(certificate: ImagesCertificate, run: Run) -> None:
+    """The claims of one model, of another that differs in what it reads only."""
+    weights = {name: tensor.numpy().copy() for name, tensor in run.model.state_dict().items()}
+    weights["mixers.0.in_proj.weight"] *= 30
+    checker = ImageBallChecker(certificate, weights, run.config.as_json()["sizes"], 64)
+    with pytest.raises(RefusedError, match=r"image_radii\[0\]: not all images"):
+        checker.check(0, 0)
+
+
+def test_other_forgeries_are_refused(certificate: ImagesCertificate, run: Run) -> None:
+    with pytest.raises(RefusedError, match="statements: are not those of this format"):
+        check(certificate, run, statements=LATENTS_STATEMENTS)
+    with pytest.raises(RefusedError, match=f"image_radii: does not hold {certificate.image_radii.size} numb"):
+        check(certificate, run, image_radii=certificate.image_radii[:-1])
+    content = certificate.model_dump(mode="json")
+    del content["image_radii"]
+    with pytest.raises(RefusedError, match="image_radii: field required"):
+        parse_certificate(content)
+
+
+def test_a_cover_does_not_pass_for_more(found: all_lengths.AllLengthsAnalysis, run: Run) -> None:
+    content = found.certificate(run).model_dump(mode="json")
+    content["image_radii"] = ""
+    with pytest.raises(RefusedError, match="image_radii: extra inputs are not permitted"):
+        parse_certificate(content)
+
+
+def test_where_it_is_not_proved_nothing_of_it_is_said(tmp_path: Path) -> None:
+    scales = {"out_proj": 2.0, "head": 0.05, "in_proj": 0.1}
+    other = constant(untrained(tmp_path / "run", "implicit-mamba2", TINY, scales))
+    few = all_lengths.analyse(other, **COARSE)
+    assert few.proved
+    assert few.attraction is None
+    assert "simultaneous" not in few.sentence
+    with pytest.raises(InputError, match="not proved that all latents are attracted; set cells, or train"):
+        few.certificate_of_starts(other)

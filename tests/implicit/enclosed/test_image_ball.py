@@ -1,0 +1,159 @@
+"""The ball of all images, and the contraction in it, against latents from all over and derivatives."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from implicit.enclosed.closed_loop import EnclosedClosedLoop, unflatten_state
+from implicit.enclosed.image_ball import ImageBalls, image_balls
+from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from theory.rigorous.balls import Ball
+from theory.rigorous.balls.ball import Array
+
+Tokens = NDArray[np.int64]
+
+ROUNDING = 1e-9
+"""Of the sampled values and derivatives, computed in float64 from numbers of order 1."""
+SIZES: dict[str, dict[str, Any]] = {
+    "one head": {"d_model": 4, "head_size": 4, "d_state": 1, "d_conv": 2, "expand": 1},
+    "heads, groups and a long window": {
+        "d_model": 6,
+        "head_size": 3,
+        "d_state": 3,
+        "d_conv": 4,
+        "expand": 2,
+        "groups": 2,
+    },
+    "no residual stream": {"d_model": 5, "head_size": 5, "d_state": 2, "d_conv": 1, "residual": False},
+}
+
+
+def untrained(
+    sizes: dict[str, Any], seed: int, reading: float = 0.001, adding: float = 32.0
+) -> ImplicitMamba2:
+    """A model that reads little of the latent and adds much to its stream, with uneven norms."""
+    torch.manual_seed(seed)
+    model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=3, output_size=2, **sizes)).double()
+    with torch.no_grad():
+        model.get_parameter("mixers.0.in_proj.weight").mul_(reading)
+        model.get_parameter("mixers.0.out_proj.weight").mul_(adding)
+        for name in ("mixer_norms.0.weight", "latent_norm.weight", "mixers.0.norm.weight"):
+            model.get_parameter(name).mul_(0.5 + torch.rand(model.get_parameter(name).shape).double())
+    return model
+
+
+def setting(model: ImplicitMamba2, seed: int, width: float) -> tuple[Tokens, Ball, Array]:
+    """Tokens, boxes of states and centres near the fixed points of their middles."""
+    rng, loop = np.random.default_rng(seed), EnclosedClosedLoop(model)
+    tokens = np.array([0, 1, 2, 1])
+    middles = rng.standard_normal((4, loop.state_size))
+    z = np.zeros((4, loop.latent_size))
+    for _ in range(60):
+        z = 0.2 * z + 0.8 * images(model, tokens, middles, z)
+    return tokens, Ball.around(middles, width), z
+
+
+def images(model: ImplicitMamba2, tokens: Tokens, states: Array, latents: Array) -> Array:
+    """Φ by the model's own code."""
+    parts = unflatten_state(model, torch.from_numpy(states))
+    with torch.no_grad():
+        rows = [
+            model.transition(int(token)).self_map(
+                torch.from_numpy(z), {name: part[row] for name, part in parts.items()}
+            )
+            for row, (token, z) in enumerate(zip(tokens, latents, strict=True))
+        ]
+    return np.asarray(torch.stack(rows).numpy())
+
+
+def found_of(model: ImplicitMamba2, seed: int, width: float) -> tuple[ImageBalls, Tokens, Ball, Array]:
+    tokens, states, latents = setting(model, seed, width)
+    return image_balls(EnclosedClosedLoop(model), tokens, states, latents), tokens, states, latents
+
+
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("seed", range(3))
+def test_no_latent_and_no_state_leaves_the_ball(sizes: dict[str, Any], seed: int) -> None:
+    model = untrained(sizes, seed)
+    found, tokens, states, latents = found_of(model, seed, width=0.001)
+    assert found.attracts.all()
+    weight = model.latent_norm.weight.detach().numpy()
+    rng, d, farthest = np.random.default_rng(9), len(weight), np.zeros(4)
+    for length in (1.0, 1.0, 1.0, 0.5, 1e-2, 1e-3, 1e-6, 0.0):
+        for _ in range(25):
+            y = rng.standard_normal((4, d))
+            y *= length * np.sqrt(d) / np.linalg.norm(y, axis=1, keepdims=True)
+            corner = states.midpoint + states.radius * rng.choice((-1.0, 1.0), states.shape)
+            after = images(model, tokens, corner, y * weight)
+            farthest = np.maximum(farthest, np.linalg.norm((after - latents) / weight, axis=1))
+    assert (farthest <= found.radius + ROUNDING).all()
+    assert (farthest > found.radius / 20).all()  # and it is no ball that holds anything
+
+
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("seed", range(3))
+def test_derivatives_in_the_ball_are_below_the_constant(sizes: dict[str, Any], seed: int) -> None:
+    model = untrained(sizes, seed)
+    found, tokens, states, latents = found_of(model, seed, width=0.001)
+    weight = model.latent_norm.weight.detach()
+    rng, d = np.random.default_rng(9), len(weight)
+    steepest = np.zeros(4)
+    for _ in range(25):
+        y = rng.standard_normal((4, d))
+        y *= found.radius[:, None] / np.linalg.norm(y, axis=1, keepdims=True)
+        corner = torch.from_numpy(states.midpoint + states.radius * rng.choice((-1.0, 1.0), states.shape))
+        parts = unflatten_state(model, corner)
+        for row, token in enumerate(tokens):
+            own = {name: part[row] for name, part in parts.items()}
+            transition = model.transition(int(token))
+            at = torch.from_numpy(latents[row] + y[row] * weight.numpy())
+            slopes = torch.func.jacrev(lambda z, t=transition, s=own: t.self_map(z, s))(at).detach()
+            scaled = slopes * weight / weight[:, None]
+            steepest[row] = max(steepest[row], float(torch.linalg.matrix_norm(scaled, 2)))
+    assert (steepest <= found.lipschitz + ROUNDING).all()
+    assert (steepest > found.lipschitz / 20).all()
+
+
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+def test_a_wider_box_of_states_has_no_smaller_ball(sizes: dict[str, Any]) -> None:
+    model = untrained(sizes, 0)
+    point, box = (found_of(model, 0, width)[0] for width in (0.0, 0.005))
+    assert (point.radius < box.radius).all()
+    assert (point.lipschitz < box.lipschitz).all()
+
+
+def test_larger_balls_may_be_asked_for_and_smaller_ones_are_refused() -> None:
+    model = untrained(SIZES["one head"], 0)
+    loop = EnclosedClosedLoop(model)
+    tokens, states, latents = setting(model, 0, 0.001)
+    least = image_balls(loop, tokens, states, latents)
+    larger = image_balls(loop, tokens, states, latents, 1.2 * least.radius)
+    assert larger.radius.tolist() == (1.2 * least.radius).tolist()
+    assert (larger.lipschitz > least.lipschitz).all()
+    smaller = image_balls(loop, tokens, states, latents, 0.99 * least.radius)
+    assert not smaller.attracts.any()
+
+
+@pytest.mark.parametrize(("reading", "adding"), [(1.0, 1.0), (0.001, 0.5), (1.0, 32.0)])
+def test_a_block_that_reads_much_or_adds_little_proves_nothing(reading: float, adding: float) -> None:
+    model = untrained(SIZES["one head"], 0, reading, adding)
+    assert not found_of(model, 0, 0.0)[0].attracts.any()
+
+
+def test_two_attractors_prove_nothing() -> None:
+    """A self-map with fixed points at both ends of an axis: whatever the bounds say, they may not hold."""
+    model = untrained(SIZES["one head"], 0, 0.0, 0.3)  # the stream outweighs the block: z and −z both stay
+    found, tokens, states, latents = found_of(model, 0, 0.0)
+    far = images(model, tokens, states.midpoint, -latents)
+    assert np.linalg.norm(far - latents, axis=1).max() > 1
+    assert not found.attracts.any()
+
+
+def test_a_weight_of_zero_in_the_last_norm_proves_nothing() -> None:
+    model = untrained(SIZES["one head"], 0)
+    with torch.no_grad():
+        model.latent_norm.weight[1] = 0.0
+    assert not found_of(model, 0, 0.0)[0].attracts.any()
