@@ -4,9 +4,9 @@ Let y = z / w be the latent in units of the last norm's weights w, d its size, a
 gives in these units: ŝ(s) = s / (mean s² + ε)^½, û = z / λ, λ = (mean z² + ε)^½, and u what the block adds to
 its residual stream (without one, w y is missing). |ŝ| < √d, so that the images lie in K = {|y| ≤ √d}.
 
-**Proposition.** *Let |Ψ(y) − c| ≤ ρ at every y in K, and let Ψ have a Lipschitz constant κ < 1 on the ball B
-of radius ρ around c. Then Ψ has one fixed point in K, and the iteration y ← (1 − τ) y + τ Ψ(y), 0 < τ ≤ 1,
-tends to it from every y in K.*
+**Proposition.** *Let |Ψ(y) − c| ≤ ρ at every y in K, and ‖∂Ψ‖ ≤ κ < 1 on the ball B of radius ρ around c.
+Then Ψ has one fixed point in K, and the iteration y ← (1 − τ) y + τ Ψ(y), 0 < τ ≤ 1, tends to it from every
+y in K.*
 
 *Proof.* B is convex and Ψ(K) ⊂ B, so every step multiplies the distance of the iterate to B by at most 1 − τ,
 and the limit points of an orbit lie in B ∩ K. They are a compact set ω that the step maps onto itself. On B
@@ -46,7 +46,8 @@ class ImageBalls:
 
     Attributes:
         radius: ρ, ``[T]``; infinite where none was found.
-        lipschitz: κ on the ball of that radius, ``[T]``; where it is below 1 all latents are attracted.
+        lipschitz: κ, a bound of the derivative on the ball of that radius and so a Lipschitz constant there,
+            ``[T]``; where it is below 1 all latents are attracted.
 
     Example:
         >>> ImageBalls(np.array([0.5, 2.0]), np.array([0.3, np.inf])).attracts

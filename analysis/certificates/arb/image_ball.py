@@ -67,7 +67,7 @@ class ArbImageBall:
         return bool(norm_bound(away) + moved / self._least_root(added, moved) <= self.radius)
 
     def contracts(self) -> bool:
-        """Return whether a Lipschitz constant below 1 is shown on the ball."""
+        """Return whether the norm of the derivative is shown to be below 1 on the ball."""
         far = self.scale * self.radius
         at_centre = (sum((z * z for z in self.centre), arb(0)) / self.size + EPSILON).sqrt()
         least = (at_centre - far / arb(self.size).sqrt()).lower()

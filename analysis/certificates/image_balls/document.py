@@ -14,9 +14,9 @@ IMAGES_STATEMENTS = {
         "K holds the latents z with sum_i (z_i / w_i)^2 <= d, w the weights of the last norm, none of them "
         "zero, and d their number; all images of Phi lie in it. For every state of set i and token x, with "
         "c the row (i, x) of latents and r the entry (i, x) of image_radii, |(Phi(z) - c) / w| <= r for "
-        "every z in K (Euclidean norm, division entry by entry), and Phi has a Lipschitz constant below 1 in "
-        "this norm on the z with |(z - c) / w| <= r. So Phi has one fixed point in K, and the damped "
-        "iteration tends to it from every latent of K."
+        "every z in K (Euclidean norm, division entry by entry), and the norm of the derivative of Phi, for "
+        "latents divided by w, is below 1 at every z with |(z - c) / w| <= r. So Phi has one fixed point in "
+        "K, and the damped iteration tends to it from every latent of K."
     ),
     "simultaneous": LATENTS_STATEMENTS["simultaneous"],
 }

@@ -110,7 +110,7 @@ STATEMENTS = {
     "all words, version 3": (words_document.WORDS_STATEMENTS, "d9993555d79b387c"),
     "every length, version 3": (cover_document.COVER_STATEMENTS, "c9ba75e5ca5a61ac"),
     "every length and start, version 1": (attraction_document.LATENTS_STATEMENTS, "8cd88de6b04201f3"),
-    "image balls, version 1": (image_balls_document.IMAGES_STATEMENTS, "fbb589bde8b35751"),
+    "image balls, version 1": (image_balls_document.IMAGES_STATEMENTS, "aabaca42783a0e83"),
 }
 
 
