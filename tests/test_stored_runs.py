@@ -27,9 +27,9 @@ STORED = [
 
 
 OF_H = [name for name in STORED if name not in {"s3-small", "parity-attracted"}]
-"""Runs whose transition is non-linear in h at every visited state. `s3-small` and `parity-attracted` keep their
-state in the window of the convolution: at some states ∂h'/∂h is a thousandth of other entries and less, not to
-be told from a linear one."""
+"""Runs whose transition is non-linear in h at every visited state. `s3-small` and `parity-attracted` keep
+their state in the window of the convolution: at some states ∂h'/∂h is a thousandth of other entries and less,
+not to be told from a linear one."""
 
 
 @pytest.fixture(scope="module", params=OF_H)

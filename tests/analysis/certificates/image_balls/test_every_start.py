@@ -1,5 +1,6 @@
 """The simultaneous mode from every start by image balls: the proof, its certificate, and forgeries."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def test_the_certificate_holds_and_the_checker_says_what_it_verified(
 def test_the_checker_bounds_what_the_producer_bounds(certificate: ImagesCertificate, run: Run) -> None:
     """By one theorem in two arithmetics: 1% apart, as spectral norms are bounded in other ways."""
     weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
-    model = run.model.double()
+    model = copy.deepcopy(run.model).double()
     loop, latents = EnclosedClosedLoop(model), certificate.latents.reshape(len(certificate.labels), 2, -1)
     centres = certificate.centres.reshape(len(certificate.labels), -1)
     found = image_balls(loop, np.array([1]), Ball.exact(centres[:1]), latents[:1, 1])
