@@ -198,7 +198,7 @@ class Curriculum(CheckedConfig):
     image_ball_weight: NonNegativeFloat = Field(
         default=0.0,
         description="weight of the image ball penalty, which bounds the images of all latents, in the free "
-        "phase; for implicit-mamba2 with one layer; 0 for none",
+        "phase; for implicit-mamba2 with one layer and no MLP; 0 for none",
     )
     carried_share: float = Field(
         default=0.0,

@@ -55,7 +55,7 @@ def image_ball_penalty(
         A scalar, differentiable in the parameters of the block.
 
     Raises:
-        InputError: for a model of other cells, or of more than one layer.
+        InputError: for a model of other cells, of more than one layer, or with an MLP.
 
     Example:
         >>> from implicit.runs.loading import load_run
@@ -112,13 +112,18 @@ def check_one_mamba2_layer(model: SequenceModel | FixedPointModel) -> Mamba2Cell
         Traceback (most recent call last):
         automata.errors.InputError: image_ball_weight is set, but the model is implicit-deltanet with 1 ...
     """
+    name = getattr(model, "name", type(model).__name__)
     cells = list(model.cells) if isinstance(model, CellStack) and model.embedding_norm is not None else []
     if len(cells) != 1 or not isinstance(cells[0], Mamba2Cell):
-        raise InputError(
-            f"image_ball_weight is set, but the model is {getattr(model, 'name', type(model).__name__)} with "
-            f"{len(cells)} layers; give implicit-mamba2 with a single layer, or leave it out"
-        )
-    return cells[0]
+        found = f"{name} with {len(cells)} layers"
+    elif isinstance(model, CellStack) and len(model.mlps):
+        found = f"{name} with an MLP"
+    else:
+        return cells[0]
+    raise InputError(
+        f"image_ball_weight is set, but the model is {found}; give implicit-mamba2 with a single layer and "
+        "no MLP, or leave it out"
+    )
 
 
 def _gated(cell: Mamba2Cell, projected: Interval, state: State) -> Interval:

@@ -119,6 +119,7 @@ def test_it_enters_in_the_free_phase_only(step: int) -> None:
     [
         ("implicit-deltanet", {}, "is implicit-deltanet with 1 layers"),
         ("implicit-mamba2", {"layers": 2}, "is implicit-mamba2 with 2 layers"),
+        ("implicit-mamba2", {"mlp_size": 8}, "is implicit-mamba2 with an MLP"),
         ("mamba2", {}, "is mamba2 with"),
     ],
 )
