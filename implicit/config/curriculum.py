@@ -14,7 +14,7 @@ right at the training length, at the latest after its steps, and the learning ra
 In the free phase the loss may hold a contraction penalty (`implicit.training.penalties.contraction`), which
 makes the fixed point unique and quick to reach, an attraction penalty
 (`implicit.training.penalties.attraction`), which draws all other latents to it, an image ball penalty
-(`implicit.training.penalties.image_ball`), which makes that provable, and a forgetting penalty
+(`implicit.training.penalties.image_ball`), which bounds where all latents go, and a forgetting penalty
 (`implicit.training.penalties.forgetting`), which makes disturbances of the state die out.
 
 Source: Schöne et al. 2025, arXiv 2502.07827; phantom gradients of Geng et al. 2021, arXiv 2111.05177.
@@ -197,8 +197,8 @@ class Curriculum(CheckedConfig):
     )
     image_ball_weight: NonNegativeFloat = Field(
         default=0.0,
-        description="weight of the image ball penalty, which bounds the images of all latents, in the free "
-        "phase; for implicit-mamba2 with one layer and no MLP; 0 for none",
+        description="weight of the image ball penalty, which bounds the images of all latents, the epsilon "
+        "of the norms left out, in the free phase; for implicit-mamba2 with one layer and no MLP; 0 for none",
     )
     carried_share: float = Field(
         default=0.0,

@@ -14,9 +14,9 @@ the step has the Lipschitz constant q = 1 − τ + τ κ < 1, so diam ω ≤ q d
 orbit tends, and a fixed point. Every fixed point in K is an image, so in B, where there is only one. ∎
 
 Both numbers are bounded by how much the block reads. All that it reads of the latent is û, through the rows
-Mᵢ of its input projection: where |û − û₀| ≤ r, what comes out of row i is off by at most ‖Mᵢ‖ r. Let U
-enclose ∂u/∂û over these intervals. As I − ŝŝᵀ/d lies between 0 and 1, ŝ has the Lipschitz constant 1/N along
-a segment on which (mean s² + ε)^½ ≥ N. So
+Mᵢ of its input projection times the weights of the norm before it: where |û − û₀| ≤ r, what comes out of row
+i is off by at most ‖Mᵢ‖ r. Let U enclose ∂u/∂û over these intervals. As I − ŝŝᵀ/d lies between 0 and 1, ŝ
+has the Lipschitz constant 1/N along a segment on which (mean s² + ε)^½ ≥ N. So
 
     over K:  |w y + u(û) − u(0)| ≤ η = √d (max |w| + ‖U‖),   |Ψ(y) − ŝ(u(0))| ≤ η / N,
     on B:    κ = (max |w| + ‖U‖ max |w| / λ) / N,
@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.enclosed.mamba2 import rms_norm
 from theory.rigorous.balls import Ball, Dual, functions
-from theory.rigorous.balls.ball import Array, spectral_norm
+from theory.rigorous.balls.ball import UNDERFLOW, Array, spectral_norm
 
 ROUNDING = 2.0**-40
 """Relative; far more than a thousand roundings of float64 take away."""
@@ -117,7 +117,7 @@ class _Bounds:
         self.target = self.centre / weight
         self.before, self.read_epsilon = loop.norm_before
         self.reading = loop.cell.in_proj * self.before
-        self.row_norms = _up(np.sqrt(_up(np.square(self.reading.magnitude).sum(1))))
+        self.row_norms = _length(self.reading.magnitude)
 
     def balls(self, radii: Array | None) -> ImageBalls:
         """See `image_balls`."""
@@ -135,7 +135,7 @@ class _Bounds:
         _, slope = self._block(zero, np.full(len(self.tokens), root))
         moved = _up(root * (self.widest + slope))
         image = rms_norm(Dual.constant(added, 0), Ball.exact(np.ones(self.size)), self.epsilon).value
-        return _up(_length(image - self.target) + moved / self._least_root(added, moved))
+        return _up(_length((image - self.target).magnitude) + moved / self._least_root(added, moved))
 
     def _lipschitz(self, radius: Array) -> Array:
         """κ on the ball of a radius."""
@@ -168,16 +168,14 @@ class _Bounds:
 
     def _least_root(self, stream: Ball, moved: Array) -> Array:
         """The least (mean s² + ε)^½ within a distance of a stream, from below."""
-        size = _down(np.sqrt(_down(np.square(stream.midpoint).sum(1)))) - _up(
-            np.sqrt(_up(np.square(stream.radius).sum(1)))
-        )
+        size = _down(np.sqrt(_down(np.square(stream.midpoint).sum(1)))) - _length(stream.radius)
         left = np.maximum(_down(size - moved), 0.0)
         return _down(np.sqrt(_down(left * left / self.size + self.epsilon)))
 
 
-def _length(vectors: Ball) -> Array:
-    """Upper bounds of Euclidean norms, ``[T, d]`` → ``[T]``."""
-    return _up(np.sqrt(_up(np.square(vectors.magnitude).sum(-1))))
+def _length(sizes: Array) -> Array:
+    """Upper bounds of Euclidean norms from bounds of the entries; squares may be too small for a float."""
+    return _up(np.sqrt(_up(np.square(sizes).sum(-1)) + UNDERFLOW))
 
 
 def _up(number: Array) -> Array:

@@ -4,7 +4,8 @@ The claims are those of the proposition of `implicit.enclosed.image_ball`, for e
 distances of latents divided by the last norm's weights w. Nothing here is shared with what found the ball.
 With û = z (mean z² + ε)^{−½} and u what the block adds to its stream,
 
-    û moves by at most r     an entry of the input projection moves by at most |its row| r,
+    û moves by at most r     an entry of the input projection moves by at most |its row| r, the row being
+                             taken times the weights of the norm before the block,
     |∂û/∂z| ≤ 1 / λ,  |∂ŝ/∂s| ≤ 1 / N     λ and N the least (mean z² + ε)^½ and (mean s² + ε)^½ on the set,
 
 and ∂u/∂û is enclosed over these entries by derivatives that are worked out layer by layer.

@@ -1,9 +1,10 @@
-"""A penalty that asks of the weights alone that Φ maps all latents into a small ball.
+"""A penalty that asks, at the states of a batch, that Φ maps all latents into a small ball.
 
 Sampled latents (`implicit.training.penalties.attraction`) say nothing of those that were not drawn. Here what
 the block computes is enclosed for all of them at once, by centres and radii, as is done to train networks
-whose robustness can be proved (Gowal et al. 2018, arXiv 1810.12715). `implicit.enclosed.image_ball` has the
-bounds that a model trained so is to meet.
+whose robustness can be proved (Gowal et al. 2018, arXiv 1810.12715). It is the first of the two bounds of
+`implicit.enclosed.image_ball`, with the ε of the norms left out; that Φ contracts in the ball, the second, is
+not asked for. So a penalty of 0 proves nothing: that is for `image_balls`.
 """
 
 import math
@@ -91,7 +92,7 @@ def image_ball_penalty(
     if model.residual:
         moved = moved + model.latent_norm.weight.abs().max() * math.sqrt(cell.in_proj.in_features)
     ratio = moved / added.norm(dim=-1).clamp_min(TINY)
-    penalty = functional.relu(torch.log(ratio / GOAL))
+    penalty = torch.log((ratio / GOAL).clamp_min(1.0))
     return penalty.mean() if mask is None else penalty[mask].mean()
 
 

@@ -143,13 +143,33 @@ def test_a_block_that_reads_much_or_adds_little_proves_nothing(reading: float, a
     assert not found_of(model, 0, 0.0)[0].attracts.any()
 
 
-def test_two_attractors_prove_nothing() -> None:
-    """A self-map with fixed points at both ends of an axis: whatever the bounds say, they may not hold."""
-    model = untrained(SIZES["one head"], 0, 0.0, 0.3)  # the stream outweighs the block: z and −z both stay
-    found, tokens, states, latents = found_of(model, 0, 0.0)
-    far = images(model, tokens, states.midpoint, -latents)
-    assert np.linalg.norm(far - latents, axis=1).max() > 1
-    assert not found.attracts.any()
+@pytest.mark.parametrize("size", [1e-165, 1e-150, 1e-10, 1.0])
+def test_two_attractors_prove_nothing(size: float) -> None:
+    """One row reads the latent, and its tap makes up for its size, be the squares too small for a float."""
+    sizes = {"d_model": 2, "head_size": 2, "d_state": 1, "d_conv": 1, "expand": 1}
+    model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=2, output_size=2, **sizes)).double()
+    weights = dict(model.named_parameters())
+    with torch.no_grad():
+        zero = ("mixers.0.in_proj.weight", "injections.0.weight", "mixers.0.conv1d.weight")
+        for name in (*zero, "mixers.0.conv1d.bias"):
+            weights[name].zero_()
+        weights["embedding.weight"].fill_(1.0)
+        weights["injections.0.weight"][:2] = 2.0  # gates of 4
+        weights["mixers.0.conv1d.bias"][:2] = torch.tensor([1.0, -20.0])
+        weights["mixers.0.in_proj.weight"][3, 1] = size
+        weights["mixers.0.conv1d.weight"][1, 0, -1] = 40.0 / size
+        weights["mixers.0.out_proj.weight"].copy_(torch.tensor([[50.0, 0.0], [-50.0, 100.0]]))
+    loop, token = EnclosedClosedLoop(model), np.array([0])
+    state = np.zeros((1, loop.state_size))
+    ends = []
+    for start in ([1.0, -1.0], [1.0, 1.0]):
+        z = np.array([start])
+        for _ in range(100):
+            z = 0.2 * z + 0.8 * images(model, token, state, z)
+        ends.append(z)
+    assert np.abs(ends[0] - ends[1]).max() > 0.5
+    for end in ends:
+        assert not image_balls(loop, token, Ball.exact(state), end).attracts.any()
 
 
 def test_a_weight_of_zero_in_the_last_norm_proves_nothing() -> None:

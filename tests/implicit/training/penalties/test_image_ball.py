@@ -95,6 +95,15 @@ def test_small_balls_cost_nothing_and_have_no_gradient() -> None:
     assert all(p.grad is None or not p.grad.any() for p in model.parameters())
 
 
+def test_a_block_that_reads_nothing_costs_nothing_and_has_finite_gradients() -> None:
+    model = model_of(SIZES["no window, no stream"], 0, reading=0.0)
+    tokens, latents = torch.tensor([[0, 1, 1]]), torch.zeros(1, 3, 4).double()
+    penalty = image_ball_penalty(model, tokens, model.init_state(1), latents)
+    penalty.backward()
+    assert penalty.item() == 0
+    assert all(p.grad is None or torch.isfinite(p.grad).all() for p in model.parameters())
+
+
 @pytest.mark.parametrize("step", [1, 2])
 def test_it_enters_in_the_free_phase_only(step: int) -> None:
     torch.manual_seed(0)
