@@ -331,6 +331,11 @@ TASKS = {
             _repl(5, "values"),
         ),
         TaskEntry(
+            "repl-5-random",
+            "Python sessions that swap five variables and print one after one swap in 4; every next token",
+            _repl(5, "all", spacing="random"),
+        ),
+        TaskEntry(
             "repl-5-values-random",
             "Python sessions that swap five variables and print one after one swap in 4; the printed values",
             _repl(5, "values", spacing="random"),

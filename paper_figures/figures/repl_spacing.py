@@ -33,7 +33,8 @@ from paper_figures.figures.repl_training import (
 )
 from paper_figures.figures.spacing_measured import REVEALS, SETTINGS, Test
 
-VALUES, ALL, FIVE = "repl-3-values-random", "repl-3-random", "repl-5-values-random"
+VALUES, ALL = "repl-3-values-random", "repl-3-random"
+FIVE, FIVE_ALL = "repl-5-values-random", "repl-5-random"
 """Tasks of training. Reveals follow commands with probability 1/4: short sequences ask for a single swap."""
 
 
@@ -66,6 +67,7 @@ GRIDS = (
     *seeds_of(*MODELS, **BY_ACCURACY, **_growing(VALUES, "repl-3-values", 40)),
     *seeds_of(*MODELS, **BY_UPDATES, **_growing(ALL, "repl-3-values", 40)),
     *seeds_of(*MODELS, **BY_ACCURACY, **_growing(FIVE, "repl-5-values", 50)),
+    *seeds_of(*MODELS, **BY_UPDATES, **_growing(FIVE_ALL, "repl-5-values", 50)),
 )
 EXPERIMENT = Experiment("repl_spacing", GRIDS, (REVEALS,))
 
@@ -78,9 +80,11 @@ PANELS: tuple[tuple[str, Test, str], ...] = (
     (ALL, "random", "one in 4, at random,\nloss of all tokens"),
     (FIVE, "4", "after every 4th,\nfive variables"),
     (FIVE, "random", "one in 4, at random,\nfive variables"),
+    (FIVE_ALL, "4", "after every 4th, five,\nloss of all tokens"),
+    (FIVE_ALL, "random", "at random, five,\nloss of all tokens"),
 )
 """Of every panel: the task of training, the test, and its title."""
-LETTERS = "abcdefgh"
+LETTERS = "abcdefghij"
 WINDOW = (
     "With three variables no long memory is asked for: every swap is odd, so that the reveal before and the "
     "commands since it tell every value, given whether the number of all commands is even, which the "
@@ -147,11 +151,11 @@ def draw(found: Results, width: float) -> Figure:
         >>> from paper_figures.stored_results import StoredResults
         >>> with styled():
         ...     len(draw(StoredResults.read("repl_spacing").results, 3.3).axes)
-        8
+        10
     """
     narrow = width < 5
-    figure = new_figure(width, 7.8 if narrow else 4.4)
-    panels = figure.subplots(*((4, 2) if narrow else (2, 4)), sharex=True, sharey=True)
+    figure = new_figure(width, 9.4 if narrow else 4.4)
+    panels = figure.subplots(*((5, 2) if narrow else (2, 5)), sharex=True, sharey=True)
     widths = line_widths(found["tasks"])
     commands = found["settings"]["commands"]
     for letter, axes, (task, test, title) in zip(LETTERS, panels.ravel(), PANELS, strict=True):
@@ -162,7 +166,7 @@ def draw(found: Results, width: float) -> Figure:
             known = [number for number in commands if str(number) in runs[0]["tests"][test]]
             values = [[accuracy_of(run, test, number) for number in known] for run in runs]
             draw_runs(axes, known, values, look_of(series), name, breadth=widths[name])
-        axes.axhline(1 / (5 if task == FIVE else 3), color=GREY, linewidth=0.9, linestyle=":")
+        axes.axhline(1 / (5 if task in (FIVE, FIVE_ALL) else 3), color=GREY, linewidth=0.9, linestyle=":")
         axes.axvline(found["trained_commands"], color=GREY, linewidth=0.9, linestyle="--")
         powers_of_two(axes, commands)
         axes.set(ylim=(0, 1.05))
@@ -190,8 +194,8 @@ def caption(found: Results) -> str:
         "before it being read. Every model is trained once, on sessions in which a reveal follows each "
         "command with probability 1/4, and tested with a reveal after every command (a), every 4th (b), "
         "every 8th (c), and as in training (d); e and f are b and d of runs whose loss is that of every "
-        "token, values weighing as much as any other, g and h are b and d with five variables in place of "
-        f"three. {settings['sequences']} freshly drawn sessions per "
+        "token, values weighing as much as any other; g to j are b and d with five variables in place of "
+        f"three, i and j by the loss of every token. {settings['sequences']} freshly drawn sessions per "
         f"test, data seed {settings['seed']}, the same for all models; at random, those with no reveal so "
         f"soon are left out; {convergence(found)}. {RUN_LINES} Lines are drawn broader the earlier they "
         "stand in the legend. "
@@ -208,13 +212,14 @@ def _training() -> str:
         "Width 64 (LSTM: 128), two layers (LSTM and implicit models: one), MLPs in the Transformer only, "
         f"not matched in parameters. Batches of {BY_ACCURACY['batch_size']}; peak rates of "
         f"{COMMON['learning_rate']:g} (implicit models: {IMPLICIT['learning_rate']:g}), chosen on DeltaNet "
-        f"[-1, 1] and implicit Mamba-2, {CLIPPING}. Sequences of {three['start_length']} tokens (g, h: "
+        f"[-1, 1] and implicit Mamba-2, {CLIPPING}. Sequences of {three['start_length']} tokens (g to j: "
         f"{five['start_length']}) grow by {three['length_growth']} whenever the running mean of the training "
         f"accuracy in their last third passes {BY_ACCURACY['growth_accuracy']}, to {three['length']} "
         f"({five['length']}), so that lengths and the number of updates differ by run: training ends "
         f"{BY_ACCURACY['final_steps']} updates after that accuracy at full length, at the latest after "
-        f"{BY_ACCURACY['steps']:,}. In e and f, where commands that nobody can foresee are in the loss, they "
-        f"grow every {BY_UPDATES['length_growth_every']} updates, for {BY_UPDATES['steps']:,} updates."
+        f"{BY_ACCURACY['steps']:,}. In e, f, i and j, where commands that nobody can foresee are in the "
+        f"loss, they grow every {BY_UPDATES['length_growth_every']} updates, for "
+        f"{BY_UPDATES['steps']:,} updates."
     )
 
 

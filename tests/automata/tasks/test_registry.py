@@ -22,6 +22,7 @@ OTHERS = {  # tokens, targets
     "repl-3-hidden": (18, 18),
     "repl-5-reveals": (19, 19),
     "repl-5-values": (19, 19),
+    "repl-5-random": (19, 19),
     "repl-5-values-random": (19, 19),
     "repl-5-end": (19, 19),
     "swap-balls-3": (9, 9),

@@ -42,7 +42,7 @@ def test_every_run_is_collected_once_under_its_own_name(found: Results) -> None:
     ]
     assert len(stored) == len(set(stored)) == len(POINTS)
     assert found["tasks"][VALUES]["DeltaNet [-1, 1]"]["failed"] == [0]
-    assert list(found["tasks"]) == [VALUES, ALL, repl_spacing.FIVE]
+    assert list(found["tasks"]) == [VALUES, ALL, repl_spacing.FIVE, repl_spacing.FIVE_ALL]
 
 
 def test_runs_are_counted_by_test_and_a_failed_one_does_not_count() -> None:
@@ -53,7 +53,7 @@ def test_runs_are_counted_by_test_and_a_failed_one_does_not_count() -> None:
     assert (series["of"], series["failed"]) == (3, [0])
     text = repl_spacing.caption(repl_spacing.collect(outcomes))
     assert "(b) DeltaNet [-1, 1] 2; (c) DeltaNet [-1, 1] 1; " in text
-    assert text.endswith("(g) none; (h) none, of 3 each.")
+    assert text.endswith("(g) none; (h) none; (i) none; (j) none, of 3 each.")
 
 
 def of(lifted: Any, controls: Any, task: str = VALUES) -> list[Outcome]:
@@ -157,10 +157,14 @@ def test_figures_are_drawn_where_no_run_ended_well() -> None:
 def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> None:
     text = repl_spacing.caption(found)
     assert f"{SETTINGS.sequences} freshly drawn sessions per test, data seed {SETTINGS.seed}" in text
-    assert "700 updates after that accuracy at full length, at the latest after 2,000. In e and f" in text
+    assert (
+        "700 updates after that accuracy at full length, at the latest after 2,000. In e, f, i and j" in text
+    )
     for point in POINTS:
         config = point.config
-        curriculum, five = config.curriculum, config.task == repl_spacing.FIVE
+        curriculum = config.curriculum
+        five = config.task in (repl_spacing.FIVE, repl_spacing.FIVE_ALL)
+        every_token = config.task in (ALL, repl_spacing.FIVE_ALL)
         assert config.batch_size == 32
         assert config.sizes["d_model"] == (128 if config.model == "lstm" else 64)
         implicit = config.model.startswith("implicit-")
@@ -170,8 +174,8 @@ def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> No
         assert config.length == (213 if five else 203)
         assert (curriculum.final_steps, config.steps) == (700, 2000)
         assert (curriculum.start_length, curriculum.length_growth) == (50 if five else 40, 16)
-        assert curriculum.growth_accuracy == (None if config.task == ALL else 0.95)
-        if config.task == ALL:
+        assert curriculum.growth_accuracy == (None if every_token else 0.95)
+        if every_token:
             assert curriculum.length_growth_every == 100
         task = config.build_task()
         assert isinstance(task, ReplLanguage)
@@ -179,15 +183,15 @@ def test_the_caption_has_the_numbers_of_the_configurations(found: Results) -> No
             "random",
             4,
             5 if five else 3,
-            "all" if config.task == ALL else "values",
+            "all" if every_token else "values",
         )
     for said in (
         "Batches of 32;",
         "peak rates of 0.003 (implicit models: 0.002)",
-        "Sequences of 40 tokens (g, h: 50) grow by 16 whenever",
+        "Sequences of 40 tokens (g to j: 50) grow by 16 whenever",
         "passes 0.95, to 203 (213),",
         "ends 700 updates after",
-        "at the latest after 2,000. In e and f,",
+        "at the latest after 2,000. In e, f, i and j,",
         "they grow every 100 updates, for 2,000 updates",
         "at least 0.95 of the sessions after 64 commands",
     ):
@@ -199,7 +203,9 @@ def test_the_dotted_line_is_chance(found: Results) -> None:
         figure = repl_spacing.draw(found, 6.75)
     for axes, (task, _, _) in zip(figure.axes, repl_spacing.PANELS, strict=True):
         chance, trained = [line for line in axes.lines if line.get_color() == "#777777"]
-        assert set(np.asarray(chance.get_ydata())) == {1 / 5 if task == repl_spacing.FIVE else 1 / 3}
+        assert set(np.asarray(chance.get_ydata())) == {
+            1 / 5 if task in (repl_spacing.FIVE, repl_spacing.FIVE_ALL) else 1 / 3
+        }
         assert set(np.asarray(trained.get_xdata())) == {16}
 
 
