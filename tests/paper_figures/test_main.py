@@ -149,8 +149,7 @@ def test_rerun_stores_results_and_draws_them(
 def test_rerun_of_everything_draws_what_is_published_and_trains_the_rest(
     tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in FIGURES if name != "good"]:
-        monkeypatch.delitem(FIGURES, name)
+    monkeypatch.setattr("paper_figures.registry.FIGURES", {"good": FIGURES["good"]})
     command.main(flags(tmp_path))
     assert [path.name for path in results.iterdir()] == ["good.json"]
     drawn = {path.stem for path in (tmp_path / "out").glob("*.pdf")}
