@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 import math
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -200,7 +200,21 @@ def at_least(number: float) -> str:
         >>> at_least(0.99999), f"{0.99999:.3g}", at_least(2.0), at_least(1.2345e-7)
         ('0.999', '1', '2', '1.23e-07')
     """
-    return f"{float(Context(prec=3, rounding=ROUND_FLOOR).create_decimal(Decimal(number))):.3g}"
+    return _three_digits(number, ROUND_FLOOR)
+
+
+def at_most(number: float) -> str:
+    """Return a bound from above for reading, in three digits and rounded up, so that nothing is taken away.
+
+    Example:
+        >>> at_most(100.00000000000001), at_most(2.0), at_most(1.2345e-7)
+        ('101', '2', '1.24e-07')
+    """
+    return _three_digits(number, ROUND_CEILING)
+
+
+def _three_digits(number: float, rounding: str) -> str:
+    return f"{float(Context(prec=3, rounding=rounding).create_decimal(Decimal(number))):.3g}"
 
 
 def read_part(kind: type[Any], content: Any, line: str) -> Any:

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from automata.errors import InputError
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.enclosed.mamba2 import rms_norm
 from theory.rigorous.balls import Ball, Dual, functions
@@ -69,7 +70,7 @@ def image_balls(
     tokens: NDArray[np.int64],
     states: Ball,
     latents: Array,
-    radii: Array | None = None,
+    factor: float = 1.0,
 ) -> ImageBalls:
     """Return balls around latents that hold all images of Φ, and how Φ contracts in them.
 
@@ -78,7 +79,10 @@ def image_balls(
         tokens: ``[T]``.
         states: boxes of states, ``[T, n]``.
         latents: centres of the balls, near the fixed points, ``[T, d]``.
-        radii: of larger balls that are wanted, ``[T]``; the smallest that are found if None.
+        factor: by how much the balls are to be larger than the smallest that are found; at least 1.
+
+    Raises:
+        InputError: for a smaller factor.
 
     Example:
         An untrained block that reads little of the latent and adds much to it.
@@ -98,7 +102,9 @@ def image_balls(
         >>> found.attracts, bool((found.radius < 1).all())
         (array([ True,  True]), True)
     """
-    return _Bounds(loop, tokens, states, latents).balls(radii)
+    if not factor >= 1:
+        raise InputError(f"factor is {factor}; give at least 1: smaller balls need not hold the images")
+    return _Bounds(loop, tokens, states, latents).balls(factor)
 
 
 class _Bounds:
@@ -108,7 +114,7 @@ class _Bounds:
         self, loop: EnclosedClosedLoop, tokens: NDArray[np.int64], states: Ball, latents: Array
     ) -> None:
         self.loop, self.tokens, self.size = loop, tokens, loop.latent_size
-        self.states = Dual.constant(states, self.size)
+        self.states = states
         weight, self.epsilon = loop.last_norm
         self.widest = weight.magnitude.max() if loop.residual else np.float64(0.0)
         self.scale = weight.magnitude.max()
@@ -119,11 +125,10 @@ class _Bounds:
         self.reading = loop.cell.in_proj * self.before
         self.row_norms = _length(self.reading.magnitude)
 
-    def balls(self, radii: Array | None) -> ImageBalls:
+    def balls(self, factor: float) -> ImageBalls:
         """See `image_balls`."""
-        radius = self._image_radius()
-        if radii is not None:
-            radius = np.where(radii >= radius, radii, np.inf)
+        radius = self._image_radius() * factor
+        radius = radius if factor == 1 else _up(radius)
         defined = np.isfinite(radius) & self.divides
         return ImageBalls(np.where(defined, radius, np.inf), self._lipschitz(radius))
 
@@ -131,10 +136,9 @@ class _Bounds:
         """ρ."""
         zero = Ball.exact(np.zeros_like(self.centre.midpoint))
         root = _up(np.sqrt(np.float64(self.size)))
-        added, slope = self._block(zero, np.zeros(len(self.tokens)))
-        _, slope = self._block(zero, np.full(len(self.tokens), root))
+        added, slope = self._added(zero), self._slope(zero, np.full(len(self.tokens), root))
         moved = _up(root * (self.widest + slope))
-        image = rms_norm(Dual.constant(added, 0), Ball.exact(np.ones(self.size)), self.epsilon).value
+        image = self._normalised(added, self.epsilon)
         return _up(_length((image - self.target).magnitude) + moved / self._least_root(added, moved))
 
     def _lipschitz(self, radius: Array) -> Array:
@@ -144,27 +148,34 @@ class _Bounds:
         far = _up(self.scale * radius)
         least = np.maximum(_down(at_centre - _up(far / _down(np.sqrt(np.float64(self.size))))), 0.0)
         turn = _up(far / least)
-        read = rms_norm(
-            Dual.constant(self.centre, 0), Ball.exact(np.ones(self.size)), self.read_epsilon
-        ).value
-        _, slope = self._block(read, turn)
-        added, _ = self._block(read, np.zeros_like(turn))
+        read = self._normalised(self.centre, self.read_epsilon)
+        added, slope = self._added(read), self._slope(read, turn)
         stream = self.centre + added if self.loop.residual else added
         moved = _up(_up(self.widest * radius) + _up(slope * turn))
         found = _up(self.widest + slope * (self.scale / least)) / self._least_root(stream, moved)
         return np.where(np.isfinite(found), _up(found), np.inf)
 
-    def _block(self, read: Ball, radius: Array) -> tuple[Ball, Array]:
-        """What the block adds where |û − read| ≤ radius, and ‖U‖ there."""
-        inputs = Dual.constant(read, self.size).scaled(self.before)
-        projected = self.loop.projected(inputs, self.tokens)
-        value = projected.value.widened(_up(self.row_norms * radius[:, None]))
+    def _normalised(self, numbers: Ball, epsilon: float) -> Ball:
+        """Numbers over the root of their mean square, without weights."""
+        return rms_norm(Dual.constant(numbers, 0), Ball.exact(np.ones(self.size)), epsilon).value
+
+    def _projected(self, read: Ball) -> Dual:
+        """The input projection of û, without derivatives."""
+        return self.loop.projected(Dual.constant(read, 0).scaled(self.before), self.tokens)
+
+    def _added(self, read: Ball) -> Ball:
+        """What the block adds at û = read."""
+        return self.loop.block(self._projected(read), Dual.constant(self.states, 0))[0].value
+
+    def _slope(self, read: Ball, radius: Array) -> Array:
+        """‖U‖ where |û − read| ≤ radius."""
+        value = self._projected(read).value.widened(_up(self.row_norms * radius[:, None]))
         tangent = Ball(
             np.broadcast_to(self.reading.midpoint, (len(radius), *self.reading.shape)),
             np.broadcast_to(self.reading.radius, (len(radius), *self.reading.shape)),
         )
-        output, _ = self.loop.block(Dual(value, tangent), self.states)
-        return output.value, spectral_norm(output.tangent)
+        output, _ = self.loop.block(Dual(value, tangent), Dual.constant(self.states, self.size))
+        return spectral_norm(output.tangent)
 
     def _least_root(self, stream: Ball, moved: Array) -> Array:
         """The least (mean s² + ε)^½ within a distance of a stream, from below."""

@@ -61,8 +61,7 @@ class ArbImageBall:
     def holds_images(self) -> bool:
         """Return whether |Φ(z) − c| ≤ ρ is shown of all latents z that the last norm can give."""
         root, zero = arb(self.size).sqrt(), [arb(0)] * self.size
-        added, _ = self._block(zero, arb(0))
-        _, slope = self._block(zero, root)
+        added, slope = self._added(zero), self._slope(zero, root)
         moved = root * (self.kept + slope)
         away = [a - b for a, b in zip(scaled_to_unit(added, [arb(1)] * self.size), self.target, strict=True)]
         return bool(norm_bound(away) + moved / self._least_root(added, moved) <= self.radius)
@@ -76,14 +75,19 @@ class ArbImageBall:
             return False
         turn = far / least
         read = scaled_to_unit(self.centre, [arb(1)] * self.size)
-        _, slope = self._block(read, turn)
-        added, _ = self._block(read, arb(0))
+        added, slope = self._added(read), self._slope(read, turn)
         stream = [z + v for z, v in zip(self.centre, added, strict=True)] if self.model.residual else added
         moved = self.kept * self.radius + slope * turn
         return bool((self.kept + slope * self.scale / least) / self._least_root(stream, moved) < 1)
 
-    def _block(self, read: Vector, radius: arb) -> tuple[Vector, arb]:
-        """What the block adds where |û − read| ≤ radius, and a bound of ‖∂u/∂û‖ there."""
+    def _added(self, read: Vector) -> Vector:
+        """What the block adds at û = read."""
+        inputs = [w * entry for w, entry in zip(self.layer.norm_before, read, strict=True)]
+        found = self.layer.read(inputs, [[]] * self.size, self.injection, self.window)
+        return self.layer.output(found, self.h, None)[0]
+
+    def _slope(self, read: Vector, radius: arb) -> arb:
+        """A bound of ‖∂u/∂û‖ where |û − read| ≤ radius."""
         before = self.layer.norm_before
         slopes: Rows = [[w if i == k else arb(0) for k in range(self.size)] for i, w in enumerate(before)]
         entering = [
@@ -92,8 +96,8 @@ class ArbImageBall:
         ]
         inputs = [w * entry for w, entry in zip(before, read, strict=True)]
         found = self.layer.read(inputs, slopes, entering, self.window)
-        added, along = self.layer.output(found, self.h, None)
-        return added, spectral_bound(arb_mat(along))
+        _, along = self.layer.output(found, self.h, None)
+        return spectral_bound(arb_mat(along))
 
     def _least_root(self, stream: Vector, moved: arb) -> arb:
         """The least (mean s² + ε)^½ within a distance of a stream."""

@@ -12,7 +12,7 @@ from flint import arb
 
 from analysis.certificates.answers import Automaton
 from analysis.certificates.arb.latent_cells import ArbLatentCells, Region
-from analysis.certificates.arb.linear import norm_bound, precision
+from analysis.certificates.arb.linear import precision
 from analysis.certificates.arb.mamba2 import exact_vector
 from analysis.certificates.arb.model import ArbModel
 from analysis.certificates.attraction.document import LATENTS_STATEMENTS, LatentsCertificate
@@ -58,9 +58,6 @@ class AttractionChecker:
         """
         bundle, size = self.claims.bundle_of[index][token], self.model.size
         with precision(self.bits):
-            reach = [norm_bound(row) for row in self.cover.axes(index).tolist()]
-            centre = exact_vector(self.cover.centres[index])
-            box = [entry + arb(0, far) for entry, far in zip(centre, reach, strict=True)]
             region = Region(
                 exact_vector(self._rows["latents"][bundle]),
                 triangle(self._rows["metrics"][bundle], size),
@@ -69,7 +66,7 @@ class AttractionChecker:
             cells = ArbLatentCells(
                 self.model,
                 token,
-                self.model.state(box),
+                self.model.state(self.cover.box(index)),
                 exact_vector(self.cover.latents[index, token]),
                 triangle(self._rows["norms"][bundle], size),
                 region,

@@ -12,7 +12,7 @@ from flint import arb, arb_mat
 
 from analysis.certificates.answers import Automaton
 from analysis.certificates.arb.linear import norm_bound, precision
-from analysis.certificates.arb.mamba2 import apply, exact_vector
+from analysis.certificates.arb.mamba2 import Vector, apply, exact_vector
 from analysis.certificates.checking import Weights, check_answers, check_each, check_run, check_seal
 from analysis.certificates.cover.document import COVER_STATEMENTS, CoverCertificate, CoverDocument
 from analysis.certificates.orbits.checker import check_iteration, triangle
@@ -84,6 +84,16 @@ class CoverChecker:
             return self._metric(index).inv() * arb(radius)
         except ZeroDivisionError:
             raise RefusedError(f"metrics[{index}]", "cannot be inverted") from None
+
+    def box(self, index: int) -> Vector:
+        """Return a box that holds a set, in the precision that is set.
+
+        Raises:
+            RefusedError: if the set has no axes.
+        """
+        reach = [norm_bound(row) for row in self.axes(index).tolist()]
+        centre = exact_vector(self.centres[index])
+        return [entry + arb(0, far) for entry, far in zip(centre, reach, strict=True)]
 
     def _check_step(self, index: int, token: int, axes: arb_mat) -> None:
         claims = self.claims

@@ -11,7 +11,7 @@ from flint import arb
 
 from analysis.certificates.answers import Automaton
 from analysis.certificates.arb.image_ball import ArbImageBall
-from analysis.certificates.arb.linear import norm_bound, precision
+from analysis.certificates.arb.linear import precision
 from analysis.certificates.arb.mamba2 import exact_vector
 from analysis.certificates.arb.model import ArbModel
 from analysis.certificates.checking import Weights, check_each, check_run, check_seal
@@ -49,13 +49,10 @@ class ImageBallChecker:
             RefusedError: if it is not shown.
         """
         with precision(self.bits):
-            reach = [norm_bound(row) for row in self.cover.axes(index).tolist()]
-            centre = exact_vector(self.cover.centres[index])
-            box = [entry + arb(0, far) for entry, far in zip(centre, reach, strict=True)]
             ball = ArbImageBall(
                 self.model,
                 token,
-                self.model.state(box),
+                self.model.state(self.cover.box(index)),
                 exact_vector(self.cover.latents[index, token]),
                 arb(float(self.radii[index, token])),
             )

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from analysis.certificates.parts import at_most
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.enclosed.image_ball import ImageBalls, image_balls
 from theory.rigorous.balls import Ball
@@ -25,9 +26,9 @@ class ProvedImages:
         balls: around the latents of the cover, with the radii that a certificate states, ``[sets, tokens]``.
 
     Example:
-        >>> found = ProvedImages(ImageBalls(np.array([[0.25, 0.5]]), np.array([[0.1, 0.2]])))
+        >>> found = ProvedImages(ImageBalls(np.array([[0.25, 0.5]]), np.array([[0.125, 0.25]])))
         >>> found.holds, found.sentence
-        (True, 'all latents are attracted at all 2 steps (images within 0.5, contracting there by 0.2)')
+        (True, 'all latents are attracted at all 2 steps (images within 0.5, contracting there by 0.25)')
     """
 
     balls: ImageBalls
@@ -43,9 +44,12 @@ class ProvedImages:
         proved, steps = self.balls.attracts.sum(), self.balls.attracts.size
         if not self.holds:
             return f"all latents are attracted at {proved} of {steps} steps"
+        radius, lipschitz = (
+            at_most(float(found.max())) for found in (self.balls.radius, self.balls.lipschitz)
+        )
         return (
-            f"all latents are attracted at all {steps} steps (images within "
-            f"{_above(self.balls.radius)}, contracting there by {_above(self.balls.lipschitz)})"
+            f"all latents are attracted at all {steps} steps (images within {radius}, contracting there by "
+            f"{lipschitz})"
         )
 
     def numbers(self) -> dict[str, Any]:
@@ -79,15 +83,7 @@ def prove_images(loop: EnclosedClosedLoop, cover: Cover) -> ProvedImages:
     for start in range(0, sets * tokens, AT_ONCE):
         i, x = index[start : start + AT_ONCE], token[start : start + AT_ONCE]
         boxes, centres = Ball.around(cover.centres[i], reach[i]), cover.latents[i, x]
-        radii = image_balls(loop, x, boxes, centres).radius * STATED_SHARE
-        found = image_balls(loop, x, boxes, centres, radii)
+        found = image_balls(loop, x, boxes, centres, STATED_SHARE)
         parts.append((found.radius, found.lipschitz))
     radius, lipschitz = (np.concatenate(part).reshape(sets, tokens) for part in zip(*parts, strict=True))
     return ProvedImages(ImageBalls(radius, lipschitz))
-
-
-def _above(bounds: Array) -> str:
-    """The largest of upper bounds with three digits, rounded up."""
-    largest = float(bounds.max())
-    shown = float(f"{largest:.3g}")
-    return f"{shown if shown >= largest else float(f'{largest * 1.005:.3g}'):.3g}"

@@ -7,6 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from automata.errors import InputError
 from implicit.enclosed.closed_loop import EnclosedClosedLoop, unflatten_state
 from implicit.enclosed.image_ball import ImageBalls, image_balls
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
@@ -130,11 +131,13 @@ def test_larger_balls_may_be_asked_for_and_smaller_ones_are_refused() -> None:
     loop = EnclosedClosedLoop(model)
     tokens, states, latents = setting(model, 0, 0.001)
     least = image_balls(loop, tokens, states, latents)
-    larger = image_balls(loop, tokens, states, latents, 1.2 * least.radius)
-    assert larger.radius.tolist() == (1.2 * least.radius).tolist()
+    larger = image_balls(loop, tokens, states, latents, 1.2)
+    assert larger.radius == pytest.approx(1.2 * least.radius, rel=1e-9)
+    assert (larger.radius >= 1.2 * least.radius).all()
     assert (larger.lipschitz > least.lipschitz).all()
-    smaller = image_balls(loop, tokens, states, latents, 0.99 * least.radius)
-    assert not smaller.attracts.any()
+    for factor in (0.99, float("nan")):
+        with pytest.raises(InputError, match=f"factor is {factor}; give at least 1"):
+            image_balls(loop, tokens, states, latents, factor)
 
 
 @pytest.mark.parametrize(("reading", "adding"), [(1.0, 1.0), (0.001, 0.5), (1.0, 32.0)])
