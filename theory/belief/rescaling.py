@@ -53,6 +53,9 @@ from theory.belief.reachable import BeliefChain, check_chain
 from theory.belief.token_source import FloatArray
 from theory.belief.underflow import format_information
 
+ROUNDING = 1e-9
+"""Nats: far more than rounding adds up to in a log-mass, and far less than a token changes it by."""
+
 
 @dataclass(frozen=True)
 class Gains:
@@ -161,7 +164,10 @@ def exit_lengths(
     longest: int,
     rng: np.random.Generator,
 ) -> IntArray:
-    """Draw sequences and return after how many tokens the log-mass leaves (−low, high).
+    """Draw sequences and return after how many tokens the log-mass leaves [−low, high].
+
+    On a bound it is inside, up to rounding: where costs are multiples of log 2, as the smallest normal number
+    is a power of 2, it comes to lie there exactly, and rounding would decide.
 
     Args:
         chain: from its node 0 on.
@@ -186,7 +192,7 @@ def exit_lengths(
         edge = np.minimum(drawn, last[node])
         total = total + steps[edge]
         node = chain.targets[order[edge]]
-        out = (total <= -low) | (total >= high)
+        out = (total < -low - ROUNDING) | (total > high + ROUNDING)
         if out.any():
             left[alive[out]] = position + 1
             alive, node, total = alive[~out], node[~out], total[~out]

@@ -75,6 +75,23 @@ def test_exit_lengths_of_the_square_of_the_range() -> None:
     assert without.mean() == pytest.approx(expected, rel=0.05)
 
 
+def test_a_mass_on_a_bound_is_inside_whatever_the_rounding() -> None:
+    """Costs are multiples of log 2, as −log of the smallest normal number is: sums come to lie on the bound."""
+    automaton = lazy_swaps(3, 0.5, full_reveal=False)
+    chain = chain_of(automaton, TokenSource.fixed_period(automaton, 1))
+    per_edge = edge_gains(chain, best_gains(chain))
+    left = [
+        exit_lengths(chain, per_edge + rounding, 14 * np.log(2), 11.0, 100, 5000, np.random.default_rng(0))
+        for rounding in (0.0, 1e-15, -1e-15)
+    ]
+    assert (left[0] == left[1]).all()
+    assert (left[0] == left[2]).all()
+    # without gains the mass halves, and lies on the bound after each third of these halvings
+    ones = np.full(len(chain.costs), -np.log(2)) + chain.costs
+    halved = exit_lengths(chain, ones, 3 * np.log(2), 1.0, 5, 50, np.random.default_rng(0))
+    assert (halved == 4).all()
+
+
 def test_no_gain_is_better_than_the_best() -> None:
     automaton = lazy_swaps(3, 0.25)
     chain = chain_of(automaton, TokenSource.fixed_period(automaton, 2, ["all"]))
