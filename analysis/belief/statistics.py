@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import scipy.stats
+import scipy.special
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
@@ -78,7 +78,7 @@ def estimate(values: FloatArray, sequences: IntArray, confidence: float = 0.95) 
         return Estimate(mean, math.nan, math.nan, units, count)
     off = np.bincount(number, weights=values - mean)
     error = math.sqrt((off**2).sum() * units / (units - 1)) / count
-    half = float(scipy.stats.t.ppf((1 + confidence) / 2, units - 1)) * error
+    half = float(scipy.special.stdtrit(units - 1, (1 + confidence) / 2)) * error
     return Estimate(mean, mean - half, mean + half, units, count)
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import scipy.stats
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -174,7 +173,9 @@ class Spread:
         fitted = np.isfinite(self.upper) & (self.tokens > self.training_length)
         if fitted.sum() < FITTED:
             return Horizon(None, "too short")
-        line = scipy.stats.linregress(self.tokens[fitted], self.upper[fitted] ** 2)
+        from scipy.stats import linregress  # here: it takes half a second to import, and every command would
+
+        line = linregress(self.tokens[fitted], self.upper[fitted] ** 2)
         if not line.slope > 2 * line.stderr:
             return Horizon(None, "none")
         if reached.size:

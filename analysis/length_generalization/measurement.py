@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import scipy.stats
+import scipy.special
 import torch
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
@@ -75,7 +75,7 @@ def wilson_interval(mean: float, count: int, confidence: float = 0.95) -> tuple[
         >>> [round(bound, 4) for bound in wilson_interval(1.0, 512)]
         [0.9926, 1.0]
     """
-    z = float(scipy.stats.norm.ppf((1 + confidence) / 2))
+    z = float(scipy.special.ndtri((1 + confidence) / 2))
     center = (mean + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z / (1 + z**2 / count) * (mean * (1 - mean) / count + z**2 / (4 * count**2)) ** 0.5
     return max(0.0, center - half), min(1.0, center + half)
