@@ -25,6 +25,7 @@ from paper_figures.figures import (
     repl_spacing,
     repl_traces,
     s5_length_generalization,
+    s5_recipe,
     wikitext2,
     wikitext2_iterations,
 )
@@ -45,6 +46,7 @@ FIGURES: dict[str, PaperFigure] = {
         s5_length_generalization.FIGURE,
         depth.FIGURE,
         curricula.FIGURE,
+        s5_recipe.FIGURE,
         gradients.FIGURE,
         bounded_and_free.FIGURE,
         iterations_at_test.FIGURE,

@@ -36,6 +36,7 @@ from paper_figures.figures.trained import (
     updates_words,
 )
 from paper_figures.figures.training_cost import GRADIENT_WEIGHT
+from paper_figures.figures.variants import measure, variant_of
 
 LENGTHS = (32, 512)
 """The training length and a far longer one."""
@@ -95,7 +96,7 @@ EXPERIMENT = Experiment(
         for different in CURRICULA.values()
     ),
     (
-        Measurement("accuracy", curricula.measure, curricula.SETTINGS),
+        Measurement("accuracy", measure, curricula.SETTINGS),
         Measurement("bounded_accuracy", measure_bounded, BoundedSettings()),
         Measurement("training_cost", measure_cost),
     ),
@@ -128,7 +129,7 @@ def collect(outcomes: Sequence[Outcome]) -> Results:
     known = CURRICULA if training["task"] == TASK else FULL_CURRICULA
     found: dict[str, Any] = {name: {"seeds": {}, "failed": []} for name in known}
     for outcome in outcomes:
-        group = found[curricula.variant_of(outcome.point.settings, known)]
+        group = found[variant_of(outcome.point.settings, known)]
         if outcome.complete and outcome.failure is None:
             values = outcome.values
             group["seeds"][str(outcome.point.seed)] = {

@@ -33,7 +33,6 @@ from implicit.training.streams import Stream, draw_batch
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, shares
-from paper_figures.figures.curricula import measure
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import draw_legend, grouped
 from paper_figures.figures.intervals import interval_sentence
@@ -48,6 +47,7 @@ from paper_figures.figures.trained import (
     trained_as,
     training_of,
 )
+from paper_figures.figures.variants import measure
 
 TASK, LENGTH = "S5-generators", 40
 SETTINGS = LengthSettings(

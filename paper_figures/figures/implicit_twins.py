@@ -13,7 +13,6 @@ from implicit.training.evaluation import REPORTED_TOKENS
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.claim import Claim, Verdict
-from paper_figures.figures.curricula import measure
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.groups import grouped
 from paper_figures.figures.intervals import interval_sentence
@@ -32,6 +31,7 @@ from paper_figures.figures.trained import (
     trained_as,
     training_of,
 )
+from paper_figures.figures.variants import measure
 
 TASK = "parity"
 SETTINGS = LengthSettings(lengths=(16, 256), sequences=64, mode="sequential", seed=0)

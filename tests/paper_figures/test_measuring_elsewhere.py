@@ -18,7 +18,6 @@ from paper_figures.figures import (
     agreement_in_training,
     answers,
     bounded_measured,
-    curricula,
     failures_measured,
     gradients,
     hard_tokens_measured,
@@ -26,6 +25,7 @@ from paper_figures.figures import (
     jacobians_in_training,
     s5_training,
     token_iterations,
+    variants,
 )
 from tests.paper_figures.other_device import OTHER, other_device
 
@@ -39,7 +39,7 @@ MEASURED: dict[str, Callable[[Run], Any]] = {
         {"right": found.right.tolist(), "share_converged": found.share_converged}
         for found in answers.answers(run, run.task, 5, answers.AnswerSettings(sequences=3, batch_size=2))
     ],
-    "accuracy and updates": lambda run: curricula.measure(run, LENGTHS),
+    "accuracy and updates": lambda run: variants.measure(run, LENGTHS),
     "accuracy after few sweeps": lambda run: bounded_measured.measure_bounded(
         run, bounded_measured.BoundedSettings(lengths=LENGTHS)
     ),

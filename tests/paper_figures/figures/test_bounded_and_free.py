@@ -24,6 +24,7 @@ from paper_figures.figures import (
     s5_length_generalization,
 )
 from paper_figures.figures.figure import Results
+from paper_figures.figures.variants import variant_of
 from paper_figures.stored_results import StoredResults
 
 POINTS = bounded_and_free.EXPERIMENT.points
@@ -65,7 +66,7 @@ GOOD, DEAR = (1.0, 1.0, 30e6), (1.0, 1.0, 40e6)
 
 
 def test_every_curriculum_is_trained_with_three_seeds() -> None:
-    names = [curricula.variant_of(point.all_settings, bounded_and_free.CURRICULA) for point in POINTS]
+    names = [variant_of(point.all_settings, bounded_and_free.CURRICULA) for point in POINTS]
     assert names == [name for name in bounded_and_free.CURRICULA for _ in range(3)]
     assert [point.seed for point in POINTS] == [0, 1, 2] * 6
     assert {point.config.curriculum.bounded_steps for point in POINTS[PUBLISHED]} == {1200}

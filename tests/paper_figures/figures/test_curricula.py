@@ -1,24 +1,19 @@
 """What training needs: every point has its variant, what is measured, counted, drawn, and stored."""
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from analysis.agreement import AgreementSettings
-from analysis.agreement import analyse as compare_modes
 from analysis.framework.figures import styled
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import MODEL_LOOKS
-from analysis.length_generalization import LengthSettings, analyse
-from implicit.runs.loading import Run
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
 from paper_figures.figures import curricula
 from paper_figures.figures.figure import Results
+from paper_figures.figures.variants import variant_of
 from paper_figures.stored_results import StoredResults
 
 POINTS = curricula.EXPERIMENT.points
@@ -55,7 +50,7 @@ def found() -> Results:
 
 
 def test_every_variant_is_trained_with_three_seeds() -> None:
-    names = [curricula.variant_of(point.all_settings) for point in POINTS]
+    names = [variant_of(point.all_settings, curricula.VARIANTS) for point in POINTS]
     assert names == [name for name in curricula.VARIANTS for _ in range(3)]
     assert [point.seed for point in POINTS] == [0, 1, 2] * len(curricula.VARIANTS)
 
@@ -63,7 +58,7 @@ def test_every_variant_is_trained_with_three_seeds() -> None:
 def test_variants_change_what_they_say_and_nothing_else() -> None:
     recipe = POINTS[0].config.flat()
     for point in POINTS[::3]:
-        changed = curricula.VARIANTS[curricula.variant_of(point.all_settings)]
+        changed = curricula.VARIANTS[variant_of(point.all_settings, curricula.VARIANTS)]
         expected: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in {**recipe, **changed}.items()
@@ -94,25 +89,9 @@ def test_every_run_has_a_mark_in_its_row(found: Results) -> None:
             assert axes.lines[row].get_color() == MODEL_LOOKS["implicit-mamba2"].color
 
 
-def test_measure_is_the_analysis_and_the_last_step(untrained: Callable[[Point], Run]) -> None:
-    settings = LengthSettings(lengths=(4, 8), sequences=4)
-    run = replace(untrained(POINTS[0]), metrics=[{"step": 3}, {"step": 7}])
-    (expected,) = analyse(run, settings).numbers().values()
-    measured = curricula.measure(run, settings)
-    assert (measured["accuracy"], measured["updates"]) == (expected["accuracy"], 7)
-
-
 def test_the_stored_results_hold_every_seed_and_the_recipe_solves_s3() -> None:
     variants = StoredResults.read("curricula").results["variants"]
     assert list(variants) == list(curricula.VARIANTS)
     assert all(sorted(variant["seeds"]) == ["0", "1", "2"] for variant in variants.values())
     assert variants["recipe"]["solved"] == 3
     assert all(run["agree"] >= 0.999 for run in variants["recipe"]["seeds"].values())
-
-
-def test_agreement_is_that_of_the_analysis(untrained: Callable[[Point], Run]) -> None:
-    settings = AgreementSettings(sequences=2, length=6, examples=0)
-    run = untrained(POINTS[0])
-    found = compare_modes(run, settings)
-    expected = {"agree": found.shares["agree"], "same_answer": float(found.same_answer.mean())}
-    assert curricula.measure_agreement(run, settings) == expected

@@ -320,6 +320,7 @@ OTHER_SERIES = {
     "puzzles": "models with their eigenvalues, in one legend below both panels",
     "implicit_twins": "cells in rows, twins by marker",
     "curricula": "one model, in rows",
+    "s5_recipe": "one model, in rows",
     "gradients": "one model, gradients of its training",
     "bounded_and_free": "one model, curricula by name",
     "depth": "models in rows, layers in cells",
