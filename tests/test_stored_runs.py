@@ -22,7 +22,8 @@ SEED = 20  # of the test streams here; no run was trained or selected on them
 MODES: tuple[Mode, Mode] = ("simultaneous", "sequential")
 STORED = [
     *("parity", "parity-small", "parity-tiny", "parity-attracted", "s3", "s3-small", "s5-generators"),
-    *("parity-deltanet", "s3-gated-deltanet", "parity-recipe", "s3-recipe", "a4", "a5-generators"),
+    *("parity-deltanet", "s3-gated-deltanet", "parity-recipe", "s3-recipe", "a4", "s4"),
+    "a5-generators",
 ]
 
 
@@ -113,6 +114,7 @@ def test_stored_runs_solve_their_task(name: str, length: int, least: float) -> N
         ("parity-recipe", 512, 1.0),
         ("s3-recipe", 512, 1.0),
         ("a4", 512, 1.0),
+        ("s4", 512, 1.0),
         ("a5-generators", 1024, 0.99),
         ("s5-generators-40", 1024, 0.99),
     ],
