@@ -76,7 +76,7 @@ def test_exit_lengths_of_the_square_of_the_range() -> None:
 
 
 def test_a_mass_on_a_bound_is_inside_whatever_the_rounding() -> None:
-    """Costs are multiples of log 2, as −log of the smallest normal number is: sums come to lie on the bound."""
+    """Costs are multiples of log 2, as the bound is: sums come to lie on it, and rounding would decide."""
     automaton = lazy_swaps(3, 0.5, full_reveal=False)
     chain = chain_of(automaton, TokenSource.fixed_period(automaton, 1))
     per_edge = edge_gains(chain, best_gains(chain))
