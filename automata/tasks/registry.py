@@ -80,12 +80,17 @@ def _a5_generators(name: str, description: str, hard_fraction: float) -> WordPro
     )
 
 
-def _times_m(group: Callable[[], Monoid]) -> Callable[[str, str, float], WordProblem]:
+def _times_m(
+    group: Callable[[], Monoid], tokens: tuple[str, ...] | None = None
+) -> Callable[[str, str, float], WordProblem]:
     def build(name: str, description: str, hard_fraction: float) -> WordProblem:
         factor, resets = group(), reset_monoid(3)
-        easy = [factor.identity * resets.order + element for element in range(resets.order)]
+        chosen = range(factor.order) if tokens is None else [factor.index(element) for element in tokens]
+        pairs = [element * resets.order + memory for element in chosen for memory in range(resets.order)]
+        easy = [factor.identity * resets.order + memory for memory in range(resets.order)]
         return WordProblem.from_monoid(
             direct_product(factor, resets),
+            pairs,
             hard_fraction=hard_fraction,
             easy_tokens=easy,
             name=name,
@@ -227,6 +232,11 @@ TASKS = {
             "A5xM",
             "A5 × U3, the memory with three resets; all 240 pairs are tokens; easy ones rest in A5",
             _times_m(lambda: alternating_group(5)),
+        ),
+        TaskEntry(
+            "A5-generatorsxM",
+            "A5 × U3 with the tokens of A5-generators beside those of U3, 16 pairs; easy ones rest in A5",
+            _times_m(lambda: alternating_group(5), S5_GENERATORS[:4]),
         ),
         TaskEntry(
             "S3xM",
@@ -411,8 +421,8 @@ def make_task(name: str, hard_fraction: float | None = None) -> WordProblem:
     Args:
         name: one of ``task_names()`` that is a word problem.
         hard_fraction: the probability that a token is drawn uniformly from all tokens instead of being the
-            identity (in ``A5xM`` and ``S3xM``: the identity of the group beside a uniform element of M); 1 if
-            left out.
+            identity (in ``A5xM``, ``A5-generatorsxM`` and ``S3xM``: the identity of the group beside a
+            uniform element of M); 1 if left out.
 
     Raises:
         InputError: the name is unknown (the nearest one is named) or is that of another kind of task, or

@@ -127,7 +127,7 @@ def test_one_easy_token_costs_no_draw() -> None:
     assert rng.random() == again.random()
 
 
-@pytest.mark.parametrize("name", ["A5xM", "S3xM"])
+@pytest.mark.parametrize("name", ["A5xM", "A5-generatorsxM", "S3xM"])
 def test_easy_tokens_of_a_product_rest_in_the_group_only(name: str) -> None:
     problem = make_task(name, hard_fraction=0.0)
     tokens, states = problem.sample(50, 200, np.random.default_rng(0))
