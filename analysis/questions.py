@@ -21,6 +21,7 @@ from analysis import (
     length_generalization,
     mechanism,
     modes,
+    one_fixed_point,
 )
 from analysis.framework.analysis import Analysis
 from analysis.framework.report_section import ReportSection
@@ -40,6 +41,7 @@ QUESTIONS: tuple[Analysis[Any, Any], ...] = (
     certify.ANALYSIS,
     all_words.ANALYSIS,
     all_lengths.ANALYSIS,
+    one_fixed_point.ANALYSIS,
     executed.ANALYSIS,
 )
 

@@ -244,7 +244,8 @@ def caption(found: Results) -> str:
     tokens = make_task(found["task"]).vocabulary_size
     return (
         "Accuracy of implicit Mamba-2 on A5 times a memory with three resets, "
-        f"{TOKENS[found['task']]}, against the most self-iterations allowed at test. Hard tokens are drawn from all {tokens}, easy ones from "
+        f"{TOKENS[found['task']]}, against the most self-iterations allowed at test. Hard "
+        f"tokens are drawn from all {tokens}, easy ones from "
         f"the four that leave A5 as it is. Mean over the last {found['reported_tokens']} of "
         f"{settings['length']} tokens of {settings['sequences']} fresh sequences answered token after token "
         f"(sequential), of the first {settings['swept_sequences']} in sweeps over the whole sequence "

@@ -13,7 +13,7 @@ from typing import Any
 
 import numba
 
-OPS = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[2]
 FLOATING = {"contract", "reassoc", "nsz"}
 """Sums may be reordered and products fused with them; nothing is approximated, infinities and NaN stay."""
 OPTIONS: dict[str, Any] = {"fastmath": FLOATING, "error_model": "numpy", "nogil": True, "_nrt": False}
@@ -64,6 +64,6 @@ def _cache_folder() -> Path:
 
 def _hash_of_sources() -> str:
     digest = hashlib.sha256()
-    for path in sorted(OPS.glob("**/numba_*/*.py")):
+    for path in sorted(PACKAGE.glob("**/numba_*/*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

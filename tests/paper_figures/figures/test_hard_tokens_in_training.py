@@ -195,7 +195,8 @@ def test_only_the_runs_of_the_claim_count_and_a_failed_one_does(found: Results) 
     assert verdict.word == "partly"
     assert verdict.because.startswith(
         "with generators of A5 as tokens and few updates, of 3 runs trained on 10% hard tokens and tested "
-        "on 50%: sequential mode 2 reach 0.99 without a limit (1.000, 1.000), 2 with 8 self-iterations too; simult"
+        "on 50%: sequential mode 2 reach 0.99 without a limit (1.000, 1.000), 2 with 8 self-iterations too; "
+        "simult"
     )
     assert verdict.because.endswith("; tested on 10% they reach 1.000, 1.000 (sequential, without a limit)")
 

@@ -1,0 +1,309 @@
+"""Has every word just one fixed point? ``python -m analysis.one_fixed_point RUN``: a proof, for every length.
+
+By Theorem 1 of docs/when_modes_agree.md every word has exactly one fixed point, with all latents free, if
+every token has exactly one at every state that words lead to through fixed points. Those states lie in the
+sets that ``python -m analysis.all_lengths`` finds, where the iteration from zero is proved to tend to the
+right answers. Here it is proved, for all latents and at all states of these sets, that there is no other
+fixed point (`implicit.enclosed.one_fixed_point`). So whatever the simultaneous mode converges to is the
+answer of the sequential one. That it converges is not proved here.
+
+Sets that the block reads nearly alike are taken together. A large model takes an hour and more; what is
+through is kept beside the results, and the same command goes on with it.
+"""
+
+import hashlib
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
+from rich.table import Table
+from tqdm import tqdm
+
+from analysis import all_lengths
+from analysis.all_lengths import AllLengthsAnalysis
+from analysis.certificates.producing import identity_of
+from analysis.certificates.words.producer import enclosed_loop
+from analysis.framework.analysis import RunAnalysis
+from analysis.framework.needs import FIXED_POINTS, as_implicit
+from analysis.framework.output import RunIdentity
+from analysis.framework.settings import settings_from
+from analysis.framework.visited_states import in_double_precision
+from automata.errors import InputError
+from implicit.checked_config import CheckedConfig
+from implicit.enclosed.closed_loop import EnclosedClosedLoop
+from implicit.enclosed.one_fixed_point import DirectionCells, OneFixedPoint, prove_one_fixed_point
+from implicit.runs.files import read_json, write_json
+from implicit.runs.loading import Run, load_run
+from theory.rigorous.balls import Ball
+from theory.rigorous.balls.ball import Array
+from theory.rigorous.covers.invariant_cover import extents
+
+PARTS = "one_fixed_point_parts.json"
+"""What is through, for the same command to go on with."""
+
+
+class OneFixedPointSettings(CheckedConfig):
+    """How the proof goes about it; what is proved does not depend on it.
+
+    Example:
+        >>> OneFixedPointSettings(processes=1).spread
+        0.0065
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    spread: PositiveFloat = Field(
+        default=0.0065,
+        description="sets are taken together of whose states the block reads numbers that differ by less",
+    )
+    limit: PositiveInt = Field(default=10**9, description="cells to examine at most, of each group and token")
+    processes: PositiveInt = Field(default=2, description="processes that work in parallel")
+
+
+@dataclass(frozen=True, eq=False)
+class OneFixedPointAnalysis:
+    """What `analyse` returns.
+
+    Attributes:
+        run: which run.
+        settings: what was chosen.
+        cover: the sets of states, and what is proved of the iteration from zero.
+        groups: of each set the number of its group, ``[sets]``.
+        found: what is proved of each group and token, ``groups × tokens``; None where nothing was tried.
+
+    Example:
+        `analyse` returns one.
+    """
+
+    run: RunIdentity
+    settings: OneFixedPointSettings
+    cover: AllLengthsAnalysis
+    groups: NDArray[np.int64]
+    found: dict[tuple[int, int], OneFixedPoint]
+
+    @property
+    def proved(self) -> bool:
+        """Whether every word of every length is proved to have exactly one fixed point."""
+        return self.cover.proved and bool(self.found) and all(part.proved for part in self.found.values())
+
+    @property
+    def sentence(self) -> str:
+        """The finding, with what it rests on."""
+        if not self.cover.proved:
+            return f"nothing is proved: of the sets, {self.cover.sentence}"
+        sets, cells = len(self.groups), sum(part.cells for part in self.found.values())
+        through = sum(part.proved for part in self.found.values())
+        if not self.proved:
+            return (
+                f"not proved: exactly one fixed point is shown at {through} of {len(self.found)} pairs of a "
+                f"group of sets and a token ({cells:,} cells)"
+            )
+        return (
+            "proved, in exact arithmetic, of words of every length: each has exactly one fixed point, with "
+            "all latents free, and it is the one that the sequential iteration from zero tends to, whose "
+            "answers are right; so wherever the simultaneous mode converges, its answers are right. At the "
+            f"states of {sets} sets, in {len(self.found)} pairs of a group and a token, {cells:,} cells of "
+            "latents hold no other. That the simultaneous mode converges is not proved, nor does any "
+            "certificate say this: one program computed it, in float64 with bounds of its rounding"
+        )
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything for JSON."""
+        return {
+            "sentence": self.sentence,
+            "proved": self.proved,
+            "sets": len(self.groups),
+            "groups": int(self.groups.max()) + 1 if len(self.groups) else 0,
+            "cells": sum(part.cells for part in self.found.values()),
+            "pairs": [
+                {"group": group, "token": token, "sets": int((self.groups == group).sum()), **asdict(part)}
+                for (group, token), part in sorted(self.found.items())
+            ],
+        }
+
+
+def analyse(
+    run: Run,
+    settings: OneFixedPointSettings | None = None,
+    folder: Path | None = None,
+    **chosen: Any,
+) -> OneFixedPointAnalysis:
+    """Prove that words of every length have exactly one fixed point.
+
+    Args:
+        run: a run of which `analysis.all_lengths` proves that it is right on words of every length; of one
+            layer, one head, d_state 1.
+        settings: how to go about it.
+        folder: where what is through is kept, and looked for; nowhere if None.
+        chosen: settings by name, instead.
+
+    Raises:
+        InputError: for a bad setting, another model, or parts in the folder of another run, cover or setting.
+
+    Example:
+        >>> found = analyse(load_run("parity-tiny"), processes=1)
+        >>> found.proved, found.sentence[:58]
+        (True, 'proved, in exact arithmetic, of words of every length: each')
+    """
+    settings = settings_from(OneFixedPointSettings, chosen, settings)
+    loop = enclosed_loop(in_double_precision(as_implicit(run)))
+    DirectionCells(as_implicit(run), 0, Ball.exact(np.zeros(loop.state_size)))  # refuses what it cannot take
+    cover = all_lengths.analyse(run)
+    if cover.found is None or not cover.proved:
+        nothing = np.zeros(0, dtype=np.int64)
+        return OneFixedPointAnalysis(RunIdentity.of(run), settings, cover, nothing, {})
+    sets = cover.found.cover
+    centres, reach = sets.centres, extents(sets, np.arange(sets.set_count))
+    groups = group_alike(loop, centres, settings.spread)
+    pairs = [(group, token) for group in range(groups.max() + 1) for token in range(sets.latents.shape[1])]
+    parts = _Parts(folder, run, settings, np.concatenate([centres, reach]))
+    work = [
+        (pair, run.path, pair[1], Ball(centres[own], reach[own]), sets.latents[own, pair[1]], settings.limit)
+        for pair in pairs
+        if pair not in parts.found
+        for own in [np.flatnonzero(groups == pair[0])]
+    ]
+    bar = tqdm(total=len(pairs), initial=len(parts.found), desc="pairs of a group and a token", leave=False)
+    with bar:
+        for pair, part in _all(work, settings.processes):
+            parts.keep(pair, part)
+            bar.update()
+    return OneFixedPointAnalysis(RunIdentity.of(run), settings, cover, groups, parts.found)
+
+
+def group_alike(loop: EnclosedClosedLoop, states: Array, spread: float) -> NDArray[np.int64]:
+    """Return of each state the number of a group of those that a model's block reads nearly alike.
+
+    A state joins the first group whose first state differs from it by less than the spread in every number
+    that Φ reads of it: what the window adds to the convolved channels, and h.
+
+    Args:
+        loop: the model.
+        states: as `flatten_state` orders them, ``[S, n]``.
+        spread: of a group.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> loop = EnclosedClosedLoop(load_run("parity-small").model)
+        >>> states = np.zeros((3, loop.state_size))
+        >>> states[2, 0] = 1.0
+        >>> group_alike(loop, states, 0.01).tolist()
+        [0, 0, 1]
+    """
+    taps = loop.cell.earlier_taps.midpoint
+    window = states[:, : loop.window_size].reshape(len(states), *taps.shape)
+    read = np.column_stack([(window * taps).sum(-1), states[:, loop.window_size :]])
+    firsts: list[Array] = []
+    groups = np.zeros(len(states), dtype=np.int64)
+    for index, row in enumerate(read):
+        alike = (k for k, first in enumerate(firsts) if np.abs(row - first).max() < spread)
+        groups[index] = next(alike, len(firsts))
+        if groups[index] == len(firsts):
+            firsts.append(row)
+    return groups
+
+
+class _Parts:
+    """The pairs that are through, in a file that is written anew after each."""
+
+    def __init__(self, folder: Path | None, run: Run, settings: OneFixedPointSettings, boxes: Array) -> None:
+        self.file = None if folder is None else folder / PARTS
+        self.head = {
+            "weights_sha256": str(identity_of(run)["weights_sha256"]),
+            "cover_sha256": hashlib.sha256(boxes.tobytes()).hexdigest(),
+            "spread": settings.spread,
+            "limit": settings.limit,
+        }
+        self.found: dict[tuple[int, int], OneFixedPoint] = {}
+        if self.file is None or not self.file.exists():
+            return
+        content = read_json(self.file)
+        differs = [name for name, value in self.head.items() if content.get(name) != value]
+        if differs:
+            raise InputError(
+                f"{self.file} holds parts with another {differs[0]}, {content.get(differs[0])!r} in place of "
+                f"{self.head[differs[0]]!r}; give another --out, or remove it"
+            )
+        self.found = {(group, token): OneFixedPoint(**part) for group, token, part in content["parts"]}
+
+    def keep(self, pair: tuple[int, int], part: OneFixedPoint) -> None:
+        """Add what is proved of a pair."""
+        self.found[pair] = part
+        if self.file is not None:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            parts = [[*pair, asdict(part)] for pair, part in sorted(self.found.items())]
+            write_json(self.file, {**self.head, "parts": parts})
+
+
+Work = tuple[tuple[int, int], Path, int, Ball, Array, int]
+
+
+def _all(work: list[Work], processes: int) -> Any:
+    """What is proved of each pair, as it comes."""
+    if processes == 1:
+        yield from map(_prove, work)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        for future in as_completed([pool.submit(_prove, pair) for pair in work]):
+            yield future.result()
+
+
+def _prove(work: Work) -> tuple[tuple[int, int], OneFixedPoint]:
+    pair, path, token, states, latents, limit = work
+    model = in_double_precision(as_implicit(load_run(path)))
+    return pair, prove_one_fixed_point(model, token, states, latents, limit)
+
+
+def tables(found: OneFixedPointAnalysis) -> list[Table | str]:
+    """Return the pairs and the finding, for the terminal.
+
+    Example:
+        >>> nothing = all_lengths.analyse(load_run("parity-small"), sets=100)
+        >>> run, none = RunIdentity.of(load_run("parity-small")), np.zeros(0, dtype=np.int64)
+        >>> tables(OneFixedPointAnalysis(run, OneFixedPointSettings(), nothing, none, {}))[1][:51]
+        'nothing is proved: of the sets, nothing is proved: '
+    """
+    table = Table(title=found.run.title, title_justify="left")
+    for name in ("group", "sets", "token", "cells", "parts", "one fixed point"):
+        table.add_column(name, justify="right")
+    for pair in found.numbers()["pairs"]:
+        cells = [pair["group"], pair["sets"], pair["token"], f"{pair['cells']:,}", pair["parts"]]
+        table.add_row(*map(str, cells), "proved" if pair["proved"] else "not proved")
+    return [table, found.sentence]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ResumedAnalysis(RunAnalysis[OneFixedPointSettings, OneFixedPointAnalysis]):
+    """One that keeps what is through in the folder of its results."""
+
+    def _answer_one(
+        self, run: Run, settings: OneFixedPointSettings, folder: Path, width: float
+    ) -> OneFixedPointAnalysis:
+        began = time.monotonic()
+        outcome = analyse(run, settings, folder)
+        self._write(folder, RunIdentity.of(run), settings, outcome, began, width)
+        content = {"run": asdict(RunIdentity.of(run)), "settings": settings.model_dump()}
+        write_json(folder / f"{self.name}.json", {**content, "result": outcome.numbers()})
+        return outcome
+
+
+ANALYSIS = _ResumedAnalysis(
+    name="one_fixed_point",
+    question="Has every word of every length just one fixed point, wherever it is sought? A proof, in hours.",
+    description="Prove that words of every length have exactly one fixed point, with all latents free.",
+    settings=OneFixedPointSettings,
+    measure=analyse,
+    draw=None,
+    tables=tables,
+    needs=FIXED_POINTS,
+)
+main = ANALYSIS.main
+
+if __name__ == "__main__":
+    sys.exit(main())
