@@ -5,7 +5,7 @@ every token has exactly one at every state that words lead to through fixed poin
 sets that ``python -m analysis.all_lengths`` finds, where the iteration from zero is proved to tend to the
 right answers. Here it is proved, for all latents and at all states of these sets, that there is no other
 fixed point (`implicit.enclosed.one_fixed_point`). So whatever the simultaneous mode converges to is the
-answer of the sequential one. That it converges is not proved here.
+answer of the sequential one. That it converges, or where a tolerance stops it, is not proved here.
 
 Sets that the block reads nearly alike are taken together. A large model takes an hour and more; what is
 through is kept beside the results, and the same command goes on with it.
@@ -44,6 +44,8 @@ from theory.rigorous.balls import Ball
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.covers.invariant_cover import extents
 
+VERSION = 2
+"""Of the proof; parts of another are not gone on with."""
 PARTS = "one_fixed_point_parts.json"
 """What is through, for the same command to go on with."""
 
@@ -107,10 +109,11 @@ class OneFixedPointAnalysis:
         return (
             "proved, in exact arithmetic, of words of every length: each has exactly one fixed point, with "
             "all latents free, and it is the one that the sequential iteration from zero tends to, whose "
-            "answers are right; so wherever the simultaneous mode converges, its answers are right. At the "
-            f"states of {sets} sets, in {len(self.found)} pairs of a group and a token, {cells:,} cells of "
-            "latents hold no other. That the simultaneous mode converges is not proved, nor does any "
-            "certificate say this: one program computed it, in float64 with bounds of its rounding"
+            "answers are right; so whatever the simultaneous mode tends to, iterated without end, answers "
+            f"rightly. At the states of {sets} sets, in {len(self.found)} pairs of a group and a token, "
+            f"{cells:,} cells of latents hold no other. That the simultaneous mode converges is not proved, "
+            "and nothing of where a tolerance stops it; nor does any certificate say this: one program "
+            "computed it, in float64 with bounds of its rounding"
         )
 
     def numbers(self) -> dict[str, Any]:
@@ -215,6 +218,7 @@ class _Parts:
     def __init__(self, folder: Path | None, run: Run, settings: OneFixedPointSettings, boxes: Array) -> None:
         self.file = None if folder is None else folder / PARTS
         self.head = {
+            "version": VERSION,
             "weights_sha256": str(identity_of(run)["weights_sha256"]),
             "cover_sha256": hashlib.sha256(boxes.tobytes()).hexdigest(),
             "spread": settings.spread,

@@ -56,8 +56,8 @@ def derivative(cells: LatentCells, centre: Array, half: Array) -> Ball:
     v_slope = times(_widened(x_slope, ratio.tangent.reshape(d, 1) * cells.h), gate)
     v_slope = plus(v_slope, times(held, gate_slope))
     nu = cells._length(v, beta.value[0])
-    # (ε/β²)' / 2ν² = −ε β' / β³ν²
-    least = beta.value.mignitude[0, 0] ** 3 * np.square(nu.c - nu.reach)[0, 0]
+    # (ε/β²)' / 2ν = −ε β' / β³ν
+    least = beta.value.mignitude[0, 0] ** 3 * (nu.c - nu.reach)[0, 0]
     lost = cells.epsilon * beta.tangent.magnitude[0, 0] / least * (1 + SLACK)
     inverse = _inverse(nu)
     mixed = times(v, inverse)

@@ -79,7 +79,8 @@ def test_what_is_through_is_not_done_again(
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("weights_sha256", "0" * 64), ("spread", 0.1), ("limit", 7), ("cover_sha256", "1")]
+    ("name", "value"),
+    [("weights_sha256", "0" * 64), ("spread", 0.1), ("limit", 7), ("cover_sha256", "1"), ("version", 1)],
 )
 def test_parts_of_something_else_are_refused(
     run: Run, found: tuple[OneFixedPointAnalysis, Path], tmp_path: Path, name: str, value: object

@@ -217,6 +217,26 @@ def test_derivative_holds_that_of_autograd(seed: int) -> None:
             assert not (off > ROUNDING * (1 + np.abs(slope))).any()
 
 
+def test_derivative_where_the_gated_norm_is_large() -> None:
+    """ν near 10 and a large ε: a bound of its derivative that divides by ν once too often is too small."""
+    of = case(2, 2)
+    (cell,) = of.model.cells
+    assert isinstance(cell, Mamba2Cell)
+    assert cell.conv1d.bias is not None
+    assert of.model.latent_norm is not None
+    with torch.no_grad():
+        cell.conv1d.bias[:2] = 20.0
+        cell.in_proj.weight.mul_(3.0)
+    for norm in (of.model.norms[0], of.model.latent_norm, cell.norm):
+        norm.epsilon = 0.3
+    search, rng = DirectionCells(of.model, of.token, Ball.exact(of.state)), np.random.default_rng(0)
+    for _ in range(50):
+        latent = rng.standard_normal(2)
+        found = derivative(search, latent, np.full(2, 1e-9))
+        slope = torch.func.jacrev(of.self_map())(torch.from_numpy(latent)).detach().numpy()
+        assert not (np.abs(slope - found.midpoint) > found.radius + ROUNDING).any()
+
+
 def test_the_derivative_is_sharp_at_a_point() -> None:
     of = case(1, 4)
     search = DirectionCells(of.model, of.token, Ball.exact(of.state))
