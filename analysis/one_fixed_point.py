@@ -151,7 +151,7 @@ def analyse(
 
     Example:
         >>> found = analyse(load_run("parity-tiny"), processes=1)
-        >>> found.proved, found.sentence[:58]
+        >>> found.proved, found.sentence[:59]
         (True, 'proved, in exact arithmetic, of words of every length: each')
     """
     settings = settings_from(OneFixedPointSettings, chosen, settings)

@@ -37,7 +37,7 @@ def derivative(cells: LatentCells, centre: Array, half: Array) -> Ball:
         >>> model = load_run("parity-small").model
         >>> cells = LatentCells(model, 0, Ball.exact(np.zeros(18)), np.zeros(8), np.eye(8), 0.0)
         >>> found = derivative(cells, np.full(8, 0.3), np.full(8, 0.001))
-        >>> found.shape, bool(found.radius.max() < 0.01)
+        >>> found.shape, bool(found.radius.max() < 0.02)
         ((8, 8), True)
     """
     d = cells.size

@@ -105,6 +105,8 @@ def prove_one_fixed_point(
         >>> _ = torch.manual_seed(0)
         >>> sizes = {"d_model": 2, "head_size": 2, "d_state": 1, "d_conv": 1, "expand": 1}
         >>> model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=2, output_size=2, **sizes)).double()
+        >>> _ = model.cells[0].in_proj.weight.data.mul_(0.2)
+        >>> _ = model.cells[0].out_proj.weight.data.mul_(3.0)
         >>> state, transition = model.init_state(1), model.transition(1)
         >>> latent, zero = torch.ones(2).double(), {name: part[0] for name, part in state.items()}
         >>> for _ in range(200):
