@@ -77,7 +77,7 @@ class OneFixedPointAnalysis:
         settings: what was chosen.
         cover: the sets of states, and what is proved of the iteration from zero.
         groups: of each set the number of its group, ``[sets]``.
-        found: what is proved of each group and token, ``groups × tokens``; None where nothing was tried.
+        found: what is proved, by the numbers of group and token; empty without a cover.
 
     Example:
         `analyse` returns one.

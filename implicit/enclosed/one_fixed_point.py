@@ -282,5 +282,7 @@ class DirectionCells(LatentCells):
         length = Ball.exact(root * (1 + least) / 2).widened(root * lost / 2 * (1 + SLACK) + SLACK * root)
         region = (direction * inverse.reshape(1, 1) * length)[0]
         slope = Ball.exact(np.eye(d)) - derivative(self, region.midpoint, region.radius * (1 + SLACK))
+        if not np.isfinite(slope.midpoint).all() or np.linalg.matrix_rank(slope.midpoint) < d:
+            return False
         inverted = Ball.exact(np.linalg.inv(slope.midpoint))
         return bool(row_sum_norm(Ball.exact(np.eye(d)) - inverted @ slope) < 1)
