@@ -145,9 +145,9 @@ def _kernels() -> Any:
     missing = NUMBA(None)
     if missing is not None:
         raise InputError(missing)
-    from implicit.enclosed.numba_cells import cells
+    from implicit.enclosed.numba_cells import search
 
-    return cells
+    return search
 
 
 def _hull(boxes: Ball) -> Ball:
@@ -186,8 +186,6 @@ class DirectionCells(LatentCells):
         size = EnclosedClosedLoop(model).latent_size
         super().__init__(model, token, states, np.zeros(size), np.eye(size), 0.0)
         self.kernels = kernels = _kernels()
-        symbols = size + 2  # and the centre and the error
-        inner = self.cell.d_inner
         largest, least = np.abs(self.weight).max(), np.abs(self.weight).min()
         near_zero = np.sqrt(size * self.epsilon / (SHORT * (2 - SHORT)))  # |z| at most
         share = near_zero**2 / (size * least**2)  # ρ² at most
@@ -202,6 +200,8 @@ class DirectionCells(LatentCells):
             self.h.midpoint,
             self.h.radius,
             self.weight,
+            1 / np.abs(self.weight),
+            np.ones(size),
             float(self._rate.midpoint),
             float(self._rate.radius),
             float(self._skip.midpoint),
@@ -210,23 +210,21 @@ class DirectionCells(LatentCells):
             (1 - SLACK) / largest,
             (near_zero + stream) * (1 + SLACK),
         )
-        table = np.zeros((inner, symbols))
-        work = np.zeros((6, max(symbols, size)))
-        work[4, :size], work[5, :size] = 1.0, 1 / np.abs(self.weight)
-        self.room = kernels.Room(
-            np.zeros((5, symbols)),
-            *(table.copy() for _ in range(3)),
-            *(np.zeros((size, symbols)) for _ in range(3)),
-            np.zeros((size, size)),
-            work[:, :symbols],
-            np.zeros((size, size)),
-            *(np.zeros(size + 1) for _ in range(2)),
-            np.ones(1),
-            np.zeros(inner),
-            np.zeros(size),
-            *(np.zeros(size + 1) for _ in range(2)),
-        )
+        self.room = kernels.room_for(size, self.cell.d_inner)
         self.waiting = np.zeros((kernels.ROOM, 2, size + 1))
+
+    def examine(self, middle: Array, half: Array, axis: int) -> bool:
+        """Whether one cell near the sphere is excluded; what is found of it stays in lane 0 of the room.
+
+        Args:
+            middle: of v and, behind it, of κ, ``[d + 1]``.
+            half: its half-widths, 0 along the axis.
+            axis: along which v is 1 or -1.
+        """
+        self.room.middle[:], self.room.half[:] = middle[:, None], half[:, None]
+        sign = float(np.sign(middle[axis]))
+        self.kernels.examine(self.tables, axis, sign, self.kernels.NEAR, self.room)
+        return bool(self.room.excluded[0])
 
     def outside(self, centre: Array, axis: int, width: float, limit: int) -> tuple[int, bool]:
         """Whether no fixed point has a direction outside of a cell, and how many cells were examined."""
@@ -237,7 +235,7 @@ class DirectionCells(LatentCells):
             low[face] = high[face] = side
             own = (face, side) == (axis, centre[axis])
             left_out = (centre - width, centre + width) if own else none
-            for task, ends in ((self.kernels.TOWARDS_ZERO, none), (self.kernels.NEAR, left_out)):
+            for task, ends in ((self.kernels.TOWARDS_ZERO, none), (self.kernels.FAR, left_out)):
                 count, through = self._examine(task, face, low, high, ends, limit - examined)
                 examined += count
                 if not through:
@@ -256,7 +254,7 @@ class DirectionCells(LatentCells):
     def _examine(
         self, task: int, axis: int, low: Array, high: Array, left_out: tuple[Array, Array], limit: int
     ) -> tuple[int, bool]:
-        kappa = (1 - SHORT, 1.0) if task == self.kernels.NEAR else (0.0, 1 - SHORT)
+        kappa = (0.0, 1 - SHORT) if task == self.kernels.TOWARDS_ZERO else (1 - SHORT, 1.0)
         ends = np.append(low, kappa[0]), np.append(high, kappa[1])
         count, through = self.kernels.search(
             self.tables, task, axis, *ends, *left_out, limit, self.room, self.waiting
@@ -270,10 +268,7 @@ class DirectionCells(LatentCells):
         half = np.append(np.full(d, width), SHORT / 2)
         half[axis] = 0.0
         middle = np.append(centre, 1 - SHORT / 2)
-        sign = float(np.sign(centre[axis]))
-        self.kernels.examine(
-            self.tables, middle, half * (1 + SLACK), axis, sign, self.kernels.NEAR, self.room
-        )
+        self.examine(middle, half * (1 + SLACK), axis)
         lost = float(self.room.lost[0])
         direction = Ball(centre[None], half[None, :d])
         in_units = direction / self.last_norm[0]

@@ -14,7 +14,7 @@ from implicit.cells import Mamba2Cell
 from implicit.enclosed import affine, one_fixed_point
 from implicit.enclosed.affine_derivative import derivative
 from implicit.enclosed.closed_loop import flatten_state, unflatten_state
-from implicit.enclosed.numba_cells import cells as kernels
+from implicit.enclosed.numba_cells import forms
 from implicit.enclosed.one_fixed_point import (
     OUTER,
     SHORT,
@@ -128,14 +128,46 @@ def test_no_cell_with_a_fixed_point_is_excluded(seed: int) -> None:
                 high = np.minimum(direction + rng.uniform(0, width, d), 1.0)
                 low[axis] = high[axis] = direction[axis]
                 middle, half = (low + high) / 2, (high - low) / 2 * (1 + 1e-12)
-                outcome = search.kernels.examine(
-                    search.tables, np.append(middle, 1 - SHORT / 2), np.append(half, SHORT / 2), axis,
-                    float(direction[axis]), kernels.NEAR, search.room,
-                )  # fmt: skip
-                assert outcome == kernels.OPEN
-                if np.isfinite(search.room.equation[: d - 1]).all():
-                    assert (search.room.low[:d] <= direction + ROUNDING).all()
-                    assert (direction - ROUNDING <= search.room.high[:d]).all()
+                middle, half = np.append(middle, 1 - SHORT / 2), np.append(half, SHORT / 2)
+                assert not search.examine(middle, half, axis)
+                assert (search.room.low[:d, 0] <= direction + ROUNDING).all()
+                assert (direction - ROUNDING <= search.room.high[:d, 0]).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_each_cell_is_examined_as_it_would_be_alone(seed: int) -> None:
+    """Cells of all widths side by side, with some among them of which nothing is found."""
+    of, rng = case(seed, 3), np.random.default_rng(seed)
+    search = DirectionCells(of.model, of.token, Ball.around(of.state, 0.01))
+    count = search.room.middle.shape[1]
+    middles = rng.uniform(-1, 1, (count, 4))
+    halves = rng.choice([0.01, 0.1, 1.0, 1e200], (count, 1)) * rng.uniform(0.5, 1, (count, 4))
+    middles[:, 0], halves[:, 0] = 1.0, 0.0
+    middles[:, 3], halves[:, 3] = 1 - SHORT / 2, SHORT / 2
+    search.room.middle[:], search.room.half[:] = middles.T, halves.T
+    search.kernels.examine(search.tables, 0, 1.0, search.kernels.NEAR, search.room)
+    excluded, ends = search.room.excluded.copy(), np.stack([search.room.low, search.room.high])
+    assert 0 < excluded.sum() < count
+    for lane in range(count):
+        assert search.examine(middles[lane], halves[lane], 0) == excluded[lane]
+        alone = np.stack([search.room.low, search.room.high])[..., 0]
+        # but for rounding: the compiler fuses products with sums in some lanes and not in others
+        assert np.allclose(alone[:, :3], ends[:, :3, lane], rtol=1e-9, atol=1e-9)
+
+
+def test_far_from_fixed_points_no_more_is_excluded_than_near_them() -> None:
+    of, rng = case(0, 3), np.random.default_rng(0)
+    search = DirectionCells(of.model, of.token, Ball.around(of.state, 0.01))
+    kernels, room, outcome = search.kernels, search.room, {}
+    middles = rng.uniform(-1, 1, room.middle.shape)
+    halves = rng.uniform(0, 0.2, room.half.shape)
+    middles[0], halves[0], middles[3], halves[3] = 1.0, 0.0, 1 - SHORT / 2, SHORT / 2
+    for task in (kernels.FAR, kernels.NEAR):
+        room.middle[:], room.half[:] = middles, halves
+        kernels.examine(search.tables, 0, 1.0, task, room)
+        outcome[task] = room.excluded.copy()
+    assert outcome[kernels.FAR].any()
+    assert not (outcome[kernels.FAR] & ~outcome[kernels.NEAR]).any()
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -151,14 +183,10 @@ def test_forms_hold_what_they_bound(seed: int) -> None:
         middle[0] = 1.0
         half = np.full(d, width)
         half[0] = 0.0
-        outcome = search.kernels.examine(
-            search.tables, np.append(middle, 1 - SHORT / 2), np.append(half, SHORT / 2), 0, 1.0,
-            kernels.NEAR, search.room,
-        )  # fmt: skip
-        stream = search.room.stream.copy()
-        if outcome == kernels.EXCLUDED or not np.isfinite(stream).all():
-            continue  # the equations came no further
-        nu = search.room.form[2].copy()
+        search.examine(np.append(middle, 1 - SHORT / 2), np.append(half, SHORT / 2), 0)
+        stream, nu = search.room.stream[..., 0].copy(), search.room.nu[:, 0].copy()
+        if not (search.room.known[0] and np.isfinite(stream).all()):
+            continue
         for _ in range(200):
             xi = rng.uniform(-1, 1, d)
             v = middle + half * xi
@@ -248,10 +276,10 @@ def test_the_derivative_is_sharp_at_a_point() -> None:
 
 
 def test_constants_are_those_of_affine_forms() -> None:
-    assert kernels.SLACK == affine.SLACK
-    assert (kernels.LEAST_BEND, kernels.MOST_BEND) == affine.SILU_BEND
-    assert (kernels.SILU_TURN, kernels.LEAST_SILU) == (affine.SILU_TURN, affine.LEAST_SILU)
-    assert kernels.LEAST_AT == affine.LEAST_AT
+    assert forms.SLACK == affine.SLACK
+    assert (forms.LEAST_BEND, forms.MOST_BEND) == affine.SILU_BEND
+    assert (forms.SILU_TURN, forms.LEAST_SILU) == (affine.SILU_TURN, affine.LEAST_SILU)
+    assert forms.LEAST_AT == affine.LEAST_AT
 
 
 def test_a_pair_of_parity_small_is_far_from_proved_by_few_cells() -> None:
