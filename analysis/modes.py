@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from analysis.framework.analysis import EachRunAnalysis
 from analysis.framework.needs import FIXED_POINTS, as_implicit
-from analysis.framework.output import RunIdentity, analysis_content
+from analysis.framework.output import RunIdentity
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.length_generalization.measurement import last_answers
@@ -233,18 +233,6 @@ def tables(*found: ModesAnalysis) -> Sequence[Table | str]:
     return [table, *(f"{result.run.name}: {result.sentence}" for result in found)]
 
 
-def _documents(_run: Run, found: ModesAnalysis) -> dict[str, Any]:
-    seconds = sum(entry.called.seconds + entry.sequential.seconds for entry in found.lengths)
-    content = analysis_content(
-        "modes",
-        runs=found.run,
-        settings=found.settings.model_dump(),
-        result=found.numbers(),
-        seconds=seconds,
-    )
-    return {"modes.json": content}
-
-
 ANALYSIS = EachRunAnalysis(
     name="modes",
     question="Does model(tokens) answer as the sequential mode does, also at 4,096 tokens? How fast?",
@@ -253,7 +241,6 @@ ANALYSIS = EachRunAnalysis(
     measure=analyse,
     draw=None,
     tables=tables,
-    documents=_documents,
     needs=FIXED_POINTS,
 )
 main = ANALYSIS.main

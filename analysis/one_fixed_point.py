@@ -13,7 +13,6 @@ through is kept beside the results, and the same command goes on with it.
 
 import hashlib
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -282,27 +281,13 @@ def tables(found: OneFixedPointAnalysis) -> list[Table | str]:
     return [table, found.sentence]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _ResumedAnalysis(RunAnalysis[OneFixedPointSettings, OneFixedPointAnalysis]):
-    """One that keeps what is through in the folder of its results."""
-
-    def _answer_one(
-        self, run: Run, settings: OneFixedPointSettings, folder: Path, width: float
-    ) -> OneFixedPointAnalysis:
-        began = time.monotonic()
-        outcome = analyse(run, settings, folder)
-        self._write(folder, RunIdentity.of(run), settings, outcome, began, width)
-        content = {"run": asdict(RunIdentity.of(run)), "settings": settings.model_dump()}
-        write_json(folder / f"{self.name}.json", {**content, "result": outcome.numbers()})
-        return outcome
-
-
-ANALYSIS = _ResumedAnalysis(
+ANALYSIS = RunAnalysis(
     name="one_fixed_point",
     question="Has every word of every length just one fixed point, wherever it is sought? A proof, in hours.",
     description="Prove that words of every length have exactly one fixed point, with all latents free.",
     settings=OneFixedPointSettings,
     measure=analyse,
+    measure_resumed=analyse,
     draw=None,
     tables=tables,
     needs=FIXED_POINTS,

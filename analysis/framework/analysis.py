@@ -14,6 +14,7 @@ from analysis.framework.figures import TEXT_WIDTH, checked_width
 from analysis.framework.needs import ANY_MODEL, Need
 from analysis.framework.output import (
     RunIdentity,
+    analysis_content,
     check_writable,
     default_folder,
     refuse_other_runs,
@@ -56,9 +57,9 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         question: one sentence, as ``python -m analysis`` lists it.
         description: the first line of the help.
         settings: its fields become flags.
-        draw: makes the figure of an answer, so many inches wide; None if it has none, and then no
-            ``<name>.json`` either.
-        file: what the command names as written; ``<name>.json`` if None.
+        draw: makes the figure of an answer, so many inches wide; None if it has none.
+        file: what the command names as written, in place of ``<name>.json``, which without a figure is not
+            written then.
         caption: tells what the figure shows; runs and settings are added to it.
         tables: makes tables and lines for the terminal, from one answer or several.
         needs: what the models must have.
@@ -124,21 +125,20 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         began: float,
         width: float,
     ) -> None:
-        """Write the numbers of an answer beside its figure."""
-        if self.draw is None:
-            folder.mkdir(parents=True, exist_ok=True)
+        """Write the numbers of an answer, and its figure beside them if there is one."""
+        answered: dict[str, Any] = {
+            "runs": runs,
+            "settings": settings.model_dump(),
+            "result": outcome.numbers(),
+            "seconds": time.monotonic() - began,
+        }
+        if self.draw is not None:
+            figure = self.draw(outcome, width)
+            write_analysis(folder, self.name, **answered, figure=figure, caption=self.caption(outcome))
             return
-        figure = self.draw(outcome, width)
-        write_analysis(
-            folder,
-            self.name,
-            runs=runs,
-            settings=settings.model_dump(),
-            result=outcome.numbers(),
-            seconds=time.monotonic() - began,
-            figure=figure,
-            caption=self.caption(outcome),
-        )
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.file is None:
+            write_json(folder / f"{self.name}.json", analysis_content(self.name, **answered))
 
     def ask(
         self, runs: Sequence[Run], settings: Settings, out: Path | None = None, width: float = TEXT_WIDTH
@@ -214,6 +214,8 @@ class RunAnalysis(Analysis[Settings, Outcome]):
 
     Attributes:
         measure: answers the question of a run.
+        measure_resumed: takes the place of it in the command and the report where an answer takes hours: it
+            keeps what is through in the folder of the results, and goes on with what it finds there.
         documents: makes further files of JSON from a run and an answer, by file name.
 
     Example:
@@ -225,6 +227,7 @@ class RunAnalysis(Analysis[Settings, Outcome]):
     where: ClassVar[str] = "RUN/analysis/{name}, or out/<name>/{name} for a stored run"
 
     measure: Callable[[Run, Settings], Outcome]
+    measure_resumed: Callable[[Run, Settings, Path], Outcome] | None = None
     documents: Callable[[Run, Outcome], Mapping[str, Any]] = lambda _run, _outcome: {}
 
     def folders(self, runs: Sequence[Run], out: Path | None) -> list[Path]:
@@ -243,7 +246,8 @@ class RunAnalysis(Analysis[Settings, Outcome]):
 
     def _answer_one(self, run: Run, settings: Settings, folder: Path, width: float) -> Outcome:
         began = time.monotonic()
-        outcome = self.measure(run, settings)
+        resumed = self.measure_resumed
+        outcome = self.measure(run, settings) if resumed is None else resumed(run, settings, folder)
         self._write(folder, RunIdentity.of(run), settings, outcome, began, width)
         for name, content in self.documents(run, outcome).items():
             write_json(folder / name, content)
