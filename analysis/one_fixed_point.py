@@ -11,8 +11,8 @@ Sets that the block reads nearly alike are taken together. A large model takes a
 through is kept beside the results, and the same command goes on with it.
 """
 
-import hashlib
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,27 +26,21 @@ from tqdm import tqdm
 
 from analysis import all_lengths
 from analysis.all_lengths import AllLengthsAnalysis
-from analysis.certificates.producing import identity_of
 from analysis.certificates.words.producer import enclosed_loop
 from analysis.framework.analysis import RunAnalysis
 from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity
 from analysis.framework.settings import settings_from
 from analysis.framework.visited_states import in_double_precision
+from analysis.one_fixed_point_parts import KeptParts, Pair, arrays_sha256
 from automata.errors import InputError
 from implicit.checked_config import CheckedConfig
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.enclosed.one_fixed_point import DirectionCells, OneFixedPoint, prove_one_fixed_point
-from implicit.runs.files import read_json, write_json
 from implicit.runs.loading import Run, load_run
 from theory.rigorous.balls import Ball
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.covers.invariant_cover import extents
-
-VERSION = 2
-"""Of the proof; parts of another are not gone on with."""
-PARTS = "one_fixed_point_parts.json"
-"""What is through, for the same command to go on with."""
 
 
 class OneFixedPointSettings(CheckedConfig):
@@ -164,9 +158,23 @@ def analyse(
     centres, reach = sets.centres, extents(sets, np.arange(sets.set_count))
     groups = group_alike(loop, centres, settings.spread)
     pairs = [(group, token) for group in range(groups.max() + 1) for token in range(sets.latents.shape[1])]
-    parts = _Parts(folder, run, settings, np.concatenate([centres, reach]))
+    weights = RunIdentity.of(run).weights_sha256
+    belongs_to: dict[str, str | float] = {
+        "weights_sha256": weights,
+        "cover_sha256": arrays_sha256(centres, reach),
+        "spread": settings.spread,
+        "limit": settings.limit,
+    }
+    parts = KeptParts(folder, belongs_to, pairs)
     work = [
-        (pair, run.path, pair[1], Ball(centres[own], reach[own]), sets.latents[own, pair[1]], settings.limit)
+        (
+            pair,
+            run.path,
+            weights,
+            Ball(centres[own], reach[own]),
+            sets.latents[own, pair[1]],
+            settings.limit,
+        )
         for pair in pairs
         if pair not in parts.found
         for own in [np.flatnonzero(groups == pair[0])]
@@ -211,43 +219,10 @@ def group_alike(loop: EnclosedClosedLoop, states: Array, spread: float) -> NDArr
     return groups
 
 
-class _Parts:
-    """The pairs that are through, in a file that is written anew after each."""
-
-    def __init__(self, folder: Path | None, run: Run, settings: OneFixedPointSettings, boxes: Array) -> None:
-        self.file = None if folder is None else folder / PARTS
-        self.head = {
-            "version": VERSION,
-            "weights_sha256": str(identity_of(run)["weights_sha256"]),
-            "cover_sha256": hashlib.sha256(boxes.tobytes()).hexdigest(),
-            "spread": settings.spread,
-            "limit": settings.limit,
-        }
-        self.found: dict[tuple[int, int], OneFixedPoint] = {}
-        if self.file is None or not self.file.exists():
-            return
-        content = read_json(self.file)
-        differs = [name for name, value in self.head.items() if content.get(name) != value]
-        if differs:
-            raise InputError(
-                f"{self.file} holds parts with another {differs[0]}, {content.get(differs[0])!r} in place of "
-                f"{self.head[differs[0]]!r}; give another --out, or remove it"
-            )
-        self.found = {(group, token): OneFixedPoint(**part) for group, token, part in content["parts"]}
-
-    def keep(self, pair: tuple[int, int], part: OneFixedPoint) -> None:
-        """Add what is proved of a pair."""
-        self.found[pair] = part
-        if self.file is not None:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            parts = [[*pair, asdict(part)] for pair, part in sorted(self.found.items())]
-            write_json(self.file, {**self.head, "parts": parts})
+Work = tuple[Pair, Path, str, Ball, Array, int]
 
 
-Work = tuple[tuple[int, int], Path, int, Ball, Array, int]
-
-
-def _all(work: list[Work], processes: int) -> Any:
+def _all(work: list[Work], processes: int) -> Iterator[tuple[Pair, OneFixedPoint]]:
     """What is proved of each pair, as it comes."""
     if processes == 1:
         yield from map(_prove, work)
@@ -257,10 +232,15 @@ def _all(work: list[Work], processes: int) -> Any:
             yield future.result()
 
 
-def _prove(work: Work) -> tuple[tuple[int, int], OneFixedPoint]:
-    pair, path, token, states, latents, limit = work
-    model = in_double_precision(as_implicit(load_run(path)))
-    return pair, prove_one_fixed_point(model, token, states, latents, limit)
+def _prove(work: Work) -> tuple[Pair, OneFixedPoint]:
+    pair, path, weights, states, latents, limit = work
+    run = load_run(path)
+    if RunIdentity.of(run).weights_sha256 != weights:
+        raise InputError(
+            f"{path} holds other weights than the run that is asked about; save them, and load it"
+        )
+    model = in_double_precision(as_implicit(run))
+    return pair, prove_one_fixed_point(model, pair[1], states, latents, limit)
 
 
 def tables(found: OneFixedPointAnalysis) -> list[Table | str]:

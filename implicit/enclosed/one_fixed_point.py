@@ -97,7 +97,8 @@ def prove_one_fixed_point(
         limit: cells to examine at most.
 
     Raises:
-        InputError: for another model, or a latent that is zero.
+        InputError: for another model, another number of latents than boxes, or latents that are zero or far
+            from each other.
 
     Example:
         >>> import torch
@@ -114,6 +115,8 @@ def prove_one_fixed_point(
         >>> prove_one_fixed_point(model, 1, Ball.exact(np.zeros((1, 2))), latent[None].numpy()).proved
         True
     """
+    if len(latents) != len(states.midpoint):
+        raise InputError(f"{len(latents)} latents for {len(states.midpoint)} boxes; give one for each")
     middle = (latents.min(0) + latents.max(0)) / 2
     axis = int(np.abs(middle).argmax())
     if (latents[:, axis] * middle[axis] <= 0).any():

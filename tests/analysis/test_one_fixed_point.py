@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from analysis import all_lengths, one_fixed_point
 from analysis.all_lengths import AllLengthsAnalysis
-from analysis.one_fixed_point import PARTS, OneFixedPointAnalysis, analyse, group_alike
+from analysis.one_fixed_point import OneFixedPointAnalysis, analyse, group_alike
+from analysis.one_fixed_point_parts import PARTS
 from automata.errors import InputError
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.enclosed.one_fixed_point import OneFixedPoint
@@ -80,7 +82,13 @@ def test_what_is_through_is_not_done_again(
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("weights_sha256", "0" * 64), ("spread", 0.1), ("limit", 7), ("cover_sha256", "1"), ("version", 1)],
+    [
+        ("weights_sha256", "0" * 64),
+        ("spread", 0.1),
+        ("limit", 7),
+        ("cover_sha256", "1"),
+        ("code_sha256", "1"),
+    ],
 )
 def test_parts_of_something_else_are_refused(
     run: Run, found: tuple[OneFixedPointAnalysis, Path], tmp_path: Path, name: str, value: object
@@ -89,6 +97,37 @@ def test_parts_of_something_else_are_refused(
     (tmp_path / PARTS).write_text(json.dumps({**content, name: value}))
     with pytest.raises(InputError, match=f"holds parts with another {name}"):
         analyse(run, folder=tmp_path, processes=1)
+
+
+STRAY = {"group": 99, "token": 7, "proved": True, "cells": 1, "parts": 1}
+
+
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        ("all", "has no list of parts"),
+        ([STRAY], "has a part of group 99 and token 7"),
+        ([{**STRAY, "group": "0"}], "group is 0; it should be a valid integer"),
+        ([{**STRAY, "proved": "no"}], "proved is no; it should be a valid boolean"),
+        ([{**STRAY, "colour": 1}], "field 'colour' is unknown"),
+        ([[0, 0]], "give the values by name"),
+    ],
+)
+def test_parts_that_nobody_wrote_are_refused(
+    run: Run, found: tuple[OneFixedPointAnalysis, Path], tmp_path: Path, parts: object, sentence: str
+) -> None:
+    content = json.loads((found[1] / PARTS).read_text())
+    (tmp_path / PARTS).write_text(json.dumps({**content, "parts": parts}))
+    with pytest.raises(InputError, match=sentence):
+        analyse(run, folder=tmp_path, processes=1)
+
+
+def test_other_weights_than_those_on_the_disk_are_refused(run: Run) -> None:
+    changed = load_run(run.path)
+    with torch.no_grad():
+        next(changed.model.parameters()).mul_(1.001)
+    with pytest.raises(InputError, match="holds other weights than the run that is asked about"):
+        analyse(changed, processes=1)
 
 
 def test_too_few_cells_prove_nothing(run: Run) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from implicit.enclosed.numba_cells.forms import (
+    INFINITE,
     LANES,
     LEAST_AT,
     LEAST_SILU,
@@ -18,7 +19,7 @@ from implicit.enclosed.numba_cells.forms import (
     silu,
     times,
 )
-from implicit.ops.numba_shared.jit import inner
+from implicit.ops.numba_shared.jit import ordered_inner
 
 
 class Block(NamedTuple):
@@ -120,7 +121,7 @@ def room_for(d, channels):
     )
 
 
-@inner
+@ordered_inner
 def read(block, row, axis, middle, half, far, room, found):
     """A row of the input projection: (row · v) √d κ / |v| + offset; ``far`` is the reach of √d κ / |v|."""
     product, near, weights = room.linear, room.spare[2], block.read[row]
@@ -145,7 +146,7 @@ def read(block, row, axis, middle, half, far, room, found):
         found[last, i] += radius + SLACK * (abs(offset) + abs(found[0, i]))
 
 
-@inner
+@ordered_inner
 def silu_ends(low, high):
     """The range of silu on an interval: it falls, and then rises."""
     at_low, at_high = low / (1 + np.exp(-low)), high / (1 + np.exp(-high))
@@ -153,7 +154,7 @@ def silu_ends(low, high):
     return least - SLACK * (1 + abs(low)), max(at_low, at_high) + SLACK * (1 + abs(low) + abs(high))
 
 
-@inner
+@ordered_inner
 def product_ends(a, b, c, d):
     """The range of x y for a ≤ x ≤ b and c ≤ y ≤ d."""
     first, second, third, fourth = a * c, a * d, b * c, b * d
@@ -161,13 +162,13 @@ def product_ends(a, b, c, d):
     return low - SLACK * abs(low), high + SLACK * abs(high)
 
 
-@inner
+@ordered_inner
 def softplus(x):
     """log(1 + eˣ)."""
     return max(x, 0.0) + np.log1p(np.exp(-abs(x)))
 
 
-@inner
+@ordered_inner
 def factors(block, b, c, step):
     """The ends of α/β and of β, the same for all channels, from those of what B, C and Δ read."""
     b_low, b_high = silu_ends(b[0], b[1])
@@ -189,7 +190,7 @@ def factors(block, b, c, step):
     return low - SLACK * abs(low), high + SLACK * abs(high), beta_low, beta_high
 
 
-@inner
+@ordered_inner
 def gated(block, axis, middle, half, room):
     """V = (x + (α/β) h) silu(gate) of every channel, with the sign of β, and the ends of |β|."""
     inner, form, moved = len(block.h), room.product, room.moved
@@ -210,6 +211,8 @@ def gated(block, axis, middle, half, room):
         )
         ratio[i], spread[i] = (low + high) / 2, (high - low) / 2 * (1 + SLACK)
         room.known[i] = beta_low > 0 or beta_high < 0
+        for end in range(2, 8):
+            room.known[i] &= abs(ends[end, i]) < INFINITE
         sign[i] = -1.0 if beta_high < 0 else 1.0
         room.beta[0, i] = min(abs(beta_low), abs(beta_high))
         room.beta[1, i] = max(abs(beta_low), abs(beta_high))
@@ -240,7 +243,7 @@ def gated(block, axis, middle, half, room):
             room.size[p, i] += abs(room.v[p, 0, i])
 
 
-@inner
+@ordered_inner
 def length(block, room, found):
     """ν = (mean v² + ε/β²)^½: between its tangent and the parabola above it."""
     inner, last = len(block.h), len(found) - 1

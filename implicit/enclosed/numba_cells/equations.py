@@ -3,16 +3,14 @@
 
 import numpy as np
 
-from implicit.enclosed.numba_cells.forms import LANES, SLACK, fill, reach, times_coordinate
-from implicit.ops.numba_shared.jit import inner
+from implicit.enclosed.numba_cells.forms import INFINITE, LANES, SLACK, fill, reach, times_coordinate
+from implicit.ops.numba_shared.jit import ordered_inner
 
 MARGIN = 1e-9
 """By how much the ends of a tightened cell are moved outwards."""
-INFINITE = 1e300
-"""What overflows is larger, or NaN; `numpy.isfinite` may be optimised away where sums are reordered."""
 
 
-@inner
+@ordered_inner
 def equations(axis, sign, room, d):
     """Find the equations, and exclude the cells on which one of them has no zero."""
     main, product, last = room.stream[axis], room.product, d + 1
@@ -42,7 +40,7 @@ def equations(axis, sign, room, d):
         row += 1
 
 
-@inner
+@ordered_inner
 def separated(room, rows):
     """Exclude the cells on which the sum of the equations, with their centres as weights, has no zero."""
     scale, unit, size, r = room.rows[0], room.rows[1], room.rows[2], room.rows[3]
@@ -70,7 +68,7 @@ def separated(room, rows):
         room.excluded[i] |= found[0, i] - r[i] - SLACK * size[i] > 0
 
 
-@inner
+@ordered_inner
 def newton(axis, room, rows, d):
     """Tighten the cells by the solution of the linear part, and exclude those that it lies outside of.
 
@@ -116,7 +114,7 @@ def newton(axis, room, rows, d):
         place += 1
 
 
-@inner
+@ordered_inner
 def invert(axis, room, rows, d):
     """An approximate inverse of the linear part, by elimination without pivoting; any would do."""
     work, inverse, factor = room.matrix, room.inverse, room.rows[0]

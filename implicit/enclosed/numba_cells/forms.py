@@ -5,16 +5,18 @@ A form is a table ``[symbols, LANES]``: c first, then a, then e, each for all ce
 loop is over cells and the processor's vector instructions take several at once. The bounds are those of
 `implicit.enclosed.affine`. A form is off by rounding as well: every sum here has fewer than 2⁶ terms, each of
 fewer than 2⁵ roundings and functions of relative error 2⁻⁴⁴; `SLACK` times the sum of their sizes is added to
-e, whatever the order of the sums. What overflows is infinite or NaN, with which no comparison excludes a
-cell.
+e. What overflows is infinite or NaN, as sums and products keep their order (`ordered_inner`), and no
+comparison with these excludes a cell.
 
 ``spare`` are rows ``[6, LANES]`` that a function may write to.
 """
 
 import numpy as np
 
-from implicit.ops.numba_shared.jit import inner
+from implicit.ops.numba_shared.jit import ordered_inner
 
+INFINITE = 1e300
+"""What has overflowed is larger, or NaN."""
 LANES = 64
 """Cells that are examined together; with 64 all tables of eight features stay in a core's second cache."""
 
@@ -25,14 +27,14 @@ SILU_TURN = 0.35
 LEAST_SILU, LEAST_AT = -0.28, -1.27
 
 
-@inner
+@ordered_inner
 def fill(row, value):
     """Write one value to all lanes."""
     for i in range(LANES):
         row[i] = value
 
 
-@inner
+@ordered_inner
 def reach(form, found):
     """How far a form comes from its centre, at most."""
     last = len(form) - 1
@@ -45,7 +47,7 @@ def reach(form, found):
         found[i] *= 1 + SLACK
 
 
-@inner
+@ordered_inner
 def times(left, right, near, far, spare, found):
     """The product, with the reach of both; of aₖ bₖ ξₖ², between 0 and aₖ bₖ, half belongs to the centre."""
     half, size, last = spare[0], spare[1], len(found) - 1
@@ -64,7 +66,7 @@ def times(left, right, near, far, spare, found):
         found[last, i] = error + SLACK * (abs(left[0, i]) + near[i]) * (abs(right[0, i]) + far[i])
 
 
-@inner
+@ordered_inner
 def times_coordinate(middle, half, place, right, far, found):
     """The product of the coordinate c + h ξₖ with a form of known reach."""
     last = len(found) - 1
@@ -79,7 +81,7 @@ def times_coordinate(middle, half, place, right, far, found):
         found[last, i] = error + SLACK * (abs(middle[i]) + half[i]) * (abs(right[0, i]) + far[i])
 
 
-@inner
+@ordered_inner
 def silu(x, r, spare, found):
     """X σ(x) by its second-order Taylor polynomial at c; ``r`` is the reach of x."""
     sigmoids, slopes, last = spare[0], spare[1], len(x) - 1
@@ -100,7 +102,7 @@ def silu(x, r, spare, found):
             found[k, i] = x[k, i] * slopes[i]
 
 
-@inner
+@ordered_inner
 def inverse(middle, error, least, linear, spare, found):
     """1/x of a form x ≥ least > 0, from 1/x = 1/m − (x − m)/m² + (x − m)²/(m² x)."""
     spread, slopes, last = spare[0], spare[1], len(found) - 1
@@ -122,7 +124,7 @@ def inverse(middle, error, least, linear, spare, found):
             found[k, i] = -linear[k, i] * slopes[i]
 
 
-@inner
+@ordered_inner
 def inverse_length(middle, half, scale, least, linear, spare, found):
     """1/|D v| for the box of v with a diagonal D: the length lies between its tangent and a parabola."""
     squares, bend, centre, error = spare[2], spare[3], spare[4], spare[5]
@@ -146,7 +148,7 @@ def inverse_length(middle, half, scale, least, linear, spare, found):
     inverse(centre, error, least, linear, spare, found)
 
 
-@inner
+@ordered_inner
 def mapped(weights, forms, sizes, spare, found):
     """Σ wₚ formₚ; ``sizes`` are bounds of the forms."""
     size, last = spare[0], len(found) - 1

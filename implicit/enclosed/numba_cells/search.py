@@ -6,8 +6,9 @@ import numpy as np
 from implicit.enclosed.numba_cells.block import Block as Block
 from implicit.enclosed.numba_cells.block import gated, length
 from implicit.enclosed.numba_cells.block import room_for as room_for
-from implicit.enclosed.numba_cells.equations import INFINITE, equations, newton, separated
+from implicit.enclosed.numba_cells.equations import equations, newton, separated
 from implicit.enclosed.numba_cells.forms import (
+    INFINITE,
     LANES,
     SLACK,
     fill,
@@ -17,7 +18,7 @@ from implicit.enclosed.numba_cells.forms import (
     times,
     times_coordinate,
 )
-from implicit.ops.numba_shared.jit import compiled, inner
+from implicit.ops.numba_shared.jit import ordered, ordered_inner
 
 FAR, NEAR, TOWARDS_ZERO = 0, 1, 2
 """What is asked of a cell: a fixed point on the sphere, far from known ones or near them, or near zero.
@@ -29,7 +30,7 @@ ROOM = 1 << 16
 """Cells that can wait: each halving leaves one behind, and none of `LANES` together is halved so often."""
 
 
-@inner
+@ordered_inner
 def farthest_from_zero(room, d, found):
     """A lower bound of |W v + ρ z| over 0 ≤ ρ ≤ 1, along the direction in which it is nearest to zero.
 
@@ -75,11 +76,12 @@ def farthest_from_zero(room, d, found):
     reach(first, r)
     reach(second, unit)
     for i in range(LANES):
-        near = min(first[0, i] - r[i], second[0, i] - unit[i]) - 4 * SLACK * bound[i]
-        found[i] = near if near > 0 else 0.0  # 0 of what is not finite, too
+        slack = 4 * SLACK * bound[i]
+        one, other = first[0, i] - r[i] - slack, second[0, i] - unit[i] - slack
+        found[i] = min(one, other) if one > 0 and other > 0 else 0.0  # 0 of NaN, too
 
 
-@compiled
+@ordered
 def examine(block, axis, sign, task, room):
     """Find which of the cells in the room are excluded, and tighten the others.
 
@@ -181,7 +183,7 @@ def examine(block, axis, sign, task, room):
         room.excluded[i] &= room.known[i]
 
 
-@inner
+@ordered_inner
 def widest(block, axis, task, low, high, room, i):
     """The coordinate to halve: by what its width adds to the products of gates and x, and by itself."""
     d, best, most = len(block.weight), -1, -1.0
@@ -204,7 +206,7 @@ def widest(block, axis, task, low, high, room, i):
     return best
 
 
-@inner
+@ordered_inner
 def take(room, stack, start, count, d):
     """Put waiting cells into the lanes of the room; the last one into those that are left over, too."""
     for i in range(LANES):
@@ -216,7 +218,7 @@ def take(room, stack, start, count, d):
             room.middle[k, i], room.half[k, i] = middle, half
 
 
-@compiled
+@ordered
 def search(block, task, axis, low, high, out_low, out_high, limit, room, stack):
     """Halve a cell until every part of it is excluded or left out.
 

@@ -15,7 +15,8 @@ import numba
 
 PACKAGE = Path(__file__).parents[2]
 FLOATING = {"contract", "reassoc", "nsz"}
-"""Sums may be reordered and products fused with them; nothing is approximated, infinities and NaN stay."""
+"""Sums and products may be reordered and fused; nothing else is approximated. What overflows in one order may
+be finite in another, so that a bound may not rest on an infinity or NaN: see `ordered`."""
 OPTIONS: dict[str, Any] = {"fastmath": FLOATING, "error_model": "numpy", "nogil": True, "_nrt": False}
 """Division by zero gives an infinity, the lock of the interpreter is released, and references are not
 counted, since kernels make no arrays."""
@@ -42,6 +43,31 @@ def inner(function: Callable[..., Any]) -> Any:
         4.5
     """
     return _kept(function, {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True})
+
+
+def ordered(function: Callable[..., Any]) -> Any:
+    """Return what `compiled` does, of a function whose sums and products keep their order.
+
+    Products may be fused with sums, so that results are as IEEE 754 has them or nearer; infinities and NaN
+    stay what they are.
+
+    Example:
+        >>> ordered(lambda x: (x + 1.0) - x)(float("inf"))
+        nan
+    """
+    return _kept(function, {**OPTIONS, "fastmath": {"contract"}})
+
+
+def ordered_inner(function: Callable[..., Any]) -> Any:
+    """Return what `inner` does, of a function whose sums and products keep their order.
+
+    Example:
+        >>> difference = ordered_inner(lambda x: (x + 1.0) - x)
+        >>> ordered(lambda x: difference(x))(float("inf"))
+        nan
+    """
+    options = {**OPTIONS, "fastmath": {"contract"}}
+    return _kept(function, {**options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True})
 
 
 def _kept(function: Callable[..., Any], options: dict[str, Any]) -> Any:

@@ -129,6 +129,11 @@ def test_no_cell_with_a_fixed_point_is_excluded(seed: int) -> None:
                 low[axis] = high[axis] = direction[axis]
                 middle, half = (low + high) / 2, (high - low) / 2 * (1 + 1e-12)
                 middle, half = np.append(middle, 1 - SHORT / 2), np.append(half, SHORT / 2)
+                for other in range(d):  # products of huge half-widths overflow, and say nothing
+                    for huge in (1e78, 1e120, 1e153, 1e300, np.inf, np.nan):
+                        wide = half.copy()
+                        wide[other] = huge if other != axis else 0.0
+                        assert not search.examine(middle, wide, axis)
                 assert not search.examine(middle, half, axis)
                 assert (search.room.low[:d, 0] <= direction + ROUNDING).all()
                 assert (direction - ROUNDING <= search.room.high[:d, 0]).all()
@@ -141,7 +146,9 @@ def test_each_cell_is_examined_as_it_would_be_alone(seed: int) -> None:
     search = DirectionCells(of.model, of.token, Ball.around(of.state, 0.01))
     count = search.room.middle.shape[1]
     middles = rng.uniform(-1, 1, (count, 4))
-    halves = rng.choice([0.01, 0.1, 1.0, 1e200], (count, 1)) * rng.uniform(0.5, 1, (count, 4))
+    halves = rng.choice([0.01, 0.1, 1.0, 1e78, 1e100, 1e150, 1e200], (count, 1)) * rng.uniform(
+        0.5, 1, (count, 4)
+    )
     middles[:, 0], halves[:, 0] = 1.0, 0.0
     middles[:, 3], halves[:, 3] = 1 - SHORT / 2, SHORT / 2
     search.room.middle[:], search.room.half[:] = middles.T, halves.T
@@ -306,6 +313,13 @@ def test_states_are_parted_where_they_have_to_be(monkeypatch: pytest.MonkeyPatch
     found = prove_one_fixed_point(model, 1, Ball.around(centres, 1e-6), np.array(latents))
     assert found.proved
     assert found.parts > 1
+
+
+def test_each_box_has_a_latent() -> None:
+    model = load_run("parity-tiny").model
+    size = flatten_state(model.init_state(1)).shape[1]
+    with pytest.raises(InputError, match="1 latents for 2 boxes"):
+        prove_one_fixed_point(model, 0, Ball.exact(np.zeros((2, size))), np.ones((1, 2)))
 
 
 @pytest.mark.parametrize(
