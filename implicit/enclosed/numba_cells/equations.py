@@ -11,27 +11,55 @@ MARGIN = 1e-9
 
 
 @ordered_inner
-def equations(axis, sign, room, d):
-    """Find the equations, and exclude the cells on which one of them has no zero."""
-    main, product, last = room.stream[axis], room.product, d + 1
-    far, near, r = room.rows[0], room.rows[1], room.rows[2]
+def equations(block, axis, sign, room, d):
+    """Find the equations, and exclude the cells on which t_axis has the wrong sign or one has no zero.
+
+    With t = w (W v + ρ z ν) and z a multiple of v, z_axis being that of σ,
+
+        σ tⱼ − t_axis vⱼ = σ wⱼ (W v)ⱼ − vⱼ w_axis (W v)_axis + σ (wⱼ − w_axis) ρ zⱼ ν ,
+
+    so that of ρ, which lies within ``lost`` of 1, only the difference of two weights is left.
+    """
+    main, product, last = room.moved, room.product, d + 1
+    far, near, r, keep = room.rows[0], room.rows[1], room.rows[2], room.rows[3]
+    weight = block.weight[axis]
+    for i in range(LANES):
+        keep[i] = 1 - room.lost[i] / 2
+    reach(room.stream[axis], r)
+    for k in range(last + 1):
+        for i in range(LANES):
+            main[k, i] = weight * room.mixed[axis, k, i]
+            product[k, i] = main[k, i] + weight * keep[i] * room.stream[axis, k, i]
+    for i in range(LANES):
+        size = abs(weight) * (abs(room.stream[axis, 0, i]) + r[i])
+        off = abs(weight) * room.mixed[axis, last, i]
+        main[last, i] = off + SLACK * abs(weight) * room.away[axis, i]
+        product[last, i] = off + abs(weight) * keep[i] * room.stream[axis, last, i]
+        product[last, i] += size * room.lost[i] / 2
+        product[last, i] += SLACK * (size + abs(weight) * room.away[axis, i])
+    reach(product, r)
+    for i in range(LANES):
+        room.excluded[i] = sign * product[0, i] + r[i] < 0
     reach(main, far)
     row = 0
     for j in range(d):
         if j == axis:
             continue
-        found = room.equation[row]
+        found, own, between = room.equation[row], block.weight[j], sign * (block.weight[j] - weight)
         times_coordinate(room.middle[j], room.half[j], j + 1, main, far, product)
         reach(product, near)
         reach(room.stream[j], r)
         for k in range(last):
             for i in range(LANES):
-                found[k, i] = sign * room.stream[j, k, i] - product[k, i]
+                found[k, i] = sign * own * room.mixed[j, k, i] - product[k, i]
+                found[k, i] += between * keep[i] * room.stream[j, k, i]
         for i in range(LANES):
-            size = abs(room.stream[j, 0, i]) + r[i] + abs(product[0, i]) + near[i]
+            stream = abs(between) * (abs(room.stream[j, 0, i]) + r[i])
+            size = abs(own) * room.away[j, i] + stream + abs(product[0, i]) + near[i]
+            off = abs(between) * keep[i] * room.stream[j, last, i] + stream * room.lost[i] / 2
             # κ is no unknown: its part, which stands at the axis, is an error
-            found[last, i] = room.stream[j, last, i] + product[last, i] + SLACK * size
-            found[last, i] += abs(found[axis + 1, i])
+            off += abs(found[axis + 1, i])
+            found[last, i] = abs(own) * room.mixed[j, last, i] + product[last, i] + off + SLACK * size
             found[axis + 1, i] = 0.0
         reach(found, r)
         for i in range(LANES):

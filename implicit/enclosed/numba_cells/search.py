@@ -151,31 +151,7 @@ def examine(block, axis, sign, task, room):
         square = near[i] * near[i] / (d * most * most) * (1 - 8 * SLACK)  # at most mean s²
         lost = 1 - np.sqrt(square / (square + block.epsilon)) + 8 * SLACK
         room.lost[i] = lost if room.known[i] and lost < 1 else 1.0
-    r = room.rows[0]
-    for j in range(d):
-        moved, weight = room.stream[j], block.weight[j]
-        reach(moved, r)
-        for i in range(LANES):
-            away = abs(moved[0, i]) + r[i]
-            moved[last, i] += room.lost[i] * away * (1 + SLACK)
-            size = away * 2 + room.away[j, i]
-            moved[last, i] += SLACK * size
-        for k in range(last + 1):
-            for i in range(LANES):
-                moved[k, i] += room.mixed[j, k, i]
-        for k in range(last):
-            for i in range(LANES):
-                moved[k, i] *= weight
-        for i in range(LANES):
-            moved[last, i] *= abs(weight) * (1 + SLACK)
-        reach(moved, r)
-        for i in range(LANES):
-            moved[last, i] += SLACK * (abs(moved[0, i]) + r[i])
-    main = room.stream[axis]
-    reach(main, r)
-    for i in range(LANES):
-        room.excluded[i] = sign * main[0, i] + r[i] < 0
-    equations(axis, sign, room, d)
+    equations(block, axis, sign, room, d)
     if task == NEAR:
         separated(room, d - 1)
         newton(axis, room, d - 1, d)

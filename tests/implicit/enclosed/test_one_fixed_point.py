@@ -179,7 +179,7 @@ def test_far_from_fixed_points_no_more_is_excluded_than_near_them() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_forms_hold_what_they_bound(seed: int) -> None:
-    """gate, x, v, ν and the equations, at sampled directions of a cell and states of the box."""
+    """ν and the equations, at sampled directions of a cell, states of the box and ρ."""
     of, rng = case(seed, 3), np.random.default_rng(seed)
     d, radius = 3, 0.02
     search = DirectionCells(of.model, of.token, Ball.around(of.state, radius))
@@ -191,21 +191,23 @@ def test_forms_hold_what_they_bound(seed: int) -> None:
         half = np.full(d, width)
         half[0] = 0.0
         search.examine(np.append(middle, 1 - SHORT / 2), np.append(half, SHORT / 2), 0)
-        stream, nu = search.room.stream[..., 0].copy(), search.room.nu[:, 0].copy()
-        if not (search.room.known[0] and np.isfinite(stream).all()):
+        equations, nu = search.room.equation[: d - 1, :, 0].copy(), search.room.nu[:, 0].copy()
+        if not (search.room.known[0] and np.isfinite(equations).all()):
             continue
+        lost = search.room.lost[0]
         for _ in range(200):
             xi = rng.uniform(-1, 1, d)
             v = middle + half * xi
-            kappa = 1 - SHORT / 2 + SHORT / 2 * xi[0]  # its coordinate is that of the axis
+            kappa = 1 - SHORT / 2 + SHORT / 2 * xi[0]
             state = of.state + rng.uniform(-radius, radius, len(of.state))
             read = torch.from_numpy(np.sqrt(d) * kappa * v / np.linalg.norm(v))[None]
             u, length = block_output(of, cell, read, state)
-            z = np.sqrt(d) * v / np.linalg.norm(v / weight)
-            t = weight * (z * length + u * length)
-            value = stream[:, 0] + stream[:, 1:-1] @ xi
-            assert (np.abs(t - value) <= stream[:, -1] + np.abs(t) * 2e-3 + ROUNDING).all()
             assert abs(length - nu[0] - nu[1:-1] @ xi) <= nu[-1] + ROUNDING
+            for rho in (1.0, 1 - lost, rng.uniform(1 - lost, 1)):
+                z = rho * np.sqrt(d) * v / np.linalg.norm(v / weight)
+                t = weight * (z * length + u * length)
+                value = equations[:, 0] + equations[:, 1:-1] @ xi
+                assert (np.abs(t[1:] - t[0] * v[1:] - value) <= equations[:, -1] + ROUNDING).all()
 
 
 def block_output(of: Case, cell: Any, read: torch.Tensor, state: Array) -> tuple[Array, float]:
