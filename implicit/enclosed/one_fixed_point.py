@@ -13,12 +13,13 @@ positive multiple of v, what is asked is
 
 d − 1 equations in d − 1 unknowns. **Cells** are boxes of v in the 2 d faces of the cube. On each (a) is
 bounded by affine forms c + A ξ ± e in its coordinates |ξ| ≤ 1, and there is no solution where one of the
-equations, or one sum of them, has no zero, or where the solution of the linear part, with any matrix B
+equations has no zero. Near the fixed points there is none either where one sum of them has no zero, or where
+the solution of the linear part, with any matrix B
 
     ξ = −B c − (B A − I) ξ − B e ,
 
-lies outside of |ξ| ≤ 1; else the cell is tightened to it, and halved. κ in [1 − η, 1] is a coordinate of its
-own. ρ is at least (m / (m + ε))^½ where mean s² ≥ m on the cell, for every ρ in [0, 1].
+lies outside of |ξ| ≤ 1; else the cell is tightened to it. What is left is halved. κ in [1 − η, 1] is a
+coordinate of its own. ρ is at least (m / (m + ε))^½ where mean s² ≥ m on the cell, for every ρ in [0, 1].
 
 *Where κ < 1 − η* λ is at most (ε / (2 η − η²))^½, so that z and with it s and u are nearly 0: |u| ≤ χ with a
 small χ. The same cells, now with all κ in [0, 1 − η], show |u| > χ.
