@@ -1,5 +1,6 @@
 """The solve by numba against the plain loop, in both element types; it says the same of every token."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -137,6 +138,16 @@ def test_padding_is_passed_over() -> None:
     assert int(found.solution.status[1, 1]) == Status.MAX_ITERATIONS
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """With two, PyTorch's own product that makes the injections depends on the batch in its last bit."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_thread")
 def test_a_sequence_depends_on_no_other() -> None:
     """To the last bit: whoever stands beside it, the arithmetic of a sequence is the same."""
     model = random_model(torch.float32)
