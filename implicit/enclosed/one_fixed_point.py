@@ -21,8 +21,9 @@ the solution of the linear part, with any matrix B
 lies outside of |ξ| ≤ 1; else the cell is tightened to it. What is left is halved. κ in [1 − η, 1] is a
 coordinate of its own. ρ is at least (m / (m + ε))^½ where mean s² ≥ m on the cell, for every ρ in [0, 1].
 
-*Where κ < 1 − η* λ is at most (ε / (2 η − η²))^½, so that z and with it s and u are nearly 0: |u| ≤ χ with a
-small χ. The same cells, now with all κ in [0, 1 − η], show |u| > χ.
+*Where κ < 1 − η* λ is at most (ε / (2 η − η²))^½, so that z and with it s = N z / w are nearly 0, N being
+near ε^½: u is small and nearly −z. The same cells, now of κ in [0, 1 − η] and halved in κ too, show that it
+is not (`implicit.enclosed.numba_cells.equations.towards_zero`).
 
 *Around the fixed points* of the box a cell C is left out. Its latents lie in a box Z in which
 ‖I − P (I − ∂Φ)‖ < 1 with a matrix P, at all states, so that Φ has at most one fixed point there at each: two,
@@ -191,9 +192,6 @@ class DirectionCells(LatentCells):
         super().__init__(model, token, states, np.zeros(size), np.eye(size), 0.0)
         self.kernels = kernels = _kernels()
         largest, least = np.abs(self.weight).max(), np.abs(self.weight).min()
-        near_zero = np.sqrt(size * self.epsilon / (SHORT * (2 - SHORT)))  # |z| at most
-        share = near_zero**2 / (size * least**2)  # ρ² at most
-        stream = np.sqrt(size * self.epsilon * share / (1 - share)) if share < 1 else np.inf
         parts = self._gate, self._x, self._both, self._step
         read, offset, radius = (np.concatenate([part[k] for part in parts]) for k in range(3))
         self.tables = kernels.Block(
@@ -212,7 +210,7 @@ class DirectionCells(LatentCells):
             float(self._skip.radius),
             self.epsilon,
             (1 - SLACK) / largest,
-            (near_zero + stream) * (1 + SLACK),
+            least * (1 - SLACK),
         )
         self.room = kernels.room_for(size, self.cell.d_inner)
         self.waiting = np.zeros((kernels.ROOM, 2, size + 1))

@@ -26,7 +26,7 @@ class Block(NamedTuple):
     """The block at the states of a box: weights, offsets and their radii.
 
     ``read`` are the rows that read û: gate, x, B and C, Δ; ``out`` is W; ``h`` is the SSM's state;
-    ``weight`` that of the last norm; ``shortest`` a lower bound of |v / w|, ``smallest`` χ.
+    ``weight`` that of the last norm; ``shortest`` a lower bound of |v / w|, ``least`` one of |wⱼ|.
     """
 
     read: np.ndarray
@@ -44,7 +44,7 @@ class Block(NamedTuple):
     skip_radius: float
     epsilon: float
     shortest: float
-    smallest: float
+    least: float
 
 
 class Room(NamedTuple):

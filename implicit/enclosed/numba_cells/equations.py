@@ -69,6 +69,54 @@ def equations(block, axis, sign, room, d):
 
 
 @ordered_inner
+def towards_zero(block, axis, sign, room, d):
+    """Exclude the cells on which no latent of κ, so short that the norm's ε counts, is a fixed point.
+
+    Of κ at most k, |z| ≤ (d ε)^½ k / (1 − k²)^½ =: m, and as y = z / w, ρ² ≤ m² / (d min w²) =: q, so that
+    N² = ε / (1 − ρ²) ≤ ε / (1 − q). With z = r v, r ≤ m, and s = N z / w, what the block adds is
+
+        uⱼ = sⱼ − zⱼ = r vⱼ (N / wⱼ − 1) ,     |u| ≤ m + (d ε q / (1 − q))^½ ,
+        σ uⱼ − u_axis vⱼ = r σ vⱼ N (1 / wⱼ − 1 / w_axis) ,     σ u_axis < 0 where N < |w_axis| .
+
+    The forms of u ν stand in the room's ``mixed``, a bound of |u ν| from below in its ``near``.
+    """
+    main, product, found, last = room.mixed[axis], room.product, room.linear, d + 1
+    far, r, most, norm, moved = room.rows[0], room.rows[1], room.rows[2], room.rows[3], room.rows[4]
+    weight = block.weight[axis]
+    reach(main, far)
+    for i in range(LANES):
+        above = (room.nu[0, i] + room.above[i]) * (1 + SLACK)
+        k = room.middle[d, i] + room.half[d, i]
+        moved[i] = np.sqrt(d * block.epsilon) * k / np.sqrt((1 - k) * (1 + k)) * (1 + SLACK)
+        q = moved[i] * moved[i] / (d * block.least * block.least) * (1 + SLACK)
+        norm[i] = np.sqrt(block.epsilon / (1 - q)) * (1 + SLACK) if q < 1 else np.inf
+        most[i] = moved[i] + np.sqrt(d * q) * norm[i] * (1 + SLACK)
+        room.excluded[i] = room.near[i] > most[i] * above * (1 + SLACK)
+        side = sign * main[0, i] - far[i] * (1 + SLACK) - SLACK * abs(main[0, i])
+        room.excluded[i] |= norm[i] < abs(weight) and side > 0
+        moved[i] *= norm[i] * above * (1 + SLACK)
+    for j in range(d):
+        if j == axis:
+            continue
+        between = abs(1 / block.weight[j] - 1 / weight)
+        between += SLACK * (abs(1 / block.weight[j]) + abs(1 / weight))
+        times_coordinate(room.middle[j], room.half[j], j + 1, main, far, product)
+        for k in range(last):
+            for i in range(LANES):
+                found[k, i] = sign * room.mixed[j, k, i] - product[k, i]
+        for i in range(LANES):
+            size = room.away[j, i] + room.away[axis, i] * (abs(room.middle[j, i]) + room.half[j, i])
+            found[last, i] = room.mixed[j, last, i] + product[last, i] + 2 * SLACK * size
+            widest = abs(room.middle[j, i]) + room.half[j, i]
+            found[last, i] += moved[i] * widest * between * (1 + SLACK)
+        reach(found, r)
+        for i in range(LANES):
+            room.excluded[i] |= abs(found[0, i]) > r[i]
+    for i in range(LANES):
+        room.excluded[i] &= room.known[i]
+
+
+@ordered_inner
 def separated(room, rows):
     """Exclude the cells on which the sum of the equations, with their centres as weights, has no zero."""
     scale, unit, size, r = room.rows[0], room.rows[1], room.rows[2], room.rows[3]

@@ -6,7 +6,7 @@ import numpy as np
 from implicit.enclosed.numba_cells.block import Block as Block
 from implicit.enclosed.numba_cells.block import gated, length
 from implicit.enclosed.numba_cells.block import room_for as room_for
-from implicit.enclosed.numba_cells.equations import equations, newton, separated
+from implicit.enclosed.numba_cells.equations import equations, newton, separated, towards_zero
 from implicit.enclosed.numba_cells.forms import (
     INFINITE,
     LANES,
@@ -120,14 +120,11 @@ def examine(block, axis, sign, task, room):
     near, above = room.near, room.above
     reach(room.nu, above)
     if task == TOWARDS_ZERO:
-        # |u| is at most `smallest`: W v is no longer than that times ν
         for j in range(d):
             for k in range(last + 1):
                 fill(room.stream[j, k], 0.0)
         farthest_from_zero(room, d, near)
-        for i in range(LANES):
-            most = (room.nu[0, i] + above[i]) * block.smallest * (1 + SLACK)
-            room.excluded[i] = room.known[i] and near[i] > most
+        towards_zero(block, axis, sign, room, d)
         return
     # z ν = v √d ρ ν / |v / w|
     for k in range(last + 1):
@@ -167,16 +164,14 @@ def widest(block, axis, task, low, high, room, i):
         half = room.half[k, i]
         if k == axis or not half > 0 or (k == d and task != TOWARDS_ZERO):
             continue
-        width = high[k] - low[k]
-        score = width * width
-        if task != TOWARDS_ZERO:
-            bent = 0.0
-            for p in range(len(block.h)):
-                bent += abs(room.x[p, k + 1, i]) * room.gate_reach[p, i]
-                bent += abs(room.gate[p, k + 1, i]) * room.x_reach[p, i]
-            score = bent * width / (2 * half) + 0.2 * width * width
-            if not score < INFINITE:
-                score = width * 1e100
+        width, symbol = high[k] - low[k], (axis if k == d else k) + 1  # κ's stands where the axis' would
+        bent = 0.0
+        for p in range(len(block.h)):
+            bent += abs(room.x[p, symbol, i]) * room.gate_reach[p, i]
+            bent += abs(room.gate[p, symbol, i]) * room.x_reach[p, i]
+        score = bent * width / (2 * half) + 0.2 * width * width
+        if not score < INFINITE:
+            score = width * 1e100
         if score > most:
             best, most = k, score
     return best
