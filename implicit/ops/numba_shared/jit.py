@@ -20,6 +20,10 @@ be finite in another, so that a bound may not rest on an infinity or NaN: see `o
 OPTIONS: dict[str, Any] = {"fastmath": FLOATING, "error_model": "numpy", "nogil": True, "_nrt": False}
 """Division by zero gives an infinity, the lock of the interpreter is released, and references are not
 counted, since kernels make no arrays."""
+ORDERED: dict[str, Any] = {**OPTIONS, "fastmath": {"contract"}}
+"""Sums and products keep their order; they may be fused."""
+FOR_KERNELS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""Without what Python needs to call a function."""
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -42,7 +46,7 @@ def inner(function: Callable[..., Any]) -> Any:
         >>> compiled(lambda x: doubled(x) + x)(1.5)
         4.5
     """
-    return _kept(function, {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True})
+    return _kept(function, {**OPTIONS, **FOR_KERNELS})
 
 
 def ordered(function: Callable[..., Any]) -> Any:
@@ -55,7 +59,7 @@ def ordered(function: Callable[..., Any]) -> Any:
         >>> ordered(lambda x: (x + 1.0) - x)(float("inf"))
         nan
     """
-    return _kept(function, {**OPTIONS, "fastmath": {"contract"}})
+    return _kept(function, ORDERED)
 
 
 def ordered_inner(function: Callable[..., Any]) -> Any:
@@ -66,8 +70,7 @@ def ordered_inner(function: Callable[..., Any]) -> Any:
         >>> ordered(lambda x: difference(x))(float("inf"))
         nan
     """
-    options = {**OPTIONS, "fastmath": {"contract"}}
-    return _kept(function, {**options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True})
+    return _kept(function, {**ORDERED, **FOR_KERNELS})
 
 
 def _kept(function: Callable[..., Any], options: dict[str, Any]) -> Any:

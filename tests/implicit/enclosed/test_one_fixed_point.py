@@ -66,13 +66,13 @@ def case(seed: int, d: int) -> Case:
     return Case(model, int(rng.integers(2)), rng.standard_normal(size) * rng.choice([0.0, 0.3, 1.0]))
 
 
-def fixed_points(of: Case, starts: int = 200) -> list[Array]:
+def fixed_points(of: Case, starts: int = 200, scale: float = 1.0) -> list[Array]:
     """All that Newton's method finds from many starts, after some steps of the iteration and without."""
     d, generator = of.model.latent_size, torch.Generator().manual_seed(0)
     image = torch.func.vmap(of.self_map())
     slope = torch.func.vmap(torch.func.jacrev(of.self_map()))
     with torch.no_grad():
-        z = torch.randn(starts, d, generator=generator, dtype=torch.float64)
+        z = scale * torch.randn(starts, d, generator=generator, dtype=torch.float64)
         iterated = z
         for _ in range(60):
             iterated = 0.4 * iterated + 0.6 * image(iterated)
@@ -137,6 +137,42 @@ def test_no_cell_with_a_fixed_point_is_excluded(seed: int) -> None:
                 assert not search.examine(middle, half, axis)
                 assert (search.room.low[:d, 0] <= direction + ROUNDING).all()
                 assert (direction - ROUNDING <= search.room.high[:d, 0]).all()
+
+
+def test_no_cell_with_a_short_fixed_point_is_excluded() -> None:
+    """What adds little to the stream has a fixed point near zero, which repels: there u is nearly −z."""
+    short, far = 0, 0
+    for seed in range(40):
+        of, rng = case(seed, 2 + seed % 3), np.random.default_rng(seed)
+        d, norm = of.model.latent_size, of.model.latent_norm
+        (cell,) = of.model.cells
+        assert norm is not None
+        assert isinstance(cell, Mamba2Cell)
+        with torch.no_grad():
+            cell.out_proj.weight.mul_(float(rng.choice([0.003, 0.01])))
+        search = DirectionCells(of.model, of.token, Ball.around(of.state, 1e-3))
+        room, kernels = search.room, search.kernels
+        for latent in fixed_points(of, 50, scale=0.01):
+            kappa = np.sqrt(1 - norm.epsilon / (np.square(latent).mean() + norm.epsilon))
+            axis = int(np.abs(latent).argmax())
+            direction, sign = latent / abs(latent[axis]), float(np.sign(latent[axis]))
+            if kappa >= 1 - SHORT:
+                continue
+            short += 1
+            low = np.maximum(direction[:, None] - 10 ** rng.uniform(-6, 0, room.low[:d].shape), -1.0)
+            high = np.minimum(direction[:, None] + 10 ** rng.uniform(-6, 0, room.low[:d].shape), 1.0)
+            low[axis] = high[axis] = sign
+            least = np.maximum(kappa - 10 ** rng.uniform(-6, 0, room.lost.shape), 0.0)
+            most = np.minimum(kappa + 10 ** rng.uniform(-6, 0, room.lost.shape), 1 - SHORT)
+            ends = np.vstack([low, least]), np.vstack([high, most])
+            room.middle[:], room.half[:] = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2 * (1 + 1e-9)
+            kernels.examine(search.tables, axis, sign, kernels.TOWARDS_ZERO, room)
+            assert not room.excluded.any()
+            room.middle[:d] *= -1  # the opposite direction
+            kernels.examine(search.tables, axis, -sign, kernels.TOWARDS_ZERO, room)
+            far += int(room.excluded.sum())
+    assert short >= 10
+    assert far >= 100
 
 
 @pytest.mark.parametrize("seed", range(6))
