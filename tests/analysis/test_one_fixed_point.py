@@ -12,7 +12,8 @@ import torch
 from analysis import all_lengths, one_fixed_point
 from analysis.all_lengths import AllLengthsAnalysis
 from analysis.one_fixed_point import OneFixedPointAnalysis, analyse, group_alike
-from analysis.one_fixed_point_parts import PARTS
+from analysis.one_fixed_point import proof as proofs
+from analysis.one_fixed_point.kept_parts import PARTS
 from automata.errors import InputError
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.enclosed.one_fixed_point import OneFixedPoint
@@ -73,7 +74,7 @@ def test_what_is_through_is_not_done_again(
         asked.append(work[0])
         return work[0], analysis.found[work[0]]
 
-    monkeypatch.setattr(one_fixed_point, "_prove", prove)
+    monkeypatch.setattr(proofs, "_prove", prove)
     again = analyse(run, folder=tmp_path, processes=1)
     assert again.found == analysis.found
     assert len(asked) == len(analysis.found) - 5

@@ -1,4 +1,4 @@
-"""Has every word just one fixed point? ``python -m analysis.one_fixed_point RUN``: a proof, for every length.
+"""That every word has just one fixed point: a proof, for every length.
 
 By Theorem 1 of docs/when_modes_agree.md every word has exactly one fixed point, with all latents free, if
 every token has exactly one at every state that words lead to through fixed points. Those states lie in the
@@ -11,7 +11,6 @@ Sets that the block reads nearly alike are taken together. A model of eight feat
 hour of two cores; what is through is kept beside the results, and the same command goes on with it.
 """
 
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -21,18 +20,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
-from rich.table import Table
 from tqdm import tqdm
 
 from analysis import all_lengths
 from analysis.all_lengths import AllLengthsAnalysis
 from analysis.certificates.words.producer import enclosed_loop
-from analysis.framework.analysis import RunAnalysis
-from analysis.framework.needs import FIXED_POINTS, as_implicit
+from analysis.framework.needs import as_implicit
 from analysis.framework.output import RunIdentity
 from analysis.framework.settings import settings_from
 from analysis.framework.visited_states import in_double_precision
-from analysis.one_fixed_point_parts import KeptParts, Pair, arrays_sha256
+from analysis.one_fixed_point.kept_parts import KeptParts, Pair, arrays_sha256
 from automata.errors import InputError
 from implicit.checked_config import CheckedConfig
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
@@ -241,38 +238,3 @@ def _prove(work: Work) -> tuple[Pair, OneFixedPoint]:
         )
     model = in_double_precision(as_implicit(run))
     return pair, prove_one_fixed_point(model, pair[1], states, latents, limit)
-
-
-def tables(found: OneFixedPointAnalysis) -> list[Table | str]:
-    """Return the pairs and the finding, for the terminal.
-
-    Example:
-        >>> nothing = all_lengths.analyse(load_run("parity-small"), sets=100)
-        >>> run, none = RunIdentity.of(load_run("parity-small")), np.zeros(0, dtype=np.int64)
-        >>> tables(OneFixedPointAnalysis(run, OneFixedPointSettings(), nothing, none, {}))[1][:51]
-        'nothing is proved: of the sets, nothing is proved: '
-    """
-    table = Table(title=found.run.title, title_justify="left")
-    for name in ("group", "sets", "token", "cells", "parts", "one fixed point"):
-        table.add_column(name, justify="right")
-    for pair in found.numbers()["pairs"]:
-        cells = [pair["group"], pair["sets"], pair["token"], f"{pair['cells']:,}", pair["parts"]]
-        table.add_row(*map(str, cells), "proved" if pair["proved"] else "not proved")
-    return [table, found.sentence]
-
-
-ANALYSIS = RunAnalysis(
-    name="one_fixed_point",
-    question="Has every word of every length just one fixed point, wherever it is sought? A long proof.",
-    description="Prove that words of every length have exactly one fixed point, with all latents free.",
-    settings=OneFixedPointSettings,
-    measure=analyse,
-    measure_resumed=analyse,
-    draw=None,
-    tables=tables,
-    needs=FIXED_POINTS,
-)
-main = ANALYSIS.main
-
-if __name__ == "__main__":
-    sys.exit(main())
