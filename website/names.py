@@ -47,6 +47,7 @@ PACKAGES: tuple[str, ...] = (
     "analysis.belief",
     "analysis.mechanism",
     "analysis.front_speed",
+    "analysis.one_fixed_point",
     "analysis.framework",
 )
 

@@ -21,9 +21,9 @@ the solution of the linear part, with any matrix B
 lies outside of |ξ| ≤ 1; else the cell is tightened to it. What is left is halved. κ in [1 − η, 1] is a
 coordinate of its own. ρ is at least (m / (m + ε))^½ where mean s² ≥ m on the cell, for every ρ in [0, 1].
 
-*Where κ < 1 − η* λ is at most (ε / (2 η − η²))^½, so that z and with it s = N z / w are nearly 0, N being
-near ε^½: u is small and nearly −z. The same cells, now of κ in [0, 1 − η] and halved in κ too, show that it
-is not (`implicit.enclosed.numba_cells.equations.towards_zero`).
+*Where κ < 1 − η* λ is at most (ε / (2 η − η²))^½, so that z is nearly 0 and N² = ε / (1 − ρ²) small: with s =
+N z / w, u is small and nearly −z. The same cells, now of κ in [0, 1 − η] and halved in κ too, show that it is
+not (`implicit.enclosed.numba_cells.equations.towards_zero`).
 
 *Around the fixed points* of the box a cell C is left out. Its latents lie in a box Z in which
 ‖I − P (I − ∂Φ)‖ < 1 with a matrix P, at all states, so that Φ has at most one fixed point there at each: two,

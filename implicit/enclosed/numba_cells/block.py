@@ -52,9 +52,9 @@ class Room(NamedTuple):
 
     Forms ``[symbols, LANES]``: ``shrunk`` is √d κ / |v|; ``linear``, ``moved`` and ``product`` are whatever
     is needed. Tables of forms: of channels (``gate``, ``x``, ``v``), of features (``mixed`` W v, ``stream``
-    first z ν and then t), and of the equations. Rows ``[·, LANES]``: the reach of gate and x; ``size`` and
+    z ν), and of the equations. Rows ``[·, LANES]``: the reach of gate and x; ``size`` and
     ``away``, bounds of v and W v, and ``equation_size``; the ends of |β|; middle, half-width and sign of
-    α/β. ``near`` is |ν s| from below, ``above`` the reach of ν.
+    α/β. ``near`` is |ν s| from below (|ν u| of short latents), ``above`` the reach of ν.
 
     Of each cell: ``middle`` and ``half``, what is examined; ``low`` and ``high``, its tightened ends;
     ``lost``, a bound of 1 − ρ, 1 where none was come to; ``known``, whether β has one sign; ``excluded``.

@@ -76,7 +76,7 @@ def towards_zero(block, axis, sign, room, d):
     N² = ε / (1 − ρ²) ≤ ε / (1 − q). With z = r v, r ≤ m, and s = N z / w, what the block adds is
 
         uⱼ = sⱼ − zⱼ = r vⱼ (N / wⱼ − 1) ,     |u| ≤ m + (d ε q / (1 − q))^½ ,
-        σ uⱼ − u_axis vⱼ = r σ vⱼ N (1 / wⱼ − 1 / w_axis) ,     σ u_axis < 0 where N < |w_axis| .
+        σ uⱼ − u_axis vⱼ = r σ vⱼ N (1 / wⱼ − 1 / w_axis) ,     σ u_axis ≤ 0 where N < |w_axis| .
 
     The forms of u ν stand in the room's ``mixed``, a bound of |u ν| from below in its ``near``.
     """
