@@ -41,9 +41,19 @@ class Stopping:
             raise InputError(f"max_iterations is {self.max_iterations}; give at least 1")
 
     def is_met(self, latent: Tensor, residual: Tensor) -> Tensor:
-        """Return per token whether the residual is within the tolerance, ``[batch, tokens]``."""
+        """Return per token whether the residual is within the tolerance, ``[batch, tokens]``.
+
+        A latent whose norm overflows meets no relative tolerance: an infinite one would say nothing.
+
+        Example:
+            >>> large = torch.full((1, 1, 4), 3e19)  # finite, and the sum of its squares is not
+            >>> Stopping(rtol=0.01).is_met(large, torch.tensor([[6e18]]))
+            tensor([[False]])
+        """
         tolerance = self.rtol * latent.norm(dim=-1)
-        return residual <= (tolerance + self.atol if self.atol else tolerance)
+        if self.atol:
+            tolerance = tolerance + self.atol
+        return (residual <= tolerance) & (tolerance < math.inf)
 
 
 @dataclass(frozen=True)

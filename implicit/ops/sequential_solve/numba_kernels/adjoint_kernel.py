@@ -106,7 +106,7 @@ def solve_adjoint(
                 squares += product[i] * product[i]
                 norm += vector[i] * vector[i]
             left, norm = np.sqrt(squares), np.sqrt(norm)
-            if left <= rtol * norm or places.restarts[place] == RESTARTS or not np.isfinite(left):
+            if left <= rtol * norm or places.restarts[place] == RESTARTS or not left < np.inf:
                 value = row_of(found[0], b * length + t)
                 for i in range(features):
                     value[i] = vector[i]

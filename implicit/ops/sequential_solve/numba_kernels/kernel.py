@@ -68,12 +68,12 @@ def solve(weights, places, injections, start, mask, windows, states, found, rule
             for i in range(features):
                 squares += (image[i] - latent[i]) * (image[i] - latent[i])
                 norm += latent[i] * latent[i]
-            residual = np.sqrt(squares)
+            residual, tolerance = np.sqrt(squares), atol + rtol * np.sqrt(norm)
             evaluations[place] += 1
             status = MAX_ITERATIONS
-            if not np.isfinite(residual):
+            if not residual < np.inf:  # nor is NaN; np.isfinite takes a difference, which may be reordered
                 status = NON_FINITE
-            elif residual <= atol + rtol * np.sqrt(norm):
+            elif residual <= tolerance and tolerance < np.inf:
                 status = CONVERGED
             if status == MAX_ITERATIONS and evaluations[place] < limit:
                 for i in range(features):

@@ -159,7 +159,8 @@ def solve_kernel(
             residual = tl.sqrt_rn(tl.sum(difference * difference, 0))
             tolerance = atol + rtol * tl.sqrt_rn(tl.sum(latent * latent, 0))
             evaluations += 1
-            status = tl.where(residual <= tolerance, CONVERGED, MAX_ITERATIONS)
+            met = (residual <= tolerance) & (tolerance < float("inf"))
+            status = tl.where(met, CONVERGED, MAX_ITERATIONS)
             status = tl.where(residual < float("inf"), status, NON_FINITE)  # neither is a NaN below it
             goes_on = (status == MAX_ITERATIONS) & (evaluations < max_iterations)
             latent = tl.where(goes_on, latent + damping * difference, latent)
