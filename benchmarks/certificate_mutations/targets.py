@@ -13,7 +13,9 @@ from analysis.certificates.parts import RefusedError
 from analysis.certificates.strict_json import parse_json
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings, check_certificate, parse_certificate
+from analysis.executed import analyse as executed
 from automata.tasks.word_problem import WordProblem
+from implicit.compiled import compile_run
 from implicit.config.recipes import recipe
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
@@ -54,7 +56,7 @@ class Target:
 
 
 def targets(folder: Path) -> Iterator[Target]:
-    """Make a certificate of every kind, of untrained models of 2 or 4 features.
+    """Make a certificate of every kind, of untrained models of 2 or 4 features and of a compiled one.
 
     Args:
         folder: gets their runs.
@@ -87,6 +89,8 @@ def targets(folder: Path) -> Iterator[Target]:
     run = constant(untrained(folder / "gathered", "implicit-mamba2", TINY, scales))
     found = all_lengths(run, **COARSE)
     yield Target("image balls", run, found.certificate_of_starts(run).model_dump(mode="json"))
+    run = compile_run("S3", folder / "compiled")
+    yield Target("executed", run, executed(run).certificate(run).model_dump(mode="json"))
 
 
 def constant(run: Run) -> Run:

@@ -19,6 +19,7 @@ from mpmath import mp, mpf
 from analysis.check_certificate import visited_pairs
 from analysis.framework.visited_states import in_double_precision
 from benchmarks.certificate_mutations.exact_model import ExactModel, State, distance
+from benchmarks.certificate_mutations.executed_boxes import ExecutedJudge
 from benchmarks.certificate_mutations.mutations import Content, Path, name_of, numbers_of, paths_of, value_at
 from benchmarks.certificate_mutations.right_answers import AnswersJudge
 from benchmarks.certificate_mutations.targets import Target
@@ -40,7 +41,7 @@ HEAD = ("format", "statements", "run", "config", "arithmetic", "automaton")
 CLAIMS: tuple[str, ...] = ("settings", "summary", "pairs", "levels", "length", "words", "margin")
 CLAIMS += ("labels", "targets", "centres", "metrics", "radii", "latents", "latent_radii", "bundle_of")
 CLAIMS += ("bundles", "tolerance", "iterations", "latent_error", "step_error", "dtype", "ulps", "norms")
-CLAIMS += ("image_radii",)
+CLAIMS += ("image_radii", "boxes", "rtol")
 
 
 def differences(one: Content, other: Content) -> list[Path]:
@@ -88,6 +89,11 @@ class Judge:
         """The judge of right answers; it remembers the orbits that it followed."""
         return AnswersJudge(self.model, self.target.run)
 
+    @cached_property
+    def executed(self) -> ExecutedJudge:
+        """The judge of executed floats; it remembers what it executed."""
+        return ExecutedJudge(self.target.run)
+
     def fault(self, content: Content) -> str | None:
         """Return what is not true of a certificate, or not known; None if nothing is found."""
         changed = differences(self.target.content, content)
@@ -106,6 +112,7 @@ class Judge:
             "every length": lambda content, _: self.answers.cover(content),
             "every start": lambda content, _: self.answers.starts(content),
             "image balls": lambda content, _: self.answers.images(content),
+            "executed": lambda content, _: self.executed.boxes(content),
         }
         try:
             return next(iter(rules[self.target.kind](content, changed)), None)

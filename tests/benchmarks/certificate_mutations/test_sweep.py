@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from analysis.certificates.cover.checker import CoverChecker
+from analysis.certificates.executed.checker import StepChecker
 from analysis.certificates.orbits.checker import OrbitChecker
 from analysis.certificates.parts import seal
 from analysis.certificates.theorem1 import checker as theorem1
@@ -28,7 +29,7 @@ from benchmarks.certificate_mutations.truth import Judge, differences
 from theory import layer_jacobians, solve_fixed_point
 
 COUNTS = {"explicit": 1350, "pairs": 150, "words": 250, "every length": 200, "every start": 50}
-COUNTS |= {"image balls": 50}
+COUNTS |= {"image balls": 50, "executed": 250}
 ANSWERS = ("words", "every length")
 
 
@@ -60,6 +61,7 @@ BLIND: list[tuple[str, type, str]] = [
     ("every length", CoverChecker, "check"),
     ("words", OrbitChecker, "check_bundle"),
     ("every length", OrbitChecker, "check_member"),
+    ("executed", StepChecker, "check"),
 ]
 
 

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from automata.machines.mealy import MealyMachine
 from automata.tasks.registry import make_task
+from benchmarks.certificate_mutations.misrounding import Misrounding
 from implicit.cells import Mamba2Cell
 from implicit.compiled import Wiring, compile_automaton
 from implicit.compiled.executed import ExecutedBounds, executed_bounds_of
 from implicit.fixed_point import Stopping
 from implicit.models import ImplicitMamba2
 from implicit.modes import Solve
-from tests.misrounding import Misrounding
 
 
 @dataclass

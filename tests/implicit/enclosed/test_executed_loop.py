@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
+from benchmarks.certificate_mutations.misrounding import Misrounding
 from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
 from implicit.enclosed.executed_loop import ExecutedClosedLoop
 from implicit.fixed_point import DampedPicard
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-from tests.misrounding import Misrounding, rounding_model
+from tests.rounding_models import rounding_model
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.covers.programs import StepRounding
 from theory.rigorous.float_format import FLOAT32, FLOAT64

@@ -13,7 +13,7 @@ from analysis.certificates.parts import MOST_ULPS
 from implicit.enclosed.closed_loop import flatten_state, unflatten_state
 from implicit.enclosed.executed_loop import ExecutedClosedLoop
 from implicit.models.mamba2 import ImplicitMamba2
-from tests.misrounding import rounding_model
+from tests.rounding_models import rounding_model
 from theory.rigorous.balls import Ball
 from theory.rigorous.float_format import FLOAT64, FloatFormat
 from theory.rigorous.rounded import Rounded

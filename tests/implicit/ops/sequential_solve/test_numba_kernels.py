@@ -302,10 +302,12 @@ def test_parts_of_your_own_and_hooks_are_not_passed_by() -> None:
 def test_a_latent_whose_norm_overflows_is_not_called_a_fixed_point(name: str) -> None:
     model, tokens = random_model(), tokens_of(2, 3)
     with torch.no_grad():
-        model.latent_norm.weight.fill_(1.2e19)  # the squares of 8 such entries add up to more than float32 holds
+        model.latent_norm.weight.fill_(
+            1.2e19
+        )  # the squares of 8 such entries add up to more than float32 holds
     exact = by("loop", model, tokens).solution
     assert (exact.status == Status.CONVERGED).all()
-    # The block reads the latent through a norm that overflows too, so that there is another fixed point, not reached.
+    # The block reads the latent through a norm that overflows too: its fixed point is another, not reached.
     options = {"start": exact.latents.float(), "stopping": Stopping(rtol=1e-6, max_iterations=1)}
     found = by(name, model.float(), tokens, **options).solution
     assert (found.residual > 0.01 * exact.latents.norm(dim=-1)).all()
