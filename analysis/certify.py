@@ -21,6 +21,7 @@ from analysis.certificates.theorem1.document import (
     CHECKED,
     FORMAT,
     Certificate,
+    Claim,
     ControlPair,
     Elsewhere,
     Pair,
@@ -136,6 +137,8 @@ def certify_pairs(model: FixedPointModel, visited: Sequence[VisitedState]) -> li
     pairs = []
     for index, pair in enumerate(visited):
         point, box = (points[index], ranges[index]) if pair.reached else (None, None)
+        if point is None or box is None or not _same_fixed_point(point, box):
+            box = None
         other = elsewhere[index] if point is not None else None
         if other is not None and not visited[other.pair].reached:
             other = None
@@ -152,6 +155,12 @@ def certify_pairs(model: FixedPointModel, visited: Sequence[VisitedState]) -> li
             )
         )
     return pairs
+
+
+def _same_fixed_point(point: Point, box: Claim) -> bool:
+    """Whether the ball of a claim over a box of h holds the fixed point that the iteration tends to."""
+    apart = float(np.abs(box.latent - point.latent).max()) * (1 + 2.0**-50)
+    return point.attracts and (apart + point.error) * (1 + 2.0**-50) <= box.radius
 
 
 def _prove_elsewhere(sites: Sites, points: Sequence[Point | None]) -> list[Elsewhere | None]:

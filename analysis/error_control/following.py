@@ -31,7 +31,8 @@ class Gains:
         between: of the two states of the pair, ``[pairs]``; NaN where no word was found.
         within: of a state and the one with the smallest error along their difference.
         sideways: of a state and one with an error as large in a random direction.
-        returned: how far the word moves the state, over the distance of the pair.
+        returned: how far the word, read a second time, moves the state, over the distance that the pair then
+            has; 0 where it returns a code. Both states are behind the same last tokens.
 
     Example:
         >>> ones = np.ones(2)
@@ -191,7 +192,9 @@ def _gains(reader: _Reader, pairs: Pairs, runs: list[State], count: int) -> Gain
     read = words.repeat(len(runs), 1).to(reader.model.device)
     after = reader.read(before, read, lengths.repeat(len(runs)))
     at_first, at_last = _distances(before, len(runs)), _distances(after, len(runs))
-    moved = _norm(_minus(_part(after, 0, len(runs)), _part(before, 0, len(runs)))).cpu().numpy() / at_first[0]
+    once = _part(after, 0, len(runs))
+    twice = reader.read(once, words.to(reader.model.device), lengths)
+    moved = _norm(_minus(twice, once)).cpu().numpy() / at_last[0]
     values = np.full((4, count), np.nan)
     values[:, found] = [*(at_last / at_first), moved]
     return Gains(*values)

@@ -5,12 +5,14 @@ in which every operation errs by all that the certificate allows: a false claim 
 fails, but for the rounding of float64 itself, some 1e-15 of a number.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,12 +27,13 @@ from implicit.compiled.wiring import Wiring
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Mode, Solve
+from implicit.ops.ssd import ssd_step
 from implicit.runs.loading import Run
 
 LENGTH, RANDOM_WORDS = 12, 2
 MODES: tuple[Mode, ...] = ("sequential", "windowed", "simultaneous")
-LIMITS = (2, 4)
-"""Iterations allowed: the least that the format speaks of, and more than a token takes with damping 1."""
+LEAST_ITERATIONS, ENOUGH_ITERATIONS = 2, {False: 4, True: 60}
+"""Iterations allowed: the least that the format speaks of, and more than a token takes, if damped or not."""
 LEAST_RTOL = 1e-4
 """Smaller ones are not tried: with them the iteration goes on and latents are nearer to where they belong."""
 BOXES = tuple(Boxes.model_fields)
@@ -66,6 +69,26 @@ class Executed:
         """
         own, others = self.directions.unbind(-1)
         return float((others - leftover * own).max()) / (outcomes**0.5 + 1)
+
+
+class Token(NamedTuple):
+    """What the block of every token computes, ``[words, length, …]``.
+
+    Attributes:
+        gate: before silu; 0 where it is closed.
+        x: what is written.
+        y: what is read, before the gate.
+        added: what the layer adds to the latent.
+
+    Example:
+        >>> Token._fields
+        ('gate', 'x', 'y', 'added')
+    """
+
+    gate: Tensor
+    x: Tensor
+    y: Tensor
+    added: Tensor
 
 
 class ExecutedJudge:
@@ -135,28 +158,33 @@ class ExecutedJudge:
         seen: dict[str, list[float]] = {}
         directions = []
         wrong = 0
-        exact = deepcopy(self.model).double()
+        erring = deepcopy(self.model).double()
+        enough = ENOUGH_ITERATIONS[self.model.config.damping < 1]
         ways: list[tuple[ImplicitModel, AbstractContextManager[object]]] = [(self.model, nullcontext())]
-        ways += [(exact, Misrounding(sign, ulps=ulps)) for sign in (1.0, -1.0, None)]
-        for model, arithmetic in ways:
-            for mode in MODES:
-                for limit in LIMITS if mode == "sequential" else LIMITS[1:]:
-                    with arithmetic:
-                        solve = Solve(mode, stopping=Stopping(rtol=rtol, max_iterations=limit))
-                        output = model.run(self.words, solve=solve)
-                    assert output.solution is not None
-                    asked = torch.ones_like(self.words, dtype=torch.bool)
-                    if mode == "simultaneous":
-                        asked = output.solution.converged
-                    answers = output.logits.argmax(-1)
-                    wrong += int((answers != self._right[2])[asked].sum())
-                    latents = output.solution.latents.double()
-                    unit = latents[asked] / latents[asked].norm(dim=-1, keepdim=True)
-                    own = unit.gather(-1, self._right[0][asked][:, None])[:, 0]
-                    directions.append(torch.stack([own, unit.abs().sum(-1) - own], dim=-1))
-                    for name, number in self._measured(exact, latents, asked):
-                        seen.setdefault(name, []).append(number)
-                    seen.setdefault("margin", []).append(self._margin(latents, output.logits, asked))
+        ways += [(erring, Misrounding(sign, ulps=ulps)) for sign in (1.0, -1.0, None)]
+        for (model, arithmetic), mode in itertools.product(ways, MODES):
+            for limit in (LEAST_ITERATIONS, enough) if mode == "sequential" else (enough,):
+                with arithmetic:
+                    solve = Solve(mode, stopping=Stopping(rtol=rtol, max_iterations=limit))
+                    output = model.run(self.words, solve=solve)
+                assert output.solution is not None
+                latents = output.solution.latents
+                asked = torch.ones_like(self.words, dtype=torch.bool)
+                if mode == "simultaneous":
+                    asked = output.solution.converged
+                if not asked.any():
+                    continue
+                answers = output.logits.argmax(-1)
+                wrong += int((answers != self._right[2])[asked].sum())
+                unit = latents[asked].double()
+                unit /= unit.norm(dim=-1, keepdim=True)
+                own = unit.gather(-1, self._right[0][asked][:, None])[:, 0]
+                directions.append(torch.stack([own, unit.abs().sum(-1) - own], dim=-1))
+                with arithmetic:
+                    token = self._token(model, latents)
+                for name, number in self._measured(latents, token, asked):
+                    seen.setdefault(name, []).append(number)
+                seen.setdefault("margin", []).append(self._margin(latents, output.logits, asked))
         boxes = {name: (min if _is_least(name) else max)(numbers) for name, numbers in seen.items()}
         return Executed(boxes, torch.cat(directions), wrong)
 
@@ -167,43 +195,50 @@ class ExecutedJudge:
         own, others = scores.gather(-1, answer)[..., 0], scores.scatter(-1, answer, -math.inf).amax(-1)
         return float((own - others)[asked].min())
 
-    def _measured(self, model: ImplicitModel, z: Tensor, asked: Tensor) -> Iterator[tuple[str, float]]:
-        """What is claimed of latents, of what they write, and of what the layer adds to them."""
-        outcome, state, _ = self._right
-        features = z.shape[-1]
-        yield "length", float(z.norm(dim=-1).max()) / features**0.5
+    def _token(self, model: ImplicitModel, z: Tensor) -> Token:
+        """Execute the block of every token at its latent, in the arithmetic that holds here."""
         cell, norm = model.cells[0], model.norms[0]
         assert isinstance(cell, Mamba2Cell)
-        normed = z * torch.rsqrt(z.square().mean(-1, keepdim=True) + norm.epsilon)
+        normed = norm(z)
         injection = (
             model.transitions(self.words.flatten()).inputs["injection.0"].unflatten(0, self.words.shape)
         )
+        before = model.states_at(self.words, z)["ssm.0"][:, :-1]
         gate, channels, dt = cell.project(normed, injection)
         x, B, C = cell.split(functional.silu(channels * cell.conv1d.weight[:, 0, 0] + cell.conv_bias))
-        written = x.flatten(-2)[..., : self.wiring.memory * self.wiring.tokens]
-        written = written.unflatten(-1, (self.wiring.memory, self.wiring.tokens))
+        state = before.flatten(0, 1)
+        A = -torch.exp(cell.A_log)
+        ssm = ssd_step(x.flatten(0, 1), dt.flatten(0, 1), A, B.flatten(0, 1), state)
+        y = (ssm * C.flatten(0, 1)[..., None, :]).sum(-1) + cell.D[:, None] * x.flatten(0, 1)
+        window = cell.init_state(self.words.numel())["conv"]  # of no token: the convolution has one tap
+        added, _ = cell.step(normed.flatten(0, 1), {"ssm": state, "conv": window}, injection.flatten(0, 1))
+        shape = self.words.shape
+        return Token(gate, x.flatten(-2), y.flatten(-2).unflatten(0, shape), added.unflatten(0, shape))
+
+    def _measured(self, z: Tensor, token: Token, asked: Tensor) -> Iterator[tuple[str, float]]:
+        """What is claimed of latents, of what they write, and of what the layer adds to them."""
+        outcome, state, _ = self._right
+        features, coordinates = z.shape[-1], (self.wiring.memory, self.wiring.tokens)
+        yield "length", float(z.double().norm(dim=-1).max()) / features**0.5
+        written = token.x.double()[..., : math.prod(coordinates)].unflatten(-1, coordinates)
         entered = state[..., None, None].expand(*state.shape, 1, self.wiring.tokens)
         on, off = written.gather(-2, entered)[asked], written.scatter(-2, entered, 0)[asked]
         yield "least_write", float(on.min())
         yield "most_write", float(on.max())
-        yield "leaked", max(0.0, float(-off.min()))
-        if float(off.max()) > 0:  # of what another state is written nothing is positive
-            yield "leaked", math.inf
-        before = model.states_at(self.words, z)["ssm.0"][:, :-1]
-        decay = torch.exp(-dt * torch.exp(cell.A_log))[..., None, None]
-        memory = before * decay + (dt[..., None] * x)[..., None] * B[..., None, :]
-        y = ((memory * C[..., None, :]).sum(-1) + cell.D[:, None] * x).flatten(-2)
-        read = (y * (gate != 0)) @ (cell.out_proj.weight != 0).to(y.dtype).T
+        # Of what another state is written nothing is positive.
+        yield "leaked", math.inf if float(off.max()) > 0 else float(-off.min())
+        cell = self.model.cells[0]
+        assert isinstance(cell, Mamba2Cell)
+        leads = (cell.out_proj.weight != 0).double()
+        read = (token.y.double() * (token.gate != 0)) @ leads.T
         right = read.gather(-1, outcome[..., None])[..., 0]
         rest = read.scatter(-1, outcome[..., None], 0)
         # What a token reads is right if what was written before is: all tokens up to it are spoken of.
         whole = asked.cumprod(dim=1).bool()
+        later = whole[:, 1:]
         yield "least_first", float(right[:, 0].min())
-        yield "least_read", float(right[:, 1:][whole[:, 1:]].min())
-        yield "leftover", float((rest.abs().sum(-1) / right)[whole].max())
-        yield "leak", float((rest.clamp(max=0).abs().sum(-1) / right)[whole].max())
-        window = cell.init_state(self.words.numel())["conv"]  # of no token: the convolution has one tap
-        given = {"ssm": before.flatten(0, 1), "conv": window}
-        added, _ = cell.step(normed.flatten(0, 1), given, injection.flatten(0, 1))
-        share = added.norm(dim=-1).unflatten(0, self.words.shape) / features**0.5
-        yield "dominance", float(share[whole].min())
+        yield "least_read", float(right[:, 1:][later].min()) if later.any() else math.inf
+        if whole.any():
+            yield "leftover", float((rest.abs().sum(-1) / right)[whole].max())
+            yield "leak", float((rest.clamp(max=0).abs().sum(-1) / right)[whole].max())
+            yield "dominance", float(token.added.double().norm(dim=-1)[whole].min()) / features**0.5

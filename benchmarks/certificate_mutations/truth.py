@@ -181,6 +181,14 @@ class Judge:
                     for row in signs
                 ]
                 yield from self._claim(pair, pair["range"], [state, *box], f"pairs[{number}].range")
+                ends = [
+                    self.model.fixed_point(
+                        pair["token"], state, [mpf(float(x)) for x in numbers_of(claim["latent"])]
+                    )
+                    for claim in (pair["range"], pair["point"])
+                ]
+                if not distance(*ends) <= mpf(10) ** -30:
+                    yield f"pairs[{number}].range is about another fixed point"
         yield from self._summary(content)
 
     def _visited(self, word: tuple[int, ...]) -> dict[str, Any]:
@@ -304,8 +312,8 @@ class Judge:
                 ),
                 "range": sum(
                     bool(pair["range"]["contraction"]) and apart(pair["range"])
-                    for pair in off
-                    if pair["range"]
+                    for pair in reached
+                    if pair in off and pair["range"]
                 ),
             }
         if content["summary"] != counts:

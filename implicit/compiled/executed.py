@@ -111,11 +111,10 @@ def executed_bounds_of(
     if len(names) != 1 or names[0] not in FORMATS:
         raise InputError(f"the weights are {', '.join(names)}; give a model in float32 or float64")
     form = FloatFormat(names[0], FORMATS[names[0]].unit_roundoff, ulps)
-    program = ExecutedBlock.of(
-        constants_of(model, wiring), wiring, form, damping=config.damping, epsilon=one_epsilon(model)
-    )
+    constants = constants_of(model, wiring)
     with np.errstate(all="ignore"):  # beyond the range of floats nothing holds: NaN compares as false
-        return _proved(program, rtol)
+        block = ExecutedBlock.of(constants, wiring, form, damping=config.damping, epsilon=one_epsilon(model))
+        return _proved(block, rtol)
 
 
 def _proved(block: ExecutedBlock, rtol: float) -> ExecutedBounds:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from automata.errors import InputError
+from implicit.compiled.executed_sizes import LEAST_FACTOR, Factors, require_moderate_sizes
 from implicit.compiled.weights import Constants, Places
 from implicit.compiled.wiring import Wiring
 from implicit.ops.ssd.chunked import CHUNK_SIZE
@@ -23,7 +24,9 @@ from theory.rigorous.float_format import FloatFormat
 ROUNDINGS_OF_A_WRITE = CHUNK_SIZE + 16
 """The most roundings between a write and what the memory says of it, if no chunk lies between them."""
 UNDERFLOW = Ball.exact(2.0**-90)
-"""More than all that denormals lose in one token: fewer than 2²⁰ results of less than 2⁻¹²⁶ each."""
+"""More than all that denormals lose in one token, of what the gates are given (`executed_sizes`)."""
+TINY = 2.0**-60
+"""The same of what is written, before silu, and of a margin."""
 _ONE = Ball.exact(1.0)
 
 
@@ -131,7 +134,8 @@ class ExecutedBlock:
         summed = Ball.exact(2 * 70 * 2.0**-53 * CHUNK_SIZE) * (step * rate)
         once = _once(form) + float(summed.upper)
         decay = exp(-(step * rate)) * function * _about(2 * once)
-        kappa = silu(number["c"]) * function * step * silu(number["b"]) * function
+        c, b = silu(number["c"]) * function, silu(number["b"]) * function
+        kappa = c * step * b
         at_start = silu(number["constant"]) * function
 
         def rest(skip: Ball) -> Ball:
@@ -143,6 +147,13 @@ class ExecutedBlock:
         embedded = _ONE / sqrt(_ONE / float(d) + epsilon) * _about(_unit(form, d))
         gate = silu(number["gate"] * embedded * _about(form.gamma(d + 4))) * function
         assert u < 2.0**-7  # for which the counts above are made
+        require_moderate_sizes(
+            constants,
+            Factors(step=step, rate=rate, decay=decay, b=b, c=c, start=at_start, gate=gate),
+            d_model=d,
+            inner=N,
+            outcomes=wiring.latent,
+        )
         return cls(
             form=form,
             n=wiring.memory,
@@ -193,8 +204,10 @@ class ExecutedBlock:
         on = on - adding * (self.K * most * (1 + self.sums) + self.theta)
         above = self.K * most * (1 + self.sums) * (1 + adding) - self.theta * (1 - adding)
         off = self.theta * (1 - adding) - self.K * rest * (1 + self.sums) * (1 + adding)
+        on, above, off = on - TINY, above + TINY, off - TINY
         require(bool(on.lower > 0), "(1) the state that is entered is written")
         require(bool(off.lower >= 2), "(2) others are hardly written")
+        require(bool(silu(_low(on)).lower >= LEAST_FACTOR), "(1) what is written is no underflow")
         function = self.form.function
         off = _low(off)
         return Writes(
@@ -241,7 +254,7 @@ class ExecutedBlock:
         tau = Ball.exact(self.damping)
         least = Ball.exact((1 - self.epsilon) * (1 - self.unit) * (1 - 2.0**-50))
         turned = 1.01 * M / dominance + 8 * u + 12 * u * M / (tau * tau * least)
-        turned = _high(turned + (1.01 * rtol * M + 2.0**-50) / least)
+        turned = _high(turned + (1.01 * rtol * M + 2.0**-50) / least)  # the latter is what underflows
         shortest = _low((Ball.exact(0.97) - turned) * tau * least)
         require(bool(turned.upper <= 0.4), "latents stay in place")
         return turned / (Ball.exact(0.97) - turned) + Ball.exact(self.epsilon) / (2.0 * shortest * shortest)
@@ -249,7 +262,7 @@ class ExecutedBlock:
     def apart(self, rho: Ball, pi: Ball, zeta: Ball) -> Ball:
         """Return the margin of the right logit."""
         right = (_ONE - pi - rho) / sqrt(_ONE + rho * rho)
-        rounding = 2.0 * self.form.gamma(self.d + 4) * sqrt(Ball.exact(self.m))
+        rounding = 2.0 * self.form.gamma(self.d + 4) * sqrt(Ball.exact(self.m)) + TINY
         return right - sqrt(Ball.exact(2 * self.per_answer)) * zeta - rounding
 
 

@@ -15,6 +15,9 @@ roundoff, 2⁻²⁴ for float32:
   them, as PyTorch's was measured at 1.06 u: it is not the correctly rounded one of IEEE 754. Results below
   2⁻¹⁰⁰ may be anything between the exact one and 0: silu of −89 is 0 in PyTorch, because e⁸⁹ overflows.
 
+All of this is said of numbers that do not overflow, and that errors of functions are a share of their results
+of results of at least 2⁻¹⁰⁰: who proves something with it shows that the numbers are such.
+
 Not of this kind are TF32, products accumulated in a shorter format
 (``torch.set_float32_matmul_precision`` below "highest"), and Strassen's method.
 """

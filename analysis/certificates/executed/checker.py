@@ -10,16 +10,26 @@ the ops, as powers of (1 + δ) of each term:
   itself says (1), and skip and sum are 2 more: at most 72, with up to three exponentials;
 - per token of age the decay is one exponential of a rounded product, times a sum: 3 roundings; a chunk of 64
   tokens adds at most 67 and an exponential once, counted here for every token.
+
+Errors are relative only as long as nothing overflows and no function returns less than 2⁻¹⁰⁰. So the numbers
+of the weights are demanded to be of moderate size, from which both follow (`StepChecker.check_sizes`), and
+what smaller results lose is at most
+
+- of a memory, in units of what the gates are given, 2⁻¹²⁶ for each of less than 2⁸ results, times factors of
+  17³ behind them, 16 for all ages together, and 2²⁰ for what the gate loses: less than `UNDERFLOW`;
+- of a mean square, 2²⁰ · 2⁻¹²⁶ beside ε, in the roundings that `StepChecker._norm` has to spare;
+- of a direction, 2⁻⁵⁰, of a write before silu, and of a margin, 2⁻⁶⁰: more than 2²⁰ results times 2¹⁶ · 2²⁰.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from flint import arb
 
 from analysis.certificates.answers import Automaton
-from analysis.certificates.arb.linear import precision
+from analysis.certificates.arb.linear import max_upper, precision
 from analysis.certificates.checking import Weights, check_run, check_seal, check_weights
 from analysis.certificates.executed.document import EXECUTED_STATEMENTS, Boxes, ExecutedCertificate
 from analysis.certificates.executed.structure import Program, read_program
@@ -29,6 +39,9 @@ CHUNK = 64
 EPSILON = arb(1e-5)
 LEAST_DAMPING = 0.1
 UNDERFLOW = arb(2) ** -95
+TINY = arb(2) ** -60
+LARGEST_WEIGHT, LARGEST_FACTOR, LEAST_FACTOR = arb(2) ** 16, arb(2) ** 4, arb(2) ** -20
+LARGEST_WIDTH, LARGEST_SQUARE = 2**20, arb(2) ** 120
 
 
 def check_executed(
@@ -100,6 +113,22 @@ class Reading:
     wrong: arb
 
 
+class Factors(NamedTuple):
+    """What lies between a write and a reading: Δ, −A, the decay per token, C, B, and what starts are written.
+
+    Example:
+        >>> Factors._fields
+        ('step', 'rate', 'decay', 'c', 'b', 'start')
+    """
+
+    step: arb
+    rate: arb
+    decay: arb
+    c: arb
+    b: arb
+    start: arb
+
+
 class StepChecker:
     """One token's step between the boxes.
 
@@ -138,22 +167,86 @@ class StepChecker:
         self._demand(box["leak"] < 1, "leak", "is not below 1")
         self._demand(box["dominance"] >= 8, "dominance", "is below 8")
         self._demand(box["leaked"] <= 1, "leaked", "is above 1")
+        self.check_sizes()
         for reading, least in zip(self._readings(), ("least_read", "least_first"), strict=True):
             self._check_reading(reading, least)
         self._check_latents()
         self._check_writes()
         self._check_answers()
 
+    def check_sizes(self) -> None:
+        """Check that nothing overflows, and that what errs by a share of itself is not too small for that.
+
+        Raises:
+            RefusedError: naming the weight, or the box.
+        """
+        p, have = self.p, self.factors
+        if max(p.d_model, p.inner) > LARGEST_WIDTH:
+            raise RefusedError("config.sizes", f"are above {LARGEST_WIDTH}")
+        weights = {
+            "injections.0.weight": (p.gate,),
+            "mixers.0.in_proj.weight": (p.slope,),
+            "mixers.0.conv1d.bias": (p.threshold, p.constant, p.b, p.c),
+            "mixers.0.D": (p.skip, p.skip_start),
+            "mixers.0.out_proj.weight": (p.out,),
+            "head.weight": (p.answer,),
+        }
+        factors = {
+            "mixers.0.dt_bias": (have.step,),
+            "mixers.0.A_log": (have.rate, have.decay),
+            "mixers.0.conv1d.bias": (have.c, have.b, have.start),
+            "injections.0.weight": (self.gate,),
+            "mixers.0.out_proj.weight": (arb(p.out),),
+            "head.weight": (arb(p.answer),),
+        }
+        for name, numbers in weights.items():
+            if not all(abs(arb(number)) <= LARGEST_WEIGHT for number in numbers):
+                raise RefusedError(f"weights.{name}", f"is above {LARGEST_WEIGHT.str(6, radius=False)}")
+        for name, parts in factors.items():
+            if not all(part >= LEAST_FACTOR for part in parts):
+                raise RefusedError(f"weights.{name}", "makes a factor below 2^-20, where errors are no share")
+        if not max_upper([have.step, have.rate, have.c, have.b]) <= LARGEST_FACTOR:
+            raise RefusedError("weights.mixers.0", "has a factor of the memory above 16")
+        if not have.decay <= arb(15) / 16:
+            raise RefusedError("weights.mixers.0.A_log", "makes a memory that fades by less than 1/16")
+        self._demand(self.box["least_write"] >= LEAST_FACTOR, "least_write", "is below 2^-20")
+        # Each product of some of these is at most that of all, as none is below 1.
+        any_write = (
+            1 + self.K * arb(p.outcomes).sqrt() * self._wide() + abs(self.theta) + abs(arb(p.constant))
+        )
+        said = (1 + have.step) * (1 + have.b) * (1 + have.c) * 2 / (1 - have.decay)
+        said *= 1 + abs(arb(p.skip)) + abs(arb(p.skip_start))
+        if not (any_write * said * (1 + self.gate)) ** 2 * p.inner <= LARGEST_SQUARE:
+            raise RefusedError("weights.mixers.0", "makes squares above 2^120")
+        if not (2 * arb(p.out) * p.inner + 2 * self.root_d) ** 2 * p.d_model <= LARGEST_SQUARE:
+            raise RefusedError("weights.mixers.0.out_proj.weight", "makes squares above 2^120")
+
+    @cached_property
+    def factors(self) -> Factors:
+        """All values that the factors of a memory may have."""
+        p, f = self.p, self.f
+        step = self._about(self._softplus(arb(p.dt)), f)
+        rate = self._about(self._about(arb(p.a_log).exp(), f), self._theta(3))
+        decay = self._about((-step * rate).exp(), (1 + f) ** 2 * (1 + self._theta(70)) - 1)
+        c, b, start = (self._about(self._silu(arb(number)), f) for number in (p.c, p.b, p.constant))
+        return Factors(step, rate, decay, c, b, start)
+
+    @cached_property
+    def gate(self) -> arb:
+        """All values that an open gate may have."""
+        p = self.p
+        embedded = self._about(1 / (1 / arb(p.d_model) + EPSILON).sqrt(), self.unit)
+        return self._about(
+            self._silu(self._about(arb(p.gate) * embedded, self._theta(p.d_model + 2))), self.f
+        )
+
     def _readings(self) -> list[Reading]:
         """From boxes of writes to what the gates are given, after the first token and at it."""
         p, box, f = self.p, self.box, self.f
-        step = self._about(self._softplus(arb(p.dt)), f)
-        rate = self._about(self._about(arb(p.a_log).exp(), f), self._theta(3))
+        step, rate, decay, c, b, s = self.factors
         # 64 log decays are summed in float64, and differences taken: an absolute error of the exponent
         summed = 2 * 66 * arb(2) ** -53 * CHUNK * (step * rate).upper()
         once = (1 + self._theta(CHUNK + 8)) * (1 + f) ** 3 * summed.exp() - 1
-        decay = self._about((-step * rate).exp(), (1 + f) ** 2 * (1 + self._theta(70)) - 1)
-        c, b, s = (self._about(self._silu(arb(number)), f) for number in (p.c, p.b, p.constant))
         kappa = c * step * b
         size = kappa.upper()
 
@@ -189,11 +282,7 @@ class StepChecker:
 
     def _check_reading(self, reading: Reading, least: str) -> None:
         """From what the gates are given to what the layer adds to the latent."""
-        p, box = self.p, self.box
-        embedded = self._about(1 / (1 / arb(p.d_model) + EPSILON).sqrt(), self.unit)
-        gate = self._about(
-            self._silu(self._about(arb(p.gate) * embedded, self._theta(p.d_model + 2))), self.f
-        )
+        p, box, gate = self.p, self.box, self.gate
         # one gate, two factors of the norm, a weight, then a sum of products
         own = (1 + self._theta(p.inner + 6)) * gate.upper() / gate.lower() - 1
         gets = ((1 - own) * reading.right - (1 + own) * reading.wrong).lower()
@@ -220,7 +309,7 @@ class StepChecker:
         # |z|/|o| is the sine of an angle of at most 0.13, whose chord is at most 1.0022 times as long.
         turned = arb("1.0022") * M / box["dominance"] + 8 * u
         turned += 12 * u * M / (tau * tau * least)
-        turned += (arb("1.005") * self.rtol * M + arb(2) ** -50) / least
+        turned += (arb("1.005") * self.rtol * M + arb(2) ** -50) / least  # the latter is what underflows
         along = 1 / (1 + box["leftover"] ** 2).sqrt()
         self._demand(turned <= arb("0.4"), "rtol", "is too large")
         shortest = (along - turned) * tau * least
@@ -235,13 +324,13 @@ class StepChecker:
         sums = self._sums()
         most, rest = 1 + rho + around, rho + around
         least = (1 - pi) / (1 + rho * rho).sqrt() - around - sums * most
-        adding = 2 * u * (self.K * most * (1 + sums) + self.theta)
+        adding = 2 * u * (self.K * most * (1 + sums) + self.theta) + TINY
         on = (self.K * least - self.theta - adding).lower()
         self._demand(on > 0, "least_write", "is not written")
         self._demand(self._silu(on) * (1 - self.f) >= box["least_write"], "least_write", "is too large")
         above = self.K * most * (1 + sums) - self.theta + adding
         self._demand(above * (1 + self.f) <= box["most_write"], "most_write", "is too small")
-        adding = 2 * u * (self.K * rest * (1 + sums) + self.theta)
+        adding = 2 * u * (self.K * rest * (1 + sums) + self.theta) + TINY
         off = (self.theta - self.K * rest * (1 + sums) - adding).lower()
         self._demand(off >= 2, "leaked", "is of channels that are nearly on")
         self._demand(off * (-off).exp() * (1 + self.f) <= box["leaked"], "leaked", "is too small")
@@ -251,7 +340,7 @@ class StepChecker:
         p, box = self.p, self.box
         rho, pi = box["leftover"], box["leak"]
         right = (1 - pi - rho) / (1 + rho * rho).sqrt()
-        rounding = 2 * self._theta(p.d_model + 2) * arb(p.outcomes).sqrt()
+        rounding = 2 * self._theta(p.d_model + 2) * arb(p.outcomes).sqrt() + TINY
         margin = right - arb(2 * p.per_answer).sqrt() * box["off"] - rounding
         self._demand(box["margin"] > 0, "margin", "is not positive")
         self._demand(margin >= box["margin"], "margin", "is too large")

@@ -54,6 +54,7 @@ class Program:
     skip: float
     skip_start: float
     out: float
+    answer: float
 
 
 def read_program(
@@ -108,7 +109,7 @@ def read_program(
             raise RefusedError(f"weights.{name}", "is not 0 where it has to be")
     columns = _token_columns(weights["embedding.weight"])
     slope = _single("mixers.0.in_proj.weight", projection)
-    _single("head.weight", head)
+    read_off = _single("head.weight", head)
     written = projection[inner : 2 * inner] != 0
     if ((out != 0).sum(0) > 1).any():
         raise RefusedError("weights.mixers.0.out_proj.weight", "leads a channel to several latents")
@@ -167,6 +168,7 @@ def read_program(
         skip=own_skip[threshold].pop(),
         skip_start=own_skip[constant].pop(),
         out=_single("mixers.0.out_proj.weight", out),
+        answer=read_off,
     )
 
 

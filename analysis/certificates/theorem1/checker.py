@@ -130,6 +130,7 @@ class Checker:
                 raise RefusedError(f"{line}.elsewhere.pair", "is a pair with the same h")
             self.check_point(pair, pair.elsewhere, moved, f"{line}.elsewhere")
         if pair.range is not None:
+            self._check_same_fixed_point(pair.point, pair.range, f"{line}.range")
             least = least_state_radius([pair.state[name] for name in self.model.blocks])
             if not pair.range.state_radius >= least:
                 raise RefusedError(
@@ -138,6 +139,16 @@ class Checker:
                 )
             box = self._state(pair.state, pair.range.state_radius)
             self.check_claim(pair, pair.range, box, f"{line}.range")
+
+    def _check_same_fixed_point(self, point: Point | None, claim: Claim, line: str) -> None:
+        """Whether the ball of a claim over a box holds the fixed point that the iteration tends to."""
+        if point is None or not point.attracts:
+            raise RefusedError(line, "is of a pair without an orbit that is proved to end in its fixed point")
+        if point.latent.size != claim.latent.size:
+            raise RefusedError(f"{line}.latent", f"does not hold {point.latent.size} numbers")
+        pairs = zip(exact_vector(claim.latent), exact_vector(point.latent), strict=True)
+        if not all(abs(a - b) + point.error <= claim.radius for a, b in pairs):
+            raise RefusedError(f"{line}.latent", "is too far from that of the point, or its ball too small")
 
     def check_point(self, pair: Pair, point: Point, state: Numbers, line: str) -> None:
         """Check what is claimed of one state, and where the iteration from zero goes there."""

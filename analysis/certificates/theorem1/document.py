@@ -59,8 +59,9 @@ STATEMENTS = {
     "range": (
         "Existence, invertibility and contraction over a box of h, with an interval of the entry that "
         "excludes zero on all of it. Its state_radius is at least the distance between float32 numbers at "
-        "the largest entry of h: it holds another h that the model can be in. The orbit of z0 = 0 is proved "
-        "at the point only."
+        "the largest entry of h: it holds another h that the model can be in. The one fixed point of its "
+        "ball at the middle of the box is that of the point, to which the orbit of z0 = 0 tends; of other h "
+        "of the box no orbit is proved."
     ),
     "explicit": (
         "h' = decay ⊙ h + drive with decay (one number a head, in its interval) and drive independent of h,"
@@ -278,8 +279,8 @@ class Pair(Part):
 
     @property
     def over_range(self) -> bool:
-        """Whether all statements about the point are claimed of a whole box of h."""
-        return self.off_diagonal and self.range is not None and self.range.complete
+        """Whether all statements about the point, but for the orbit, are claimed of a whole box of h."""
+        return self.off_diagonal and self.attracts and self.range is not None and self.range.complete
 
     @property
     def non_linear(self) -> bool:

@@ -18,8 +18,8 @@ from analysis.certificates.arb.linear import precision, row_sum
 from analysis.certificates.arb.model import ArbModel
 from analysis.certificates.parts import RefusedError, seal
 from analysis.certificates.theorem1.checker import Checker
-from analysis.certificates.theorem1.document import Certificate, Claim, Orbit, Point, summarise
-from analysis.certificates.theorem1.producer import prove_points
+from analysis.certificates.theorem1.document import Certificate, Claim, Orbit, Point, Range, summarise
+from analysis.certificates.theorem1.producer import prove_points, prove_ranges
 from analysis.certificates.theorem1.sites import Sites, visited_sites
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings, check_certificate
@@ -103,6 +103,29 @@ def test_a_second_fixed_point_of_the_same_h_is_not_another_state(
         assert refusal(counted(forged), run) == f"pairs[{PAIR}].elsewhere.error"
 
 
+def test_a_box_of_states_is_about_the_fixed_point_that_is_reached(
+    content: dict[str, Any], run: Run, fixed_points: dict[str, Point], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything that is claimed over the box is proved, of another fixed point beside all its h."""
+    implicit = run.model.implicit
+    assert implicit is not None
+    batch = sample_batch(run.task, SETTINGS["sequences"], SETTINGS["length"], seed=0)
+    visited = visited_states(in_double_precision(run.model), batch.tokens, SETTINGS["states"])
+    sites = visited_sites(implicit, visited)[np.array([PAIR])]
+    there = Sites(sites.model, sites.tokens, sites.state, fixed_points["attracts"].latent[None], sites.places)
+    (claim,), (radius,) = prove_ranges(there)
+    assert claim is not None
+    point = Certificate.parse(content).pairs[PAIR].point  # type: ignore[union-attr]
+    assert point is not None
+    assert np.abs(claim.latent - point.latent).max() > claim.radius
+    box = Range(**dict(claim), state_radius=float(radius))
+    forged = copy.deepcopy(content)
+    forged["pairs"][PAIR]["range"] = box.model_dump(mode="json")
+    assert refusal(counted(forged), run) == f"pairs[{PAIR}].range.latent"
+    monkeypatch.setattr(Checker, "_check_same_fixed_point", lambda *_: None)
+    assert refusal(forged, run) is None  # so that nothing else refuses it
+
+
 def test_a_fixed_point_that_is_not_reached_counts_for_nothing(
     content: dict[str, Any], run: Run, fixed_points: dict[str, Point]
 ) -> None:
@@ -110,6 +133,9 @@ def test_a_fixed_point_that_is_not_reached_counts_for_nothing(
     for kind in ("repels", "attracts"):
         forged = copy.deepcopy(content)
         forged["pairs"][PAIR]["point"] = as_json(fixed_points[kind])
+        # the box of h would stay claimed of a fixed point that the pair no longer speaks of
+        assert refusal(counted(copy.deepcopy(forged)), run) == f"pairs[{PAIR}].range"
+        forged["pairs"][PAIR]["range"] = None
         assert refusal(counted(forged), run) is None  # what it claims is true: there is a fixed point
         for name in ("orbit", "non_diagonal", "non_linear"):
             assert forged["summary"][name] == honest[name] - 1
