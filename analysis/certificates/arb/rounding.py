@@ -21,7 +21,11 @@ from analysis.certificates.arb.model import ArbModel, State, entries_of
 
 UNIT = arb(2) ** -53
 TINY = arb(2) ** -80
-"""Added to every number once: more than all of its underflows, and what functions lose below 2⁻¹⁰⁰."""
+"""Added to every number once: more than all of its underflows, and what functions lose below 2⁻¹⁰⁰.
+
+It keeps numbers far from overflow as well: that of an inverse root counts as an error of 1 where what is
+normalised is as large as 2⁸⁰.
+"""
 LINEAR_FROM = 20
 """PyTorch's softplus returns its argument above."""
 
@@ -107,7 +111,8 @@ class ArbRounding:
             for row in weights["embedding.weight"]
         ]
         # −exp(A_log)
-        self.rates = Pair(self.layer.rates, [abs(rate).upper() * self.function for rate in self.layer.rates])
+        off = [abs(rate).upper() * self.function + TINY for rate in self.layer.rates]
+        self.rates = Pair(self.layer.rates, off)
 
     def bound(self, token: int, z: Vector, state: State) -> Off:
         """Bound it for all latents and states of boxes.
