@@ -272,7 +272,7 @@ class DirectionCells(LatentCells):
         middle = np.append(centre, 1 - SHORT / 2)
         self.examine(middle, half * (1 + SLACK), axis)
         lost = float(self.room.lost[0])
-        direction = Ball(centre[None], half[None, :d])
+        direction = Ball(centre[None], half[None, :d] * (1 + SLACK))
         in_units = direction / self.last_norm[0]
         inverse = functions.rsqrt((in_units * in_units).sum(1))
         least, root = 1 - lost, np.sqrt(float(d))

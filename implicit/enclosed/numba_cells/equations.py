@@ -180,7 +180,7 @@ def newton(axis, room, rows, d):
         for i in range(LANES):
             off = error[i] * (1 + SLACK) + SLACK * (size[i] + 1)
             low, high = centre[i] - off, centre[i] + off
-            known = off < INFINITE  # of NaN it is false
+            known = room.known[i] and off < INFINITE  # of NaN it is false
             room.excluded[i] |= known and (low > 1 or high < -1)
             start, stop = middle[k, i] + half[k, i] * low - MARGIN, middle[k, i] + half[k, i] * high + MARGIN
             if known and start > room.low[k, i]:
