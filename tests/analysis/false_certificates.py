@@ -191,6 +191,11 @@ def orbit_dropped(content: Content) -> None:
     point(content)["orbit"] = None
 
 
+def orbit_and_range_dropped(content: Content) -> None:
+    orbit_dropped(content)
+    content["pairs"][2]["range"] = None
+
+
 def orbit_dropped_elsewhere(content: Content) -> None:
     content["pairs"][2]["elsewhere"]["orbit"] = None
 
@@ -262,7 +267,8 @@ FALSE: list[tuple[Callable[[Content], None], str]] = [
     (orbit_without_contraction, "pairs[2].point.orbit"),
     (orbit_of_the_companion, "pairs[2].elsewhere.orbit.distance"),
     (orbit_over_a_box, "pairs[2].range.orbit"),
-    (orbit_dropped, "summary.orbit"),
+    (orbit_dropped, "pairs[2].range"),  # a box of h around no fixed point that is reached
+    (orbit_and_range_dropped, "summary.orbit"),
     (orbit_dropped_elsewhere, "summary.non_linear"),
     (count, "summary.contraction"),
     (not_finite, "pairs[2].point.error"),

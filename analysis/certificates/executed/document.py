@@ -7,7 +7,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from analysis.certificates.answers import AnswersDocument
 from analysis.certificates.parts import Number, Part
 
-EXECUTED_FORMAT: Final = "implicit-ssm certificate of executed floats, version 1"
+EXECUTED_FORMAT: Final = "implicit-ssm certificate of executed floats, version 2"
 
 EXECUTED_STATEMENTS = {
     "meaning": (
@@ -74,10 +74,10 @@ class ExecutedCertificate(AnswersDocument):
 
     Example:
         >>> ExecutedCertificate.model_fields["format"].annotation
-        typing.Literal['implicit-ssm certificate of executed floats, version 1']
+        typing.Literal['implicit-ssm certificate of executed floats, version 2']
     """
 
-    format: Literal["implicit-ssm certificate of executed floats, version 1"]
+    format: Literal["implicit-ssm certificate of executed floats, version 2"]
     answers: list[list[NonNegativeInt]]
     dtype: Literal["float32"]
     ulps: PositiveInt

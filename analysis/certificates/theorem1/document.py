@@ -16,7 +16,7 @@ from pydantic import (
 
 from analysis.certificates.parts import Document, Interval, Number, Numbers, Part, RefusedError, read_part
 
-FORMAT: Final = "implicit-ssm certificate of Theorem 1, version 2"
+FORMAT: Final = "implicit-ssm certificate of Theorem 1, version 3"
 
 STATEMENTS = {
     "meaning": (
@@ -314,10 +314,10 @@ class Certificate(Document):
 
     Example:
         >>> Certificate.model_fields["format"].annotation
-        typing.Literal['implicit-ssm certificate of Theorem 1, version 2']
+        typing.Literal['implicit-ssm certificate of Theorem 1, version 3']
     """
 
-    format: Literal["implicit-ssm certificate of Theorem 1, version 2"]
+    format: Literal["implicit-ssm certificate of Theorem 1, version 3"]
     settings: dict[str, int]
     pairs: list[Pair | ControlPair]
     summary: dict[str, int]

@@ -17,6 +17,7 @@ from analysis.certificates.arb.newton import contracting_newton_map
 from analysis.certificates.attraction import document as attraction_document
 from analysis.certificates.checking import check_answers
 from analysis.certificates.cover import document as cover_document
+from analysis.certificates.executed import document as executed_document
 from analysis.certificates.image_balls import document as image_balls_document
 from analysis.certificates.parts import RefusedError
 from analysis.certificates.theorem1 import document as theorem1_document
@@ -106,7 +107,8 @@ def test_a_map_that_may_not_contract_is_refused() -> None:
 
 
 STATEMENTS = {
-    "Theorem 1, version 2": (theorem1_document.STATEMENTS, "8401df10523c6478"),
+    "Theorem 1, version 3": (theorem1_document.STATEMENTS, "1994ff2b5e31b130"),
+    "executed floats, version 2": (executed_document.EXECUTED_STATEMENTS, "1b466e682c3aaa69"),
     "all words, version 3": (words_document.WORDS_STATEMENTS, "d9993555d79b387c"),
     "every length, version 3": (cover_document.COVER_STATEMENTS, "c9ba75e5ca5a61ac"),
     "every length and start, version 1": (attraction_document.LATENTS_STATEMENTS, "8cd88de6b04201f3"),
