@@ -46,9 +46,9 @@ def _visited(model: SequenceModel, count: int) -> list[State]:
 
 
 def test_random_initialisations_hold_wherever_a_fixed_point_is_reached() -> None:
-    """One state of each of 100 models; its Jacobian is compared with that at another state."""
+    """One state of each of 40 models; its Jacobian is compared with that at another state."""
     verdicts: Counter[tuple[bool, Verdict]] = Counter()
-    for seed in range(100):
+    for seed in range(40):
         model = _implicit(seed)
         visited = _visited(model, 2)
         transition = model.transition(seed % TOKENS)
@@ -58,9 +58,9 @@ def test_random_initialisations_hold_wherever_a_fixed_point_is_reached() -> None
             verdicts[reached, check.verdict] += 1
             assert check.verdict is (Verdict.HOLDS if reached else Verdict.INCONCLUSIVE), check.reason
             assert reached or "C1" in check.reason
-    assert sum(verdicts.values()) == 100
+    assert sum(verdicts.values()) == 40
     # The initialisation is not well posed everywhere: at some tokens the iteration finds no fixed point.
-    assert verdicts[True, Verdict.HOLDS] >= 75
+    assert verdicts[True, Verdict.HOLDS] >= 30
 
 
 def test_two_layers_hold_at_random_initialisation() -> None:
