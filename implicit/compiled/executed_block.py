@@ -142,7 +142,8 @@ class ExecutedBlock:
             """All values of κ + D with rounding that is relative to the terms."""
             return (kappa + skip).widened((Ball.exact(kappa.magnitude + skip.magnitude) * once).upper)
 
-        first = (at_start * rest(number["skip_start"])).widened(UNDERFLOW.midpoint)
+        lost = UNDERFLOW * (1 + at_start)
+        first = (at_start * rest(number["skip_start"])).widened(lost.upper)
         older = kappa * decay / (_ONE - decay) * _about(once) * at_start
         embedded = _ONE / sqrt(_ONE / float(d) + epsilon) * _about(_unit(form, d))
         gate = silu(number["gate"] * embedded * _about(form.gamma(d + 4))) * function
@@ -222,8 +223,9 @@ class ExecutedBlock:
         written = float(self.n) * writes.leaked
         # Σ|x| of a latent that may be anything, and of one that is in place, or 0.
         anything = 0.28 * float(self.n) + self.K * sqrt(Ball.exact(self.m)) * (1 + 2 * self.sums)
-        any_defect = self.defect * anything * (1 + self.form.function) + float(self.n) * UNDERFLOW
-        own_defect = self.defect * (writes.most + written) + float(self.n) * UNDERFLOW
+        lost = float(self.n) * UNDERFLOW * (1 + writes.most)
+        any_defect = self.defect * anything * (1 + self.form.function) + lost
+        own_defect = self.defect * (writes.most + written) + lost
         last = _low(self.kappa * self.decay * writes.least)
         older = faded * _high(self.decay) * writes.most + self.most_start
         later = self._reading(last, _high(older), _high(faded * written + any_defect))

@@ -2,8 +2,9 @@
 
 `theory.rigorous.float_format` speaks of errors as shares of results: of results that do not overflow, and of
 functions that return no less than 2⁻¹⁰⁰. Bounds on the numbers of the weights are asked for, far above and
-below those that `compile_automaton` writes, from which both follow. All of them are so crude that they are
-computed in float64.
+below those that `compile_automaton` writes, from which both follow, but for decays of many tokens and writes
+of states that are not entered, which the proof bounds from above only. All of them are so crude that they
+are computed in float64.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from implicit.compiled.weights import Constants
 from theory.rigorous.balls.ball import Ball
 
 LARGEST_WEIGHT, LARGEST_FACTOR, LEAST_FACTOR = 2.0**15, 2.0**3, 2.0**-19
-LARGEST_WIDTH, LARGEST_SQUARE = 2**19, 2.0**118
+LARGEST_D_MODEL, LARGEST_INNER, LARGEST_SQUARE = 2**15, 2**19, 2.0**118
 SLOWEST_DECAY = 0.9
 
 
@@ -50,8 +51,8 @@ def require_moderate_sizes(
     """Refuse weights from which numbers follow that overflow, or whose errors are no share of them.
 
     With them no result reaches 2¹²⁰, and of what is smaller than 2⁻¹²⁶ a token loses less than 2⁻⁹⁰ of what
-    the gates are given: fewer than 2⁸ results for each channel, times factors of at most 9³ and the inverse
-    of the gate, 16 for all ages together.
+    the gates are given, times 1 more than what is written: fewer than 2⁸ results for each channel, times
+    factors of at most 9³ and 16 for all ages together, and what the gate loses over the gate.
 
     Args:
         constants: the numbers of the weights.
@@ -77,8 +78,9 @@ def require_moderate_sizes(
         Traceback (most recent call last):
         automata.errors.InputError: the executed model is not proved right: out is 1e+20, above 32768.0; ...
     """
-    if max(d_model, inner) > LARGEST_WIDTH:
-        raise _refusal("the width", max(d_model, inner), f"above {LARGEST_WIDTH}")
+    for name, width, largest in (("d_model", d_model, LARGEST_D_MODEL), ("inner", inner, LARGEST_INNER)):
+        if width > largest:
+            raise _refusal(name, width, f"above {largest}")
     for name, number in vars(constants).items():
         if not abs(number) <= LARGEST_WEIGHT:
             raise _refusal(name, number, f"above {LARGEST_WEIGHT}")

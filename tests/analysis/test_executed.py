@@ -174,6 +174,24 @@ def test_every_weight_is_looked_at(run: Run, content: Content) -> None:
             check_executed(certificate, {**true, name: moved}, **how)
 
 
+def test_weights_of_another_number_of_tokens_are_refused(run: Run, content: Content) -> None:
+    """With a token less all else may be as it should be: that token is never asked about."""
+    certificate = ExecutedCertificate.parse(content)
+    weights = {name: tensor.numpy().copy() for name, tensor in run.model.state_dict().items()}
+    inner = weights["mixers.0.out_proj.weight"].shape[1]
+    (feature,) = np.flatnonzero(weights["embedding.weight"][-1])
+    channels = np.flatnonzero(weights["injections.0.weight"][:inner, feature])
+    weights["injections.0.weight"][:, feature] = 0
+    weights["mixers.0.in_proj.weight"][inner + channels] = 0
+    weights["mixers.0.conv1d.bias"][channels] = 0
+    weights["mixers.0.out_proj.weight"][:, channels] = 0
+    weights["embedding.weight"] = weights["embedding.weight"][:-1]
+    how: Any = {"automaton": certificate.automaton, "answers": certificate.answers, "bits": 128}
+    how |= {"sha256": content["run"]["weights_sha256"], "config": content["config"]}
+    with pytest.raises(RefusedError, match=r"embedding\.weight: has not one row for each token"):
+        check_executed(certificate, weights, **how)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1.0])
 @pytest.mark.parametrize("name", ["mixers.0.conv1d.bias", "mixers.0.D", "mixers.0.out_proj.weight"])
 def test_channels_that_no_token_opens_are_looked_at(

@@ -13,7 +13,8 @@ roundoff, 2⁻²⁴ for float32:
   the last place of the exact result, each at most 2u of it. This is an *assumption* about vendors' vector
   functions, not a theorem: `ulps` is 4, and tests measure less than that over the range used. √ is among
   them, as PyTorch's was measured at 1.06 u: it is not the correctly rounded one of IEEE 754. Results below
-  2⁻¹⁰⁰ may be anything between the exact one and 0: silu of −89 is 0 in PyTorch, because e⁸⁹ overflows.
+  2⁻¹⁰⁰ may be anything between the exact one and 0, or 2⁻¹²⁶ off: silu of −89 is 0 in PyTorch, because e⁸⁹
+  overflows, and denormal results are rounded to the nearest of few.
 
 All of this is said of numbers that do not overflow, and that errors of functions are a share of their results
 of results of at least 2⁻¹⁰⁰: who proves something with it shows that the numbers are such.

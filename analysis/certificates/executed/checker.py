@@ -11,12 +11,15 @@ the ops, as powers of (1 + δ) of each term:
 - per token of age the decay is one exponential of a rounded product, times a sum: 3 roundings; a chunk of 64
   tokens adds at most 67 and an exponential once, counted here for every token.
 
-Errors are relative only as long as nothing overflows and no function returns less than 2⁻¹⁰⁰. So the numbers
-of the weights are demanded to be of moderate size, from which both follow (`StepChecker.check_sizes`), and
-what smaller results lose is at most
+Errors are relative only as long as nothing overflows and what functions return is not below 2⁻¹⁰⁰. So the
+numbers of the weights are demanded to be of moderate size (`StepChecker.check_sizes`), from which it follows
+that nothing overflows and that Δ, −A, the decay of one token, B, C, gates and writes of the state that is
+entered are that large. What may be smaller are decays of many tokens and writes of other states, which are
+bounded from above only, and lose towards 0. What results below 2⁻¹²⁶ lose is at most
 
 - of a memory, in units of what the gates are given, 2⁻¹²⁶ for each of less than 2⁸ results, times factors of
-  17³ behind them, 16 for all ages together, and 2²⁰ for what the gate loses: less than `UNDERFLOW`;
+  17³ behind them and 16 for all ages together, and 2⁻¹⁰⁶ for what the gate loses: less than `UNDERFLOW`,
+  times the write itself where the scan rounds a factor of it first;
 - of a mean square, 2²⁰ · 2⁻¹²⁶ beside ε, in the roundings that `StepChecker._norm` has to spare;
 - of a direction, 2⁻⁵⁰, of a write before silu, and of a margin, 2⁻⁶⁰: more than 2²⁰ results times 2¹⁶ · 2²⁰.
 """
@@ -41,7 +44,8 @@ LEAST_DAMPING = 0.1
 UNDERFLOW = arb(2) ** -95
 TINY = arb(2) ** -60
 LARGEST_WEIGHT, LARGEST_FACTOR, LEAST_FACTOR = arb(2) ** 16, arb(2) ** 4, arb(2) ** -20
-LARGEST_WIDTH, LARGEST_SQUARE = 2**20, arb(2) ** 120
+LARGEST_D_MODEL, LARGEST_INNER, LARGEST_SQUARE = 2**16, 2**20, arb(2) ** 120
+"""With d_model below 2¹⁶ two norms over it are within 1.004 of each other, for which 1.005 stands below."""
 
 
 def check_executed(
@@ -181,8 +185,8 @@ class StepChecker:
             RefusedError: naming the weight, or the box.
         """
         p, have = self.p, self.factors
-        if max(p.d_model, p.inner) > LARGEST_WIDTH:
-            raise RefusedError("config.sizes", f"are above {LARGEST_WIDTH}")
+        if p.d_model > LARGEST_D_MODEL or p.inner > LARGEST_INNER:
+            raise RefusedError("config.sizes", f"are above {LARGEST_D_MODEL} and {LARGEST_INNER}")
         weights = {
             "injections.0.weight": (p.gate,),
             "mixers.0.in_proj.weight": (p.slope,),
@@ -259,7 +263,7 @@ class StepChecker:
         defect = abs(rest(p.skip)).upper()
         # Any latent at all: |silu(v)| ≤ max(v, 0) + 0.2785, and Σ|ẑ| ≤ √m.
         any_write = (1 + f) * (arb("0.2785") * states + self.K * arb(p.outcomes).sqrt() * self._wide())
-        tiny = states * UNDERFLOW
+        tiny = states * UNDERFLOW * (1 + box["most_write"])
         start = rest(p.skip_start) * s
         grown = start + kappa * ages * s * (1 + once)
         last = kappa * decay * box["least_write"] * (1 - once)
@@ -274,7 +278,7 @@ class StepChecker:
             ),
             Reading(
                 "the beginning",
-                (start - UNDERFLOW).lower(),
+                (start - UNDERFLOW * (1 + s)).lower(),
                 arb(0),
                 (defect * (box["most_write"] + written) + tiny).upper(),
             ),

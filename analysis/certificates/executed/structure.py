@@ -108,6 +108,8 @@ def read_program(
         if (part != 0).any():
             raise RefusedError(f"weights.{name}", "is not 0 where it has to be")
     columns = _token_columns(weights["embedding.weight"])
+    if any(len(row) != len(columns) for row in automaton.table):
+        raise RefusedError("weights.embedding.weight", "has not one row for each token of the automaton")
     slope = _single("mixers.0.in_proj.weight", projection)
     read_off = _single("head.weight", head)
     written = projection[inner : 2 * inner] != 0
