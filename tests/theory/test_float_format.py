@@ -66,14 +66,13 @@ def test_silu_fades_to_zero_and_not_beyond() -> None:
 
 @pytest.mark.parametrize("name", ["exp", "exp2"])
 def test_denormal_results_are_within_the_least_normal_number(name: str) -> None:
-    """They are rounded to the nearest of few, so that some lie above the exact result."""
+    """Where they are rounded to the nearest of few, some lie far above the exact result; others flush them."""
     x = torch.linspace(-200, -60, COUNT)
     function = getattr(torch, name)
     exact, found = function(x.double()), function(x).double()
     small = exact < 2.0**-100
     within = (found - exact).abs() <= FLOAT32.function * exact + 2.0**-126 * small
     assert bool((within | (found < exact) & small).all())
-    assert bool((found > exact * (1 + FLOAT32.function)).any())  # which is why 2⁻¹²⁶ is allowed for
 
 
 def test_elementary_operations_are_rounded_exact_results() -> None:
