@@ -27,13 +27,12 @@ from implicit.compiled.wiring import Wiring
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Mode, Solve
-from implicit.ops.ssd import ssd_step
 from implicit.runs.loading import Run
 
 LENGTH, RANDOM_WORDS = 12, 2
 MODES: tuple[Mode, ...] = ("sequential", "windowed", "simultaneous")
-LEAST_ITERATIONS, ENOUGH_ITERATIONS = 2, {False: 4, True: 60}
-"""Iterations allowed: the least that the format speaks of, and more than a token takes, if damped or not."""
+LEAST_ITERATIONS, ENOUGH, ENOUGH_DAMPED = 2, 4, 60
+"""Iterations allowed: the least that the format speaks of, and more than a token takes (with damping)."""
 LEAST_RTOL = 1e-4
 """Smaller ones are not tried: with them the iteration goes on and latents are nearer to where they belong."""
 BOXES = tuple(Boxes.model_fields)
@@ -159,7 +158,7 @@ class ExecutedJudge:
         directions = []
         wrong = 0
         erring = deepcopy(self.model).double()
-        enough = ENOUGH_ITERATIONS[self.model.config.damping < 1]
+        enough = ENOUGH if self.model.config.damping == 1 else ENOUGH_DAMPED
         ways: list[tuple[ImplicitModel, AbstractContextManager[object]]] = [(self.model, nullcontext())]
         ways += [(erring, Misrounding(sign, ulps=ulps)) for sign in (1.0, -1.0, None)]
         for (model, arithmetic), mode in itertools.product(ways, MODES):
@@ -204,16 +203,17 @@ class ExecutedJudge:
             model.transitions(self.words.flatten()).inputs["injection.0"].unflatten(0, self.words.shape)
         )
         before = model.states_at(self.words, z)["ssm.0"][:, :-1]
-        gate, channels, dt = cell.project(normed, injection)
-        x, B, C = cell.split(functional.silu(channels * cell.conv1d.weight[:, 0, 0] + cell.conv_bias))
-        state = before.flatten(0, 1)
-        A = -torch.exp(cell.A_log)
-        ssm = ssd_step(x.flatten(0, 1), dt.flatten(0, 1), A, B.flatten(0, 1), state)
-        y = (ssm * C.flatten(0, 1)[..., None, :]).sum(-1) + cell.D[:, None] * x.flatten(0, 1)
+        _, channels, _ = cell.project(normed, injection)
+        x, _, _ = cell.split(functional.silu(channels * cell.conv1d.weight[:, 0, 0] + cell.conv_bias))
         window = cell.init_state(self.words.numel())["conv"]  # of no token: the convolution has one tap
-        added, _ = cell.step(normed.flatten(0, 1), {"ssm": state, "conv": window}, injection.flatten(0, 1))
-        shape = self.words.shape
-        return Token(gate, x.flatten(-2), y.flatten(-2).unflatten(0, shape), added.unflatten(0, shape))
+        state = {"ssm": before.flatten(0, 1), "conv": window}
+        given: list[tuple[Tensor, Tensor]] = []  # to the gated norm: what is read, and the gate
+        hook = cell.norm.register_forward_pre_hook(lambda _, arguments: given.append(arguments))
+        with hook:
+            added, _ = cell.step(normed.flatten(0, 1), state, injection.flatten(0, 1))
+        ((y, gate),) = given
+        y, gate, added = (part.unflatten(0, self.words.shape) for part in (y, gate, added))
+        return Token(gate, x.flatten(-2), y, added)
 
     def _measured(self, z: Tensor, token: Token, asked: Tensor) -> Iterator[tuple[str, float]]:
         """What is claimed of latents, of what they write, and of what the layer adds to them."""
@@ -236,9 +236,10 @@ class ExecutedJudge:
         # What a token reads is right if what was written before is: all tokens up to it are spoken of.
         whole = asked.cumprod(dim=1).bool()
         later = whole[:, 1:]
-        yield "least_first", float(right[:, 0].min())
-        yield "least_read", float(right[:, 1:][later].min()) if later.any() else math.inf
+        if later.any():
+            yield "least_read", float(right[:, 1:][later].min())
         if whole.any():
+            yield "least_first", float(right[whole[:, 0], 0].min())
             yield "leftover", float((rest.abs().sum(-1) / right)[whole].max())
             yield "leak", float((rest.clamp(max=0).abs().sum(-1) / right)[whole].max())
             yield "dominance", float(token.added.double().norm(dim=-1)[whole].min()) / features**0.5

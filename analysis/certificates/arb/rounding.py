@@ -23,8 +23,7 @@ UNIT = arb(2) ** -53
 TINY = arb(2) ** -80
 """Added to every number once: more than all of its underflows, and what functions lose below 2⁻¹⁰⁰.
 
-It keeps numbers far from overflow as well: that of an inverse root counts as an error of 1 where what is
-normalised is as large as 2⁸⁰.
+Where what is normalised is as large as 2⁸⁰, that of its inverse root alone is an error of 1.
 """
 LINEAR_FROM = 20
 """PyTorch's softplus returns its argument above."""

@@ -12,7 +12,7 @@ the ops, as powers of (1 + δ) of each term:
   tokens adds at most 67 and an exponential once, counted here for every token.
 
 Errors are relative only as long as nothing overflows and what functions return is not below 2⁻¹⁰⁰. So the
-numbers of the weights are demanded to be of moderate size (`StepChecker.check_sizes`), from which it follows
+numbers of the weights are demanded to be of moderate size (`StepChecker._check_sizes`), from which it follows
 that nothing overflows and that Δ, −A, the decay of one token, B, C, gates and writes of the state that is
 entered are that large. What may be smaller are decays of many tokens and writes of other states, which are
 bounded from above only, and lose towards 0. What results below 2⁻¹²⁶ lose is at most
@@ -171,14 +171,14 @@ class StepChecker:
         self._demand(box["leak"] < 1, "leak", "is not below 1")
         self._demand(box["dominance"] >= 8, "dominance", "is below 8")
         self._demand(box["leaked"] <= 1, "leaked", "is above 1")
-        self.check_sizes()
+        self._check_sizes()
         for reading, least in zip(self._readings(), ("least_read", "least_first"), strict=True):
             self._check_reading(reading, least)
         self._check_latents()
         self._check_writes()
         self._check_answers()
 
-    def check_sizes(self) -> None:
+    def _check_sizes(self) -> None:
         """Check that nothing overflows, and that what errs by a share of itself is not too small for that.
 
         Raises:

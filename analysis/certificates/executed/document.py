@@ -22,8 +22,7 @@ EXECUTED_STATEMENTS = {
         "where it is smaller; sums of n products, in any order, within n 2^-24 / (1 - n 2^-24) times the sum "
         "of their absolute values, and n 2^-126; exp, exp2, log1p, softplus, sigmoid, silu, sqrt and rsqrt "
         "within ulps units in the last place, or between the result and 0, or 2^-126 off, where it is below "
-        "2^-100. Of "
-        "results that do not overflow: that none is above 2^126 is verified, not assumed. TF32, "
+        "2^-100. Of results that do not overflow: that none is above 2^126 is verified, not assumed. TF32, "
         "bfloat16 accumulation and kernels other than PyTorch's own (sequential_backend 'loop', scans "
         "'chunked', as compiled runs are loaded) are not covered."
     ),
