@@ -88,8 +88,8 @@ TRAINING: dict[str, Any] = {
 """Lengths follow the number of the update: answering "no change" is right at nearly all tokens where few are
 hard, so that sequences which grow by accuracy would grow before the group is learnt, and the models would see
 different data. What ends a sequence's loss, and which sequences go on, is each model's own. Half of the
-sequences begin anew: where a tenth did, a first token that is hard was seen too rarely, and most errors at test
-were made at the first two tokens (docs/log.md)."""
+sequences begin anew: where a tenth did, hard first tokens were seen too rarely, and most errors at test were
+made at the first two tokens (docs/log.md)."""
 EXPERIMENT = Experiment(
     "hard_tokens_in_training",
     (
@@ -267,8 +267,10 @@ def _training(training: Training) -> str:
     return (
         f"All models: {config.steps:,} updates of {config.batch_size} sequences of {curriculum.start_length} "
         f"tokens, {curriculum.length_growth} more every {curriculum.length_growth_every} updates up to "
-        f"{config.length}, in a setting chosen on {_percent(TRAINED)} hard tokens; where the loss of a "
-        "sequence ends, and which go on, depends on the model's answers."
+        f"{config.length}; after {curriculum.carried_after} updates {_percent(curriculum.carried_share)} of "
+        "the sequences with right answers go on in the next. The setting was chosen on "
+        f"{_percent(TRAINED)} hard tokens in training, by one seed's accuracy at both tests, on other "
+        "sequences; where the loss of a sequence ends, and which go on, depends on the model's answers."
     )
 
 
