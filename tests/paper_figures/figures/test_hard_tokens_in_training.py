@@ -238,7 +238,8 @@ def test_results_that_do_not_tell_their_training_are_of_the_small_grid(found: Re
     assert hard_tokens_in_training.caption(found) == text
     assert (
         "All models: 6,000 updates of 64 sequences of 8 tokens, 8 more every 300 updates up to 32; after 900 "
-        "updates 50% of the sequences with right answers go on in the next. The setting" in text
+        "updates 50% of the sequences that are right and reached their fixed points go on in the next. The"
+        in text
     )
 
 
