@@ -134,9 +134,9 @@ def draw_variants(
     names = list(found["variants"])
     for row, name in enumerate(names):
         runs = found["variants"][name]["seeds"].values()
-        _marks(accuracy, row, [accuracy_at(run, length) for run in runs])
-        _marks(agreement, row, [run["agree"] for run in runs])
-        _marks(updates, row, [run["updates"] for run in runs])
+        draw_marks(accuracy, row, [accuracy_at(run, length) for run in runs])
+        draw_marks(agreement, row, [run["agree"] for run in runs])
+        draw_marks(updates, row, [run["updates"] for run in runs])
     accuracy.axvline(chance, color=GREY, linewidth=0.9, linestyle=":")
     accuracy.set(
         xlabel=f"accuracy,\n{length:,}{'' if narrow else ' tokens'}",
@@ -154,7 +154,16 @@ def draw_variants(
     return figure
 
 
-def _marks(axes: Axes, row: int, values: Sequence[float]) -> None:
+def draw_marks(axes: Axes, row: int, values: Sequence[float]) -> None:
+    """Draw a mark for each run of a row, one below the other.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> axes = Figure().subplots()
+        >>> draw_marks(axes, 2, [0.5, 1.0])
+        >>> axes.lines[0].get_xdata().tolist()
+        [0.5, 1.0]
+    """
     look = MODEL_LOOKS["implicit-mamba2"]
     places = [row + 0.18 * (number - (len(values) - 1) / 2) for number in range(len(values))]
     axes.plot(values, places, linestyle="", marker=look.marker, color=look.color, markersize=4, alpha=0.8)
