@@ -156,8 +156,7 @@ def draw(found: Results, width: float) -> Figure:
     updates.set(xlabel="updates")
     minutes.set(xlabel="minutes")
     for axes in (updates, minutes):
-        axes.set_xlim(left=0)
-        axes.margins(x=0.1)
+        axes.set_xlim(0, 1.08 * axes.dataLim.x1)
         axes.locator_params(axis="x", nbins=2 if narrow else 4)
     return figure
 

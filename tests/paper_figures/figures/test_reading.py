@@ -319,6 +319,7 @@ OTHER_SERIES = {
     "belief_bridge": "models and filters, in one legend below both panels",
     "puzzles": "models with their eigenvalues, in one legend below both panels",
     "implicit_twins": "cells in rows, twins by marker",
+    "recipes": "tasks in rows",
     "curricula": "one model, in rows",
     "s5_recipe": "one model, in rows",
     "gradients": "one model, gradients of its training",
