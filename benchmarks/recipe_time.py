@@ -1,10 +1,14 @@
 """What training takes by the recipes of today and of before: ``python -m benchmarks.recipe_time [TASK ...]``.
 
 Code and recipe of before are those of a commit of this repository, taken out into a temporary folder. Both
-trainings of a task are started at the same moment, one process and one thread each, so that whatever else
-the machine does meets both; the first two steps, in which each tree compiles what it compiles, are taken
-beforehand and not counted. The ratio is reported only if the model of today keeps the state as long as is
-asked of its recipe; what the model of before reaches at its training length is stored beside it.
+trainings of a task are started at the same moment, one process and one thread each; the longer one goes on
+without the other. Their processor time holds the start of Python and validation, but not the first two steps,
+in which each tree compiles what it compiles: these are taken beforehand. The ratio is reported only if the
+model of today keeps the state as long as is asked of its recipe; what the model of before reaches at its
+training length is stored beside it.
+
+A task that is stored for this commit, that of before and the seed is not done again; one that was interrupted
+begins anew.
 """
 
 import json
@@ -36,7 +40,7 @@ from implicit.runs.files import write_bytes
 
 RESULTS = Path(__file__).parent / "results" / "recipe_time.json"
 BEFORE = "b376dda"
-"""The commit of the recipes of before; those of A4 and the generators of A5 are younger."""
+"""The commit of the recipes of before; those of A4, S4 and the generators of A5 are younger."""
 MODEL, SEQUENCES = "implicit-mamba2", 512
 POLL_SECONDS = 0.1
 
@@ -104,26 +108,33 @@ def timed_together(commands: Mapping[str, tuple[list[str], Path]]) -> dict[str, 
     """
     alone = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
     running: dict[str, subprocess.Popen[bytes]] = {}
-    took, faults, began = {}, [], time.monotonic()
+    took: dict[str, dict[str, float]] = {}
+    faults: list[str] = []
+    began = time.monotonic()
     with TemporaryDirectory() as logs:
-        for name, (words, folder) in commands.items():
-            with (Path(logs) / name).open("wb") as log:
-                running[name] = subprocess.Popen(words, cwd=folder, env=alone, stdout=log, stderr=log)
-        while running:
-            time.sleep(POLL_SECONDS)
-            for name, process in list(running.items()):
-                ended_process, status, usage = os.wait4(process.pid, os.WNOHANG)
-                if not ended_process:
-                    continue
-                process.returncode = os.waitstatus_to_exitcode(status)
-                del running[name]
-                took[name] = {
-                    "processor_seconds": usage.ru_utime + usage.ru_stime,
-                    "wall_seconds": time.monotonic() - began,
-                }
-                if process.returncode:
-                    said = (Path(logs) / name).read_text().splitlines() or ["nothing"]
-                    faults.append(f"training {name} ended with an error, its last line: {said[-1]}")
+        try:
+            for name, (words, folder) in commands.items():
+                with (Path(logs) / name).open("wb") as log:
+                    running[name] = subprocess.Popen(words, cwd=folder, env=alone, stdout=log, stderr=log)
+            while running and not faults:
+                time.sleep(POLL_SECONDS)
+                for name, process in list(running.items()):
+                    ended_process, status, usage = os.wait4(process.pid, os.WNOHANG)
+                    if not ended_process:
+                        continue
+                    process.returncode = os.waitstatus_to_exitcode(status)
+                    del running[name]
+                    took[name] = {
+                        "processor_seconds": usage.ru_utime + usage.ru_stime,
+                        "wall_seconds": time.monotonic() - began,
+                    }
+                    if process.returncode:
+                        said = (Path(logs) / name).read_text().splitlines() or ["nothing"]
+                        faults.append(f"training {name} ended with an error, its last line: {said[-1]}")
+        finally:  # after an error or an interruption nobody waits for the others
+            for process in running.values():
+                process.kill()
+                process.wait()
     if faults:
         raise InputError("; ".join(faults))
     return took
@@ -180,34 +191,51 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise unknown_name("task", task, ASKED)
     if arguments.seed < 0:
         raise InputError(f"seed is {arguments.seed}; give at least 0")
+    tasks = list(dict.fromkeys(arguments.tasks or ASKED))
     file = Path(arguments.out)
-    done: dict[str, Any] = json.loads(file.read_bytes())["tasks"] if file.is_file() else {}
+    stored(file)
+    if not file.parent.is_dir():
+        raise InputError(f"out is {file}; give a file in a folder that exists")
+    environment = {**describe_environment(), "threads": 1, "processor": processor(), "cores": os.cpu_count()}
+    known = {"seed": arguments.seed, "before_commit": BEFORE, "environment": environment}
     with TemporaryDirectory() as folder:
-        trees = {
-            "before": tree_of(BEFORE, Path(folder) / "tree-before"),
-            "today": Path(__file__).parent.parent,
-        }
-        for task in dict.fromkeys(arguments.tasks or ASKED):
-            done[task] = {
-                "date": datetime.now(UTC).date().isoformat(),
-                "seed": arguments.seed,
-                "environment": {
-                    **describe_environment(),
-                    "threads": 1,
-                    "processor": processor(),
-                    "cores": os.cpu_count(),
-                },
-                **compare(task, arguments.seed, trees, Path(folder)),
-            }
+        today = Path(__file__).parent.parent
+        trees = {"before": tree_of(BEFORE, Path(folder) / "tree-before"), "today": today}
+        for task in tasks:
+            done = stored(file)
+            if task in done and all(done[task].get(name) == value for name, value in known.items()):
+                continue
+            found = compare(task, arguments.seed, trees, Path(folder))
+            done = stored(file) | {task: {"date": datetime.now(UTC).date().isoformat(), **known, **found}}
             content = {
                 "command": "python -m benchmarks.recipe_time",
-                "before": BEFORE,
-                "tasks": {known: done[known] for known in ASKED if known in done},
+                "tasks": {name: done[name] for name in ASKED if name in done},
             }
             write_bytes(file, (json.dumps(content, indent=1) + "\n").encode())
+    done = stored(file)
     Console(width=120).print(table(done))
-    if not all(found["correct"] for found in done.values()):
+    if not all(done[task]["correct"] for task in tasks):
         sys.exit(1)
+
+
+def stored(file: Path) -> dict[str, Any]:
+    """Return what a file holds by task; nothing if there is none.
+
+    Raises:
+        InputError: if it is a folder, or a file of something else.
+
+    Example:
+        >>> stored(Path("nowhere.json"))
+        {}
+    """
+    if not file.exists():
+        return {}
+    try:
+        tasks: dict[str, Any] = json.loads(file.read_bytes())["tasks"]
+        table(tasks)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
+        raise InputError(f"out is {file}, which holds no results of this command; give another") from fault
+    return tasks
 
 
 def table(done: Mapping[str, Any]) -> Table:

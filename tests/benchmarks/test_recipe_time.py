@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,51 @@ def test_what_is_not_right_has_no_ratio_and_makes_the_exit_code_1(
     assert "ratio" in stored["tasks"]["parity"]
     assert "ratio" not in stored["tasks"]["S3"]
     assert stored["tasks"]["S3"]["environment"]["processor"]
+
+
+def test_what_is_stored_is_not_done_again_and_the_exit_code_is_of_what_was_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recipe_time, "tree_of", lambda commit, folder: folder)
+    asked: list[str] = []
+
+    def compare(task: str, *_: object) -> dict[str, Any]:
+        asked.append(task)
+        return compared(1.0 if task == "parity" else 0.998)
+
+    monkeypatch.setattr(recipe_time, "compare", compare)
+    out = ["--out", str(tmp_path / "recipe_time.json")]
+    with pytest.raises(SystemExit, match="1"):
+        recipe_time.main(["S3", *out])
+    recipe_time.main(["parity", *out])  # that S3 was not right is not asked here
+    recipe_time.main(["parity", *out])
+    assert asked == ["S3", "parity"]
+    recipe_time.main(["parity", "--seed", "1", *out])
+    assert asked == ["S3", "parity", "parity"]
+
+
+def test_no_process_is_left_when_one_fails() -> None:
+    began = time.monotonic()
+    wait, fail = (([sys.executable, "-c", code], Path()) for code in ("import time; time.sleep(60)", "1 / 0"))
+    with pytest.raises(
+        InputError, match="training fail ended with an error, its last line: ZeroDivisionError"
+    ):
+        recipe_time.timed_together({"wait": wait, "fail": fail})
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"tasks": {"S3": {}}}'])
+def test_a_file_of_something_else_is_refused_and_stays(
+    tmp_path: Path, content: str, refuses: Refuses
+) -> None:
+    file = tmp_path / "other.json"
+    file.write_text(content)
+    assert "holds no results of this command" in refuses(recipe_time.main, ["--out", str(file)])
+
+
+def test_a_folder_that_is_not_there_is_refused_first(tmp_path: Path, refuses: Refuses) -> None:
+    missing = tmp_path / "nowhere" / "out.json"
+    assert "give a file in a folder that exists" in refuses(recipe_time.main, ["--out", str(missing)])
 
 
 @pytest.mark.parametrize(
