@@ -1,9 +1,10 @@
 """The default recipes, over five seeds each: what they reach, whether the modes agree, what they take."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.agreement import AgreementSettings
@@ -42,18 +43,14 @@ class Aim:
     accuracy: float
     runs: int
 
-    def met(self, runs: Sequence[Mapping[str, Any]]) -> bool:
-        """Return whether enough of the runs reach the accuracy.
+    def reached(self, accuracies: Iterable[Mapping[str, float]]) -> int:
+        """Return how many runs reach the accuracy, of their accuracies by length.
 
         Example:
-            >>> Aim(512, 0.99, 2).met([{"accuracy": {"512": 1.0}}, {"accuracy": {"512": 0.98}}])
-            False
+            >>> Aim(512, 0.99, 2).reached([{"512": 1.0}, {"512": 0.98}])
+            1
         """
-        return self.reached(runs) >= self.runs
-
-    def reached(self, runs: Sequence[Mapping[str, Any]]) -> int:
-        """Return how many of the runs reach it."""
-        return sum(accuracy_at(dict(run), self.length) >= self.accuracy for run in runs)
+        return sum(accuracy[str(self.length)] >= self.accuracy for accuracy in accuracies)
 
 
 ALL_RIGHT, NEARLY = Aim(512, 1.0, 5), Aim(1024, 0.99, 4)
@@ -67,14 +64,9 @@ AIMS = {
 }
 """By task: all seeds without an error on words of solvable groups, four of five on those of the others."""
 
-LONGEST = "S4"
-"""What takes most updates, trained last."""
 EXPERIMENT = Experiment(
     "recipes",
-    tuple(
-        Grid({"task": tasks, "seed": SEEDS}, {"model": MODEL})
-        for tasks in ([task for task in AIMS if task != LONGEST], [LONGEST])
-    ),
+    (Grid({"task": list(AIMS), "seed": SEEDS}, {"model": MODEL}),),
     (
         Measurement("accuracy", measure, SETTINGS),
         Measurement("accuracy_tight", measure, TIGHT),
@@ -156,7 +148,7 @@ def draw(found: Results, width: float) -> Figure:
     updates.set(xlabel="updates")
     minutes.set(xlabel="minutes")
     for axes in (updates, minutes):
-        axes.set_xlim(0, 1.08 * axes.dataLim.x1)
+        axes.set_xlim(0, 1.08 * (axes.dataLim.x1 if np.isfinite(axes.dataLim.x1) else 1))
         axes.locator_params(axis="x", nbins=2 if narrow else 4)
     return figure
 
@@ -169,17 +161,22 @@ def caption(found: Results) -> str:
         Implicit Mamba-2, one layer, trained by the default recipe of each task ...
     """
     settings, modes = found["settings"], found["modes"]
-    lengths = {name: task["training_length"] for name, task in found["tasks"].items()}
-    trained = ", ".join(f"{name} at {length}" for name, length in lengths.items())
+    lengths = [task["training_length"] for task in found["tasks"].values()]
+    longer = " and ".join(
+        name for name, task in found["tasks"].items() if task["training_length"] > min(lengths)
+    )
+    share = EXPERIMENT.points[0].config.curriculum.carried_share
     return (
         "Implicit Mamba-2, one layer, trained by the default recipe of each task "
-        f"(python -m implicit.train --task TASK --model {MODEL} --seed N), at most {trained} tokens; a mark "
-        f"per seed. Accuracy: mean over the last {found['reported_tokens']} tokens of "
+        f"(python -m implicit.train --task TASK --model {MODEL} --seed N) on pieces of at most "
+        f"{min(lengths)} tokens ({longer}: {max(lengths)}), of which up to {share:.0%} go on from a right state of the "
+        "update before in the final phase; a mark per seed. Accuracy: mean over the last {found['reported_tokens']} tokens of "
         f"{settings['sequences']} fresh sequences (data seed {settings['seed']}) of the length beside the "
         f"task's name, {settings['mode']} mode, to a relative tolerance of {settings['rtol']:g}, that of "
         f"training. {interval_sentence(settings['sequences'])} Modes agree: share of the tokens of "
         f"{modes['sequences']} sequences of {modes['length']} at which both modes, from zero, reach the same "
-        "fixed point. Minutes: wall clock of training on one thread, beside other work. Elements: all of "
+        "fixed point. Updates: of the weights, until training ended. Minutes: wall clock of training on one "
+        "thread, beside other work. All elements of "
         "parity, S3, A4 and S4 are tokens; of A5 and S5 the identity and three and four others. Accuracies "
         f"by seed, in brackets at a tolerance of {found['tight']:g}: {_by_seed(found)}."
     )
@@ -192,35 +189,44 @@ def _by_seed(found: Mapping[str, Any]) -> str:
         runs, length = list(task["seeds"].values()), AIMS[name].length
         loose = ", ".join(f"{accuracy_at(run, length):.3f}" for run in runs)
         tight = ", ".join(f"{run['accuracy_tight'][str(length)]:.3f}" for run in runs)
-        said.append(f"{name} {loose} ({tight})" if runs else f"{name} no run")
+        failed = f", seeds {task['failed']} failed" if task["failed"] else ""
+        said.append((f"{name} {loose} ({tight})" if runs else f"{name} no run") + failed)
     return "; ".join(said)
 
 
 def judge(found: Mapping[str, Any]) -> Verdict:
-    """Judge that the recipes do not depend on the seed.
+    """Judge that the recipes do not depend on the seed, at the tolerance of training.
 
     Reproduced if all five seeds of parity, S3, A4 and S4 answer without an error at 512 tokens, and at least
     four of five of A5 and S5 with 0.99 at 1,024; not reproduced if this holds of no task; partly otherwise.
+    How many runs would reach the same at the tighter tolerance is told and not judged.
 
     Example:
-        >>> judge({"tasks": {"S3": {"seeds": {}, "failed": [0]}}}).word
+        >>> judge(collect([])).word
         'not reproduced'
     """
-    met, said = [], []
+    met, loose, tight = [], [], []
     for name, task in found["tasks"].items():
         runs, aim = list(task["seeds"].values()), AIMS[name]
-        met.append(aim.met(runs))
+        reached = aim.reached(run["accuracy"] for run in runs)
+        met.append(reached >= aim.runs)
         of = len(runs) + len(task["failed"])
-        said.append(f"{name} {aim.reached(runs)} of {of} at {aim.accuracy:g} and {aim.length:,} tokens")
-    because = "runs right in that share of the answers or more: " + ", ".join(said)
+        loose.append(f"{name} {reached} of {of} (at least {aim.accuracy:g} at {aim.length:,} tokens)")
+        tight.append(f"{name} {aim.reached(run['accuracy_tight'] for run in runs)}")
+    because = (
+        f"runs that reach what is asked, at a tolerance of {found['settings']['rtol']:g}: "
+        f"{', '.join(loose)}; "
+        f"at {found['tight']:g}: {', '.join(tight)}"
+    )
     return Verdict("reproduced" if all(met) else "partly" if any(met) else "not reproduced", because)
 
 
 FIGURE = PaperFigure(
     title="The recipes, over seeds",
     claim=Claim(
-        "with one recipe for each, one implicit layer trained on at most 40 tokens tracks parity, S3, A4 and "
-        "S4 for 512 tokens in five seeds of five, and A5 and S5 by generators for 1,024 in four",
+        "with one recipe for each, one implicit layer trained on pieces of at most 40 tokens tracks parity, "
+        "S3, A4 and S4 for 512 tokens without an error in five seeds of five, and A5 and S5 by generators for "
+        "1,024 with 0.99 in four, at the tolerance of training",
         "asked by this toolkit, 2026; claimed by nobody that we know of",
         judge,
     ),

@@ -72,7 +72,7 @@ def test_a_run_that_failed_counts() -> None:
     failed = Record.failed(point, None, ValueError("no luck"), None, 1.0)
     found = recipes.collect([Outcome(point, {"training": failed}, complete=True)])
     assert found["tasks"]["parity"]["failed"] == [0]
-    assert "parity 0 of 1 at 1 and 512 tokens" in recipes.judge(found).because
+    assert "parity 0 of 1 (at least 1 at 512 tokens)" in recipes.judge(found).because
 
 
 def test_every_run_has_a_mark_in_its_row_and_no_accuracy_is_cut_off() -> None:
@@ -85,6 +85,17 @@ def test_every_run_has_a_mark_in_its_row_and_no_accuracy_is_cut_off() -> None:
     assert np.asarray(agreement.lines[row].get_xdata()).tolist() == [0.5, 0.5, 0.25, 0.5, 0.5]
     assert np.asarray(updates.lines[row].get_xdata()).tolist() == [600] * 5
     assert np.asarray(minutes.lines[row].get_xdata()).tolist() == [1.5] * 5
+
+
+def test_the_verdict_tells_what_holds_at_the_tighter_tolerance() -> None:
+    because = recipes.judge(found_with("S5-generators", [1.0] * 5)).because
+    assert "at a tolerance of 0.01: parity 5 of 5" in because
+    assert because.endswith("at 0.0001: parity 5, S3 5, A4 5, S4 5, A5-generators 0, S5-generators 0")
+
+
+def test_nothing_is_drawn_of_no_run() -> None:
+    with styled():
+        assert len(recipes.draw(recipes.collect([]), 3.3).axes) == 4
 
 
 def test_the_caption_tells_every_accuracy_at_both_tolerances() -> None:
