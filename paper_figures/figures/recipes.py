@@ -169,8 +169,9 @@ def caption(found: Results) -> str:
     return (
         "Implicit Mamba-2, one layer, trained by the default recipe of each task "
         f"(python -m implicit.train --task TASK --model {MODEL} --seed N) on pieces of at most "
-        f"{min(lengths)} tokens ({longer}: {max(lengths)}), of which up to {share:.0%} go on from a right state of the "
-        "update before in the final phase; a mark per seed. Accuracy: mean over the last {found['reported_tokens']} tokens of "
+        f"{min(lengths)} tokens ({longer}: {max(lengths)}), of which up to {share:.0%} go on from a right "
+        "state of the update before in the final phase; a mark per seed. Accuracy: mean over the last "
+        f"{found['reported_tokens']} tokens of "
         f"{settings['sequences']} fresh sequences (data seed {settings['seed']}) of the length beside the "
         f"task's name, {settings['mode']} mode, to a relative tolerance of {settings['rtol']:g}, that of "
         f"training. {interval_sentence(settings['sequences'])} Modes agree: share of the tokens of "
@@ -225,8 +226,8 @@ FIGURE = PaperFigure(
     title="The recipes, over seeds",
     claim=Claim(
         "with one recipe for each, one implicit layer trained on pieces of at most 40 tokens tracks parity, "
-        "S3, A4 and S4 for 512 tokens without an error in five seeds of five, and A5 and S5 by generators for "
-        "1,024 with 0.99 in four, at the tolerance of training",
+        "S3, A4 and S4 for 512 tokens without an error in five seeds of five, and A5 and S5 by generators "
+        "for 1,024 with 0.99 in four, at the tolerance of training",
         "asked by this toolkit, 2026; claimed by nobody that we know of",
         judge,
     ),
