@@ -9,8 +9,6 @@ reader sees beside each figure how much it differs when nothing but the hour has
 """
 
 import json
-import os
-import platform
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -37,10 +35,10 @@ from benchmarks import (
     word_problem_throughput,
 )
 from benchmarks.frame import Benchmark, run_case
+from benchmarks.machine import describe_machine
 from benchmarks.summary import summary
 from benchmarks.table import table
 from implicit.command_line import CommandParser, run_command
-from implicit.runs.environment import describe_environment
 from implicit.runs.files import write_bytes
 
 RESULTS = Path(__file__).parent / "results"
@@ -123,7 +121,7 @@ def run_benchmark(benchmark: Benchmark) -> dict[str, Any]:
     """Run all cases once: raw times, and the environment that they were taken in."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
-        "environment": {**describe_environment(), "processor": processor(), "cores": os.cpu_count()},
+        "environment": describe_machine(),
         "cases": [run_case(case) for case in benchmark.cases()],
     }
 
@@ -143,16 +141,6 @@ def stored(folder: Path, names: list[str]) -> dict[str, Any]:
             )
         results[name] = json.loads(path.read_bytes())
     return results
-
-
-def processor() -> str:
-    """The processor's name, as far as the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:  # only Linux has this file
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 if __name__ == "__main__":

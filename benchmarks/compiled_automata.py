@@ -5,7 +5,6 @@ and each of its answers is compared with the machine's. What is done is stored, 
 """
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -22,11 +21,10 @@ from rich.table import Table
 from automata.errors import InputError, unknown_name
 from automata.machines.mealy import MealyMachine
 from automata.tasks import make_task
-from benchmarks.__main__ import processor
+from benchmarks.machine import describe_machine
 from implicit.command_line import CommandParser, run_command
 from implicit.compiled import Wiring, bounds_of, compile_automaton
 from implicit.modes import Solve
-from implicit.runs.environment import describe_environment
 from implicit.runs.files import write_bytes
 
 RESULTS = Path(__file__).parent / "results" / "compiled_automata.json"
@@ -135,7 +133,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             done[name] |= read_words(MACHINES[name](), *asked)
         content = {
             "command": "python -m benchmarks.compiled_automata",
-            "environment": {**describe_environment(), "processor": processor(), "cores": os.cpu_count()},
+            "environment": describe_machine(),
             "automata": {known: done[known] for known in MACHINES if known in done},
         }
         write_bytes(file, (json.dumps(content, indent=1) + "\n").encode())

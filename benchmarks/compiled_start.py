@@ -9,7 +9,6 @@ begins with random weights of the same sizes. What is done is stored, and not do
 
 import json
 import math
-import os
 import sys
 import tempfile
 import time
@@ -27,13 +26,12 @@ from analysis import mechanism
 from analysis.framework.output import json_ready
 from analysis.framework.visited_states import sample_sequences
 from automata.errors import InputError, unknown_name
-from benchmarks.__main__ import processor
+from benchmarks.machine import describe_machine
 from implicit.command_line import CommandParser, run_command
 from implicit.compiled import compile_run
 from implicit.config.recipes import recipe
 from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
-from implicit.runs.environment import describe_environment
 from implicit.runs.files import write_bytes
 from implicit.runs.loading import Run, initial_model
 from implicit.train import train
@@ -216,7 +214,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             done[name] = {**done.get(name, {}), str(seed): found}
             content = {
                 "command": "python -m benchmarks.compiled_start",
-                "environment": {**describe_environment(), "processor": processor(), "cores": os.cpu_count()},
+                "environment": describe_machine(),
                 "settings": {"task": TASK, "training": TRAINING, "read": READ, "look": LOOK},
                 "cases": {known: done[known] for known in CASES if known in done},
             }

@@ -7,8 +7,9 @@ in which each tree compiles what it compiles: these are taken beforehand. The ra
 model of today keeps the state as long as is asked of its recipe; what the model of before reaches at its
 training length is stored beside it.
 
-A task that is stored for this commit, that of before and the seed is not done again; one that was interrupted
-begins anew.
+A task that is stored for this commit, that of before, the seed and the machine is not done again; one that
+was interrupted begins anew. Changes since the commit are not looked at: to measure them, give another
+``--out``.
 """
 
 import json
@@ -29,16 +30,16 @@ from rich.console import Console
 from rich.table import Table
 
 from automata.errors import InputError, unknown_name
-from benchmarks.__main__ import processor
+from benchmarks.machine import describe_machine
 from implicit import evaluate, load_run
 from implicit.command_line import CommandParser, run_command
 from implicit.config.recipes import recipe
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
-from implicit.runs.environment import describe_environment
 from implicit.runs.files import write_bytes
 
-RESULTS = Path(__file__).parent / "results" / "recipe_time.json"
+REPOSITORY = Path(__file__).parent.parent
+RESULTS = REPOSITORY / "benchmarks" / "results" / "recipe_time.json"
 BEFORE = "b376dda"
 """The commit of the recipes of before; those of A4, S4 and the generators of A5 are younger."""
 MODEL, SEQUENCES = "implicit-mamba2", 512
@@ -61,7 +62,7 @@ class Asked:
 ASKED = {"parity": Asked(512, 1.0), "S3": Asked(512, 1.0), "S5-generators": Asked(1024, 0.99)}
 
 
-def tree_of(commit: str, folder: Path) -> Path:
+def tree_of(commit: str, folder: Path, repository: Path = REPOSITORY) -> Path:
     """Take the files of a commit out into a folder.
 
     Raises:
@@ -72,9 +73,8 @@ def tree_of(commit: str, folder: Path) -> Path:
         Traceback (most recent call last):
         automata.errors.InputError: commit 0000000 is not in this repository; run this in a full clone of it
     """
-    root = Path(__file__).parent.parent
     answer = subprocess.run(
-        ["git", "archive", "--format=tar", commit], cwd=root, capture_output=True, check=False
+        ["git", "archive", "--format=tar", commit], cwd=repository, capture_output=True, check=False
     )
     if answer.returncode:
         raise InputError(f"commit {commit} is not in this repository; run this in a full clone of it")
@@ -196,14 +196,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     stored(file)
     if not file.parent.is_dir():
         raise InputError(f"out is {file}; give a file in a folder that exists")
-    environment = {**describe_environment(), "threads": 1, "processor": processor(), "cores": os.cpu_count()}
-    known = {"seed": arguments.seed, "before_commit": BEFORE, "environment": environment}
+    known = {
+        "seed": arguments.seed,
+        "before_commit": BEFORE,
+        "environment": {**describe_machine(), "threads": 1},
+    }
     with TemporaryDirectory() as folder:
-        today = Path(__file__).parent.parent
-        trees = {"before": tree_of(BEFORE, Path(folder) / "tree-before"), "today": today}
+        trees = {"before": tree_of(BEFORE, Path(folder) / "tree-before"), "today": REPOSITORY}
         for task in tasks:
             done = stored(file)
-            if task in done and all(done[task].get(name) == value for name, value in known.items()):
+            if task in done and _of_a_commit(done[task]) == _of_a_commit(known):
                 continue
             found = compare(task, arguments.seed, trees, Path(folder))
             done = stored(file) | {task: {"date": datetime.now(UTC).date().isoformat(), **known, **found}}
@@ -216,6 +218,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     Console(width=120).print(table(done))
     if not all(done[task]["correct"] for task in tasks):
         sys.exit(1)
+
+
+def _of_a_commit(known: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What decides whether a task is done: of the environment all but whether files were changed since.
+
+    Results that are written into the repository change a file of it.
+    """
+    environment = dict(known.get("environment", {}))
+    environment["commit"] = str(environment.get("commit")).removesuffix("-dirty")
+    return known.get("seed"), known.get("before_commit"), environment
 
 
 def stored(file: Path) -> dict[str, Any]:

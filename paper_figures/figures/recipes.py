@@ -118,20 +118,16 @@ def draw(found: Results, width: float) -> Figure:
         [[1.0], [1.0], [600], [0.9]]
     """
     figure, narrow = new_figure(width, 2.6), width < 5
-    columns = figure.subplots(1, 4, sharey=True)
-    accuracy, agreement, updates, minutes = columns
+    accuracy, agreement, updates, minutes = figure.subplots(1, 4, sharey=True)
     names = list(found["tasks"])
     least = LEAST_SHOWN
     for row, name in enumerate(names):
         runs = list(found["tasks"][name]["seeds"].values())
         reached = [accuracy_at(run, AIMS[name].length) for run in runs]
         least = min([least, *reached])
-        for axes, values in zip(
-            columns,
-            (reached, *([run[what] for run in runs] for what in ("agree", "updates", "minutes"))),
-            strict=True,
-        ):
-            draw_marks(axes, row, values)
+        draw_marks(accuracy, row, reached)
+        for axes, what in ((agreement, "agree"), (updates, "updates"), (minutes, "minutes")):
+            draw_marks(axes, row, [run[what] for run in runs])
     labels = [f"{name.partition('-')[0]}, {AIMS[name].length:,}" for name in names]
     margin = 0.08 * (1 - least)
     accuracy.set(
@@ -145,8 +141,8 @@ def draw(found: Results, width: float) -> Figure:
     accuracy.set_ylabel("task, tokens at test")
     agree = "modes\nagree" if narrow else "tokens where\nmodes agree"
     agreement.set(xlabel=agree, xlim=(-0.08, 1.08), xticks=(0, 1) if narrow else (0, 0.5, 1))
-    updates.set(xlabel="updates")
-    minutes.set(xlabel="minutes")
+    updates.set(xlabel="training,\nupdates")
+    minutes.set(xlabel="training,\nminutes")
     for axes in (updates, minutes):
         axes.set_xlim(0, 1.08 * (axes.dataLim.x1 if np.isfinite(axes.dataLim.x1) else 1))
         axes.locator_params(axis="x", nbins=2 if narrow else 4)

@@ -1,6 +1,7 @@
 """The time of recipes: whose time is whose, what an error says, and that only right runs are timed."""
 
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ import pytest
 
 from automata.errors import InputError
 from benchmarks import recipe_time
+from benchmarks.machine import describe_machine
 
 Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
 SPIN = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
@@ -30,9 +32,15 @@ def test_an_error_is_told_with_its_last_line() -> None:
 
 
 def test_the_tree_of_a_commit_is_that_commit(tmp_path: Path) -> None:
-    tree = recipe_time.tree_of("HEAD", tmp_path)
-    assert (tree / "benchmarks" / "recipe_time.py").is_file()
-    assert not (tree / ".git").exists()
+    repository = tmp_path / "repository"
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org", "-C", str(repository)]
+    for number, commands in enumerate((["init", "--quiet", str(repository)], ["add", "."])):
+        subprocess.run([*(git[:5] if number == 0 else git), *commands], check=True)
+        (repository / "kept.txt").write_text("then")
+    subprocess.run([*git, "commit", "--quiet", "--message", "One"], check=True)
+    (repository / "kept.txt").write_text("now")
+    tree = recipe_time.tree_of("HEAD", tmp_path / "tree", repository)
+    assert [(path.name, path.read_text()) for path in tree.iterdir()] == [("kept.txt", "then")]
 
 
 def compared(accuracy: float) -> dict[str, Any]:
@@ -81,8 +89,16 @@ def test_what_is_stored_is_not_done_again_and_the_exit_code_is_of_what_was_asked
     recipe_time.main(["parity", *out])  # that S3 was not right is not asked here
     recipe_time.main(["parity", *out])
     assert asked == ["S3", "parity"]
+    machine = describe_machine()
+    for commit, again in ((f"{str(machine['commit']).removesuffix('-dirty')}-dirty", 0), ("0" * 40, 1)):
+        # Results written into the repository make it dirty, which is no reason to train again; a commit is.
+        monkeypatch.setattr(
+            recipe_time, "describe_machine", lambda commit=commit: {**machine, "commit": commit}
+        )
+        recipe_time.main(["parity", *out])
+        assert asked == ["S3", "parity"] + again * ["parity"]
     recipe_time.main(["parity", "--seed", "1", *out])
-    assert asked == ["S3", "parity", "parity"]
+    assert asked == ["S3", "parity", "parity", "parity"]
 
 
 def test_no_process_is_left_when_one_fails() -> None:
