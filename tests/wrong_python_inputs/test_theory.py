@@ -1,0 +1,114 @@
+"""Wrong input to theorem checks and the assertions of our pytest checks, in a Python shell."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from tests.wrong_python_inputs.refused_calls import (
+    SEQUENTIAL,
+    SIMULTANEOUS,
+    TOKENS,
+    Row,
+    analysed,
+    assert_refused,
+    lstm,
+    model,
+    written,
+)
+from theory import Transition, solve_fixed_point
+from theory.testing import (
+    assert_contractive,
+    assert_fixed_point,
+    assert_kind,
+    assert_modes_agree,
+    assert_theorem1,
+)
+
+# Types are wrong on purpose all over this table.
+THEORY: dict[str, Row] = {
+    "states: none": (lambda: assert_fixed_point(analysed()[0], []), ["states is empty", "at least one"]),
+    "states: a single one": (
+        lambda: assert_contractive(analysed()[0], analysed()[1][0]),
+        ["a single state", "list"],
+    ),
+    "states: float32": (
+        lambda: solve_fixed_point(analysed()[0], {n: p.float() for n, p in analysed()[1][0].items()}),
+        ["torch.float32", ".double()"],
+    ),
+    "states: with a batch axis": (
+        lambda: assert_contractive(analysed()[0], [{n: p[None] for n, p in analysed()[1][0].items()}]),
+        ["self_map raised", "without a batch axis"],
+    ),
+    "transition: the model": (
+        lambda: assert_kind(model(), analysed()[1], "diagonal and linear"),
+        ["transition is of type", "model.transition(token)"],
+    ),
+    "transition: of a float32 model": (
+        lambda: assert_theorem1(model().transition(1), analysed()[1]),
+        ["self_map raised", ".double()"],
+    ),
+    "transition: damping 2": (
+        lambda: Transition(lambda z, s: z, lambda z, s: s, 1, (("h",),), damping=2),
+        ["damping is 2", "at most 1"],
+    ),
+    "transition: negative size": (
+        lambda: Transition(lambda z, s: z, lambda z, s: s, -1, (("h",),)),
+        ["latent_size is -1"],
+    ),
+    "transition: a name as layer": (
+        lambda: Transition(lambda z, s: z, lambda z, s: s, 1, ("h",)),
+        ["layer_states", "(('h',),)"],
+    ),
+    "NumPy in Φ": (
+        lambda: written(lambda z, s: torch.as_tensor(np.tanh(z.numpy()))),
+        ["self_map cannot be differentiated", "without NumPy"],
+    ),
+    "detach in Φ": (
+        lambda: written(lambda z, s: z.detach() / 2 + s["h"] / 3),
+        ["self_map changes", "derivative is 0", ".detach()"],
+    ),
+    "NumPy in G": (
+        lambda: written(lambda z, s: z / 2, lambda z, s: {"h": torch.as_tensor(np.tanh(s["h"].numpy()))}),
+        ["state_update cannot be differentiated", "without NumPy"],
+    ),
+    "array out of Φ": (
+        lambda: written(lambda z, s: np.zeros(2)),
+        ["self_map returns is of type ndarray", "(2,)"],
+    ),
+    "shape out of Φ": (lambda: written(lambda z, s: z.sum()), ["shape ()", "(2,)"]),
+    "dtype out of Φ": (lambda: written(lambda z, s: z.float()), ["torch.float32", "torch.float64"]),
+    "tensor out of G": (
+        lambda: written(lambda z, s: z / 2, lambda z, s: s["h"]),
+        ["state_update returns is of type Tensor", "dictionary"],
+    ),
+    "Φ of one argument": (lambda: written(lambda z: z), ["self_map raised TypeError", "give"]),
+    "fixed point: fewer latents": (
+        lambda: assert_fixed_point(*analysed(), [torch.zeros(8).double()]),
+        ["latents holds 1 for 2 states", "one for each"],
+    ),
+    "fixed point: negative tolerance": (
+        lambda: assert_fixed_point(*analysed(), tolerance=-1),
+        ["tolerance is -1", "at least 0"],
+    ),
+    "theorem: unknown verdict": (lambda: assert_theorem1(*analysed(), "hold"), ["'hold'", "'holds'"]),
+    "kind: unknown": (lambda: assert_kind(*analysed(), "diagonal"), ["'diagonal'", "diagonal and linear"]),
+    "modes: lists": (
+        lambda: assert_modes_agree(model(), [[0, 1]], SIMULTANEOUS, SEQUENTIAL),
+        ["tokens is [[0, 1]]"],
+    ),
+    "modes: share 2": (
+        lambda: assert_modes_agree(model(), TOKENS, SIMULTANEOUS, SEQUENTIAL, share=2),
+        ["share is 2", "at most 1"],
+    ),
+    "modes: an explicit model": (
+        lambda: assert_modes_agree(lstm(), TOKENS, SIMULTANEOUS, SEQUENTIAL),
+        ["not applicable", "LSTM seeks no fixed points"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "words"), THEORY.values(), ids=THEORY)
+def test_wrong_input_ends_in_one_sentence(call: Callable[[], object], words: Sequence[str]) -> None:
+    assert_refused(call, words)
