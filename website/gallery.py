@@ -57,7 +57,7 @@ def pictures() -> list[Picture]:
 
     Example:
         >>> len(all_figures()) + len(SHOWN)
-        38
+        39
     """
     return [_of_paper(name) for name in all_figures()] + [_of_analysis(name) for name in SHOWN]
 

@@ -16,16 +16,19 @@ from automata.tasks.registry import make_task
 from implicit import Solve, Stopping
 from implicit.runs.loading import Run
 from implicit.training.streams import Stream, draw_batch
+from paper_figures.experiments.grid import Experiment
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.experiments.point import Point
 from paper_figures.experiments.records import Record
-from paper_figures.figures import hard_tokens_in_training
+from paper_figures.figures import hard_tokens_in_training, hard_tokens_on_a5
 from paper_figures.figures.figure import Results
+from paper_figures.figures.hard_tokens_experiments import FULL, ON_A5, ON_S3, full_cost, tokens_trained
 from paper_figures.figures.hard_tokens_measured import MODES, HardTrainingSettings, effort, measure
+from paper_figures.figures.hard_tokens_told import caption, draw, judge
 from paper_figures.stored_results import StoredResults
 from tests.drawn_figures import SUM_ORDER, WIDTHS, faults, panel
 
-POINTS = hard_tokens_in_training.EXPERIMENT.points
+POINTS = ON_S3.points
 LIMITS = ("2", "4", "8", "16", "none")
 IDENTITY = RunIdentity("run", "S3xM", "implicit-mamba2", 10, 32, 0, "0" * 64)
 SMALL = HardTrainingSettings(limits=(1, 3), length=12, shorter=(6,), sequences=8, swept_sequences=4)
@@ -50,7 +53,7 @@ def outcome(point: Point, sequential: Sequence[float], simultaneous: Sequence[fl
             "share_converged": 0.875,
             "by_length": {"256": sequential[-1]},
         }
-    (measurement,) = hard_tokens_in_training.EXPERIMENT.measurements
+    (measurement,) = ON_S3.measurements
     records = {
         "training": Record.done(point, None, IDENTITY, None, 1136.64),
         "limits": Record.done(point, measurement, IDENTITY, value, 2.0),
@@ -67,23 +70,24 @@ def found() -> Results:
     )
 
 
-def test_the_same_training_for_every_share_and_three_seeds() -> None:
-    configs = [point.config for point in POINTS]
+@pytest.mark.parametrize(("experiment", "longest"), [(ON_S3, 32), (ON_A5, 40)])
+def test_the_same_training_for_every_share_and_three_seeds(experiment: Experiment, longest: int) -> None:
+    configs = [point.config for point in experiment.points]
     assert [(config.hard_fraction, config.seed) for config in configs] == [
         (share, seed) for share in (0.02, 0.1, 0.5, 1.0) for seed in range(3)
     ]
     others = [config.model_dump(exclude={"hard_fraction", "seed"}) for config in configs]
     assert all(other == others[0] for other in others)
     assert configs[0].curriculum.growth_accuracy is None  # no length depends on a model's accuracy
-    # lengths 8, 16 and 24, 300 updates each, of 64 sequences, and 32 in the others
-    assert hard_tokens_in_training.tokens_trained(configs[0]) == 64 * (300 * (8 + 16 + 24) + 5100 * 32)
+    # lengths 8, 16, ..., 300 updates each, of 64 sequences, and the longest in the others
+    shorter = range(8, longest, 8)
+    tokens = 64 * (300 * sum(shorter) + (6000 - 300 * len(shorter)) * longest)
+    assert tokens_trained(configs[0]) == tokens
 
 
 def test_full_size_is_the_setting_of_the_paper() -> None:
-    points = hard_tokens_in_training.FULL.points
-    text = hard_tokens_in_training.caption(
-        hard_tokens_in_training.collect([Outcome(point, {}, complete=False) for point in points])
-    )
+    points = FULL.points
+    text = caption(hard_tokens_in_training.collect([Outcome(point, {}, complete=False) for point in points]))
     assert "on A5 times a memory with three resets, 240 tokens," in text
     # written out from the authors' public code
     assert (
@@ -105,10 +109,11 @@ def test_cost_is_by_tokens_and_weights() -> None:
         convolution = (inner + 2 * d_state) * (taps + 1)
         return d_model * (2 * inner + 2 * d_state + heads) + inner * d_model + convolution + inner + 3 * heads
 
-    ratio = weights(256, 1024, 128, 16, 4) / weights(32, 64, 16, 4, 2)
-    cost = hard_tokens_in_training.full_cost(1e-6)
-    assert cost["weights_ratio"] == ratio
-    assert cost["days"] == pytest.approx(2**31 * 1e-6 * ratio / 86400)
+    for experiment, ours in ((ON_S3, weights(32, 64, 16, 4, 2)), (ON_A5, weights(64, 128, 32, 4, 2))):
+        ratio = weights(256, 1024, 128, 16, 4) / ours
+        cost = full_cost(1e-6, experiment)
+        assert cost["weights_ratio"] == ratio
+        assert cost["days"] == pytest.approx(2**31 * 1e-6 * ratio / 86400)
 
 
 def test_the_best_answer_without_a_state_is_a_guess_among_six(found: Results) -> None:
@@ -176,15 +181,20 @@ def test_verdicts(sequential: Sequence[float], simultaneous: Sequence[float], wo
     collected = hard_tokens_in_training.collect(
         [outcome(point, sequential, simultaneous) for point in POINTS[3:6]]
     )
-    assert hard_tokens_in_training.judge(collected).word == word
+    assert judge(collected).word == word
 
 
 def test_only_the_runs_of_the_claim_count_and_a_failed_one_does(found: Results) -> None:
-    assert hard_tokens_in_training.judge(found).word == "reproduced"  # those of 2% are wrong everywhere
+    verdict = judge(found)
+    assert verdict.word == "reproduced"  # those of 2% are wrong everywhere
+    assert verdict.because.endswith(
+        "tested on 10% they reach 1.000, 1.000, 1.000; those trained on 50% reach 1.000, 1.000, 1.000 at 50% "
+        "(sequential, without a limit)"
+    )
     record = Record.failed(POINTS[5], None, ValueError("no luck"), None, 1.0)
     outcomes = [outcome(point, RIGHT, RIGHT) for point in POINTS[3:5]]
     lost = Outcome(POINTS[5], {"training": record}, complete=True)
-    verdict = hard_tokens_in_training.judge(hard_tokens_in_training.collect([*outcomes, lost]))
+    verdict = judge(hard_tokens_in_training.collect([*outcomes, lost]))
     assert verdict.word == "partly"
     assert verdict.because.startswith(
         "with S3 in place of A5 and few updates, of 3 runs trained on 10% hard tokens and tested on 50%: "
@@ -195,7 +205,7 @@ def test_only_the_runs_of_the_claim_count_and_a_failed_one_does(found: Results) 
 
 def test_a_panel_per_mode_and_test_with_every_run(found: Results) -> None:
     with styled():
-        figure = hard_tokens_in_training.draw(found, 6.75)
+        figure = draw(found, 6.75)
     assert len(figure.axes) == 4
     axes = panel(figure, "sequential, 50% hard at test")
     thin = [np.asarray(line.get_ydata()).tolist() for line in axes.lines if line.get_linewidth() == 0.6]
@@ -212,12 +222,12 @@ def test_a_panel_per_mode_and_test_with_every_run(found: Results) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_made_up_results_can_be_read_at_both_widths(found: Results, width: float) -> None:
     with styled():
-        figure = hard_tokens_in_training.draw(found, width)
+        figure = draw(found, width)
         assert faults(figure, width) == []
 
 
 def test_the_caption_tells_accuracy_effort_and_cost(found: Results) -> None:
-    text = hard_tokens_in_training.caption(found)
+    text = caption(found)
     assert (
         "run: trained on 2% 1.000 to 1.000 at 10% and 0.200 to 0.200 at 50%; trained on 10% 1.000 to" in text
     )
@@ -225,7 +235,7 @@ def test_the_caption_tells_accuracy_effort_and_cost(found: Results) -> None:
     assert "then takes 8.0 self-iterations where S3 rests and 10.0 where it moves (mean of 3 runs" in text
     assert "runs; 75.0% over 4, 50.0% over 8, 12.5% over 16; 87.5% converge)." in text
     # 1,136.64 s for 64 x (300 x (8 + 16 + 24) + 5,100 x 32) tokens are 100 µs per token
-    days = 2**31 * 1e-4 * hard_tokens_in_training.full_cost(1.0)["weights_ratio"] / 86400
+    days = 2**31 * 1e-4 * full_cost(1.0, ON_S3)["weights_ratio"] / 86400
     assert (
         "was not trained here: estimated from our 100 µs per token in proportion to the cell's weights, "
         f"{days:,.0f} days" in text
@@ -233,9 +243,9 @@ def test_the_caption_tells_accuracy_effort_and_cost(found: Results) -> None:
 
 
 def test_results_that_do_not_tell_their_training_are_of_the_small_grid(found: Results) -> None:
-    text = hard_tokens_in_training.caption(found)
+    text = caption(found)
     del found["training"]
-    assert hard_tokens_in_training.caption(found) == text
+    assert caption(found) == text
     assert (
         "All models: 6,000 updates of 64 sequences of 8 tokens, 8 more every 300 updates up to 32; after 900 "
         "updates 50% of the sequences that are right and reached their fixed points go on in the next. The"
@@ -243,15 +253,30 @@ def test_results_that_do_not_tell_their_training_are_of_the_small_grid(found: Re
     )
 
 
-def test_the_stored_results_hold_every_run() -> None:
-    groups = StoredResults.read("hard_tokens_in_training").results["groups"]
+def test_a5_is_told_as_a5() -> None:
+    found = hard_tokens_on_a5.collect([outcome(point, RIGHT, RIGHT) for point in ON_A5.points])
+    text = caption(found)
+    assert "on A5 times a memory with three resets, 16 tokens," in text
+    assert "75% of the sequences that are right and reached their fixed points go on in the next" in text
+    assert "; which sequences go on depends on the model's answers." in text
+    assert "of the first 16 in sweeps" in text
+    assert "S3" not in text
+    assert judge(found).because.startswith("with three generators of A5 and few updates, of 3 runs")
+    # 60 elements, but for what the memory and the last 8 tokens tell
+    assert found["shortcuts"]["0.5"]["accuracy"] == pytest.approx(1 / 60, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["hard_tokens_in_training", "hard_tokens_on_a5"])
+def test_the_stored_results_hold_every_run(name: str) -> None:
+    groups = StoredResults.read(name).results["groups"]
     assert [group["settings"]["hard_fraction"] for group in groups] == [0.02, 0.1, 0.5, 1.0]
     assert all(sorted([*group["seeds"], *map(str, group["failed"])]) == ["0", "1", "2"] for group in groups)
 
 
-def test_the_verdict_on_the_stored_results_is_what_their_numbers_say() -> None:
+@pytest.mark.parametrize("name", ["hard_tokens_in_training", "hard_tokens_on_a5"])
+def test_the_verdict_on_the_stored_results_is_what_their_numbers_say(name: str) -> None:
     """Read without the code that judges."""
-    results = StoredResults.read("hard_tokens_in_training").results
+    results = StoredResults.read(name).results
     runs = [run["0.5"] for run in results["groups"][1]["seeds"].values()]
     shown = [
         run[mode]["none"] >= 0.99 and run[mode]["8"] >= run[mode]["none"] - 0.01
@@ -259,4 +284,4 @@ def test_the_verdict_on_the_stored_results_is_what_their_numbers_say() -> None:
         for mode in ("sequential", "simultaneous")
     ]
     word = "reproduced" if len(shown) == 6 and all(shown) else "partly" if any(shown) else "not reproduced"
-    assert hard_tokens_in_training.judge(results).word == word
+    assert judge(results).word == word

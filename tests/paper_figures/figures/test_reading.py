@@ -332,6 +332,7 @@ OTHER_SERIES = {
     "agreement_in_training": "one model, its modes in one legend with shares of the tokens",
     "few_hard_tokens": "one model, tokens by how they are chosen",
     "hard_tokens_in_training": "one model, by the hard tokens of its training",
+    "hard_tokens_on_a5": "one model, by the hard tokens of its training",
     "jacobians_in_training": "one model, quantities of its Jacobian",
 }
 """Figures whose legends name something else than models or modes; their own tests read them."""
