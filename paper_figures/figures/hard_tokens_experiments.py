@@ -73,9 +73,10 @@ TRAINING_ON_A5: dict[str, Any] = {
     "contraction_power": 1.0,
     "carried_share": 0.75,
 }
-"""Wider and a little longer than that of S3, with another penalty and from zero, as trials of seed 0 chose it
-(docs/log.md, 2026-11-25): the penalty measures nearby only, every token counts in the loss, and three of four
-right sequences go on, as a piece of 40 tokens has three moves of the group on average where 10% are hard."""
+"""Wider and a little longer than that of S3, with another penalty and from zero, as trials of seed 0 chose
+it, which began with decays of the heads that are left out here (docs/log.md, 2026-11-25): the penalty
+measures nearby only, every token counts in the loss, and three of four right sequences go on, as a piece
+of 40 tokens has three moves of the group on average where 10% are hard."""
 
 
 def hard_tokens_experiment(

@@ -7,11 +7,10 @@ The task is a product of a group, here A5, and a monoid. An *easy* token leaves 
 from collections.abc import Sequence
 
 from paper_figures.experiments.outcomes import Outcome
-from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim
 from paper_figures.figures.figure import PaperFigure, Results
 from paper_figures.figures.hard_tokens_experiments import ON_A5, SETTINGS_ON_A5
 from paper_figures.figures.hard_tokens_measured import HardTrainingSettings
-from paper_figures.figures.hard_tokens_told import caption, collect_from, draw, judge
+from paper_figures.figures.hard_tokens_told import CLAIM, caption, collect_from, draw
 
 EXPERIMENT = ON_A5
 
@@ -28,12 +27,7 @@ def collect(outcomes: Sequence[Outcome], settings: HardTrainingSettings = SETTIN
 
 FIGURE = PaperFigure(
     title="Few hard tokens in training, on A5",
-    claim=Claim(
-        "trained on 10% hard tokens, implicit SSMs generalise to 50%, and 8 self-iterations suffice at 256 "
-        "tokens",
-        f"{IMPLICIT_ARE_RNNS}; numbers from a secondary source",
-        judge,
-    ),
+    claim=CLAIM,
     experiment=EXPERIMENT,
     collect=collect,
     draw=draw,

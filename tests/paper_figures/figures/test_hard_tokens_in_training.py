@@ -203,6 +203,21 @@ def test_only_the_runs_of_the_claim_count_and_a_failed_one_does(found: Results) 
     assert verdict.because.endswith("; tested on 10% they reach 1.000, 1.000 (sequential, without a limit)")
 
 
+def test_a_failed_control_is_told() -> None:
+    lost, *kept = [point for point in POINTS if point.all_settings["hard_fraction"] == 0.5]
+    failed = Outcome(
+        lost, {"training": Record.failed(lost, None, ValueError("no luck"), None, 1.0)}, complete=True
+    )
+    outcomes = [outcome(point, RIGHT, RIGHT) for point in kept]
+    verdict = judge(hard_tokens_in_training.collect([failed, *outcomes]))
+    assert verdict.because.endswith(
+        "those trained on 50% reach 1.000, 1.000 at 50% (1 failed) (sequential, without a limit)"
+    )
+    assert "they reach" not in verdict.because  # none was trained on 10%
+    verdict = judge(hard_tokens_in_training.collect([failed]))
+    assert "those trained on 50% reach no accuracy at 50% (1 failed)" in verdict.because
+
+
 def test_a_panel_per_mode_and_test_with_every_run(found: Results) -> None:
     with styled():
         figure = draw(found, 6.75)
@@ -256,7 +271,11 @@ def test_results_that_do_not_tell_their_training_are_of_the_small_grid(found: Re
 def test_a5_is_told_as_a5() -> None:
     found = hard_tokens_on_a5.collect([outcome(point, RIGHT, RIGHT) for point in ON_A5.points])
     text = caption(found)
-    assert "on A5 times a memory with three resets, 16 tokens," in text
+    assert (
+        "resets, 16 tokens, the identity and three generators of A5 with each of the memory's four, aga"
+        in text
+    )
+    assert "on other sequences with an initial decay that is not set here; which sequences go on dep" in text
     assert "75% of the sequences that are right and reached their fixed points go on in the next" in text
     assert "; which sequences go on depends on the model's answers." in text
     assert "of the first 16 in sweeps" in text
