@@ -9,27 +9,24 @@ from collections.abc import Sequence
 
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.hard_tokens_experiments import FULL, ON_S3, SETTINGS
-from paper_figures.figures.hard_tokens_measured import HardTrainingSettings
+from paper_figures.figures.hard_tokens_experiments import FULL, ON_S3
 from paper_figures.figures.hard_tokens_told import CLAIM, caption, collect_from, draw
 
-EXPERIMENT = ON_S3
 
-
-def collect(outcomes: Sequence[Outcome], settings: HardTrainingSettings = SETTINGS) -> Results:
+def collect(outcomes: Sequence[Outcome]) -> Results:
     """Collect what was measured by the hard tokens of training, audit the tests, and tell what a token cost.
 
     Example:
         >>> collect([])["task"]
         'S3xM'
     """
-    return collect_from(outcomes, EXPERIMENT, settings)
+    return collect_from(outcomes, ON_S3)
 
 
 FIGURE = PaperFigure(
     title="Few hard tokens in training",
     claim=CLAIM,
-    experiment=EXPERIMENT,
+    experiment=ON_S3,
     collect=collect,
     draw=draw,
     caption=caption,

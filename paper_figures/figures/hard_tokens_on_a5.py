@@ -8,27 +8,24 @@ from collections.abc import Sequence
 
 from paper_figures.experiments.outcomes import Outcome
 from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.hard_tokens_experiments import ON_A5, SETTINGS_ON_A5
-from paper_figures.figures.hard_tokens_measured import HardTrainingSettings
+from paper_figures.figures.hard_tokens_experiments import ON_A5
 from paper_figures.figures.hard_tokens_told import CLAIM, caption, collect_from, draw
 
-EXPERIMENT = ON_A5
 
-
-def collect(outcomes: Sequence[Outcome], settings: HardTrainingSettings = SETTINGS_ON_A5) -> Results:
+def collect(outcomes: Sequence[Outcome]) -> Results:
     """Collect what was measured by the hard tokens of training, audit the tests, and tell what a token cost.
 
     Example:
         >>> collect([])["task"]
         'A5-generatorsxM'
     """
-    return collect_from(outcomes, EXPERIMENT, settings)
+    return collect_from(outcomes, ON_A5)
 
 
 FIGURE = PaperFigure(
     title="Few hard tokens in training, on A5",
     claim=CLAIM,
-    experiment=EXPERIMENT,
+    experiment=ON_A5,
     collect=collect,
     draw=draw,
     caption=caption,

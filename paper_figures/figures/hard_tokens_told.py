@@ -16,7 +16,7 @@ from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.figures.figure import Results
 from paper_figures.figures.groups import Group, grouped
 from paper_figures.figures.hard_tokens_experiments import EXPERIMENTS, FULL, ON_S3, full_cost, tokens_trained
-from paper_figures.figures.hard_tokens_measured import MODES, NO_LIMIT, HardTrainingSettings
+from paper_figures.figures.hard_tokens_measured import MODES, NO_LIMIT
 from paper_figures.figures.intervals import interval_sentence
 from paper_figures.figures.shortcuts import shortcuts
 from paper_figures.figures.trained import Training, is_small, published_sentences, trained_as, training_of
@@ -52,24 +52,25 @@ SMALLER = {
     "A5-generatorsxM": "with three generators of A5 and few updates, ",
 }
 """What of the paper's setting was not run, by task."""
+LEFT_OUT = {"A5-generatorsxM": " with an initial decay that is not set here"}
+"""What the trial had that chose the training of a task, and the runs do not have."""
 
 
-def collect_from(
-    outcomes: Sequence[Outcome], experiment: Experiment, settings: HardTrainingSettings
-) -> Results:
+def collect_from(outcomes: Sequence[Outcome], experiment: Experiment) -> Results:
     """Collect what was measured by the hard tokens of training, audit the tests, and tell what a token cost.
 
     Args:
         outcomes: what came of the runs.
-        experiment: the one that stands for the runs if there are none.
-        settings: of what was measured.
+        experiment: the small one of the figure, which stands for the runs if there are none; its settings are
+            those of what was measured, at the size of the paper, too.
 
     Example:
-        >>> from paper_figures.figures.hard_tokens_experiments import SETTINGS
-        >>> found = collect_from([], ON_S3, SETTINGS)
+        >>> found = collect_from([], ON_S3)
         >>> found["groups"], found["seconds_per_token"], found["shortcuts"]["0.5"]["length"]
         ([], None, 256)
     """
+    (measurement,) = experiment.measurements
+    settings = measurement.settings_json
     points = [outcome.point for outcome in outcomes] or experiment.points
     task = str(points[0].all_settings["task"])
     trained = [outcome for outcome in outcomes if TRAINING in outcome.records]
@@ -77,12 +78,13 @@ def collect_from(
     seconds = sum(outcome.records[TRAINING].seconds for outcome in trained)
     return {
         "task": task,
-        "settings": settings.model_dump(mode="json"),
+        "settings": settings,
         "reported_tokens": REPORTED_TOKENS,
         "training": trained_as(outcomes, experiment),
         "seconds_per_token": seconds / tokens if tokens else None,
         "shortcuts": {
-            str(fraction): shortcuts(task, settings.length, fraction) for fraction in settings.hard_fractions
+            str(fraction): shortcuts(task, settings["length"], fraction)
+            for fraction in settings["hard_fractions"]
         },
         "groups": grouped(outcomes, "limits"),
     }
@@ -169,14 +171,13 @@ def _training(training: Training, experiment: Experiment) -> str:
     own = "where the loss of a sequence ends, and which go on, depends"
     if not curriculum.loss_until_error:
         own = "which sequences go on depends"
-    left_out = " with an initial decay that is not set here" if training["task"] == "A5-generatorsxM" else ""
     return (
         f"All models: {config.steps:,} updates of {config.batch_size} sequences of {curriculum.start_length} "
         f"tokens, {curriculum.length_growth} more every {curriculum.length_growth_every} updates up to "
         f"{config.length}; after {curriculum.carried_after} updates {_percent(curriculum.carried_share)} of "
         "the sequences that are right and reached their fixed points go on in the next. The setting was "
         f"chosen on {_percent(TRAINED)} hard tokens in training, by one seed's accuracy at both tests, on "
-        f"other sequences{left_out}; {own} on the model's answers."
+        f"other sequences{LEFT_OUT.get(training['task'], '')}; {own} on the model's answers."
     )
 
 
