@@ -125,7 +125,7 @@ def verify(
             if evaluation == stopping.max_iterations:  # the residual is to belong to the value
                 break
             following, _ = solver.step(z, image, part.active, None)
-            z = torch.where(part.active[..., None], following, z)
+            z = part.advance(z, following)
         # Out of place: nothing that the caller holds is written to.
         latent, account = latent.index_copy(0, active, z), account.with_rows(active, part)
         evaluations[sequence[active], token[active]] += count

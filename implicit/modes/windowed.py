@@ -179,7 +179,7 @@ class _Search:
             image = self.recurrence.sweep(latent, inputs, state)[0]
             account = account.after(latent, image, self.stopping_in_windows, Dependence.CAUSAL)
             following, _ = self.solver.step(latent, image, account.active, None)
-            latent = torch.where(account.active[..., None], following, latent)
+            latent = account.advance(latent, following)
         done = account.converged & window.inside
         window.put(self.latents, latent, window.inside)
         window.put(self.residual, account.residual, done)

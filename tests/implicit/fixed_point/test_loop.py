@@ -17,6 +17,7 @@ from implicit.fixed_point import (
     solve,
     unroll,
 )
+from implicit.fixed_point.loop import Account
 from implicit.modes import SequenceSolution
 
 SOLVERS: dict[str, Solver] = {"picard": DampedPicard(0.9), "anderson": Anderson(memory=4)}
@@ -180,6 +181,30 @@ def test_the_tolerance_is_absolute_plus_relative(rtol: float, atol: float) -> No
     assert Stopping(rtol, atol).is_met(value, residual).item()
     assert not Stopping(rtol, atol).is_met(value, residual * 1.01).item()
     assert not Stopping(rtol, atol).is_met(value, torch.tensor([[torch.nan]])).item()
+
+
+EXTREMES = (0.0, 1.0, -0.1, torch.inf, -torch.inf, torch.nan)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("extreme", [*EXTREMES, "largest", "smallest"])
+def test_a_token_that_is_done_is_kept_whatever_follows_and_others_go_on(
+    dtype: torch.dtype, extreme: float | str
+) -> None:
+    numbers = torch.finfo(dtype)
+    named = {"largest": numbers.max, "smallest": numbers.tiny}
+    value = extreme if isinstance(extreme, float) else named[extreme]
+    generator = torch.Generator().manual_seed(0)
+    latent, following = torch.randn(2, 3, 5, 7, generator=generator).to(dtype)
+    following[0, 1] = value  # of a token that is done
+    following[1, 2] = value  # of one that goes on
+    latent[0, 2], latent[2, 2] = -numbers.max, numbers.max  # whose differences to what follows may overflow
+    status = torch.tensor([[0, 0, 0, 1, 1], [1, 1, 1, 1, 1], [2, 1, 0, 1, 2]], dtype=torch.int8)
+    account = Account(torch.zeros(3, 5), torch.zeros(3, 5), status)
+    advanced = account.advance(latent, following)
+    expected = torch.where((status == 1)[..., None], following, latent)
+    assert torch.equal(advanced.nan_to_num(7.0), expected.nan_to_num(7.0))
+    assert torch.equal(advanced.isnan(), expected.isnan())
 
 
 def solution_with(status: list[int]) -> Solution:
