@@ -129,7 +129,7 @@ def cases() -> Iterator[Case]:
                 ours("ours, Anderson", setting, Anderson()),
                 theirs("torchdeq, Anderson", setting, "anderson"),
             ),
-            turns=9,
+            turns=15,
         )
 
 
