@@ -71,14 +71,14 @@ class RecordingPicard:
         return self.runs[-1]
 
     def step(
-        self, latent: Tensor, image: Tensor, active: Tensor, memory: list[Tensor]
+        self, latent: Tensor, change: Tensor, active: Tensor, memory: list[Tensor]
     ) -> tuple[Tensor, list[Tensor]]:
         """Record the residual and take the step."""
         scale = latent.norm(dim=-1)
         # The iteration starts at zero, where a relative residual means nothing: 1 by convention.
-        residual = torch.where(scale > 0, (image - latent).norm(dim=-1) / scale.clamp_min(1e-300), 1.0)
+        residual = torch.where(scale > 0, change.norm(dim=-1) / scale.clamp_min(1e-300), 1.0)
         memory.append(residual)
-        return self.picard.step(latent, image, active, None)[0], memory
+        return self.picard.step(latent, change, active, None)[0], memory
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,10 +55,10 @@ class Anderson:
         empty = latent.new_empty(0, *latent.shape)
         return empty, empty
 
-    def step(self, latent: Tensor, image: Tensor, active: Tensor, memory: History) -> tuple[Tensor, History]:
+    def step(self, latent: Tensor, change: Tensor, active: Tensor, memory: History) -> tuple[Tensor, History]:
         """Return the mixed iterate and the history with this one added."""
         # Tokens that the loop keeps fixed have nothing to minimise; they would only blur the weights.
-        residual = torch.where(active[..., None], image - latent, 0)
+        residual = torch.where(active[..., None], change, 0)
         latents = torch.cat([memory[0], latent[None]])[-self.memory :]
         residuals = torch.cat([memory[1], residual[None]])[-self.memory :]
         weights = self._weights(residuals)  # [steps, batch]

@@ -71,7 +71,7 @@ class Account:
 
     Example:
         >>> z = torch.tensor([[[0.0], [1.0]]])
-        >>> account = Account.opened(z).after(z, torch.cos(z), Stopping(rtol=0.5), Dependence.OWN)
+        >>> account = Account.opened(z).after(z, torch.cos(z) - z, Stopping(rtol=0.5), Dependence.OWN)
         >>> account.active.tolist(), [round(r, 2) for r in account.residual.flatten().tolist()]
         ([[True, False]], [1.0, 0.46])
     """
@@ -93,7 +93,7 @@ class Account:
     @cached_property
     def active(self) -> Tensor:
         """Which tokens are not done, ``[batch, tokens]``, bool."""
-        return self.status == Status.MAX_ITERATIONS
+        return self.status == int(Status.MAX_ITERATIONS)  # comparing with an enumeration takes longer
 
     @cached_property
     def remaining(self) -> int:
@@ -117,25 +117,18 @@ class Account:
             self.status.index_copy(0, rows, other.status),
         )
 
-    def after(self, latent: Tensor, image: Tensor, stopping: Stopping, dependence: Dependence) -> "Account":
+    def after(self, latent: Tensor, change: Tensor, stopping: Stopping, dependence: Dependence) -> "Account":
         """Enter one evaluation of Φ.
 
         Args:
             latent: z, ``[batch, tokens, features]``.
-            image: Φ(z).
+            change: Φ(z) − z.
             stopping: whose tolerance holds.
             dependence: which tokens a token's image depends on.
-
-        Raises:
-            InputError: for an image of another shape than the latent.
         """
-        if image.shape != latent.shape:  # it would be broadcast silently
-            raise InputError(
-                f"function returned shape {tuple(image.shape)}; it must be that of z, {tuple(latent.shape)}"
-            )
         active = self.active
-        latent, image = latent.detach(), image.detach()
-        measured = vector_norm(image - latent, dim=-1)
+        latent = latent.detach()
+        measured = vector_norm(change.detach(), dim=-1)
         if self.remaining == active.numel():  # in most evaluations, and fewer operations
             residual, met = measured, stopping.is_met(latent, measured)
         else:
@@ -208,11 +201,11 @@ def solve(problem: FixedPointProblem, solver: Solver, stopping: Stopping, start:
     """
     latent, memory, account = start, solver.start(start), Account.opened(start)
     for evaluation in range(1, stopping.max_iterations + 1):
-        image = problem.function(latent)
-        account = account.after(latent, image, stopping, problem.dependence)
+        change = change_of(latent, problem.function(latent))
+        account = account.after(latent, change, stopping, problem.dependence)
         if evaluation == stopping.max_iterations or not account.remaining:
             break
-        following, memory = solver.step(latent, image, account.active, memory)
+        following, memory = solver.step(latent, change, account.active, memory)
         latent = account.advance(latent, following)
     return Solution(latent, account.iterations, account.residual, account.status)
 
@@ -241,15 +234,35 @@ def unroll(
     latent, memory = start, solver.start(start)
     everywhere = torch.ones(start.shape[:-1], dtype=torch.bool, device=start.device)
     for _ in range(iterations):
-        image = problem.function(latent)
-        previous = latent
-        latent, memory = solver.step(latent, image, everywhere, memory)
-    residual = (image - previous).detach().norm(dim=-1)
+        previous, change = latent, change_of(latent, problem.function(latent))
+        latent, memory = solver.step(latent, change, everywhere, memory)
+    residual = vector_norm(change.detach(), dim=-1)
     met = stopping.is_met(previous.detach(), residual)
     reached = with_all_it_depends_on(met, problem.dependence)
     status = torch.where(reached, int(Status.CONVERGED), int(Status.MAX_ITERATIONS))
     status = torch.where(residual.isfinite(), status, int(Status.NON_FINITE)).to(torch.int8)
     return Solution(latent, everywhere * iterations, residual, status)
+
+
+def change_of(latent: Tensor, image: Tensor) -> Tensor:
+    """Return Φ(z) − z.
+
+    Args:
+        latent: z, ``[batch, tokens, features]``.
+        image: Φ(z).
+
+    Raises:
+        InputError: for an image of another shape than the latent.
+
+    Example:
+        >>> change_of(torch.ones(1, 1, 2), torch.full((1, 1, 2), 3.0)).tolist()
+        [[[2.0, 2.0]]]
+    """
+    if image.shape != latent.shape:  # it would be broadcast silently
+        raise InputError(
+            f"function returned shape {tuple(image.shape)}; it must be that of z, {tuple(latent.shape)}"
+        )
+    return image - latent
 
 
 def with_all_it_depends_on(met: Tensor, dependence: Dependence) -> Tensor:

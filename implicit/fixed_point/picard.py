@@ -21,7 +21,7 @@ class DampedPicard:
 
     Example:
         >>> z = torch.zeros(1, 1, 1)
-        >>> DampedPicard(damping=0.5).step(z, torch.cos(z))[0].item()
+        >>> DampedPicard(damping=0.5).step(z, torch.cos(z) - z)[0].item()
         0.5
     """
 
@@ -37,9 +37,9 @@ class DampedPicard:
     def step(
         self,
         latent: Tensor,
-        image: Tensor,
+        change: Tensor,
         active: Tensor | None = None,  # noqa: ARG002
         memory: None = None,  # noqa: ARG002
     ) -> tuple[Tensor, None]:
         """Return (1 − τ) z + τ Φ(z)."""
-        return torch.add(latent, image - latent, alpha=self.damping), None  # a pass over memory fewer
+        return torch.add(latent, change, alpha=self.damping), None

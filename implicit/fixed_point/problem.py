@@ -3,7 +3,7 @@
 | code        | symbol      | meaning                                                          |
 |-------------|-------------|------------------------------------------------------------------|
 | ``latent``  | z           | ``[batch, tokens, features]``; one fixed point per token         |
-| ``image``   | Φ(z)        | the self-map at z                                                |
+| ``change``  | Φ(z) − z    | what the self-map moves z by; its norm per token is the residual |
 | ``damping`` | τ           | z ← (1 − τ) z + τ Φ(z)                                           |
 """
 
@@ -81,12 +81,12 @@ class Solver(Protocol):
         """Return the memory that the solver carries from step to step; None if it needs none."""
         ...
 
-    def step(self, latent: Tensor, image: Tensor, active: Tensor, memory: Any) -> tuple[Tensor, Any]:
+    def step(self, latent: Tensor, change: Tensor, active: Tensor, memory: Any) -> tuple[Tensor, Any]:
         """Return the next iterate and the memory.
 
         Args:
             latent: z, ``[batch, tokens, features]``.
-            image: Φ(z), of the same shape.
+            change: Φ(z) − z, of the same shape.
             active: ``[batch, tokens]``, False where the loop keeps the token as it is.
             memory: what the previous step returned.
         """

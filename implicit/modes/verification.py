@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from implicit.fixed_point import Dependence, Solver, Stopping
-from implicit.fixed_point.loop import Account
+from implicit.fixed_point.loop import Account, change_of
 from implicit.modes.recurrence import Inputs, Recurrence
 from theory.transition import State
 
@@ -120,11 +120,11 @@ def verify(
         there = [tensor[active] for tensor in inputs], {n: tensor[active] for n, tensor in states.items()}
         count = min(burst, stopping.max_iterations - done)
         for evaluation in range(done + 1, done + count + 1):
-            image = recurrence.advance(z[:, 0], *there)[0][:, None]
-            part = part.after(z, image, stopping, Dependence.OWN)
+            change = change_of(z, recurrence.advance(z[:, 0], *there)[0][:, None])
+            part = part.after(z, change, stopping, Dependence.OWN)
             if evaluation == stopping.max_iterations:  # the residual is to belong to the value
                 break
-            following, _ = solver.step(z, image, part.active, None)
+            following, _ = solver.step(z, change, part.active, None)
             z = part.advance(z, following)
         # Out of place: nothing that the caller holds is written to.
         latent, account = latent.index_copy(0, active, z), account.with_rows(active, part)

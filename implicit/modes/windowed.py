@@ -20,7 +20,7 @@ from torch import Tensor
 from automata.checks import check_integer, check_number
 from automata.errors import InputError
 from implicit.fixed_point import Dependence, Solution, Solver, Status, Stopping
-from implicit.fixed_point.loop import Account, with_all_it_depends_on
+from implicit.fixed_point.loop import Account, change_of, with_all_it_depends_on
 from implicit.gradients import GradientRule
 from implicit.modes.problems import sequence_problem
 from implicit.modes.recurrence import ModeResult, Recurrence
@@ -176,9 +176,9 @@ class _Search:
         latent = window.take(self.latents)
         account = Account.opened(latent)
         for _ in range(self.options.sweeps):
-            image = self.recurrence.sweep(latent, inputs, state)[0]
-            account = account.after(latent, image, self.stopping_in_windows, Dependence.CAUSAL)
-            following, _ = self.solver.step(latent, image, account.active, None)
+            change = change_of(latent, self.recurrence.sweep(latent, inputs, state)[0])
+            account = account.after(latent, change, self.stopping_in_windows, Dependence.CAUSAL)
+            following, _ = self.solver.step(latent, change, account.active, None)
             latent = account.advance(latent, following)
         done = account.converged & window.inside
         window.put(self.latents, latent, window.inside)

@@ -258,8 +258,8 @@ def test_a_token_that_is_kept_as_it_is_has_no_say_in_the_weights() -> None:
         z[:, :1], torch.tensor([[[0.5, 1.0]]], dtype=torch.float64), active[:, :1], history([[1.0, 0.0]])
     )
     for other in (0.0, 3.0, -40.0):
-        image = torch.tensor([[[0.5, 1.0], [other, other]]], dtype=torch.float64)
-        mixed, (_, residuals) = solver.step(z, image, active, history([[1.0, 0.0], [0.0, 0.0]]))
+        change = torch.tensor([[[0.5, 1.0], [other, other]]], dtype=torch.float64)
+        mixed, (_, residuals) = solver.step(z, change, active, history([[1.0, 0.0], [0.0, 0.0]]))
         assert torch.equal(mixed[:, :1], alone)
         assert not residuals[-1, :, 1].any()  # nor in any later step
     # min |α (1, 0) + (1 − α) (0.5, 1)|: α = 3/5, which leaves (0.8, 0.4)
@@ -274,9 +274,9 @@ def test_regularization_is_added_to_the_gram_matrix_relative_to_its_largest_entr
     gram = np.array([[first @ first, first @ second], [first @ second, second @ second]])
     weights = np.linalg.solve(gram + regularization * 4.0 * np.eye(2), np.ones(2))
     weights /= weights.sum()
-    z, image = torch.zeros(1, 1, 2, dtype=torch.float64), torch.from_numpy(second).view(1, 1, 2)
+    z, change = torch.zeros(1, 1, 2, dtype=torch.float64), torch.from_numpy(second).view(1, 1, 2)
     mixed, _ = Anderson(regularization=regularization).step(
-        z, image, torch.ones(1, 1, dtype=torch.bool), history([first.tolist()])
+        z, change, torch.ones(1, 1, dtype=torch.bool), history([first.tolist()])
     )
     np.testing.assert_allclose(mixed[0, 0].numpy(), weights @ np.stack([first, second]), rtol=1e-12)
 
@@ -287,8 +287,8 @@ def test_a_singular_system_falls_back_to_the_damped_step_in_its_own_sequence_onl
     regular, singular = [[1.0, 0.0]], [[0.5, 1.0]]
     latents = torch.zeros(1, 2, 1, 2, dtype=torch.float64)
     past = torch.tensor([[regular, singular]], dtype=torch.float64)
-    image = torch.tensor([[[0.5, 1.0]], [[0.5, 1.0]]], dtype=torch.float64)
-    mixed, _ = solver.step(latents[0], image, torch.ones(2, 1, dtype=torch.bool), (latents, past))
+    change = torch.tensor([[[0.5, 1.0]], [[0.5, 1.0]]], dtype=torch.float64)
+    mixed, _ = solver.step(latents[0], change, torch.ones(2, 1, dtype=torch.bool), (latents, past))
     # as above, halved by the damping; and half of the last residual
     torch.testing.assert_close(mixed[0, 0], torch.tensor([0.4, 0.2], dtype=torch.float64))
     torch.testing.assert_close(mixed[1, 0], torch.tensor([0.25, 0.5], dtype=torch.float64))
@@ -299,8 +299,8 @@ def test_the_history_is_as_long_as_the_memory() -> None:
     latent = start_of(problem)
     memory = solver.start(latent)
     for step in range(1, 6):
-        image = problem.function(latent)
-        latent, memory = solver.step(latent, image, torch.ones(1, 1, dtype=torch.bool), memory)
+        change = problem.function(latent) - latent
+        latent, memory = solver.step(latent, change, torch.ones(1, 1, dtype=torch.bool), memory)
         assert [len(part) for part in memory] == [min(step, 3)] * 2
 
 
