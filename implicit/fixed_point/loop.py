@@ -161,12 +161,25 @@ class Account:
         if self.remaining == self.active.numel():
             return following
         active = self.active[..., None]
-        if not latent.is_cuda:  # there, asking whether the sum is finite would wait for the device
-            # Exact with weights of 0 and 1 but for the sign of a zero, and a third of the time of `where`.
-            mixed = torch.lerp(latent, following, active.to(latent.dtype))
-            if math.isfinite(mixed.detach().sum()):  # it is not if any entry or difference was not finite
-                return mixed
+        if all(map(_is_made_of_words, (latent, following))):
+            return torch.where(active, following.view(WORD), latent.view(WORD)).view(latent.dtype)
         return torch.where(active, following, latent)
+
+
+WORD = torch.complex128
+"""Sixteen bytes: on a CPU `torch.where` moves one entry after the other, so large ones take half the time."""
+
+
+def _is_made_of_words(tensor: Tensor) -> bool:
+    """Whether a tensor on a CPU, of which no gradient is asked, can be viewed as words."""
+    count = WORD.itemsize // tensor.element_size()
+    return (
+        tensor.is_cpu
+        and not tensor.requires_grad
+        and tensor.is_contiguous()
+        and tensor.shape[-1] % count == 0
+        and tensor.storage_offset() % count == 0
+    )
 
 
 def solve(problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor) -> Solution:

@@ -183,28 +183,48 @@ def test_the_tolerance_is_absolute_plus_relative(rtol: float, atol: float) -> No
     assert not Stopping(rtol, atol).is_met(value, torch.tensor([[torch.nan]])).item()
 
 
-EXTREMES = (0.0, 1.0, -0.1, torch.inf, -torch.inf, torch.nan)
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+LAYOUTS = {
+    "words": lambda flat: flat[:120].view(3, 5, 8),
+    "no words": lambda flat: flat[:105].view(3, 5, 7),
+    "begins within a word": lambda flat: flat[1:121].view(3, 5, 8),
+    "not contiguous": lambda flat: flat[:120].view(5, 3, 8).transpose(0, 1),
+}
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("extreme", [*EXTREMES, "largest", "smallest"])
-def test_a_token_that_is_done_is_kept_whatever_follows_and_others_go_on(
-    dtype: torch.dtype, extreme: float | str
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("of_latent", LAYOUTS)
+@pytest.mark.parametrize("of_following", LAYOUTS)
+def test_a_token_that_is_done_is_kept_to_the_bit_and_others_go_on(
+    dtype: torch.dtype, of_latent: str, of_following: str
 ) -> None:
-    numbers = torch.finfo(dtype)
-    named = {"largest": numbers.max, "smallest": numbers.tiny}
-    value = extreme if isinstance(extreme, float) else named[extreme]
-    generator = torch.Generator().manual_seed(0)
-    latent, following = torch.randn(2, 3, 5, 7, generator=generator).to(dtype)
-    following[0, 1] = value  # of a token that is done
-    following[1, 2] = value  # of one that goes on
-    latent[0, 2], latent[2, 2] = -numbers.max, numbers.max  # whose differences to what follows may overflow
+    """Whatever numbers they hold, infinities and those that are none among them."""
+    if "no words" in (of_latent, of_following):  # it has another shape
+        of_latent = of_following = "no words"
+    number = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    limits, generator = torch.iinfo(number), torch.Generator().manual_seed(0)
+    latent, following = (
+        LAYOUTS[layout](
+            torch.randint(limits.min, limits.max, (121,), generator=generator, dtype=number).view(dtype)
+        )
+        for layout in (of_latent, of_following)
+    )
+    for tensor in (latent, following):
+        tensor[0, 1, 0], tensor[1, 1, 0], tensor[2, 2, 0] = torch.nan, torch.inf, -0.0
     status = torch.tensor([[0, 0, 0, 1, 1], [1, 1, 1, 1, 1], [2, 1, 0, 1, 2]], dtype=torch.int8)
-    account = Account(torch.zeros(3, 5), torch.zeros(3, 5), status)
-    advanced = account.advance(latent, following)
-    expected = torch.where((status == 1)[..., None], following, latent)
-    assert torch.equal(advanced.nan_to_num(7.0), expected.nan_to_num(7.0))
-    assert torch.equal(advanced.isnan(), expected.isnan())
+    advanced = Account(torch.zeros(3, 5), torch.zeros(3, 5), status).advance(latent, following)
+    expected = torch.where((status == 1)[..., None], following.view(number), latent.view(number))
+    assert torch.equal(advanced.view(number), expected)
+
+
+def test_what_is_kept_has_the_gradient_of_the_latent() -> None:
+    latent, following = (torch.ones(1, 2, 4).requires_grad_() for _ in range(2))
+    account = Account(torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([[0, 1]], dtype=torch.int8))
+    account.advance(latent, following).sum().backward()
+    assert latent.grad is not None
+    assert following.grad is not None
+    assert latent.grad[0, :, 0].tolist() == [1, 0]
+    assert following.grad[0, :, 0].tolist() == [0, 1]
 
 
 def solution_with(status: list[int]) -> Solution:
