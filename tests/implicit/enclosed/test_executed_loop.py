@@ -27,7 +27,7 @@ def parts(model: ImplicitMamba2, latent: Tensor, state: Tensor, tokens: Tensor) 
     recurrence = model._recurrence(tokens[:, None], model.init_state(len(tokens)))
     inputs = [part[:, 0] for part in recurrence.inputs]
     image, after = recurrence.advance(latent, inputs, unflatten_state(model, state))
-    step, _ = DampedPicard(model.config.damping).step(latent, image)
+    step, _ = DampedPicard(model.config.damping).step(latent, image - latent)
     return step, (image - latent).norm(dim=-1), flatten_state(after), model.head(latent)
 
 
