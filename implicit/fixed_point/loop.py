@@ -54,10 +54,7 @@ class Stopping:
         tolerance = self.rtol * vector_norm(latent, dim=-1)
         if self.atol:
             tolerance = tolerance + self.atol
-        met = residual <= tolerance
-        if math.isfinite(tolerance.detach().sum()):  # nearly always, and an operation fewer
-            return met
-        return met & (tolerance < math.inf)
+        return (residual <= tolerance) & (tolerance < math.inf)
 
 
 @dataclass(frozen=True)
@@ -160,26 +157,7 @@ class Account:
         """
         if self.remaining == self.active.numel():
             return following
-        active = self.active[..., None]
-        if all(map(_is_made_of_words, (latent, following))):
-            return torch.where(active, following.view(WORD), latent.view(WORD)).view(latent.dtype)
-        return torch.where(active, following, latent)
-
-
-WORD = torch.complex128
-"""Sixteen bytes: on a CPU `torch.where` moves one entry after the other, so large ones take half the time."""
-
-
-def _is_made_of_words(tensor: Tensor) -> bool:
-    """Whether a tensor on a CPU, of which no gradient is asked, can be viewed as words."""
-    count = WORD.itemsize // tensor.element_size()
-    return (
-        tensor.is_cpu
-        and not tensor.requires_grad
-        and tensor.is_contiguous()
-        and tensor.shape[-1] % count == 0
-        and tensor.storage_offset() % count == 0
-    )
+        return torch.where(self.active[..., None], following, latent)
 
 
 def solve(problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor) -> Solution:
@@ -237,6 +215,9 @@ def unroll(
 
     Returns:
         The last iterate, with the residual and the status of the last one that was evaluated.
+
+    Raises:
+        InputError: for a Φ that does not keep the shape of the latent.
 
     Example:
         >>> from implicit.fixed_point import DampedPicard

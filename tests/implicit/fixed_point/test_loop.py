@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from automata.errors import InputError
 from implicit.fixed_point import (
     Anderson,
     DampedPicard,
@@ -183,31 +184,14 @@ def test_the_tolerance_is_absolute_plus_relative(rtol: float, atol: float) -> No
     assert not Stopping(rtol, atol).is_met(value, torch.tensor([[torch.nan]])).item()
 
 
-DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-LAYOUTS = {
-    "words": lambda flat: flat[:120].view(3, 5, 8),
-    "no words": lambda flat: flat[:105].view(3, 5, 7),
-    "begins within a word": lambda flat: flat[1:121].view(3, 5, 8),
-    "not contiguous": lambda flat: flat[:120].view(5, 3, 8).transpose(0, 1),
-}
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("of_latent", LAYOUTS)
-@pytest.mark.parametrize("of_following", LAYOUTS)
-def test_a_token_that_is_done_is_kept_to_the_bit_and_others_go_on(
-    dtype: torch.dtype, of_latent: str, of_following: str
-) -> None:
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_a_token_that_is_done_is_kept_to_the_bit_and_others_go_on(dtype: torch.dtype) -> None:
     """Whatever numbers they hold, infinities and those that are none among them."""
-    if "no words" in (of_latent, of_following):  # it has another shape
-        of_latent = of_following = "no words"
     number = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
     limits, generator = torch.iinfo(number), torch.Generator().manual_seed(0)
     latent, following = (
-        LAYOUTS[layout](
-            torch.randint(limits.min, limits.max, (121,), generator=generator, dtype=number).view(dtype)
-        )
-        for layout in (of_latent, of_following)
+        torch.randint(limits.min, limits.max, (3, 5, 7), generator=generator, dtype=number).view(dtype)
+        for _ in range(2)
     )
     for tensor in (latent, following):
         tensor[0, 1, 0], tensor[1, 1, 0], tensor[2, 2, 0] = torch.nan, torch.inf, -0.0
@@ -217,14 +201,41 @@ def test_a_token_that_is_done_is_kept_to_the_bit_and_others_go_on(
     assert torch.equal(advanced.view(number), expected)
 
 
-def test_what_is_kept_has_the_gradient_of_the_latent() -> None:
-    latent, following = (torch.ones(1, 2, 4).requires_grad_() for _ in range(2))
-    account = Account(torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([[0, 1]], dtype=torch.int8))
-    account.advance(latent, following).sum().backward()
-    assert latent.grad is not None
-    assert following.grad is not None
-    assert latent.grad[0, :, 0].tolist() == [1, 0]
-    assert following.grad[0, :, 0].tolist() == [0, 1]
+@pytest.mark.filterwarnings(
+    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"  # PyTorch's own, in forward mode
+)
+def test_derivatives_pass_through_the_loop_where_tokens_are_done_at_different_times() -> None:
+    """Of z = r z + c, solved until r^k < rtol: (1 − r^k) / (1 − r), in every mode of differentiation."""
+    rate, start, ones = torch.tensor([0.1, 0.9]).view(2, 1, 1), torch.zeros(2, 1, 4), torch.ones(2, 1, 4)
+    iterations = torch.tensor([4, 45]).view(2, 1, 1) - 1
+
+    def solved(shift: Tensor) -> Tensor:
+        problem = FixedPointProblem(lambda z: rate * z + shift)
+        return solve(problem, DampedPicard(1.0), Stopping(rtol=1e-3), start).value
+
+    expected = ((1 - rate**iterations) / (1 - rate)).expand(2, 1, 4)
+    forward = torch.func.jvp(solved, (ones,), (ones,))[1]
+    backward = torch.func.grad(lambda shift: solved(shift).sum())(ones)
+    nested = torch.func.grad(lambda y: torch.func.grad(lambda c: (solved(c) * y).sum())(ones).sum())(ones)
+    for found in (forward, backward, nested):
+        torch.testing.assert_close(found, expected)
+
+
+def test_a_fixed_number_of_iterations_can_be_mapped_over() -> None:
+    rate = torch.tensor([0.1, 0.9]).view(2, 1, 1)
+
+    def last(shift: Tensor) -> Tensor:
+        problem = FixedPointProblem(lambda z: rate * z + shift)
+        return unroll(problem, DampedPicard(1.0), Stopping(), torch.zeros(2, 1, 4), 4).value
+
+    shifts = torch.arange(24.0).view(3, 2, 1, 4)
+    torch.testing.assert_close(torch.func.vmap(last)(shifts), torch.stack([last(shift) for shift in shifts]))
+
+
+def test_an_image_of_another_shape_is_refused_by_the_fixed_number_of_iterations_too() -> None:
+    problem = FixedPointProblem(lambda z: z[:1] / 2)
+    with pytest.raises(InputError, match=r"shape \(1, 1, 4\); it must be that of z, \(2, 1, 4\)"):
+        unroll(problem, DampedPicard(), STOPPING, torch.zeros(2, 1, 4), 3)
 
 
 def solution_with(status: list[int]) -> Solution:
