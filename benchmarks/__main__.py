@@ -39,6 +39,7 @@ from benchmarks.machine import describe_machine
 from benchmarks.summary import summary
 from benchmarks.table import table
 from implicit.command_line import CommandParser, run_command
+from implicit.runs.environment import Environment
 from implicit.runs.files import write_bytes
 
 RESULTS = Path(__file__).parent / "results"
@@ -100,10 +101,11 @@ def run(names: list[str], repeat: int, folder: Path) -> bool:
     folder.mkdir(parents=True, exist_ok=True)
     console = Console(width=max(Console().width, 120))  # of a file, 80 is assumed
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    environment = describe_machine()  # before results are written, which may change the working copy
     for _ in range(repeat):
         for name in names:
             benchmark = BENCHMARKS[name]
-            runs[name].append(run_benchmark(benchmark))
+            runs[name].append(run_benchmark(benchmark, environment))
             console.print(table(f"{name}: {benchmark.description}", runs[name][-1]["cases"]))
             record = {
                 "benchmark": name,
@@ -117,11 +119,11 @@ def run(names: list[str], repeat: int, folder: Path) -> bool:
     return all(case["correct"] for found in runs.values() for one in found for case in one["cases"])
 
 
-def run_benchmark(benchmark: Benchmark) -> dict[str, Any]:
-    """Run all cases once: raw times, and the environment that they were taken in."""
+def run_benchmark(benchmark: Benchmark, environment: Environment) -> dict[str, Any]:
+    """Run all cases once: raw times, with the environment that they are taken in."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
-        "environment": describe_machine(),
+        "environment": environment,
         "cases": [run_case(case) for case in benchmark.cases()],
     }
 

@@ -149,10 +149,13 @@ def test_runs_follow_one_another_and_are_stored_together(
 
     for name in ("one", "two"):
         monkeypatch.setitem(command.BENCHMARKS, name, Benchmark(name, name, functools.partial(cases, name)))
+    # The environment tells whether the working copy has changes: results that are written are none of its.
+    monkeypatch.setattr(command, "describe_machine", lambda: {"results": len([*tmp_path.iterdir()])})
     command.main(["one", "two", "--repeat", "2", "--out", str(tmp_path)])
     assert log == ["one", "two", "one", "two"]
     for name in ("one", "two"):
-        assert len(json.loads((tmp_path / f"{name}.json").read_text())["runs"]) == 2
+        runs = json.loads((tmp_path / f"{name}.json").read_text())["runs"]
+        assert [run["environment"] for run in runs] == [{"results": 0}] * 2
 
 
 BAD_INPUT = {
