@@ -99,6 +99,7 @@ class Headline:
         less: the one that is expected to take less.
         where: parameters that single out the case.
         quantity: ``"seconds"``, compared turn by turn, or a count of both contenders.
+        per: a count of both that the quantity is divided by, such as the sweeps; empty for none.
         aim: what the ratio should be, in words; empty if nothing was aimed at.
 
     Example:
@@ -111,6 +112,7 @@ class Headline:
     less: str
     where: Parameters
     quantity: str = "seconds"
+    per: str = ""
     aim: str = ""
 
 

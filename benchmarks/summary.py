@@ -40,6 +40,7 @@ def summary(benchmarks: Iterable[Benchmark], results: Mapping[str, Mapping[str, 
         for headline in benchmark.headlines:
             ratios = [_ratio(_case(run["cases"], headline), headline) for run in runs]
             quantity = _IN_WORDS.get(headline.quantity, headline.quantity.replace("_", " "))
+            quantity += f" / {headline.per}" if headline.per else ""
             cells = (
                 headline.question,
                 f"{headline.more} / {headline.less}",
@@ -82,10 +83,12 @@ def _ratio(case: Mapping[str, Any], headline: Headline) -> str:
     for name, record in ((headline.more, more), (headline.less, less)):
         if not record["correct"]:
             return f"{name}: {record['fault']}"
+    counts = less[headline.per] / more[headline.per] if headline.per else 1
     if headline.quantity != "seconds":
-        return _short(more[headline.quantity] / less[headline.quantity])
+        return _short(more[headline.quantity] / less[headline.quantity] * counts)
     turns = zip(more["seconds"], less["seconds"], strict=True)
-    return _short(statistics.median((a / more["share"]) / (b / less["share"]) for a, b in turns))
+    ratio = statistics.median((a / more["share"]) / (b / less["share"]) for a, b in turns)
+    return _short(ratio * counts)
 
 
 def _short(ratio: float) -> str:

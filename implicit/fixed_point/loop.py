@@ -130,16 +130,14 @@ class Account:
             residual, met = measured, stopping.is_met(latent, measured)
         else:
             residual = torch.where(active, measured, self.residual)
+            # Nobody waits for one that is done: what depends on one that was not finite ended with it.
             met = ~active | stopping.is_met(latent, residual)
-        if math.isfinite(measured.sum()):  # nearly always; an overflow of the sum only costs time
-            settled = with_all_it_depends_on(met, dependence)
-            status = self.status.masked_fill(active & settled, int(Status.CONVERGED))
-        else:
+        status = self.status
+        if not math.isfinite(measured.sum()):  # hardly ever; an overflow of the sum only costs time
             finite = with_all_it_depends_on(measured.isfinite() | ~active, dependence)
-            settled = with_all_it_depends_on(met & finite, dependence)
-            status = torch.where(active & settled, int(Status.CONVERGED), self.status)
-            status = torch.where(active & ~finite, int(Status.NON_FINITE), status)
-        return Account(self.iterations + active, residual, status)
+            status, met = status.masked_fill(active & ~finite, int(Status.NON_FINITE)), met & finite
+        settled = active & with_all_it_depends_on(met, dependence)
+        return Account(self.iterations + active, residual, status.masked_fill(settled, int(Status.CONVERGED)))
 
     def advance(self, latent: Tensor, following: Tensor) -> Tensor:
         """Return the following iterate of every token that is not done, and the latent of one that is.

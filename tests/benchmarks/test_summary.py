@@ -47,6 +47,13 @@ def test_a_count_may_stand_for_time() -> None:
     assert lines([found], headline)[-1].split(" | ")[2:4] == ["peak memory", "25"]
 
 
+def test_time_may_be_that_of_one_of_what_is_counted() -> None:
+    # 60 seconds for three and 10 for one: 20 and 10 of each.
+    found = run([case(loop=timed(60, sweeps=3), numpy=timed(10, sweeps=1))])
+    headline = Headline("Sweep", "loop", "numpy", {"n": 8}, per="sweeps")
+    assert lines([found], headline)[-1].split(" | ")[2:4] == ["time / sweeps", "2.00"]
+
+
 def test_what_is_wrong_has_no_ratio() -> None:
     rival = {"correct": False, "fault": "wrong on 3% of the tokens"}
     assert "| loop: wrong on 3% of the tokens |" in lines([run([case(loop=rival, numpy=timed(1))])])[-1]
