@@ -40,6 +40,6 @@ class SequenceState:
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Keep these rows, in this order."""
-        self.state = {
-            name: part.index_select(0, beam_idx.to(part.device)) for name, part in self.state.items()
-        }
+        self.state = {name: part[beam_idx.to(part.device)] for name, part in self.state.items()}
+        if self.mask is not None:
+            self.mask = self.mask[beam_idx.to(self.mask.device)]

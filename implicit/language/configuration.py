@@ -188,14 +188,14 @@ class FixedPoints(LanguageModelConfig):
     Attributes:
         damping: of the fixed-point iteration.
         rtol: relative tolerance outside of training.
-        max_iterations: the most self-iterations outside of training.
+        max_iterations: the most evaluations of the layers outside of training, as in `Stopping`.
         mode: outside of training, in which order tokens are solved; see `implicit.modes.Solve`. The choice of
             ``"auto"`` has the answer of ``"sequential"``.
         unconverged: outside of training, what is done where a token has no fixed point within the limit:
             ``"warn"``, ``"raise"`` an error, or ``"ignore"``. Its status stands in the output in any case.
         training_rtol: relative tolerance in training, of all tokens together.
-        training_max_iterations: the most self-iterations in training: 24 for Mamba-2, 32 for Llama in Schöne
-            et al. 2025.
+        training_max_iterations: the most steps without gradient in training: 24 for Mamba-2, 32 for Llama in
+            Schöne et al. 2025. One evaluation more measures the residual.
         phantom_steps: steps with gradient after these.
     """
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from transformers import GenerationMixin, PreTrainedModel
 from transformers import initialization as init
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.utils import ModelOutput
 
 from automata.checks import check_type
@@ -105,8 +106,14 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
 
     backbone_class: ClassVar[type[CellStack]]
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # `Trainer` shifts labels for label smoothing only where a class, also a user's, has its name in here.
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[cls.__name__] = cls.__name__
+
     def __init__(self, config: LanguageModelConfig) -> None:
         super().__init__(config)
+        self.loss_type = "ForCausalLM"  # not by the name of the class
         self.model = without_head(self.backbone_class(self._stack_config(config)))
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self._ends_of_branches = {
@@ -176,7 +183,8 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             return Solve(cast("Mode", config.mode), stopping=stopping)
         return Solve(
             "simultaneous",
-            stopping=Stopping(rtol=config.training_rtol, max_iterations=config.training_max_iterations),
+            # one evaluation more, the last, measures the residual and moves nothing
+            stopping=Stopping(rtol=config.training_rtol, max_iterations=config.training_max_iterations + 1),
             gradient=Phantom(config.phantom_steps, config.damping),
         )
 

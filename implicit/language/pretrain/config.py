@@ -305,16 +305,13 @@ def _change(values: dict[str, Any], change: str) -> None:
 def enter(config: LanguageModelConfig, phase: Phase) -> None:
     """Let an implicit model train as a phase says; an explicit one stays as it is.
 
-    The limit of a solve counts evaluations of the layers, of which the last measures the residual and moves
-    nothing.
-
     Example:
         >>> from implicit.language import ImplicitMamba2LMConfig
         >>> config = ImplicitMamba2LMConfig()
         >>> enter(config, PAPER_PHASES[0])
         >>> config.training_max_iterations
-        5
+        4
     """
     if isinstance(config, FixedPoints):
-        config.training_max_iterations = phase.iterations + 1
+        config.training_max_iterations = phase.iterations
         config.phantom_steps, config.training_rtol = phase.phantom_steps, phase.rtol

@@ -71,7 +71,7 @@ def test_weights_and_settings_stay_what_they_are(tmp_path: Path) -> None:
     after = run.model.state_dict()
     assert all(torch.equal(value, after[name]) for name, value in before.items())
     assert not run.model.training
-    assert (run.model.config.training_max_iterations, run.model.config.phantom_steps) == (10, 2)
+    assert (run.model.config.training_max_iterations, run.model.config.phantom_steps) == (9, 2)
 
 
 def test_a_text_that_is_shorter_than_an_update_is_refused(tmp_path: Path) -> None:
