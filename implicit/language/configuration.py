@@ -1,15 +1,24 @@
 """Configurations of the language models, in the terms of `transformers`, with how fixed points are sought."""
 
+import math
 from typing import Any, ClassVar, Literal, get_args
 
 from transformers import PreTrainedConfig
 
-from automata.checks import check_integer, check_number
+from automata.checks import check_integer, check_number, shown
 from automata.errors import InputError, unknown_name
 from implicit.modes import MODES
 
-NORM_EPSILON = 1e-5
-"""What the norms of all models add to the mean square."""
+FIXED: dict[str, Any] = {
+    **dict.fromkeys(("rms_norm_eps", "layer_norm_epsilon"), 1e-5),
+    **dict.fromkeys(("time_step_limit", "dt_limit"), (0.0, math.inf)),
+    **dict.fromkeys(("use_bias", "attention_bias", "mlp_bias"), False),
+    **dict.fromkeys(("use_conv_bias", "rms_norm"), True),
+    **dict.fromkeys(("rope_scaling", "sliding_window"), None),
+    "hidden_act": "silu",
+    "attention_dropout": 0.0,
+}
+"""What other configurations may choose and all layers here have alike, by the names elsewhere."""
 Unconverged = Literal["warn", "raise", "ignore"]
 """What is done where a token has no fixed point within the limit."""
 
@@ -52,9 +61,10 @@ class LanguageModelConfig(PreTrainedConfig):
             check_integer(name, getattr(self, name), 1)
         if not check_number("initializer_range", self.initializer_range) >= 0:
             raise InputError(f"initializer_range is {self.initializer_range}; give a number of at least 0")
-        for name in ("rms_norm_eps", "layer_norm_epsilon"):
-            if others.get(name, NORM_EPSILON) != NORM_EPSILON:
-                raise InputError(f"{name} is {others[name]}; the norms here add {NORM_EPSILON}, give that")
+        for name in FIXED.keys() & others.keys():
+            value = tuple(others[name]) if isinstance(others[name], list) else others[name]
+            if value != FIXED[name]:
+                raise InputError(f"{name} is {shown(value)}; the layers here have {FIXED[name]}, give that")
         super().__post_init__(**others)
 
     sizes: ClassVar[tuple[str, ...]] = ("vocab_size", "hidden_size", "num_hidden_layers")
@@ -190,7 +200,8 @@ class FixedPoints(LanguageModelConfig):
         rtol: relative tolerance outside of training.
         max_iterations: the most evaluations of the layers outside of training, as in `Stopping`.
         mode: outside of training, in which order tokens are solved; see `implicit.modes.Solve`. The choice of
-            ``"auto"`` has the answer of ``"sequential"``.
+            ``"auto"`` has the answer of ``"sequential"``; Llama solves all tokens of a prompt together, and
+            sequences that do not converge so one token after the other.
         unconverged: outside of training, what is done where a token has no fixed point within the limit:
             ``"warn"``, ``"raise"`` an error, or ``"ignore"``. Its status stands in the output in any case.
         training_rtol: relative tolerance in training, of all tokens together.

@@ -11,6 +11,7 @@ Source: Schöne et al. 2025, arXiv 2502.07827; the layers are those of Mamba-2 (
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
@@ -44,11 +45,14 @@ from implicit.language.configuration import (
     LlamaLayers,
     Mamba2Layers,
 )
-from implicit.language.padding import RealTokens
+from implicit.language.padding import Reading
+from implicit.models.implicit_model import ImplicitModel
+from implicit.models.interface import ModelOutput as StackOutput
 from implicit.models.mamba2 import Mamba2
 from implicit.models.stack import CellStack
 from implicit.models.transformer import Transformer
 from implicit.modes import Mode, SequenceSolution, Solve
+from theory.transition import State
 
 
 @dataclass
@@ -66,7 +70,8 @@ class LanguageModelOutput(ModelOutput):
             2 not finite.
         latents: what the head reads, ``[batch, length, hidden_size]``, where asked for: z of every token, or
             the features of an explicit model.
-        hidden_states: None; the streams between layers are not kept.
+        hidden_states: where asked for, the stream before each layer and what the head reads, all ``[batch,
+            length, hidden_size]``. That of an implicit model begins with z.
         attentions: None.
     """
 
@@ -77,14 +82,14 @@ class LanguageModelOutput(ModelOutput):
     residual: Tensor | None = None
     status: Tensor | None = None
     latents: Tensor | None = None
-    hidden_states: None = None
+    hidden_states: tuple[Tensor, ...] | None = None
     attentions: None = None
 
 
-_HANDED_ON = frozenset(
-    ("position_ids", "cache_position", "token_type_ids", "output_attentions", "output_hidden_states")
-)
+_HANDED_ON = frozenset(("cache_position", "token_type_ids", "max_length_q", "max_length_k"))
 """What `transformers` may give to any model, and no model here reads."""
+_BORDERS = frozenset(("cu_seq_lens_q", "cu_seq_lens_k"))
+"""Where documents end in the flattened batch."""
 LEFT_OUT = -100
 """The label of a token that the loss leaves out."""
 _OF_THE_LOSS = frozenset(("num_items_in_batch", "ignore_index"))
@@ -199,6 +204,10 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         return_dict: bool | None = None,
         solve: Solve | None = None,
         output_latents: bool = False,
+        position_ids: Tensor | None = None,
+        seq_idx: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
         **others: Any,
     ) -> LanguageModelOutput | tuple[Any, ...]:
         """Read tokens and predict, after each of them, the next.
@@ -209,14 +218,20 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
                 of the tokens read before as well, as they were read; all are real if None.
             past_key_values: what was read before.
             labels: the tokens themselves, int64 ``[batch, length]``, -100 where the loss leaves one out; they
-                are shifted here. Padding, and what is predicted from it, is left out.
+                are shifted here. Padding, what is predicted from it, and the first token of each document are
+                left out.
             use_cache: whether to return what was read; as configured if None, never in training.
             logits_to_keep: only so many of the last positions, 0 for all; or which.
-            return_dict: whether to return a `LanguageModelOutput` and not a tuple.
+            return_dict: whether to return a `LanguageModelOutput` and not a tuple; as configured if None.
             solve: how fixed points are sought; as configured if None.
             output_latents: whether to return the latents.
-            **others: what `transformers` hands on and no model here reads, such as ``position_ids``, and what
-                the loss takes, such as ``num_items_in_batch``.
+            position_ids: int ``[batch or 1, length]``. Where they do not grow, or are 0 behind what was read
+                before, a document begins, which knows nothing of what stands before it.
+            seq_idx: the number of the document of each token, likewise.
+            output_hidden_states: whether to return the streams; as configured if None.
+            output_attentions: True has a warning: weights of attention are not kept.
+            **others: ``cu_seq_lens_q`` and ``cu_seq_lens_k``, which say where documents end; what the loss
+                takes, such as ``num_items_in_batch``; and what `transformers` hands on and no model reads.
 
         Raises:
             InputError: tokens are missing or outside the vocabulary, or the mask does not fit them.
@@ -225,42 +240,111 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         if input_ids is None or others.pop("inputs_embeds", None) is not None:
             raise InputError("input_ids is None; give tokens, since the model reads no embeddings")
         for name in others:
-            if name not in _HANDED_ON | _OF_THE_LOSS:
-                raise unknown_name("argument", name, (*_HANDED_ON, *_OF_THE_LOSS, "labels", "attention_mask"))
+            if name not in _HANDED_ON | _OF_THE_LOSS | _BORDERS:
+                known = (*_HANDED_ON, *_OF_THE_LOSS, *_BORDERS, "labels", "attention_mask", "position_ids")
+                raise unknown_name("argument", name, known)
         if past_key_values is not None:
             remedy = "give the past_key_values that this model returned"
             check_type("past_key_values", past_key_values, SequenceState, remedy)
-        real = RealTokens.of(input_ids, attention_mask, past_key_values)
-        state = None if past_key_values is None else past_key_values.state
+        if self.config.output_attentions if output_attentions is None else output_attentions:
+            warn_caller("output_attentions is True, and weights of attention are not kept", UserWarning)
+        if output_hidden_states is None:
+            output_hidden_states = self.config.output_hidden_states
+        borders = {"position_ids": position_ids, "seq_idx": seq_idx}
+        borders |= {name: others[name] for name in _BORDERS & others.keys()}
+        reading = Reading.of(input_ids, attention_mask, past_key_values, **borders)
         solve = self.solve if solve is None else solve
         use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
-        if solve is not None:
-            start = None if solve.start is None else real.first(solve.start)
-            solve = replace(solve, start=start, state_after=use_cache)
-        found = self.model.run(real.first(input_ids), state, solve, lengths=real.lengths)
-        self._tell(found.solution)
-        features = real.back(found.logits)
+        read: list[StackOutput] = []
+        streams: list[list[Tensor]] = []
+        for rows in reading.rows:
+            here = solve
+            if solve is not None:
+                start = None if solve.start is None else rows.take(solve.start)
+                here = replace(solve, start=start, state_after=use_cache)
+            given = rows.take(input_ids), rows.begin(past_key_values)
+            read.append(self._read(*given, here, rows.lengths))
+            self._tell(read[-1].solution)
+            if output_hidden_states:
+                streams.append(self._streams(*given, rows.lengths, read[-1].solution))
+
+        def back(values: Iterable[Tensor]) -> Tensor:
+            return reading.back(list(values), input_ids)
+
+        features = back(part.logits for part in read)
         kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = self.lm_head(features[:, kept])
         loss = None
         if labels is not None:
-            labels = self._checked_labels(labels, input_ids, real, logits)
+            labels = self._checked_labels(labels, input_ids, reading, logits)
             extra = {name: others[name] for name in _OF_THE_LOSS if name in others}
             loss = self.loss_function(
                 logits=logits, labels=labels, vocab_size=self.config.vocab_size, **extra
             )
         seen = input_ids.shape[1] + (0 if past_key_values is None else past_key_values.seen)
-        solution, read = found.solution, real.read_so_far(input_ids, past_key_values)
+        held = None
+        if use_cache:
+            state = reading.after([part.state for part in read], input_ids)
+            held = SequenceState(state, seen, reading.read_so_far(input_ids, past_key_values))
+        solutions = [part.solution for part in read if part.solution is not None]
         output = LanguageModelOutput(
             loss=loss,
             logits=logits,
-            past_key_values=SequenceState(found.state, seen, read) if use_cache else None,
-            iterations=None if solution is None else real.account(solution.iterations),
-            residual=None if solution is None else real.account(solution.residual),
-            status=None if solution is None else real.account(solution.status),
+            past_key_values=held,
+            iterations=back(one.iterations for one in solutions) if solutions else None,
+            residual=back(one.residual for one in solutions) if solutions else None,
+            status=back(one.status for one in solutions) if solutions else None,
             latents=features if output_latents else None,
+            hidden_states=(*map(back, zip(*streams, strict=True)), features) if streams else None,
         )
-        return output if return_dict is None or return_dict else output.to_tuple()
+        return_dict = self.config.return_dict if return_dict is None else return_dict
+        return output if return_dict else output.to_tuple()
+
+    def _read(
+        self, tokens: Tensor, state: State | None, solve: Solve | None, lengths: Tensor | None
+    ) -> StackOutput:
+        """Run the stack; by default a state that grows is found simultaneously where that converges."""
+        if solve is None or solve.mode != "auto" or not self.model.state_grows or tokens.shape[1] == 1:
+            return self.model.run(tokens, state, solve, lengths=lengths)
+        found = self.model.run(tokens, state, replace(solve, mode="simultaneous"), lengths=lengths)
+        assert found.solution is not None
+        left = (~found.solution.converged.all(1)).nonzero()[:, 0]
+        if not len(left):
+            return found
+        again = self.model.run(
+            tokens[left],
+            None if state is None else {name: part[left] for name, part in state.items()},
+            replace(solve, mode="sequential", start=None if solve.start is None else solve.start[left]),
+            lengths=None if lengths is None else lengths[left],
+        )
+        changed = {
+            name: getattr(found.solution, name).index_copy(0, left, getattr(again.solution, name))
+            for name in ("value", "iterations", "residual", "status", "evaluations")
+        }
+        return StackOutput(
+            found.logits.index_copy(0, left, again.logits),
+            {name: part.index_copy(0, left, again.state[name]) for name, part in found.state.items()},
+            replace(found.solution, mode="sequential", **changed),
+        )
+
+    def _streams(
+        self, tokens: Tensor, state: State | None, lengths: Tensor | None, solution: SequenceSolution | None
+    ) -> list[Tensor]:
+        """The stream before each layer, in an evaluation at the latents of an implicit model."""
+        caught: list[Tensor] = []
+        hooks = [
+            norm.register_forward_pre_hook(lambda _, given: caught.append(given[0]))
+            for norm in self.model.mixer_norms
+        ]
+        try:
+            if solution is None:
+                self.model.run(tokens, state, lengths=lengths)
+            else:
+                cast(ImplicitModel, self.model).problem(tokens, state, lengths).function(solution.latents)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return caught
 
     def prepare_inputs_for_generation(
         self,
@@ -268,6 +352,7 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         past_key_values: SequenceState | None = None,
         attention_mask: Tensor | None = None,
         use_cache: bool | None = None,
+        position_ids: Tensor | None = None,
         **others: Any,
     ) -> dict[str, Any]:
         """Return what `forward` reads next: the tokens that it has not read yet."""
@@ -282,16 +367,21 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             )
         if attention_mask is not None and not bool(attention_mask[:, -1].all()):
             raise InputError("attention_mask ends with padding; to generate, pad on the left")
+        handed = {"output_hidden_states", "output_attentions", "output_latents", "solve"}
+        if past_key_values is None:
+            handed |= {"seq_idx", *_BORDERS}  # of the prompt
         return {
+            **{name: others[name] for name in handed & others.keys()},
             "input_ids": input_ids[:, seen:],
             "past_key_values": past_key_values,
             "attention_mask": attention_mask,
             "use_cache": use_cache,
+            "position_ids": None if position_ids is None else position_ids[:, seen - input_ids.shape[1] :],
             "logits_to_keep": others.get("logits_to_keep", 0) or 0,
         }
 
-    def _checked_labels(self, labels: Tensor, tokens: Tensor, real: RealTokens, logits: Tensor) -> Tensor:
-        """Refuse labels that do not fit; leave out padding and what is predicted from it."""
+    def _checked_labels(self, labels: Tensor, tokens: Tensor, reading: Reading, logits: Tensor) -> Tensor:
+        """Refuse labels that do not fit; leave out padding, what is predicted from it, and borders."""
         check_type("labels", labels, Tensor, "give a tensor, [batch, length], such as the tokens")
         if labels.shape != tokens.shape or logits.shape[:2] != tokens.shape:
             raise InputError(
@@ -305,11 +395,9 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
                 f"labels holds {int(labels[wrong][0])}; give tokens below {self.config.vocab_size}, or "
                 f"{LEFT_OUT} to leave one out"
             )
-        if real.mask is None:
+        if reading.predicted is None:
             return labels.long()
-        known = real.mask.clone()
-        known[:, 1:] &= real.mask[:, :-1]
-        return labels.long().masked_fill(~known, LEFT_OUT)
+        return labels.long().masked_fill(~reading.predicted, LEFT_OUT)
 
     def _tell(self, solution: SequenceSolution | None) -> None:
         """Warn or raise where a token has no fixed point, as configured; never in training."""

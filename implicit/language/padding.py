@@ -1,83 +1,126 @@
-"""Padding, wherever it stands: stacks read real tokens first, and to generate one pads on the left."""
+"""Padding and packed documents: stacks read documents in rows of their own, real tokens first."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from automata.checks import check_type, shown
 from automata.errors import InputError
 from implicit.language.cache import SequenceState
+from theory.transition import State
 
 
 @dataclass(frozen=True)
-class RealTokens:
-    """Which tokens of a batch are real, and where each goes when they are moved to the front.
+class Rows:
+    """Documents that are read together, one in a row; without fields the batch as it is.
 
     Attributes:
-        lengths: real tokens of each sequence, ``[batch]``; None where all are.
-        order: for each place the token that comes to stand there, ``[batch, length]``; None likewise.
-        mask: which are real, bool ``[batch, length]``; None likewise.
+        places: of each token in the flattened batch, ``[documents, longest]``; behind a document any.
+        lengths: of the documents, ``[documents]``.
+        sequence: in which each stands, ``[documents]``.
+        fresh: documents that begin without the state from before, bool ``[documents]``.
+    """
+
+    places: Tensor | None = None
+    lengths: Tensor | None = None
+    sequence: Tensor | None = None
+    fresh: Tensor | None = None
+
+    def take(self, values: Tensor) -> Tensor:
+        """Return the values of a batch, ``[batch, length, …]``, in these rows."""
+        return values if self.places is None else values.flatten(0, 1)[self.places]
+
+    def begin(self, earlier: SequenceState | None) -> State | None:
+        """Return the state before these documents; 0 is the initial state of every stack here."""
+        if earlier is None or self.sequence is None or self.fresh is None:
+            return None if earlier is None else earlier.state
+        return {
+            name: part[self.sequence].masked_fill(self.fresh.view(-1, *[1] * (part.ndim - 1)), 0)
+            for name, part in earlier.state.items()
+        }
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a batch is read: which tokens are real, which documents they make up, and in which rows those go.
+
+    Attributes:
+        rows: documents of like lengths, at most twice as long as the shortest of them, are read together.
+        mask: which tokens are real, bool ``[batch, length]``; None where all are.
+        predicted: tokens that follow a real one of their document, likewise.
 
     Example:
         >>> tokens = torch.tensor([[0, 0, 7, 8], [5, 6, 7, 8]])
-        >>> real = RealTokens.of(tokens, torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]]))
-        >>> real.first(tokens).tolist(), real.lengths.tolist()
-        ([[7, 8, 0, 0], [5, 6, 7, 8]], [2, 4])
-        >>> bool((real.back(real.first(tokens)) == tokens).all())
-        True
+        >>> reading = Reading.of(tokens, torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]]))
+        >>> [rows.lengths.tolist() for rows in reading.rows]
+        [[2, 4]]
+        >>> reading.back([rows.take(tokens) for rows in reading.rows], tokens).tolist()
+        [[0, 0, 7, 8], [5, 6, 7, 8]]
+        >>> packed = Reading.of(tokens[1:], position_ids=torch.tensor([[0, 0, 1, 2]]))
+        >>> [rows.take(tokens[1:]).tolist() for rows in packed.rows]
+        [[[5]], [[6, 7, 8]]]
     """
 
-    lengths: Tensor | None = None
-    order: Tensor | None = None
+    rows: tuple[Rows, ...] = (Rows(),)
     mask: Tensor | None = None
+    predicted: Tensor | None = None
 
     @classmethod
     def of(
-        cls, tokens: Tensor, attention_mask: Tensor | None, earlier: SequenceState | None = None
-    ) -> "RealTokens":
-        """Read a mask, of these tokens or of those read before as well.
+        cls,
+        tokens: Tensor,
+        attention_mask: Tensor | None = None,
+        earlier: SequenceState | None = None,
+        **borders: Tensor | None,
+    ) -> "Reading":
+        """Read a mask, of these tokens or of those read before as well, and where documents begin.
 
         Args:
             tokens: ``[batch, length]``.
             attention_mask: 1 for real tokens and 0 for padding.
             earlier: what was read before; nothing if None.
+            **borders: ``position_ids``, ``seq_idx``, ``cu_seq_lens_q`` or ``cu_seq_lens_k``.
 
         Raises:
             InputError: the tokens are not ``[batch, length]``, or the mask has another shape or other
                 values, says otherwise of the tokens read before than the mask that they were read with, or
-                leaves a sequence without a token.
+                leaves a sequence without a token; or what says where documents begin does not fit.
         """
-        if attention_mask is None:
+        given = {name: value for name, value in borders.items() if value is not None}
+        if attention_mask is None and not given:
             return cls()
-        check_type("attention_mask", attention_mask, Tensor, "give a tensor of 0 and 1, [batch, length]")
         if not isinstance(tokens, Tensor) or tokens.ndim != 2:
             raise InputError(f"input_ids is {shown(tokens)}; give a tensor, [batch, length]")
-        batch, length = tokens.shape
-        seen = 0 if earlier is None else earlier.seen
-        shapes = {(batch, length), (batch, seen + length)}
-        if tuple(attention_mask.shape) not in shapes:
-            raise InputError(
-                f"attention_mask has shape {tuple(attention_mask.shape)}; give one entry for every token, "
-                f"{' or '.join(map(str, sorted(shapes)))}"
-            )
-        if not bool(((attention_mask == 0) | (attention_mask == 1)).all()):
-            raise InputError("attention_mask holds other values than 0 and 1; give 1 for real tokens")
-        before, real = attention_mask.bool().split([attention_mask.shape[1] - length, length], dim=1)
-        if earlier is not None and before.shape[1]:
-            read = torch.ones_like(before) if earlier.mask is None else earlier.mask
-            if not torch.equal(before, read):
-                raise InputError(
-                    "attention_mask says otherwise of tokens read before than the mask that they were read "
-                    "with; read the whole text anew, without past_key_values"
-                )
-        if bool(real.all()):
+        real = torch.ones_like(tokens, dtype=torch.bool)
+        if attention_mask is not None:
+            real = _real_tokens(tokens, attention_mask, earlier)
+        place = real.flatten().nonzero()[:, 0]  # of every real token, in the flattened batch
+        sequence = place // tokens.shape[1]
+        first = sequence != sequence.roll(1)
+        first[:1] = True
+        border = torch.zeros_like(first)
+        for name, value in given.items():
+            border |= _borders(name, value, tokens, place, first, earlier)
+        if bool(real.all()) and not bool(border.any()):
             return cls()
-        lengths = real.sum(1)
-        if not bool(lengths.all()):
-            row = int((lengths == 0).nonzero()[0])
-            raise InputError(f"attention_mask has no real token in sequence {row}; read it in another batch")
-        return cls(lengths, (~real).to(torch.int8).argsort(dim=1, stable=True), real)
+        begins = (first | border).nonzero()[:, 0]
+        lengths = torch.cat([begins[1:], begins.new_tensor([len(place)])]) - begins
+        packed = len(begins) > len(tokens)
+        size = lengths.double().frexp().exponent if packed else torch.zeros_like(lengths)
+        rows = []
+        for one in size.unique():
+            chosen = size == one
+            inside = torch.arange(int(lengths[chosen].max()), device=tokens.device)
+            inside = torch.minimum(inside, lengths[chosen, None] - 1) + begins[chosen, None]
+            start = begins[chosen]
+            rows.append(Rows(place[inside], lengths[chosen], sequence[start], border[start]))
+        goes_on = torch.zeros_like(real).flatten()
+        goes_on[place] = ~(first | border)
+        goes_on[1:] &= real.flatten()[:-1]  # what is predicted from padding is of no meaning
+        return cls(tuple(rows), None if bool(real.all()) else real, goes_on.view_as(real))
 
     def read_so_far(self, tokens: Tensor, earlier: SequenceState | None) -> Tensor | None:
         """Return which tokens are real, those read before in front, ``[batch, seen]``; None where all are."""
@@ -91,20 +134,100 @@ class RealTokens:
             before = ones.new_ones(len(tokens), earlier.seen)
         return torch.cat([before, ones if self.mask is None else self.mask], dim=1)
 
-    def first(self, values: Tensor) -> Tensor:
-        """Return the values, ``[batch, length, …]``, those of real tokens first."""
-        return values if self.order is None else _gathered(values, self.order)
+    def back(self, values: Sequence[Tensor], tokens: Tensor) -> Tensor:
+        """Return values of `rows`, ``[documents, longest, …]`` each, to where their tokens stood.
 
-    def back(self, values: Tensor) -> Tensor:
-        """Return values in the order of `first`, ``[batch, length, …]``, to where their tokens stood."""
-        if self.order is None:
-            return values
-        return _gathered(values, self.order.argsort(dim=1))
+        Returns:
+            ``[batch, length, …]``, 0 at padding.
+        """
+        if self.rows[0].places is None:
+            return values[0]
+        flat, places = [], []
+        for rows, part in zip(self.rows, values, strict=True):
+            assert rows.places is not None and rows.lengths is not None  # noqa: PT018
+            real = torch.arange(part.shape[1], device=part.device) < rows.lengths[:, None]
+            flat.append(part[real])
+            places.append(rows.places[real])
+        together = torch.cat(flat)
+        there = together.new_zeros(tokens.numel(), *together.shape[1:])
+        return there.index_copy(0, torch.cat(places), together).unflatten(0, tokens.shape)
 
-    def account(self, values: Tensor) -> Tensor:
-        """Return what is told of every token, ``[batch, length]``, in the order of `first`, 0 at padding."""
-        return values if self.mask is None else self.back(values).masked_fill(~self.mask, 0)
+    def after(self, states: Sequence[State], tokens: Tensor) -> State:
+        """Return the state after the last document of each sequence, from those after all of `rows`."""
+        if self.rows[0].places is None or (len(states) == 1 and len(self.rows[0].places) == len(tokens)):
+            return states[0]
+        begins = torch.cat([rows.places[:, 0] for rows in self.rows if rows.places is not None])
+        sequence = begins // tokens.shape[1]
+        order = begins.argsort()
+        last = order[torch.bincount(sequence).cumsum(0) - 1]
+        return {name: _below([state[name] for state in states])[last] for name in states[0]}
 
 
-def _gathered(values: Tensor, places: Tensor) -> Tensor:
-    return values.gather(1, places.view(*places.shape, *[1] * (values.ndim - 2)).expand_as(values))
+def _below(parts: list[Tensor]) -> Tensor:
+    """Parts of states one below the other; keys and values of fewer tokens get others that are not valid."""
+    if parts[0].ndim < 2:
+        return torch.cat(parts)
+    most = max(part.shape[1] for part in parts)
+    return torch.cat(
+        [functional.pad(part, (0, 0) * (part.ndim - 2) + (0, most - part.shape[1])) for part in parts]
+    )
+
+
+def _real_tokens(tokens: Tensor, attention_mask: Tensor, earlier: SequenceState | None) -> Tensor:
+    check_type("attention_mask", attention_mask, Tensor, "give a tensor of 0 and 1, [batch, length]")
+    batch, length = tokens.shape
+    seen = 0 if earlier is None else earlier.seen
+    shapes = {(batch, length), (batch, seen + length)}
+    if tuple(attention_mask.shape) not in shapes:
+        raise InputError(
+            f"attention_mask has shape {tuple(attention_mask.shape)}; give one entry for every token, "
+            f"{' or '.join(map(str, sorted(shapes)))}"
+        )
+    if not bool(((attention_mask == 0) | (attention_mask == 1)).all()):
+        raise InputError("attention_mask holds other values than 0 and 1; give 1 for real tokens")
+    before, real = attention_mask.bool().split([attention_mask.shape[1] - length, length], dim=1)
+    if earlier is not None and before.shape[1]:
+        read = torch.ones_like(before) if earlier.mask is None else earlier.mask
+        if not torch.equal(before, read):
+            raise InputError(
+                "attention_mask says otherwise of tokens read before than the mask that they were read "
+                "with; read the whole text anew, without past_key_values"
+            )
+    if not bool(real.any(1).all()):
+        row = int((~real.any(1)).nonzero()[0])
+        raise InputError(f"attention_mask has no real token in sequence {row}; read it in another batch")
+    return real
+
+
+def _borders(
+    name: str, value: Tensor, tokens: Tensor, place: Tensor, first: Tensor, earlier: SequenceState | None
+) -> Tensor:
+    """Which real tokens begin a document and forget what was before, ``[real tokens]``."""
+    check_type(name, value, Tensor, "give a tensor of integers")
+    if value.is_floating_point() or value.dtype == torch.bool:
+        raise InputError(f"{name} has dtype {value.dtype}; give integers")
+    if name != "position_ids" and earlier is not None:
+        raise InputError(
+            f"{name} does not tell if the first token goes on with past_key_values; give position_ids"
+        )
+    if name.startswith("cu_seq_lens"):
+        ends = value.tolist() if value.ndim == 1 else []
+        if ends[:1] != [0] or ends[-1:] != [tokens.numel()] or ends != sorted(ends):
+            raise InputError(f"{name} is {shown(ends)}; give where documents end, 0, …, {tokens.numel()}")
+        number = torch.bucketize(place, value.to(place.device), right=True)
+    elif value.ndim != 2 or value.shape[1] != tokens.shape[1] or len(value) not in (1, len(tokens)):
+        raise InputError(
+            f"{name} has shape {tuple(value.shape)}; give one number for every token, {tuple(tokens.shape)}"
+        )
+    else:
+        number = value.to(place.device).expand_as(tokens).flatten()[place]
+    step = number - number.roll(1)
+    if name != "position_ids":
+        return (step != 0) & ~first
+    if bool(((step > 1) & (step != place - place.roll(1)) & ~first).any()):  # padding may count
+        raise InputError(
+            "position_ids leaves positions out, and models here count tokens; let positions grow by 1, and "
+            "begin anew with each document"
+        )
+    anew = (step < 1) & ~first
+    return anew if earlier is None else anew | ((number == 0) & first)

@@ -11,12 +11,16 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedConfig
 
 from automata.checks import check_type
 from automata.errors import InputError
+from implicit.caller import warn_caller
+from implicit.language.configuration import FIXED, LanguageModelConfig, LlamaLayers, Mamba2Layers
 from implicit.language.modeling import LanguageModel
 from implicit.models.implicit_model import ImplicitModel
 
@@ -176,7 +180,9 @@ def _taken(given: dict[str, Tensor], name: str) -> Tensor:
     return given.pop(name)
 
 
-def load_weights(model: LanguageModel, weights: Weights) -> LanguageModel:
+def load_weights(
+    model: LanguageModel, weights: Weights, config: PreTrainedConfig | Mapping[str, Any] | None = None
+) -> LanguageModel:
     """Give a model weights from elsewhere, in the model's own dtype; return the model itself.
 
     Explicit weights make of an implicit model a beginning for its training ("upcycling"): the injection is
@@ -184,11 +190,17 @@ def load_weights(model: LanguageModel, weights: Weights) -> LanguageModel:
     in the first self-iteration, from z = 0, the cell of the first layer computes what it does in the
     explicit model.
 
-    Norms here add 1e-5 to the mean square, and rotary positions are not scaled: weights of a model with
-    another epsilon, or with scaled positions, give other numbers.
+    Weights do not tell the epsilon of norms, limits of time steps, activations or scaled positions. A
+    configuration does, and is compared; a warning says where one is needed and not given.
+
+    Args:
+        model: that is given the weights.
+        weights: under one of the namings of this module.
+        config: that the weights were trained with, of `transformers` or the content of a ``config.json``.
 
     Raises:
-        InputError: a tensor is missing, unknown, of another shape, or not finite; the model stays as it was.
+        InputError: a tensor is missing, unknown, of another shape, or not finite, or the configuration is of
+            another model; the model stays as it was.
 
     Example:
         >>> from transformers import LlamaConfig, LlamaForCausalLM
@@ -200,7 +212,9 @@ def load_weights(model: LanguageModel, weights: Weights) -> LanguageModel:
         >>> ours = ExplicitLlamaForCausalLM(ExplicitLlamaLMConfig(**sizes, rope_theta=10_000.0))
         >>> tokens = torch.tensor([[1, 2, 3]])
         >>> torch.allclose(
-        ...     load_weights(ours, theirs.state_dict())(tokens).logits, theirs(tokens).logits, atol=1e-5
+        ...     load_weights(ours, theirs.state_dict(), theirs.config)(tokens).logits,
+        ...     theirs(tokens).logits,
+        ...     atol=1e-5,
         ... )
         True
     """
@@ -208,6 +222,14 @@ def load_weights(model: LanguageModel, weights: Weights) -> LanguageModel:
     stack = model.model
     implicit = isinstance(stack, ImplicitModel)
     found = renamed(weights, model.config.num_hidden_layers)
+    if config is not None:
+        _check_config(model.config, config)
+    elif naming_of(weights) != "published":
+        warn_caller(
+            "weights do not tell the epsilon of norms and the limit of time steps; give their config to "
+            "load_weights, which compares it",
+            UserWarning,
+        )
     if implicit and not any(name.startswith("injections.") for name in found):
         found.update(_injection_of_the_first_layer(found))
     head = found.pop("lm_head.weight", None)
@@ -228,6 +250,24 @@ def load_weights(model: LanguageModel, weights: Weights) -> LanguageModel:
             raise InputError(f"{name} is beyond {part.dtype}; give a model of a wider type")
     model.load_state_dict(cast)
     return model
+
+
+def _check_config(ours: LanguageModelConfig, config: PreTrainedConfig | Mapping[str, Any]) -> None:
+    """Refuse the configuration of a model that computes something else of the same weights."""
+    check_type("config", config, (PreTrainedConfig, Mapping), "give the configuration of the weights")
+    given = dict(config) if isinstance(config, Mapping) else config.to_dict()
+    given |= given.get("ssm_cfg") or {}  # of mamba_ssm
+    kind = Mamba2Layers if isinstance(ours, Mamba2Layers) else LlamaLayers
+    known = {"llama", "mistral"} if kind is LlamaLayers else {"mamba2"}
+    name = given.get("model_type", ours.model_type)
+    if name not in known | {ours.model_type}:
+        raise InputError(f"config has model_type {name!r}; give weights of {' or '.join(sorted(known))}")
+    read = {*kind.declared(), "rope_parameters", *FIXED}
+    own = {name: getattr(ours, name) for name in kind.declared()}
+    theirs = kind(**own | {name: value for name, value in given.items() if name in read})
+    for name, value in theirs.layer_sizes.items():
+        if value != ours.layer_sizes[name]:
+            raise InputError(f"config has {name} {value}, the model {ours.layer_sizes[name]}; give the same")
 
 
 def _injection_of_the_first_layer(found: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -65,6 +65,7 @@ class HarnessModel(HFLM):
         super().__init__(pretrained=pretrained, backend="causal", **options)
         self.account = FixedPointAccount()
         self.shortened = 0
+        self._grows = isinstance(pretrained, LanguageModel) and options.get("max_length") is None
         self._unpadded = isinstance(pretrained, LanguageModel) and pretrained.solve is not None
 
     def _model_call(self, inps: torch.Tensor, *others: Any, **named: Any) -> torch.Tensor:
@@ -79,6 +80,8 @@ class HarnessModel(HFLM):
         self, requests: list[Any], disable_tqdm: bool = False, override_bs: int | None = None
     ) -> list[tuple[float, bool]]:
         longest = max((len(continuation) for _, _, continuation in requests), default=0)
+        if self._grows:
+            self._max_length = max(self.max_length, longest)
         if longest > self.max_length:
             raise InputError(
                 f"max_length is {self.max_length}, and an answer has {longest} tokens; give at least as many"

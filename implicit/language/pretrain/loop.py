@@ -345,6 +345,7 @@ def _finish(
     }
     if accelerator.is_main_process:
         run.language_model.save_pretrained(folder.model, state_dict=weights)
+        tokenizer.model_max_length = config.length  # what the harness reads at once
         tokenizer.save_pretrained(folder.model)
         folder.finish(result)
     accelerator.wait_for_everyone()

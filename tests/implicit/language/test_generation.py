@@ -1,5 +1,6 @@
 """Generation by language models, with a cache and without, and padding wherever it stands."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -98,15 +99,53 @@ def test_generation_ends_with_the_end() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 @torch.no_grad()
+def test_rows_of_a_cache_in_another_order_keep_their_padding(name: str) -> None:
+    model, tokens = small_model(name).double(), tokens_of(2, 6)
+    mask = torch.ones_like(tokens)
+    mask[1, :2] = 0
+    held = model(tokens[:, :5], attention_mask=mask[:, :5], use_cache=True).past_key_values
+    assert held is not None
+    held.reorder_cache(torch.tensor([1, 1]))
+    found = model(tokens[[1, 1], 5:], attention_mask=mask[[1, 1]], past_key_values=held)
+    assert torch.equal(found.logits[0], found.logits[1])
+    once = model(tokens, attention_mask=mask, solve=TIGHT)
+    # the tolerance of the fixed points, relative to latents of order one, over six tokens
+    torch.testing.assert_close(found.logits[0], once.logits[1, 5:], rtol=0, atol=0.02)
+
+
+@torch.no_grad()
+def test_the_implicit_llama_reads_a_prompt_at_once_where_that_converges() -> None:
+    model, tokens = small_model("ImplicitLlamaForCausalLM", 3.0).double(), tokens_of(3, 24, seed=2)
+    sweeps: list[int] = []
+    assert model.model.latent_norm is not None
+    model.model.latent_norm.register_forward_hook(lambda *given: sweeps.append(given[1][0].shape[1]))
+    found = model(tokens)
+    assert set(sweeps) == {24}
+    sequential = model(tokens, solve=replace(model.solve, mode="sequential"))
+    torch.testing.assert_close(found.logits, sequential.logits, rtol=0, atol=0.02)  # of order one, to 0.001
+    # too few iterations for all tokens together: those sequences have the answer of the sequential mode
+    few = Stopping(rtol=1e-3, max_iterations=int(sequential.iterations.max()))
+    cut = model(tokens, solve=Solve(stopping=few))
+    sequential = model(tokens, solve=Solve("sequential", stopping=few))
+    left = (found.iterations > few.max_iterations).any(1)
+    assert left.tolist() == [True, False, False]
+    assert bool((cut.status == 0).all())
+    for one, other in ((cut.logits[left], sequential.logits[left]), (cut.logits[~left], found.logits[~left])):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-10)  # rounding of float64
+
+
+@pytest.mark.parametrize("name", MODELS)
+@torch.no_grad()
 def test_a_mask_of_what_was_read_has_to_be_that_of_the_reading(name: str) -> None:
     model, tokens = small_model(name).double(), tokens_of(2, 9)
     mask = torch.ones_like(tokens)
     mask[1, :2] = 0
-    first = model(tokens[:, :5], attention_mask=mask[:, :5], use_cache=True)
+    options = {"use_cache": True, "solve": TIGHT}
+    first = model(tokens[:, :5], attention_mask=mask[:, :5], **options)
     assert first.past_key_values is not None
-    rest = model(tokens[:, 5:], attention_mask=mask, past_key_values=first.past_key_values, use_cache=True)
-    alone = model(tokens[1:, 2:])
-    torch.testing.assert_close(rest.logits[1], alone.logits[0, 3:], rtol=0, atol=1e-10)
+    rest = model(tokens[:, 5:], attention_mask=mask, past_key_values=first.past_key_values, **options)
+    alone = model(tokens[1:, 2:], solve=TIGHT)
+    torch.testing.assert_close(rest.logits[1], alone.logits[0, 3:], rtol=0, atol=1e-8)
     assert rest.past_key_values is not None
     assert torch.equal(rest.past_key_values.mask, mask.bool())
     other = mask.clone()

@@ -240,8 +240,15 @@ def test_bad_input_is_one_sentence(name: str, call: dict[str, Any], sentence: st
         ("ExplicitMamba2ForCausalLM", "state_size", 0, "state_size is 0"),
         ("ExplicitLlamaForCausalLM", "num_attention_heads", 3, "it must divide hidden_size = 16"),
         ("ExplicitLlamaForCausalLM", "num_key_value_heads", 3, "num_key_value_heads is 3; it must divide 4"),
-        ("ExplicitLlamaForCausalLM", "rms_norm_eps", 1e-6, "rms_norm_eps is 1e-06; the norms here add 1e-05"),
+        (
+            "ExplicitLlamaForCausalLM",
+            "rms_norm_eps",
+            1e-6,
+            "rms_norm_eps is 1e-06; the layers here have 1e-05",
+        ),
         ("ExplicitLlamaForCausalLM", "rope_parameters", {"rope_type": "llama3"}, "rope_type is 'llama3'"),
+        ("ExplicitLlamaForCausalLM", "hidden_act", "gelu", "hidden_act is 'gelu'; the layers here have silu"),
+        ("ImplicitMamba2ForCausalLM", "time_step_limit", [0.0, 0.1], "time_step_limit is .*0.1"),
         (
             "ImplicitLlamaForCausalLM",
             "mode",
@@ -256,6 +263,47 @@ def test_bad_input_is_one_sentence(name: str, call: dict[str, Any], sentence: st
 def test_bad_configurations_are_refused(name: str, field: str, value: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         config_of(name, **{field: value})
+
+
+@pytest.mark.parametrize("name", IMPLICIT)
+def test_training_takes_as_many_steps_as_configured_and_then_those_with_gradient(name: str) -> None:
+    model = small_model(name, training_rtol=0, training_max_iterations=3, phantom_steps=2).train()
+    evaluations: list[bool] = []
+    assert model.model.latent_norm is not None
+    model.model.latent_norm.register_forward_hook(lambda *_: evaluations.append(torch.is_grad_enabled()))
+    model(tokens_of(1, 4))
+    assert evaluations == [False] * (3 + 1) + [True] * 2  # one more measures the residual
+
+
+@pytest.mark.parametrize("name", MODELS)
+@torch.no_grad()
+def test_the_streams_are_those_of_the_layers(name: str) -> None:
+    model, tokens = small_model(name).double(), tokens_of(2, 6)
+    mask = torch.ones_like(tokens)
+    mask[1, :2] = 0
+    found = model(tokens, attention_mask=mask, output_hidden_states=True, output_latents=True)
+    stack, streams = model.model, found.hidden_states
+    assert torch.equal(streams[-1], found.latents)
+    expected = stack.embedding(tokens[1:, 2:]) if found.status is None else found.latents[1:, 2:]
+    assert torch.equal(streams[0][1:, 2:], expected)
+    injections = [None, None] if found.status is None else stack._inject(tokens[1:, 2:])
+    after = stack.sweep(expected, injections, stack.init_state(1))[0]
+    norm = stack.final_norm if found.status is None else stack.latent_norm
+    # a relative tolerance of 0.001 is between z and its image
+    torch.testing.assert_close(
+        norm(after), streams[-1][1:, 2:], rtol=0, atol=1e-10 if found.status is None else 0.01
+    )
+    assert len(streams) == 3
+    assert bool((streams[1][1, :2] == 0).all())
+    options = {"max_new_tokens": 2, "return_dict_in_generate": True, "output_hidden_states": True}
+    assert len(model.generate(tokens, do_sample=False, **options).hidden_states[0]) == 3
+    model.config.output_hidden_states = True
+    assert len(model(tokens).hidden_states) == 3
+
+
+def test_weights_of_attention_are_not_kept_and_that_is_said() -> None:
+    with pytest.warns(UserWarning, match="output_attentions is True"):
+        small_model("ExplicitLlamaForCausalLM")(tokens_of(1, 2), output_attentions=True)
 
 
 def test_theorem_1_is_asked_of_the_stack_inside() -> None:

@@ -206,7 +206,7 @@ def theirs_of(family: str) -> tuple[Any, dict[str, Any]]:
 def test_weights_of_transformers_give_its_logits_and_its_generation(family: str) -> None:
     theirs, sizes = theirs_of(family)
     name = f"Explicit{family.capitalize()}ForCausalLM"
-    ours = load_weights(MODELS[name](config_of(name, **sizes)).eval(), theirs.state_dict())
+    ours = load_weights(MODELS[name](config_of(name, **sizes)).eval(), theirs.state_dict(), theirs.config)
     tokens = tokens_of(2, 9) % VOCABULARY
     expected = theirs(tokens).logits
     # float32: 80 roundings of the largest entry, as for the layers
@@ -228,7 +228,7 @@ def test_mamba_ssm_differs_from_transformers_in_the_name_of_the_embedding() -> N
     }
     assert "backbone.embedding.weight" in renamed
     ours, again = (
-        load_weights(MODELS[name](config_of(name, **sizes)).eval(), weights)
+        load_weights(MODELS[name](config_of(name, **sizes)).eval(), weights, theirs.config)
         for weights in (theirs.state_dict(), renamed)
     )
     assert torch.equal(ours(tokens_of(1, 5) % VOCABULARY).logits, again(tokens_of(1, 5) % VOCABULARY).logits)
@@ -240,10 +240,10 @@ def test_explicit_weights_begin_an_implicit_model(family: str) -> None:
     """From z = 0 the cell of the first layer computes what it does in the explicit model."""
     theirs, sizes = theirs_of(family)
     name = f"Implicit{family.capitalize()}ForCausalLM"
-    model = load_weights(MODELS[name](config_of(name, **sizes)).eval(), theirs.state_dict())
+    model = load_weights(MODELS[name](config_of(name, **sizes)).eval(), theirs.state_dict(), theirs.config)
     stack, tokens = model.model, tokens_of(2, 6) % VOCABULARY
     twin = small_model(name.replace("Implicit", "Explicit"), **sizes)
-    load_weights(twin, theirs.state_dict())
+    load_weights(twin, theirs.state_dict(), theirs.config)
     state = stack.init_state(2)
     first = {part: state[f"{part}.0"] for part in {key.split(".")[0] for key in state}}
     assert stack.embedding_norm is not None
@@ -294,6 +294,32 @@ def test_weights_that_do_not_fit_are_refused_and_change_nothing(change: Any, sen
     assert all(torch.equal(part, before[name]) for name, part in model.state_dict().items())
 
 
+@pytest.mark.parametrize(
+    ("family", "field", "value"),
+    [
+        ("mamba2", "layer_norm_epsilon", 1e-6),
+        ("mamba2", "time_step_limit", (0.0, 0.1)),
+        ("mamba2", "n_groups", 1),
+        ("mamba2", "ssm_cfg", {"dt_limit": (0.001, 0.1)}),
+        ("mamba2", "hidden_act", "gelu"),
+        ("llama", "rms_norm_eps", 1e-6),
+        ("llama", "rope_parameters", {"rope_type": "default", "rope_theta": 5.0}),
+        ("llama", "rope_parameters", {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 2.0}),
+        ("llama", "model_type", "gemma"),
+    ],
+)
+def test_weights_of_a_model_that_computes_something_else_are_refused(
+    family: str, field: str, value: Any
+) -> None:
+    theirs, sizes = theirs_of(family)
+    name = f"Explicit{family.capitalize()}ForCausalLM"
+    model, config = MODELS[name](config_of(name, **sizes)), theirs.config.to_dict()
+    with pytest.raises(InputError):
+        load_weights(model, theirs.state_dict(), {**config, field: value})
+    with pytest.warns(UserWarning, match="give their config"):
+        load_weights(model, theirs.state_dict())
+
+
 def test_a_model_of_another_depth_is_told() -> None:
     weights = published("mamba2", 2, implicit=True)
     with pytest.raises(InputError, match=r"model.mixers.1.* is in no model of this kind|mixer_norms.1"):
@@ -305,7 +331,7 @@ def test_a_model_of_another_depth_is_told() -> None:
 def test_weights_without_a_first_layer_and_beyond_a_type_are_refused() -> None:
     model = of_family("mamba2", implicit=True, layers=1)
     with pytest.raises(InputError, match=r"mixers\.0\.in_proj\.weight is missing"):
-        load_weights(model, {"backbone.embeddings.weight": torch.zeros(VOCABULARY, WIDTH)})
+        load_weights(model, {"backbone.embeddings.weight": torch.zeros(VOCABULARY, WIDTH)}, {})
     weights = published("mamba2", 1, implicit=True)
     weights["backbone.norm_f.weight"] = torch.full((WIDTH,), 1e6)
     with pytest.raises(InputError, match=r"model\.latent_norm\.weight is beyond torch\.float16"):

@@ -82,6 +82,20 @@ def test_the_backend_as_it_is_pads_and_says_the_same(name: str) -> None:
         assert answer[0] == pytest.approx(direct(name, *request)[0], abs=TOLERANCE)
 
 
+def test_the_length_of_the_tokenizer_is_read_at_once_and_no_answer_is_too_long() -> None:
+    from implicit.language.harness.adapter import HarnessModel
+
+    name, tokenizer = "ExplicitMamba2ForCausalLM", byte_tokenizer()
+    tokenizer.model_max_length = 8
+    adapted = HarnessModel(exact_model(name), tokenizer=tokenizer)
+    ((cut, _),) = adapted.loglikelihood(asked([("A longer context", " yes")]), disable_tqdm=True)
+    assert (adapted.max_length, adapted.shortened) == (8, 1)
+    # eight tokens before the last one
+    assert cut == pytest.approx(direct(name, "ntext", " yes")[0], abs=TOLERANCE)
+    ((answer, _),) = adapted.loglikelihood(asked([("A", " longer answer")]), disable_tqdm=True)
+    assert answer == pytest.approx(direct(name, "A", " longer answer")[0], abs=TOLERANCE)
+
+
 def test_an_implicit_model_reads_no_padding_and_its_tokens_are_counted() -> None:
     from implicit.language.harness.adapter import HarnessModel
 

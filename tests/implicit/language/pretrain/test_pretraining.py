@@ -58,6 +58,7 @@ def test_training_lowers_the_perplexity_and_stores_a_model(
     if implicit:
         assert (model.config.training_max_iterations, model.config.phantom_steps) == (12, 2)
     assert model.config.eos_token_id == model.config.pad_token_id == tokenizer.eos_token_id == 256
+    assert tokenizer.model_max_length == config.length  # of training
 
 
 def test_a_step_is_that_of_a_plain_loop(tmp_path: Path) -> None:
