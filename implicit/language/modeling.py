@@ -28,7 +28,7 @@ from implicit.caller import warn_caller
 from implicit.cells import Mamba2Cell, RMSNorm
 from implicit.cells.mamba2_parameters import initial_dt_bias
 from implicit.fixed_point import FixedPointError, NotConvergedWarning, Stopping
-from implicit.gradients import Phantom
+from implicit.gradients import Phantom, Unrolled
 from implicit.language.backbones import (
     ImplicitLlamaBackbone,
     ImplicitMamba2Backbone,
@@ -304,7 +304,12 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         self, tokens: Tensor, state: State | None, solve: Solve | None, lengths: Tensor | None
     ) -> StackOutput:
         """Run the stack; by default a state that grows is found simultaneously where that converges."""
-        if solve is None or solve.mode != "auto" or not self.model.state_grows or tokens.shape[1] == 1:
+        if (
+            solve is None
+            or (solve.mode, solve.solver) != ("auto", None)
+            or isinstance(solve.gradient, Unrolled)
+            or not (self.model.state_grows and tokens.shape[1] > 1)
+        ):
             return self.model.run(tokens, state, solve, lengths=lengths)
         found = self.model.run(tokens, state, replace(solve, mode="simultaneous"), lengths=lengths)
         assert found.solution is not None
