@@ -151,8 +151,9 @@ def named(
         'MyMamba'
     """
     model.name, model.description, model.config_class = name, description, config
-    model.__module__ = module
     model.__name__ = model.__qualname__ = _class_name(name, model.cell_class)
+    model.__module__ = config.__module__ = module
+    config.__qualname__ = f"{model.__name__}.config_class"  # where pickle finds it
     model.__doc__ = f"{description[0].upper()}{description[1:]}."
     return model
 
