@@ -30,7 +30,6 @@ from implicit.models.input_checks import as_column
 from implicit.models.interface import FixedPointModel, ModelOutput, warn_unless_converged
 from implicit.models.stack import CellStack, StackConfig
 from implicit.models.stack_derivative import has_derivative, push_forward
-from implicit.models.uncompiled import uncompiled
 from implicit.modes import (
     Inputs,
     Mode,
@@ -51,6 +50,7 @@ from implicit.modes.fused import (
 )
 from implicit.modes.problems import sequence_problem
 from implicit.ops.sequential_solve import SelfMap, choose
+from implicit.ops.uncompiled import uncompiled
 from theory.transition import State
 from theory.transition_batch import TokenInputs, TransitionBatch
 
