@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
 from automata.checks import check_type
@@ -16,6 +15,7 @@ from implicit.models.interface import SequenceModel
 from implicit.models.registry import build_model
 from implicit.runs.files import check_tensors, read_tensors
 from implicit.runs.folder import Metrics, RunFolder
+from implicit.seeded import Seeded
 
 STORED_RUNS = Path(__file__).parents[1] / "stored_runs"
 """Runs that come with the package, by name."""
@@ -103,8 +103,7 @@ def initial_model(config: TrainConfig, task: Task) -> SequenceModel:
         >>> bool((first.embedding.weight == second.embedding.weight).all())
         True
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
+    with Seeded(config.seed):
         return build_model(config.model, config.sizes, task)
 
 
@@ -115,7 +114,8 @@ def take_dtype(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
 
     Example:
         >>> layer = nn.Linear(1, 1)
-        >>> take_dtype(layer, {"weight": torch.zeros(1, 1).double()}); layer.weight.dtype
+        >>> take_dtype(layer, nn.Linear(1, 1).double().state_dict())
+        >>> layer.weight.dtype
         torch.float64
     """
     dtypes = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}

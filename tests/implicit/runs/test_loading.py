@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,19 @@ def test_a_package_without_stored_runs_still_says_what_is_missing(
     (tmp_path / "mine").mkdir()
     with pytest.raises(InputError, match=r"run 'parity' is unknown; .*mine"):
         load_run("parity")
+
+
+def test_initial_models_of_threads_are_those_of_their_seeds() -> None:
+    """While another thread draws from the global generator, which is left alone."""
+    task, name = make_task("parity"), "mamba2"
+    configs = [small(name, seed=seed, **small_sizes(name)) for seed in range(40)]
+    expected = [initial_model(config, task).state_dict() for config in configs]
+    torch.manual_seed(0)
+    drawn = [torch.rand(1) for _ in range(2000)]
+    torch.manual_seed(0)
+    with ThreadPoolExecutor(8) as threads:
+        other = threads.submit(lambda: [torch.rand(1) for _ in range(2000)])
+        models = list(threads.map(lambda config: initial_model(config, task), configs))
+    assert drawn == other.result()
+    for model, weights in zip(models, expected, strict=True):
+        assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
