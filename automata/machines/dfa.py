@@ -217,6 +217,10 @@ class DFA:
         delta = frozenset((q, a, target) for q, row in self.transitions.items() for a, target in row.items())
         return frozenset(self.states), frozenset(self.alphabet), delta, self.initial, self.accepting
 
+    def __reduce__(self) -> tuple[type["DFA"], tuple[object, ...]]:
+        delta = {state: dict(row) for state, row in self.transitions.items()}
+        return DFA, (self.states, self.alphabet, delta, self.initial, self.accepting)
+
     def __eq__(self, other: object) -> bool:
         return self._five_tuple() == other._five_tuple() if isinstance(other, DFA) else NotImplemented
 

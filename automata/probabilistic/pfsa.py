@@ -137,6 +137,14 @@ class ProbabilisticAutomaton:
                 value.setflags(write=False)
             object.__setattr__(self, field, value)
 
+    def __reduce__(self) -> tuple[type["ProbabilisticAutomaton"], tuple[object, ...]]:
+        actions = dict(zip(self.actions, self.matrices, strict=True))
+        reveals = {
+            reveal: [self.value_names[reveal][value] for value in reading]
+            for reveal, reading in zip(self.reveals, self.readings, strict=True)
+        }
+        return ProbabilisticAutomaton, (self.states, self.initial, actions, reveals)
+
     @classmethod
     def from_dfa(cls, dfa: DFA) -> "ProbabilisticAutomaton":
         """Return the deterministic special case: symbols are actions, and "state" and "accepting" reveals.

@@ -3,12 +3,16 @@
 import contextlib
 import io
 import random
+import threading
 from code import InteractiveConsole
 from dataclasses import dataclass
 
 from automata.checks import check_integer, check_type
 from automata.repl.commands import CONTINUATION, PROMPT
 from automata.repl.traces import ReplTrace
+
+_ALONE = threading.Lock()
+"""Sessions share the screen and the state of ``random``, which belong to the process."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,9 @@ def check_with_interpreter(session: ReplTrace | str, seed: int | None = None) ->
     text = session if isinstance(session, str) else session.text
     if seed is None and isinstance(session, ReplTrace):
         seed = session.seed
-    claimed, shown = text.split("\n"), _screen(text, seed)
+    claimed = text.split("\n")
+    with _ALONE:
+        shown = _screen(text, seed)
     for number in range(max(len(claimed), len(shown))):
         pair = tuple(lines[number] if number < len(lines) else None for lines in (claimed, shown))
         if pair[0] != pair[1]:

@@ -18,10 +18,10 @@ from torch.nn import functional
 
 from automata.errors import InputError
 from implicit.cells.interface import Cell, CellSizes
+from implicit.cells.plain import like, project
 from implicit.cells.rotary import rotary_angles, rotate
 from implicit.cells.sizes import check_at_least_one
 from implicit.ops.hand_written_passes import is_transformed
-from implicit.ops.linear import linear
 from theory.transition import State
 
 
@@ -89,7 +89,7 @@ class AttentionCell(Cell):
 
     def init_state(self, batch_size: int) -> State:
         """Return the state of no tokens."""
-        weight = self.in_proj.weight
+        weight = like(self.in_proj, self)
         nothing = weight.new_zeros(batch_size, 0, self.key_value_heads, self.head_size)
         return {
             "keys": nothing,
@@ -103,7 +103,7 @@ class AttentionCell(Cell):
     ) -> tuple[Tensor, State]:
         """Run the cell over whole sequences; see `Cell.forward`."""
         length, earlier = inputs.shape[1], state["keys"].shape[1]
-        projected = linear(inputs, self.in_proj.weight)
+        projected = project(self.in_proj, inputs)
         if injection is not None:
             projected = projected + injection
         of_heads = projected.unflatten(-1, (-1, self.head_size))
@@ -127,7 +127,7 @@ class AttentionCell(Cell):
             # Itself too where it is padding: a softmax over nothing is NaN.
             allowed = (after["valid"][:, None] & (places < own)) | (places == own)  # [batch, length, tokens]
         y = attend(queries, after["keys"], after["values"], allowed)
-        return linear(y.flatten(2), self.out_proj.weight), after
+        return project(self.out_proj, y.flatten(2)), after
 
     def step(self, inputs: Tensor, state: State, injection: Tensor | None = None) -> tuple[Tensor, State]:
         """Run the cell on one token; see `Cell.step`."""

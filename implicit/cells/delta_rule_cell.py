@@ -25,8 +25,8 @@ from torch.nn import functional
 
 from implicit.cells.delta_rule_derivative import output_with_derivative
 from implicit.cells.delta_rule_parameters import DeltaRuleParameters
+from implicit.cells.plain import like, project
 from implicit.ops.delta_rule import delta_rule, delta_rule_states, delta_rule_step
-from implicit.ops.linear import linear
 from theory.transition import State
 
 
@@ -64,7 +64,7 @@ class DeltaRuleCell(DeltaRuleParameters):
 
     def init_state(self, batch_size: int) -> State:
         """Return the zero state; the memory is kept in float32 or wider."""
-        weight = self.in_proj.weight
+        weight = like(self.in_proj, self)
         memory = weight.new_zeros(
             batch_size,
             self.heads,
@@ -119,4 +119,4 @@ class DeltaRuleCell(DeltaRuleParameters):
         normalised = self.norm(y).flatten(-2)
         if gate is not None:
             normalised = normalised * functional.silu(gate)
-        return linear(normalised, self.out_proj.weight)
+        return project(self.out_proj, normalised)

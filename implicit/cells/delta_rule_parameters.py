@@ -12,10 +12,10 @@ from torch.nn import functional
 from implicit.cells.decay import Decay
 from implicit.cells.interface import Cell
 from implicit.cells.norm import RMSNorm
+from implicit.cells.plain import project
 from implicit.cells.sizes import check_at_least_one
 from implicit.cells.unit_norm import unit_norm
 from implicit.cells.window import WindowConvolution
-from implicit.ops.linear import linear
 
 
 class Projections(NamedTuple):
@@ -88,7 +88,7 @@ class DeltaRuleParameters(Cell):
 
     def project(self, inputs: Tensor, injection: Tensor | None) -> Projections:
         """Return the input projection plus the injection, cut into what the forms read."""
-        projected = linear(inputs, self.in_proj.weight)
+        projected = project(self.in_proj, inputs)
         if injection is not None:
             projected = projected + injection
         gate, channels, beta, decay = projected.split(self.projection_sizes, dim=-1)

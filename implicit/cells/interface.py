@@ -14,6 +14,7 @@ from typing import ClassVar
 import torch
 from pydantic import ConfigDict
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from implicit.checked_config import CheckedConfig
 from theory.transition import State
@@ -109,7 +110,7 @@ class Cell(nn.Module, ABC):
         """
         visited = [state]
         for t in range(inputs.shape[1]):
-            after = self.step(inputs[:, t], state, None if injection is None else injection[:, t])[1]
+            after = step_of(self, inputs[:, t], state, None if injection is None else injection[:, t])[1]
             state = after if mask is None else keep_where(mask[:, t], after, state)
             visited.append(state)
         return {name: torch.stack([entry[name] for entry in visited], dim=1) for name in state}
@@ -125,6 +126,43 @@ class Cell(nn.Module, ABC):
         """
         del inputs, state, injection
         return None
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Return whether calling a module does more than its class says.
+
+    Example:
+        >>> layer = nn.Linear(1, 1)
+        >>> hook = layer.register_forward_hook(lambda *_: None)
+        >>> has_hooks(layer), has_hooks(nn.Linear(1, 1))
+        (True, False)
+    """
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or "forward" in module.__dict__  # replaced on the object, as accelerate does
+        or _has_any_global_hook()
+    )
+
+
+def step_of(
+    cell: Cell, inputs: Tensor, state: State, injection: Tensor | None = None
+) -> tuple[Tensor, State]:
+    """Run `Cell.step`; a cell with hooks is called instead, on sequences of one token, so that they fire.
+
+    Example:
+        >>> from implicit.cells import Mamba2Cell
+        >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
+        >>> hook = cell.register_forward_hook(lambda cell, arguments, output: (0 * output[0], output[1]))
+        >>> step_of(cell, torch.ones(1, 8), cell.init_state(1))[0].abs().max().item()
+        0.0
+    """
+    if not has_hooks(cell):
+        return cell.step(inputs, state, injection)
+    outputs, after = cell(inputs[:, None], state, None if injection is None else injection[:, None])
+    return outputs[:, 0], after
 
 
 def keep_where(real: Tensor, after: State, before: State) -> State:

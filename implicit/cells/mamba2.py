@@ -23,9 +23,9 @@ from torch.nn import functional
 
 from implicit.cells.mamba2_derivative import output_with_derivative
 from implicit.cells.mamba2_parameters import Mamba2Parameters
+from implicit.cells.plain import is_plain, like, project
 from implicit.ops.backends import AUTO
 from implicit.ops.gated_norm import gated_norm
-from implicit.ops.linear import linear
 from implicit.ops.mamba2_mixer import mamba2_mixer
 from implicit.ops.ssd import ssd, ssd_states, ssd_step
 from theory.transition import State
@@ -65,7 +65,7 @@ class Mamba2Cell(Mamba2Parameters):
 
     def init_state(self, batch_size: int) -> State:
         """Return the zero state for a batch; the SSM state is kept in float32 or wider."""
-        weight = self.in_proj.weight
+        weight = like(self.in_proj, self)
         return {
             "conv": weight.new_zeros(batch_size, self.conv_channels, self.d_conv - 1),
             "ssm": weight.new_zeros(
@@ -91,7 +91,7 @@ class Mamba2Cell(Mamba2Parameters):
         Returns:
             Outputs, ``[batch, length, d_model]``, and the state after the last real token.
         """
-        if self.backend != AUTO:
+        if self.backend != AUTO or not is_plain(self.conv1d, self.norm):
             return self._one_by_one(inputs, state, injection, mask)
         projected = self.project_inputs(inputs, injection)
         normalised, ssm = mamba2_mixer(
@@ -109,18 +109,22 @@ class Mamba2Cell(Mamba2Parameters):
             epsilon=self.norm.epsilon,
         )
         channels = projected[..., self.d_inner : self.d_inner + self.conv_channels]
-        outputs = linear(normalised, self.out_proj.weight)
+        outputs = project(self.out_proj, normalised)
         return outputs, {"conv": self._last_window(state["conv"], channels, mask), "ssm": ssm}
 
     def _one_by_one(
         self, inputs: Tensor, state: State, injection: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, State]:
-        """`forward` with a backend of the scan that was asked for."""
+        """`forward` with a backend of the scan that was asked for, or with modules that have to be called."""
         gate, padded, x, B, C, dt = self._prepare(inputs, state, injection, mask)
         y, ssm = ssd(x, dt, -torch.exp(self.A_log), B, C, state["ssm"], backend=self.backend)
-        normalised = gated_norm(y, x, self.D, gate, self.norm.weight, self.norm.groups, self.norm.epsilon)
+        if is_plain(self.norm):
+            norm = self.norm
+            normalised = gated_norm(y, x, self.D, gate, norm.weight, norm.groups, norm.epsilon)
+        else:
+            normalised = self.norm((y + self.D[:, None] * x).flatten(-2), gate)
         window = self._last_window(padded[:, : self.d_conv - 1].mT, padded[:, self.d_conv - 1 :], mask)
-        return linear(normalised, self.out_proj.weight), {"conv": window, "ssm": ssm}
+        return project(self.out_proj, normalised), {"conv": window, "ssm": ssm}
 
     def states(
         self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
@@ -158,13 +162,16 @@ class Mamba2Cell(Mamba2Parameters):
         """
         gate, channels, dt = self.project(inputs, injection)
         window = torch.cat([state["conv"], channels[..., None]], dim=-1)  # [batch, conv_channels, d_conv]
-        convolved = (window * self.conv1d.weight[:, 0]).sum(-1) + self.conv_bias
-        x, B, C = self.split(functional.silu(convolved))
+        if is_plain(self.conv1d):
+            convolved = functional.silu((window * self.conv1d.weight[:, 0]).sum(-1) + self.conv_bias)
+        else:
+            convolved = self.convolve(window.mT)[:, 0]
+        x, B, C = self.split(convolved)
         if self.groups > 1:  # else the one row of each is broadcast to all heads
             B, C = (part.repeat_interleave(self.heads // self.groups, dim=-2) for part in (B, C))
         ssm = ssd_step(x, dt, -torch.exp(self.A_log), B, state["ssm"])
         y = (ssm * C[..., None, :]).sum(-1).to(x.dtype) + self.D[:, None] * x
-        output = linear(self.norm(y.flatten(-2), gate), self.out_proj.weight)
+        output = project(self.out_proj, self.norm(y.flatten(-2), gate))
         return output, {"conv": window[..., 1:], "ssm": ssm}
 
     def output_with_derivative(

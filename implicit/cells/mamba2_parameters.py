@@ -15,7 +15,7 @@ from torch.nn import functional
 from automata.errors import InputError
 from implicit.cells.interface import Cell, CellSizes
 from implicit.cells.norm import GatedRMSNorm
-from implicit.ops.linear import linear
+from implicit.cells.plain import is_plain, project
 from implicit.ops.short_convolution import short_convolution
 
 
@@ -94,11 +94,13 @@ class Mamba2Parameters(Cell):
 
     def convolve(self, padded: Tensor) -> Tensor:
         """Return the short convolution with its activation, of channels that the window is prepended to."""
+        if not is_plain(self.conv1d):
+            return functional.silu(self.conv1d(padded.mT).mT)
         return short_convolution(padded, self.conv1d.weight[:, 0], self.conv_bias)
 
     def project_inputs(self, inputs: Tensor, injection: Tensor | None) -> Tensor:
         """Return the input projection plus the injection, ``[…, d_in_proj]``."""
-        projected = linear(inputs, self.in_proj.weight)
+        projected = project(self.in_proj, inputs)
         return projected if injection is None else projected + injection
 
     def project(self, inputs: Tensor, injection: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

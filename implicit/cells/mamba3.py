@@ -28,9 +28,9 @@ from automata.errors import InputError
 from implicit.cells.decay import initial_step_bias
 from implicit.cells.interface import Cell, CellSizes
 from implicit.cells.norm import RMSNorm
+from implicit.cells.plain import like, project
 from implicit.cells.sizes import check_at_least_one
 from implicit.cells.window import last_tokens
-from implicit.ops.linear import linear
 from implicit.ops.ssd import ssd
 from theory.transition import State
 
@@ -113,7 +113,7 @@ class Mamba3Cell(Cell):
 
     def init_state(self, batch_size: int) -> State:
         """Return the zero state; h is kept in float32 or wider."""
-        weight = self.in_proj.weight
+        weight = like(self.in_proj, self)
         wide = torch.promote_types(weight.dtype, torch.float32)
         return {
             "ssm": weight.new_zeros(batch_size, self.heads, self.head_size, self.d_state, dtype=wide),
@@ -168,7 +168,7 @@ class Mamba3Cell(Cell):
         return self._output(y, value, z), {"ssm": ssm, "key": key, "value": value}
 
     def _project(self, inputs: Tensor, injection: Tensor | None) -> _Parts:
-        projected = linear(inputs, self.in_proj.weight)
+        projected = project(self.in_proj, inputs)
         if injection is not None:
             projected = projected + injection
         z, x, B, C, dt, rate, trapezoid, angles = projected.split(self.projection_sizes, dim=-1)
@@ -186,7 +186,7 @@ class Mamba3Cell(Cell):
 
     def _output(self, y: Tensor, value: Tensor, z: Tensor) -> Tensor:
         y = (y + self.D[:, None] * value).flatten(-2) * functional.silu(z)
-        return linear(y, self.out_proj.weight)
+        return project(self.out_proj, y)
 
 
 def turned(x: Tensor, angles: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 from torch.nn import functional
 
+from implicit.cells.plain import project
 from implicit.cells.silu_slope import silu_slope
 from implicit.cells.sizes import check_at_least_one
 from implicit.ops.linear import linear
@@ -35,8 +36,8 @@ class SwiGLU(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``[..., d_model]`` token by token."""
-        gate, up = linear(x, self.in_proj.weight).chunk(2, dim=-1)
-        return linear(functional.silu(gate) * up, self.out_proj.weight)
+        gate, up = project(self.in_proj, x).chunk(2, dim=-1)
+        return project(self.out_proj, functional.silu(gate) * up)
 
     def push_forward(self, x: Tensor, along: Tensor) -> Tensor:
         """Return the derivative at x applied to columns.

@@ -25,6 +25,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from implicit.cells.interface import Cell, CellSizes
+from implicit.cells.plain import is_plain, like, project
 from implicit.cells.sizes import check_at_least_one
 from implicit.ops.linear import linear
 from implicit.ops.one_hot_scan import one_hot_scan, one_hot_step
@@ -93,7 +94,7 @@ class PDSSMCell(Cell):
     def init_state(self, batch_size: int) -> State:
         """Return the zero state, in float32 or wider."""
         shape = (batch_size, self.heads, self.d_state, 2)
-        return {"ssm": self.in_proj.weight.new_zeros(shape, dtype=self._wide)}
+        return {"ssm": like(self.in_proj, self).new_zeros(shape, dtype=self._wide)}
 
     def forward(
         self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
@@ -133,11 +134,11 @@ class PDSSMCell(Cell):
 
     @property
     def _wide(self) -> torch.dtype:
-        return torch.promote_types(self.in_proj.weight.dtype, torch.float32)
+        return torch.promote_types(like(self.in_proj, self).dtype, torch.float32)
 
     def _project(self, inputs: Tensor, injection: Tensor | None) -> tuple[Tensor, Tensor]:
         """D and B x, both complex ``[…, heads, d_state]``."""
-        projected = linear(inputs, self.in_proj.weight)
+        projected = project(self.in_proj, inputs)
         if injection is not None:
             projected = projected + injection
         magnitude, angle, written = projected.to(self._wide).split(self.projection_sizes, dim=-1)
@@ -151,12 +152,16 @@ class PDSSMCell(Cell):
 
         In float32 or wider, where rounding seldom changes which is the largest.
         """
-        chosen = linear(inputs.detach().to(self._wide), self.selector.weight.to(self._wide))
+        inputs = inputs.detach()
+        if is_plain(self.selector):
+            chosen = linear(inputs.to(self._wide), self.selector.weight.to(self._wide))
+        else:
+            chosen = self.selector(inputs).to(self._wide)
         shares = chosen.unflatten(-1, (self.heads, -1)).softmax(-1)
         return torch.einsum("...hk,hkij->...hij", shares, self.dictionary.to(self._wide))
 
     def _output(self, ssm: Tensor, dtype: torch.dtype) -> Tensor:
-        return linear(ssm.flatten(-3).to(dtype), self.out_proj.weight)
+        return project(self.out_proj, ssm.flatten(-3).to(dtype))
 
 
 def straight_through(scores: Tensor, carried: Tensor) -> Tensor:

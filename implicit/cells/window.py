@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from implicit.cells.interface import has_hooks
 from implicit.ops.short_convolution import short_convolution
 
 
@@ -55,6 +56,9 @@ class WindowConvolution(nn.Module):
 
     def step(self, x: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
         """Convolve one token, ``[batch, channels]``; return it and the window after it."""
+        if has_hooks(self):
+            outputs, window = self(x[:, None], window)
+            return outputs[:, 0], window
         if self.weight is None:
             return functional.silu(x), window
         window = torch.cat([window, x[..., None]], dim=-1)

@@ -24,6 +24,7 @@ from automata.errors import InputError
 from implicit.compiled.weights import EPSILON
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.modes.solve import Solve
+from implicit.seeded import Seeded
 from theory.belief.filters import BayesFilter
 
 SLOPE = 16.0
@@ -88,7 +89,7 @@ def compile_bayes_filter(exact: BayesFilter, *, damping: float = 1.0) -> Implici
         d_state=1,
         d_conv=2,
     )
-    with torch.random.fork_rng(devices=[]):
+    with Seeded(0):
         model = ImplicitMamba2(config).double()
     model.load_state_dict(_weights(exact, config))
     return model.eval().without_kernels()

@@ -24,6 +24,7 @@ from implicit.compiled.gains import Gains
 from implicit.compiled.wiring import Wiring
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.seeded import Seeded
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ def model_of(wiring: Wiring, constants: Constants, damping: float = 1.0) -> Impl
         d_state=1,
         d_conv=1,
     )
-    with torch.random.fork_rng(devices=[]):
+    with Seeded(0):
         model = ImplicitMamba2(config)
     model.load_state_dict(weights_of(wiring, constants))
     return model.eval()

@@ -21,6 +21,8 @@ from torch import Tensor, nn
 
 from automata.errors import InputError
 from implicit.cells import Mamba2Cell
+from implicit.cells.interface import has_hooks
+from implicit.cells.plain import is_plain
 from implicit.models.interface import SequenceModel
 from implicit.models.stack import CellStack
 from theory.rigorous.balls import Ball, Dual, exp
@@ -184,6 +186,13 @@ def enclosable(model: SequenceModel) -> CellStack:
         raise InputError(
             f"model is {model.name}, of which there is no ball-arithmetic form; "
             "give an implicit-mamba2 or a mamba2"
+        )
+    norms = [norm for norm in (model.embedding_norm, model.latent_norm) if norm is not None]
+    plain = is_plain(model.mixers, model.mixer_norms, *norms) and type(model.embedding) is nn.Embedding
+    if not plain or any(map(has_hooks, model.modules())):
+        raise InputError(
+            f"model is {model.name} with adapters, hooks or other modules in place of its own, which have no "
+            "ball-arithmetic form; merge or remove them"
         )
     injections = [layer for layer in model.injections if isinstance(layer, nn.Linear)]
     of_own_layer = len(injections) == len(model.injections) == (len(model.cells) if model.implicit else 0)

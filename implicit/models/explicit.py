@@ -129,7 +129,7 @@ def config_class(cell: type[Cell], base: type[StackConfig]) -> type[StackConfig]
     bases: Any = (base, cell.sizes_class)
     return cast(
         "type[StackConfig]",
-        create_model(f"{cell.__name__}Config", __base__=bases, __doc__=base.__doc__),
+        create_model(f"{cell.__name__}Config", __base__=bases),
     )
 
 
@@ -151,8 +151,10 @@ def named(
         'MyMamba'
     """
     model.name, model.description, model.config_class = name, description, config
-    model.__module__ = module
     model.__name__ = model.__qualname__ = _class_name(name, model.cell_class)
+    model.__module__ = config.__module__ = module
+    config.__qualname__ = f"{model.__name__}.config_class"  # where pickle finds it
+    config.__doc__ = f"Sizes of a `{model.__name__}`."
     model.__doc__ = f"{description[0].upper()}{description[1:]}."
     return model
 

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from automata.errors import InputError
 from implicit.cells import Cell, Mamba2Cell, RMSNorm, keep_where
+from implicit.cells.plain import is_plain, like
 from implicit.fixed_point import AdjointSolution, DampedPicard, FixedPointProblem, Solver, Stopping
 from implicit.gradients import GradientRule, Phantom
 from implicit.models.explicit import config_class, named
@@ -29,7 +30,6 @@ from implicit.models.input_checks import as_column
 from implicit.models.interface import FixedPointModel, ModelOutput, warn_unless_converged
 from implicit.models.stack import CellStack, StackConfig
 from implicit.models.stack_derivative import has_derivative, push_forward
-from implicit.models.uncompiled import uncompiled
 from implicit.modes import (
     Inputs,
     Mode,
@@ -50,6 +50,7 @@ from implicit.modes.fused import (
 )
 from implicit.modes.problems import sequence_problem
 from implicit.ops.sequential_solve import SelfMap, choose
+from implicit.ops.uncompiled import uncompiled
 from theory.transition import State
 from theory.transition_batch import TokenInputs, TransitionBatch
 
@@ -259,28 +260,29 @@ class ImplicitModel(CellStack, FixedPointModel):
     def _recurrence(self, tokens: Tensor, state: State, mask: Tensor | None = None) -> Recurrence:
         """Φ and G of a batch; the inputs are the injections, and behind them the mask if there is one."""
         injections = self._inject(tokens)
-        derivative = self._derivative if has_derivative(self.cell_class) else None
+        plain = is_plain(self.mixers, self.mixer_norms, self.mlps, self.latent_norm)
+        known = plain and all(has_derivative(type(cell)) for cell in self.cells)
         recurrence = Recurrence(
             injections if mask is None else [*injections, mask],
             state,
             self._sweep,
             self._advance,
             self._states,
-            derivative,
+            self._derivative if known else None,
         )
         return replace(recurrence, adjoint=partial(self._adjoint, recurrence))
 
     def _start(self, recurrence: Recurrence, start: Tensor | None, mask: Tensor | None) -> Tensor:
         """z₀ of every token, 0 at padding."""
         shape = (*recurrence.inputs[0].shape[:2], self.config.d_model)
-        like = self.embedding.weight  # injections have another type under autocast
+        given = like(self.embedding, self)  # injections have another type under autocast
         if start is None:
-            return like.new_zeros(shape)
+            return given.new_zeros(shape)
         if start.shape != shape:
             raise InputError(f"start has shape {tuple(start.shape)}; give {shape} for these tokens")
-        if start.dtype != like.dtype or start.device != like.device:
+        if start.dtype != given.dtype or start.device != given.device:
             raise InputError(
-                f"start has dtype {start.dtype} on {start.device}; give {like.dtype} on {like.device}"
+                f"start has dtype {start.dtype} on {start.device}; give {given.dtype} on {given.device}"
             )
         return start if mask is None else start.masked_fill(~mask[..., None], 0)
 
@@ -346,7 +348,7 @@ class ImplicitModel(CellStack, FixedPointModel):
             if mode == "sequential" and backend != "auto":
                 raise InputError(
                     f"sequential_backend is {backend!r}, which runs Mamba-2 cells with RMS norms, without "
-                    "MLP and hooks; give 'auto' or 'loop'"
+                    "MLP, adapters and hooks; give 'auto' or 'loop'"
                 )
             return None
         parts: tuple[nn.Module, ...] = (self.mixers, self.mixer_norms, self.latent_norm)

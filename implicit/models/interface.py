@@ -32,8 +32,8 @@ from implicit.models.input_checks import (
     check_tokens,
     mask_of,
 )
-from implicit.models.uncompiled import uncompiled
 from implicit.modes import SequenceSolution, Solve
+from implicit.ops.uncompiled import uncompiled
 from theory.transition import State, Transition
 from theory.transition_batch import TransitionBatch
 

@@ -9,7 +9,7 @@
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from automata.checks import check_integer
 from implicit.cells import Cell, RMSNorm, SwiGLU
+from implicit.cells.interface import has_hooks, step_of
 from implicit.models.interface import ModelConfig, SequenceModel
 from theory.transition import State
 
@@ -83,12 +84,12 @@ class CellStack(SequenceModel):
     @property
     def cells(self) -> list[Cell]:
         """The cells, first layer first."""
-        return [cell for cell in self.mixers if isinstance(cell, Cell)]
+        return cast("list[Cell]", list(self.mixers))
 
     @property
     def norms(self) -> list[RMSNorm]:
         """The norm before each cell."""
-        return [norm for norm in self.mixer_norms if isinstance(norm, RMSNorm)]
+        return cast("list[RMSNorm]", list(self.mixer_norms))
 
     @property
     def layer_states(self) -> tuple[tuple[str, ...], ...]:
@@ -147,7 +148,7 @@ class CellStack(SequenceModel):
         """Run all layers once over one token; the stream is ``[batch, d_model]``."""
         following: State = {}
         for layer, (cell, norm) in enumerate(zip(self.cells, self.norms, strict=True)):
-            output, after = cell.step(norm(stream), of_layer(state, layer), injections[layer])
+            output, after = step_of(cell, norm(stream), of_layer(state, layer), injections[layer])
             stream = self._after_cell(stream, output, layer)
             following.update(in_layer(after, layer))
         return stream, following
@@ -159,9 +160,12 @@ class CellStack(SequenceModel):
         states: State = {}
         for layer, (cell, norm) in enumerate(zip(self.cells, self.norms, strict=True)):
             before = of_layer(state, layer)
-            states.update(in_layer(cell.states(norm(stream), before, injections[layer], mask), layer))
+            given = norm(stream), before, injections[layer], mask
+            # What hooks do to the state shows where the cell is called.
+            found = Cell.states(cell, *given) if has_hooks(cell) else cell.states(*given)
+            states.update(in_layer(found, layer))
             if layer + 1 < self.config.layers:
-                output = cell(norm(stream), before, injections[layer], mask)[0]
+                output = cell(*given)[0]
                 stream = self._after_cell(stream, output, layer)
         return states
 

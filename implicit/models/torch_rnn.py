@@ -16,6 +16,9 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from automata.checks import check_integer
+from automata.errors import InputError
+from implicit.cells.interface import has_hooks
+from implicit.cells.plain import like
 from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
 from implicit.modes import Solve
 from theory.transition import State
@@ -93,7 +96,7 @@ class TorchRNN(SequenceModel):
     def init_state(self, batch_size: int) -> State:
         """Return zeros for every part of every layer."""
         check_integer("batch_size", batch_size, 0)
-        zeros = self.embedding.weight.new_zeros(batch_size, self.config.d_model)
+        zeros = like(self.embedding, self).new_zeros(batch_size, self.config.d_model)
         return {f"{part}.{layer}": zeros for layer in range(self.config.layers) for part in self.parts}
 
     def run(
@@ -106,37 +109,59 @@ class TorchRNN(SequenceModel):
     ) -> ModelOutput:
         """Read whole sequences."""
         tokens, state, mask = self.begin(tokens, state, lengths)
+        outputs, following = self._read(self.embedding(tokens), state, mask)
+        logits = self.head(outputs)
+        if mask is not None:
+            logits = logits.masked_fill(~mask[..., None], 0)
+        return ModelOutput(logits, following)
+
+    def _read(self, embedded: Tensor, state: State, mask: Tensor | None = None) -> tuple[Tensor, State]:
+        """Call the network; return its outputs and the state after the last real token."""
         layers = range(self.config.layers)
         before = tuple(torch.stack([state[f"{part}.{layer}"] for layer in layers]) for part in self.parts)
         given = before if len(self.parts) > 1 else before[0]
-        embedded = self.embedding(tokens)
         if mask is None:
             outputs, after = self.network(embedded, given)
         else:
             counts = mask.sum(dim=1).cpu()
             packed = pack_padded_sequence(embedded, counts, batch_first=True, enforce_sorted=False)
             packed_outputs, after = self.network(packed, given)
-            outputs, _ = pad_packed_sequence(packed_outputs, batch_first=True, total_length=tokens.shape[1])
-        logits = self.head(outputs)
-        if mask is not None:
-            logits = logits.masked_fill(~mask[..., None], 0)
+            outputs, _ = pad_packed_sequence(packed_outputs, batch_first=True, total_length=embedded.shape[1])
         parts = after if len(self.parts) > 1 else (after,)
         following = {
             f"{name}.{layer}": part[layer]
             for name, part in zip(self.parts, parts, strict=True)
             for layer in layers
         }
-        return ModelOutput(logits, following)
+        return outputs, following
+
+    @property
+    def _has_to_be_called(self) -> bool:
+        """Whether the network may do something else than `layer_step` with its weights."""
+        return has_hooks(self.network) or type(self.network) not in (nn.LSTM, nn.GRU, nn.RNN)
 
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Read one token."""
         self.check_step(state, token)
-        following = self._advance(self.embedding(token), state)
+        embedded = self.embedding(token)
+        if self._has_to_be_called:
+            outputs, following = self._read(embedded[:, None], state)
+            return following, self.head(outputs[:, 0])
+        following = self._advance(embedded, state)
         return following, self.head(following[f"hidden.{self.config.layers - 1}"])
 
     def transitions(self, tokens: Tensor) -> TransitionBatch:
-        """Return (Φ, G) without a latent at every token; a layer's state is all of its parts."""
+        """Return (Φ, G) without a latent at every token; a layer's state is all of its parts.
+
+        Raises:
+            InputError: also for a network that hooks or adapters change, which torch.func cannot batch.
+        """
         self.check_positions(tokens)
+        if self._has_to_be_called and not self._steps_as_called(self.embedding(tokens.reshape(-1, 1))):
+            raise InputError(
+                f"model is {self.name} with a network that hooks or another class change, of which there is "
+                "no step; remove them, or make the change permanent in its weights"
+            )
         return TransitionBatch(
             advance=lambda latent, state, inputs: (latent, self._advance(inputs["embedding"], state)),
             inputs={"embedding": self.embedding(tokens.flatten()).detach()},
@@ -145,6 +170,16 @@ class TorchRNN(SequenceModel):
                 tuple(f"{part}.{layer}" for part in self.parts) for layer in range(self.config.layers)
             ),
         )
+
+    @torch.no_grad()
+    def _steps_as_called(self, embedded: Tensor) -> bool:
+        """Whether `layer_step` gives what the network does, at some state; its hooks renew its weights."""
+        state = {name: part + 0.5 for name, part in self.init_state(len(embedded)).items()}
+        called = self._read(embedded, state)[1]
+        if not hasattr(self.network, "weight_hh_l0"):
+            return False
+        stepped = self._advance(embedded[:, 0], state)
+        return all(torch.allclose(stepped[name], part, rtol=1e-3, atol=1e-4) for name, part in called.items())
 
     def _advance(self, inputs: Tensor, state: State) -> State:
         """Step all layers."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from implicit.cells import Cell, Mamba2Cell, RMSNorm
+from implicit.cells.plain import is_plain
 from implicit.fixed_point import AdjointSolution, DampedPicard, Solution, Solver, Stopping
 from implicit.gradients import GradientRule, Unrolled
 from implicit.modes.adjoint import solve_adjoint
@@ -19,7 +20,7 @@ from implicit.ops.sequential_solve.backends import Request
 
 
 def has_fused_self_map(cells: Sequence[Cell], norms: Sequence[nn.Module]) -> bool:
-    """Return whether the kernels have a form for these cells and norms, which hooks and subclasses change.
+    """Return whether the kernels have a form for these cells and norms; `is_plain` says what has none.
 
     Args:
         cells: the mixers.
@@ -32,11 +33,7 @@ def has_fused_self_map(cells: Sequence[Cell], norms: Sequence[nn.Module]) -> boo
         False
     """
     known = all(type(cell) is Mamba2Cell for cell in cells) and all(type(norm) is RMSNorm for norm in norms)
-    return known and not any(_has_hooks(module) for part in (*cells, *norms) for module in part.modules())
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks)
+    return known and is_plain(*cells, *norms)
 
 
 def self_map_of(

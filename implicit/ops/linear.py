@@ -37,7 +37,7 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
         tensor([[6.],
                 [6.]])
     """
-    if not _is_for_onednn(x, weight) or is_transformed((x, weight)):
+    if torch.compiler.is_compiling() or not _is_for_onednn(x, weight) or is_transformed((x, weight)):
         return functional.linear(x, weight)
     rows = x.reshape(-1, x.shape[-1])
     demand = _WeightGradient.apply(weight, rows.detach(), [rows])

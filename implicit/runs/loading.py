@@ -1,10 +1,11 @@
 """A finished training run, read back from its folder or from those stored in the package."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
+from torch import Tensor, nn
 
 from automata.checks import check_type
 from automata.errors import InputError, unknown_name
@@ -14,6 +15,7 @@ from implicit.models.interface import SequenceModel
 from implicit.models.registry import build_model
 from implicit.runs.files import check_tensors, read_tensors
 from implicit.runs.folder import Metrics, RunFolder
+from implicit.seeded import Seeded
 
 STORED_RUNS = Path(__file__).parents[1] / "stored_runs"
 """Runs that come with the package, by name."""
@@ -26,7 +28,7 @@ class Run:
     Attributes:
         path: its folder.
         config: what determined it.
-        model: the trained model, float32, in evaluation mode.
+        model: the trained model, in the dtype that it was trained in, in evaluation mode.
         task: what it was trained on.
         metrics: one entry per evaluation, in order.
 
@@ -81,6 +83,7 @@ def load_run(path_or_name: str | os.PathLike[str]) -> Run:
     task = config.build_task()
     model = initial_model(config, task)
     weights, _ = read_tensors(folder.weights_file)
+    take_dtype(model, weights)
     check_tensors(folder.weights_file, weights, model.state_dict())
     model.load_state_dict(weights)
     if config.compiled is not None and model.implicit is not None:
@@ -100,9 +103,24 @@ def initial_model(config: TrainConfig, task: Task) -> SequenceModel:
         >>> bool((first.embedding.weight == second.embedding.weight).all())
         True
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
+    with Seeded(config.seed):
         return build_model(config.model, config.sizes, task)
+
+
+def take_dtype(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Give a model the floating dtype of a file's tensors, which the default dtype of this process is not.
+
+    Nothing happens where the tensors have several.
+
+    Example:
+        >>> layer = nn.Linear(1, 1)
+        >>> take_dtype(layer, nn.Linear(1, 1).double().state_dict())
+        >>> layer.weight.dtype
+        torch.float64
+    """
+    dtypes = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
+    if len(dtypes) == 1:
+        model.to(dtypes.pop())
 
 
 def _find(path_or_name: str | os.PathLike[str]) -> Path:

@@ -17,6 +17,7 @@ from automata.errors import InputError
 from implicit.config.growth import Growth
 from implicit.models.interface import SequenceModel
 from implicit.runs.files import check_tensors, read_tensors, write_tensors
+from implicit.runs.loading import take_dtype
 from implicit.training.optimizer_state import PREFIX, describe_optimizer, restore_optimizer
 from implicit.training.state_passing import Carried
 
@@ -137,6 +138,7 @@ def load_checkpoint(
         if prefix is None:
             raise InputError(f"{path}: tensor {name!r} is unexpected; {_REMEDY}")
         parts[prefix][name] = tensor
+    take_dtype(model, parts["model."])
     check_tensors(
         path, parts["model."], {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     )

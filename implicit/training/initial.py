@@ -12,7 +12,7 @@ from implicit.config.initial import InitialWeights
 from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.files import check_tensors, tensor_bytes
-from implicit.runs.loading import Run, load_run
+from implicit.runs.loading import Run, load_run, take_dtype
 from implicit.training.streams import noise_generator
 
 
@@ -86,6 +86,7 @@ def load_initial_weights(config: TrainConfig, model: SequenceModel) -> None:
             f"the weights of {initial.run} are not those that the configuration begins with; "
             "give them back, or begin another run"
         )
+    take_dtype(source.model, model.state_dict())
     weights = source.model.state_dict()
     check_tensors(source.path, weights, {name: own.cpu() for name, own in model.state_dict().items()})
     generator = noise_generator(config.seed, 0)  # the steps begin with 1

@@ -27,8 +27,8 @@ def random_latents(shape: tuple[int, int, int], generator: torch.Generator | Non
         >>> bool(lengths.max() < 1.0001), round(lengths.mean().item(), 1)
         (True, 0.5)
     """
-    direction = torch.randn(shape, generator=generator)
-    length = torch.rand((*shape[:2], 1), generator=generator) * shape[2] ** 0.5
+    direction = torch.randn(shape, generator=generator, dtype=torch.float32)
+    length = torch.rand((*shape[:2], 1), generator=generator, dtype=torch.float32) * shape[2] ** 0.5
     return direction / direction.norm(dim=-1, keepdim=True) * length
 
 
@@ -55,6 +55,6 @@ def starts_from_everywhere(latents: Tensor, share: float, generator: torch.Gener
     drawn = random_latents((batch, tokens, size), generator).to(latents)
     order = torch.randperm(batch * tokens, generator=generator).to(latents.device)
     others = latents.flatten(0, 1)[order].view_as(latents)
-    at_random = torch.rand((batch, tokens, 1), generator=generator).to(latents) < 0.5
-    chosen = torch.rand((batch, 1, 1), generator=generator).to(latents) < share
+    at_random = torch.rand((batch, tokens, 1), generator=generator, dtype=torch.float32).to(latents) < 0.5
+    chosen = torch.rand((batch, 1, 1), generator=generator, dtype=torch.float32).to(latents) < share
     return torch.where(at_random, drawn, others) * chosen

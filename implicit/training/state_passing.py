@@ -79,7 +79,7 @@ class Carried:
             share: the probability that a sequence which reached its fixed points is gone on with.
             noise: draws which ones.
         """
-        drawn = torch.rand(len(self.end), generator=noise) < share
+        drawn = torch.rand(len(self.end), generator=noise, dtype=torch.float32) < share
         chosen = drawn.to(self.reached.device) & self.reached
         mixed = {
             name: torch.where(chosen.view(-1, *[1] * (part.ndim - 1)), self.state[name], part)

@@ -27,6 +27,7 @@ from implicit.language.pretrain.windows import ShuffledWindows, Windows
 from implicit.language.quiet import only_errors_of
 from implicit.language.sizes import parameter_count
 from implicit.runs.files import read_json, write_json
+from implicit.seeded import Seeded
 from implicit.training.tensorboard import TensorBoard
 
 TIMES = "times.json"
@@ -125,8 +126,7 @@ def pretrain(
             folder.remove_checkpoints()  # a kill may have left one
         return dict(read_json(folder.result))
 
-    with torch.random.fork_rng(devices=[]):  # the weights of all processes are drawn on the CPU
-        torch.manual_seed(config.seed)
+    with Seeded(config.seed):  # the weights of all processes are drawn on the CPU
         model: Any = AutoModelForCausalLM.from_config(model_config).train()
     for name in ("eos_token_id", "pad_token_id"):
         for stored in (model.config, model.generation_config):

@@ -5,8 +5,10 @@ from torch import Tensor
 from automata.errors import InputError
 from implicit.ops.backends import AUTO
 from implicit.ops.gated_norm.backends import BACKENDS, Request
+from implicit.ops.uncompiled import uncompiled
 
 
+@uncompiled
 def gated_norm(
     y: Tensor,
     x: Tensor,

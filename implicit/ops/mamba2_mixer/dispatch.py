@@ -6,8 +6,10 @@ from automata.errors import InputError
 from implicit.ops.backends import AUTO
 from implicit.ops.mamba2_mixer.backends import BACKENDS, Request
 from implicit.ops.mamba2_mixer.definition import MixerTensors
+from implicit.ops.uncompiled import uncompiled
 
 
+@uncompiled
 def mamba2_mixer(
     projected: Tensor,
     window: Tensor,

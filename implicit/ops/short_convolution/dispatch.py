@@ -5,8 +5,10 @@ from torch import Tensor
 from automata.errors import InputError
 from implicit.ops.backends import AUTO
 from implicit.ops.short_convolution.backends import BACKENDS, Request
+from implicit.ops.uncompiled import uncompiled
 
 
+@uncompiled
 def short_convolution(padded: Tensor, weight: Tensor, bias: Tensor, backend: str = AUTO) -> Tensor:
     """Compute silu(bias_c + Σ_k weight_ck padded_{t+k, c}).
 

@@ -8,8 +8,10 @@ from implicit.ops.backends import AUTO, Explanation, default_device
 from implicit.ops.request import floating_device
 from implicit.ops.ssd.backends import BACKENDS
 from implicit.ops.ssd.request import Request
+from implicit.ops.uncompiled import uncompiled
 
 
+@uncompiled
 def ssd(
     x: Tensor,
     dt: Tensor,

@@ -1,3 +1,6 @@
+import copy
+import pickle
+from collections.abc import Callable
 from itertools import product as words_of
 
 import networkx as nx
@@ -111,3 +114,14 @@ def test_networkx_export_holds_every_transition() -> None:
     assert [state for state, data in graph.nodes(data=True) if data["initial"]] == [""]
     assert [state for state, data in graph.nodes(data=True) if data["accepting"]] == [""]
     assert nx.descendants(graph, "error") == set()
+
+
+@pytest.mark.parametrize("again", [lambda value: pickle.loads(pickle.dumps(value)), copy.deepcopy, copy.copy])
+def test_pickled_and_copied_it_stays_the_same_and_immutable(again: Callable[[DFA], DFA]) -> None:
+    dfa = DFA.from_table([[0, 1], [1, 0]], accepting=[0], states=("even", ("odd", 1)))
+    assert dfa.table.shape == (2, 2)  # which is kept
+    back = again(dfa)
+    assert back == dfa
+    assert repr(back) == repr(dfa)
+    with pytest.raises(TypeError):
+        back.transitions["even"]["0"] = "even"  # type: ignore[index]

@@ -1,5 +1,9 @@
+import copy
+import pickle
+from collections.abc import Callable
 from itertools import product as paths_of
 from math import log
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +13,8 @@ from automata.errors import InputError
 from automata.machines.named_dfas import dyck_dfa
 from automata.probabilistic.named_pfsas import noisy_parity
 from automata.probabilistic.pfsa import NO_VALUE, ProbabilisticAutomaton
+from automata.tasks.partially_observed import PartiallyObserved
+from automata.tasks.specification import task_from
 
 MATRICES: dict[str, ArrayLike] = {"a": [[0.5, 0, 0.1], [0.25, 0, 0.2], [0.25, 1, 0.7]], "b": np.eye(3)}
 REVEALS = {"full": ["x", "y", "z"], "partial": ["low", "low", "high"]}
@@ -193,3 +199,17 @@ def test_bad_traces_are_refused(
 def test_unknown_token_names_are_refused(automaton: ProbabilisticAutomaton) -> None:
     with pytest.raises(InputError, match="token 'c' at position 1 is unknown"):
         automaton.encode(["a", "c"])
+
+
+@pytest.mark.parametrize("again", [lambda value: pickle.loads(pickle.dumps(value)), copy.deepcopy, copy.copy])
+@pytest.mark.parametrize("name", ["noisy-parity-states", "lazy-swaps-3-states"])
+def test_pickled_and_copied_it_gives_the_same_beliefs(again: Callable[[object], Any], name: str) -> None:
+    task = task_from(name)
+    assert isinstance(task, PartiallyObserved)
+    assert again(task).name == task.name
+    automaton, back = task.automaton, again(task.automaton)
+    tokens = np.arange(len(automaton.token_names))
+    _, values = automaton.sample(tokens, np.random.default_rng(0))
+    assert back.value_names == automaton.value_names
+    assert np.array_equal(back.beliefs(tokens, values), automaton.beliefs(tokens, values))
+    assert not back.matrices.flags.writeable

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from automata import make_task
 from implicit import build_model, load_run
+from tests.implicit.models.contract_cases import build_case
 
 # Dynamo itself reads the gradient of what is no leaf where it breaks its graph.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
@@ -41,3 +42,15 @@ def test_a_compiled_explicit_model_answers_as_the_model() -> None:
     torch.manual_seed(0)
     model = build_model("gru", {"d_model": 4}, make_task("parity")).eval()
     assert torch.equal(torch.compile(model, backend="eager")(TOKENS), model(TOKENS))
+
+
+@pytest.mark.parametrize("name", ["mamba2", "mamba3"])
+def test_kernels_run_as_they_are_within_a_compiled_model(name: str) -> None:
+    model = build_case(name)
+    compiled = torch.compile(model, backend="eager")
+    plain, answer = model(TOKENS), compiled(TOKENS)
+    assert torch.equal(plain, answer)
+    weights = list(model.parameters())
+    gradients = [torch.autograd.grad(logits.square().sum(), weights) for logits in (plain, answer)]
+    for one, other in zip(*gradients, strict=True):
+        assert torch.equal(one, other)

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from implicit.models.registry import MODELS
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import initial_model, load_run
 from implicit.train import train
+from implicit.training.initial import begin_from
 from tests.small_models import small_sizes
 from tests.solving import solved
 
@@ -59,6 +62,50 @@ def test_loaded_run_answers_as_the_trained_model_does(model: str, tmp_path: Path
     tokens = torch.tensor([[0, 1, 1, 0, 1]])
     assert torch.equal(logits(loaded.model, tokens), logits(trained.model, tokens))
     assert all(parameter.dtype == torch.float32 for parameter in loaded.model.parameters())
+
+
+@pytest.fixture
+def default_dtype() -> Iterator[Callable[[torch.dtype], None]]:
+    yield torch.set_default_dtype
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("name", ["parity", "parity-deltanet"])
+def test_a_stored_run_answers_alike_under_any_default_dtype(
+    name: str, default_dtype: Callable[[torch.dtype], None]
+) -> None:
+    tokens = torch.tensor([[0, 1, 1, 0, 1]])
+    expected = load_run(name).model(tokens)
+    for dtype in (torch.float64, torch.bfloat16):
+        default_dtype(dtype)
+        assert torch.equal(load_run(name).model(tokens), expected)
+
+
+def test_a_run_that_was_trained_under_another_default_dtype_loads(
+    tmp_path: Path, default_dtype: Callable[[torch.dtype], None]
+) -> None:
+    tokens = torch.tensor([[0, 1, 1, 0, 1]])
+    default_dtype(torch.float64)
+    expected = train(small("lstm", d_model=4), tmp_path / "run", progress=False).model(tokens)
+    default_dtype(torch.float32)
+    assert torch.equal(load_run(tmp_path / "run").model(tokens), expected)
+    begun = begin_from(small("lstm"), tmp_path / "run", noise=0.1)
+    assert next(train(begun, tmp_path / "begun", progress=False).model.parameters()).dtype == torch.float32
+
+
+def test_a_run_goes_on_in_its_own_dtype(tmp_path: Path, default_dtype: Callable[[torch.dtype], None]) -> None:
+    tokens = torch.tensor([[0, 1, 1, 0, 1]])
+    config = small("implicit-mamba2", checkpoint_every=1, carried_share=0.5, **small_sizes("implicit-mamba2"))
+    expected = train(config, tmp_path / "whole", progress=False).model(tokens)
+
+    def stop(step: int, _: SequenceModel) -> None:
+        if step == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "run", progress=False, watch=stop)
+    default_dtype(torch.float64)
+    assert torch.equal(train(config, tmp_path / "run", progress=False).model(tokens), expected)
 
 
 def test_files_of_a_finished_run(stored_run: Path) -> None:
@@ -147,3 +194,19 @@ def test_a_package_without_stored_runs_still_says_what_is_missing(
     (tmp_path / "mine").mkdir()
     with pytest.raises(InputError, match=r"run 'parity' is unknown; .*mine"):
         load_run("parity")
+
+
+def test_initial_models_of_threads_are_those_of_their_seeds() -> None:
+    """While another thread draws from the global generator, which is left alone."""
+    task, name = make_task("parity"), "mamba2"
+    configs = [small(name, seed=seed, **small_sizes(name)) for seed in range(40)]
+    expected = [initial_model(config, task).state_dict() for config in configs]
+    torch.manual_seed(0)
+    drawn = [torch.rand(1) for _ in range(2000)]
+    torch.manual_seed(0)
+    with ThreadPoolExecutor(8) as threads:
+        other = threads.submit(lambda: [torch.rand(1) for _ in range(2000)])
+        models = list(threads.map(lambda config: initial_model(config, task), configs))
+    assert drawn == other.result()
+    for model, weights in zip(models, expected, strict=True):
+        assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())

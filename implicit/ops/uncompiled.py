@@ -1,4 +1,4 @@
-"""Functions that `torch.compile` leaves as they are: loops whose length depends on the data."""
+"""Functions that `torch.compile` leaves as they are: kernels, and loops whose length depends on the data."""
 
 import functools
 from collections.abc import Callable
@@ -14,6 +14,7 @@ def uncompiled(function: Callable[Parameters, Returned]) -> Callable[Parameters,
     """Return the function as one that runs in plain PyTorch within a compiled one, with the same answer.
 
     How often a fixed point is iterated is known from the data only, so that nothing is left to compile.
+    Kernels read memory, which a compiler that traces tensors without data does not give them.
     `torch.compiler.disable` as a decorator would load the compiler, which takes seconds, for everybody.
 
     Example:

@@ -1,0 +1,73 @@
+"""The one place that decides where a module's weights may be read in place of calling it.
+
+Kernels, single-token forms and written-out derivatives read weights. They are right only for modules that do
+nothing but what their class says. Adapters, quantised replacements, hooks and pruning change that.
+"""
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from implicit.cells.interface import Cell, has_hooks
+from implicit.ops.linear import linear
+
+
+def is_plain(*modules: nn.Module) -> bool:
+    """Return whether modules, and those inside, are of known classes and have no hooks.
+
+    Example:
+        >>> layer = nn.Linear(2, 2, bias=False)
+        >>> is_plain(layer), is_plain(nn.utils.parametrizations.weight_norm(layer))
+        (True, False)
+    """
+    for module in modules:  # single tokens wait for this: no generators
+        inside = module._modules and not is_plain(*module.children())
+        if inside or has_hooks(module) or not _is_known(module):
+            return False
+    return True
+
+
+def project(module: nn.Module, x: Tensor) -> Tensor:
+    """Apply a projection: by `linear` where it is a plain one, else by calling it.
+
+    Example:
+        >>> project(nn.Sequential(nn.Identity(), nn.ReLU()), torch.tensor([-1.0, 1.0]))
+        tensor([0., 1.])
+    """
+    if isinstance(module, nn.Linear) and is_plain(module):
+        return linear(x, module.weight)
+    return cast("Tensor", module(x))
+
+
+def like(*modules: nn.Module) -> Tensor:
+    """Return a parameter that has the dtype and the device of what modules compute.
+
+    Quantised modules have no parameters, or packed ones.
+
+    Args:
+        modules: the first that has a floating parameter counts; a CPU and the default dtype if none has.
+
+    Example:
+        >>> like(nn.Identity(), nn.Linear(1, 1).double()).dtype
+        torch.float64
+    """
+    usual = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+    parameters = (parameter for module in modules for parameter in module.parameters())
+    return next((parameter for parameter in parameters if parameter.dtype in usual), torch.empty(0))
+
+
+def _is_known(module: nn.Module) -> bool:
+    """Whether the class is one that readers of weights know, in the form that they know."""
+    kind: type[nn.Module] = type(module)
+    has_bias = module._parameters.get("bias") is not None
+    if kind is nn.Linear:  # a quantised weight is a subclass of Tensor
+        return not has_bias and type(module.weight) in (Tensor, nn.Parameter)
+    if isinstance(module, nn.Conv1d) and kind is nn.Conv1d:
+        form = *module.stride, *module.padding, *module.dilation, module.groups
+        return has_bias and form == (1, 0, 1, module.out_channels)
+    return (
+        kind in (nn.ModuleList, nn.Sequential)
+        or kind.__module__.startswith(f"{__package__}.")
+        or isinstance(module, Cell)
+    )

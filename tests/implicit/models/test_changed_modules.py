@@ -1,0 +1,222 @@
+"""Modules that are replaced, hooked or reparametrised are called, in every form of every model.
+
+The oracle is the same change made in the weights themselves.
+"""
+
+import copy
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
+
+from automata.errors import InputError
+from implicit.enclosed.mamba2 import enclosable
+from implicit.gradients import FactoredImplicit, Implicit
+from implicit.models import GRU, ImplicitMamba2, Mamba2, SequenceModel
+from implicit.modes import Solve
+from tests.implicit.models.contract_cases import BATCH, LENGTH, VOCABULARY, build_case
+
+NAMES = (
+    "implicit-mamba2, 2 layers",
+    "implicit-mamba3",
+    "implicit-gated-deltaproduct",
+    "implicit-transformer",
+    "mamba2, MLP",
+    "mamba3",
+    "deltanet",
+    "gated-deltanet",
+    "pd-ssm",
+    "transformer",
+    "lstm, 2 layers",
+    "gru",
+    "elman",
+)
+RECURRENT = nn.LSTM | nn.GRU | nn.RNN
+
+
+@pytest.fixture(autouse=True)
+def _float64() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture(params=NAMES)
+def model(request: pytest.FixtureRequest) -> SequenceModel:
+    torch.manual_seed(0)
+    return build_case(request.param).eval()
+
+
+@pytest.fixture
+def tokens() -> Tensor:
+    return torch.randint(VOCABULARY, (BATCH, LENGTH), generator=torch.Generator().manual_seed(2))
+
+
+class Adapted(nn.Module):
+    """A projection plus one of its own, as LoRA has it; no module of `torch.nn`."""
+
+    def __init__(self, base: nn.Linear) -> None:
+        super().__init__()
+        self.base, self.added = base, nn.Linear(base.in_features, base.out_features, bias=False)
+        with torch.no_grad():
+            self.added.weight.copy_(0.2 * base.weight.roll(1, 0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.base(x) + self.added(x)
+
+
+def adapted(model: SequenceModel) -> tuple[SequenceModel, SequenceModel]:
+    """A copy with adapters on all projections, and one with the adapters merged."""
+    with_adapters, merged = copy.deepcopy(model), copy.deepcopy(model)
+    for name, layer in model.named_modules():
+        if type(layer) is nn.Linear:
+            adapter = Adapted(copy.deepcopy(layer))
+            with_adapters.set_submodule(name, adapter)
+            with torch.no_grad():
+                merged.get_parameter(f"{name}.weight").add_(adapter.added.weight)
+    return with_adapters, merged
+
+
+def scan(model: SequenceModel, tokens: Tensor) -> Tensor:
+    state, logits = model.init_state(len(tokens)), []
+    for token in tokens.unbind(1):
+        state, scores = model.step(state, token)
+        logits.append(scores)
+    return torch.stack(logits, 1)
+
+
+def test_adapters_do_what_they_do_once_merged(model: SequenceModel, tokens: Tensor) -> None:
+    with_adapters, merged = adapted(model)
+    expected = merged(tokens)
+    for form in (with_adapters.forward, lambda tokens: scan(with_adapters, tokens)):
+        torch.testing.assert_close(form(tokens), expected, rtol=1e-8, atol=1e-8)
+    if not model.state_grows:
+        torch.testing.assert_close(with_adapters.states(tokens), merged.states(tokens), rtol=1e-8, atol=1e-8)
+    with_adapters(tokens).square().sum().backward()
+    gradients = {name: weight.grad for name, weight in with_adapters.named_parameters() if "added" in name}
+    assert [name for name, gradient in gradients.items() if gradient is None or not gradient.any()] == []
+
+
+def test_weights_that_hooks_renew_are_not_stale(model: SequenceModel, tokens: Tensor) -> None:
+    renewed, scaled = copy.deepcopy(model), copy.deepcopy(model)
+    for name, layer in model.named_modules():
+        if type(layer) in (nn.Linear, nn.Conv1d) or isinstance(layer, RECURRENT):
+            weight = "weight_hh_l0" if isinstance(layer, RECURRENT) else "weight"
+            with pytest.warns(FutureWarning):
+                nn.utils.weight_norm(renewed.get_submodule(name), weight)
+            with torch.no_grad():
+                renewed.get_parameter(f"{name}.{weight}_g").mul_(1.2)
+                scaled.get_parameter(f"{name}.{weight}").mul_(1.2)
+    expected = scaled(tokens)
+    torch.testing.assert_close(scan(renewed, tokens), expected, rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(renewed(tokens), expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("everywhere", [False, True], ids=["own hooks", "global hook"])
+def test_hooks_of_all_modules_fire(model: SequenceModel, tokens: Tensor, everywhere: bool) -> None:
+    lists = nn.ModuleList | nn.Sequential
+    parts = {part for part in model.modules() if part is not model and not isinstance(part, lists)}
+    for form in (lambda: model(tokens), lambda: scan(model, tokens)):
+        fired: set[nn.Module] = set()
+
+        def hook(module: nn.Module, *_: object, fired: set[nn.Module] = fired) -> None:
+            fired.add(module)
+
+        handles = [register_module_forward_hook(hook)] if everywhere else []
+        handles += [] if everywhere else [part.register_forward_hook(hook) for part in parts]
+        form()
+        for handle in handles:
+            handle.remove()
+        assert parts <= fired
+
+
+def test_a_hook_on_a_cell_changes_its_single_tokens_and_states_too(tokens: Tensor) -> None:
+    model = build_case("mamba2, 2 layers")
+    model.get_submodule("mixers.0").register_forward_pre_hook(lambda _, given: (2 * given[0], *given[1:]))
+    torch.testing.assert_close(scan(model, tokens), model(tokens))
+    after = model.run(tokens).state
+    assert {name: part[:, -1] for name, part in model.states(tokens).items()}.keys() == after.keys()
+    for name, part in model.states(tokens).items():
+        torch.testing.assert_close(part[:, -1], after[name])
+
+
+@pytest.mark.parametrize("name", ["implicit-mamba2, 2 layers", "implicit-mamba2, MLP", "implicit-deltanet"])
+def test_written_out_derivatives_and_adjoint_kernels_step_aside(name: str, tokens: Tensor) -> None:
+    model, _ = adapted(build_case(name))
+    weight = model.get_parameter("embedding.weight")
+    exact, iterated = (
+        torch.autograd.grad(model.run(tokens, solve=Solve(gradient=rule)).logits.square().sum(), weight)[0]
+        for rule in (FactoredImplicit(), Implicit())
+    )
+    torch.testing.assert_close(exact, iterated, rtol=1e-6, atol=1e-8)
+
+
+def quantised(model: SequenceModel) -> SequenceModel:
+    """Linear maps without parameters, whose ``weight`` is a method."""
+    return torch.ao.quantization.quantize_dynamic(model.float(), {nn.Linear})
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("name", ["mamba2, MLP", "gated-deltanet", "pd-ssm", "transformer", "gru"])
+def test_quantised_projections_are_called(name: str, tokens: Tensor) -> None:
+    torch.set_default_dtype(torch.float32)
+    model = build_case(name).eval()
+    exact, rough = model.float()(tokens), quantised(model)(tokens)
+    assert 0 < float((rough - exact).abs().max()) < 0.3 * float(exact.abs().max())
+
+
+def change_bias(model: SequenceModel) -> None:
+    layer = model.get_submodule("mixers.0.in_proj")
+    assert isinstance(layer, nn.Linear)
+    biased = nn.Linear(layer.in_features, layer.out_features)
+    biased.weight = layer.weight
+    model.set_submodule("mixers.0.in_proj", biased)
+
+
+def change_forward(model: SequenceModel) -> None:
+    norm = model.get_submodule("mixers.0.norm")
+    forward = norm.forward
+    vars(norm)["forward"] = lambda *given: 1 + forward(*given)
+
+
+@pytest.mark.parametrize("change", [change_bias, change_forward])
+@pytest.mark.parametrize("kind", [Mamba2, ImplicitMamba2])
+def test_a_bias_or_another_forward_counts(
+    kind: type[SequenceModel], change: Callable[[SequenceModel], None], tokens: Tensor
+) -> None:
+    model = build_case(kind.name)
+    before = model(tokens)
+    change(model)
+    assert not torch.allclose(model(tokens), before)
+    torch.testing.assert_close(scan(model, tokens), model(tokens), rtol=1e-8, atol=1e-8)
+
+
+def test_a_kernel_by_name_is_refused(tokens: Tensor) -> None:
+    model, _ = adapted(build_case("implicit-mamba2"))
+    assert isinstance(model, ImplicitMamba2)
+    model.sequential_backend = "numba"
+    with pytest.raises(InputError, match="adapters"), torch.no_grad():
+        model.run(tokens, solve=Solve("sequential"))
+
+
+def test_transitions_of_a_network_that_does_something_else_are_refused(tokens: Tensor) -> None:
+    model = build_case("gru")
+    assert isinstance(model, GRU)
+    handle = model.gru.register_forward_hook(lambda *_: None)  # which changes nothing
+    model.transitions(tokens[0])
+    handle.remove()
+    model.gru.register_forward_hook(lambda _, __, found: (found[0], 2 * found[1]))
+    with pytest.raises(InputError, match="network"):
+        model.transitions(tokens[0])
+
+
+def test_what_ball_arithmetic_has_no_form_of_is_refused() -> None:
+    model = build_case("implicit-mamba2")
+    enclosable(model)
+    hooked = copy.deepcopy(model)
+    hooked.get_submodule("embedding").register_forward_hook(lambda _, __, found: 2 * found)
+    for changed in (adapted(model)[0], hooked):
+        with pytest.raises(InputError, match="adapters"):
+            enclosable(changed)
