@@ -209,10 +209,10 @@ def unroll(
         solver: how the next iterate is made.
         stopping: whose tolerance decides the status; its limit is not read.
         start: z₀, ``[batch, tokens, features]``.
-        iterations: evaluations of Φ, at least 1.
+        iterations: steps, at least 1; one more evaluation of Φ, without gradient, follows them.
 
     Returns:
-        The last iterate, with the residual and the status of the last one that was evaluated.
+        The last iterate, with its own residual and status; the last evaluation is not counted.
 
     Raises:
         InputError: for a Φ that does not keep the shape of the latent.
@@ -226,10 +226,11 @@ def unroll(
     latent, memory = start, solver.start(start)
     everywhere = torch.ones(start.shape[:-1], dtype=torch.bool, device=start.device)
     for _ in range(iterations):
-        previous, change = latent, change_of(latent, problem.function(latent))
+        change = change_of(latent, problem.function(latent))
         latent, memory = solver.step(latent, change, everywhere, memory)
-    residual = vector_norm(change.detach(), dim=-1)
-    met = stopping.is_met(previous.detach(), residual)
+    with torch.no_grad():
+        residual = vector_norm(change_of(latent, problem.function(latent)), dim=-1)
+        met = stopping.is_met(latent, residual)
     reached = with_all_it_depends_on(met, problem.dependence)
     status = torch.where(reached, int(Status.CONVERGED), int(Status.MAX_ITERATIONS))
     status = torch.where(residual.isfinite(), status, int(Status.NON_FINITE)).to(torch.int8)

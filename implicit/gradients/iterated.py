@@ -83,4 +83,4 @@ class Implicit:
                 warn_caller(message, NotConvergedWarning)
             return backward.value
 
-        return replace(solution, value=with_adjoint(image, adjoint_of))
+        return replace(solution, value=with_adjoint(solution.value, image, adjoint_of))
