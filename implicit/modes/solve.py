@@ -245,6 +245,7 @@ def solve_by(
     """
     if mode == "auto":
         raise InputError("mode is 'auto'; choose one with chosen_mode first")
+    stopping = stopping.resolved_by(start)
     if mode == "simultaneous":
         return solve_simultaneously(recurrence, solver, stopping, gradient, start, state_after=state_after)
     if mode == "sequential":

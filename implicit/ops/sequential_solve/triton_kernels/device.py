@@ -37,6 +37,16 @@ def norm_factor(x, COUNT: tl.constexpr, epsilon):
 
 
 @triton.jit
+def vector_norm(x):
+    """Return ‖x‖, also where squares overflow or vanish."""
+    squares = tl.sum(x * x, 0)
+    largest = tl.max(tl.where(x == x, tl.abs(x), 0.0), 0)  # NaN stays in the sum below
+    scaled = x / tl.where(largest > 0, largest, 1.0)
+    held = (squares > 1.1754943508222875e-38) & (squares < float("inf"))
+    return tl.where(held, tl.sqrt_rn(squares), largest * tl.sqrt_rn(tl.sum(scaled * scaled, 0)))
+
+
+@triton.jit
 def add_products(
     total,
     matrix,
