@@ -1,5 +1,6 @@
 """Norms of latents and residuals whose squares a float may not hold."""
 
+import functools
 import math
 
 import torch
@@ -21,6 +22,7 @@ def token_norm(vectors: Tensor) -> Tensor:
     return torch.where(held, plain, vector_norm(vectors / scale[..., None], dim=-1) * scale)
 
 
+@functools.cache
 def least_norm(dtype: torch.dtype) -> float:
     """Return the least norm whose square is a normal number; half precision is summed up in float32.
 

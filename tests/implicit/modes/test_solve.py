@@ -8,9 +8,9 @@ import torch
 
 from automata.errors import InputError
 from automata.tasks.registry import make_task
-from implicit.fixed_point import Stopping
+from implicit.fixed_point import Status, Stopping
 from implicit.gradients import FactoredImplicit, GradientRule, Implicit, Phantom, Unrolled
-from implicit.models.registry import build_model
+from implicit.models.registry import MODELS, build_model
 from implicit.modes import MODES, Mode, Solve
 
 SIZES = {"d_model": 8, "d_state": 4, "head_size": 4, "expand": 1}
@@ -102,3 +102,22 @@ def test_recording_a_gradient_changes_no_value(
         residual = (model.problem(tokens).function(latents) - latents).norm(dim=-1)
         assert (residual <= 1.0001e-2 * latents.norm(dim=-1))[one.solution.converged].all()
     assert one.logits.requires_grad
+
+
+@pytest.mark.parametrize("kernels", [True, False], ids=["kernels", "plain"])
+@pytest.mark.parametrize(("dtype", "huge"), [(torch.float32, 1e25), (torch.float64, 1e200)], ids=str)
+@pytest.mark.parametrize("mode", ["simultaneous", "sequential"])
+@pytest.mark.parametrize("name", [name for name in MODELS if name.startswith("implicit-")])
+@torch.no_grad()
+def test_a_norm_that_overflows_makes_no_fixed_point_of_zero(
+    name: str, mode: Mode, dtype: torch.dtype, huge: float, kernels: bool
+) -> None:
+    torch.manual_seed(0)
+    model: Any = build_model(name, {"d_model": 16}, make_task("S3")).to(dtype)
+    if not kernels:
+        model.without_kernels()
+    for parameter_name, weight in model.named_parameters():
+        if "out_proj" in parameter_name:
+            weight.mul_(huge)
+    solution = model.run(torch.arange(8).view(2, 4) % 6, solve=Solve(mode)).solution
+    assert (solution.status == Status.NON_FINITE).all()

@@ -33,7 +33,13 @@ def softplus(x):
 @triton.jit
 def norm_factor(x, COUNT: tl.constexpr, epsilon):
     """Return (mean(x²) + ε)^(−1/2) of a vector that is zero past its ``COUNT`` entries."""
-    return tl.rsqrt(tl.sum(x * x, 0) / COUNT + epsilon)
+    return norm_factor_of(tl.sum(x * x, 0), COUNT, epsilon)
+
+
+@triton.jit
+def norm_factor_of(squares, COUNT: tl.constexpr, epsilon):
+    """Return (squares / COUNT + ε)^(−1/2); NaN where they overflow, as in `implicit.ops.norm_factor`."""
+    return tl.where(squares < float("inf"), tl.rsqrt(squares / COUNT + epsilon), float("nan"))
 
 
 @triton.jit
@@ -204,7 +210,7 @@ def read_state(
             y = tl.where(inside, y, 0.0)
             tl.store(gated + row, y, mask=inside)
             squares += y * y
-        tl.store(factors + group, tl.rsqrt(tl.sum(squares, 0) / rows_per_group + epsilon))
+        tl.store(factors + group, norm_factor_of(tl.sum(squares, 0), rows_per_group, epsilon))
 
 
 @triton.jit
