@@ -121,3 +121,31 @@ def test_a_norm_that_overflows_makes_no_fixed_point_of_zero(
             weight.mul_(huge)
     solution = model.run(torch.arange(8).view(2, 4) % 6, solve=Solve(mode)).solution
     assert (solution.status == Status.NON_FINITE).all()
+
+
+@pytest.mark.parametrize(
+    ("mode", "kernels"), [("simultaneous", True), ("simultaneous", False), ("windowed", True)], ids=str
+)
+@pytest.mark.parametrize("name", MODELS)
+@torch.no_grad()
+def test_a_token_that_is_not_finite_reaches_no_earlier_one(name: str, mode: Mode, kernels: bool) -> None:
+    place = 9
+    torch.manual_seed(0)
+    model: Any = build_model(name, {"d_model": 16}, make_task("S3"))
+    if mode == "windowed" and (model.state_grows or not model.implicit):
+        pytest.skip("windows need fixed points, and a state of constant size")
+    if model.implicit and not kernels:
+        model.without_kernels()
+    tokens = torch.arange(40).view(2, 20) % 5
+    solve = Solve(mode, stopping=Stopping(rtol=1e-2, max_iterations=9))
+    clean = model.run(tokens, solve=solve)
+    tokens[1, place] = 5
+    next(weight for name, weight in model.named_parameters() if "embedding" in name)[5] = torch.nan
+    found = model.run(tokens, solve=solve)
+    before = torch.ones(2, 20, dtype=torch.bool)
+    before[1, place:] = False
+    torch.testing.assert_close(found.logits[before], clean.logits[before], rtol=1e-4, atol=1e-5)
+    if model.implicit:
+        assert (found.solution.status == Status.NON_FINITE).tolist() == (~before).tolist()
+    else:
+        assert not found.logits[~before].isfinite().any()
