@@ -20,7 +20,7 @@ implicit.fixed_point:DampedPicard damping=0.8
 implicit.fixed_point:Anderson memory=5, damping=1.0, regularization=1e-12
 implicit.fixed_point:FixedPointProblem dependence=<Dependence.OWN: 'own'>, solve_adjoint=None
 implicit.gradients:Unrolled iterations=4
-implicit.gradients:Phantom steps=4, damping=0.8
+implicit.gradients:Phantom steps=4, damping=None
 implicit.gradients:Implicit solver=None, stopping=None
 implicit.gradients:FactoredImplicit rtol=0.001
 implicit.modes:Solve mode='auto', stopping=None, solver=None, gradient=None, start=None, windows=None,

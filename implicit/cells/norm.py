@@ -4,6 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from implicit.ops.norm_factor import norm_factor
+
 
 class RMSNorm(nn.Module):
     """x / sqrt(mean(x²) + ε) · weight over the last axis.
@@ -64,4 +66,4 @@ class GatedRMSNorm(nn.Module):
 
 
 def _normalised(x: Tensor, epsilon: float) -> Tensor:
-    return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + epsilon)
+    return x * norm_factor(x.square().mean(dim=-1, keepdim=True), epsilon)

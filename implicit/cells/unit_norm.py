@@ -1,7 +1,8 @@
 """Vectors scaled to unit length."""
 
-import torch
 from torch import Tensor
+
+from implicit.ops.norm_factor import norm_factor
 
 
 def unit_norm(x: Tensor, epsilon: float = 1e-6) -> Tensor:
@@ -10,6 +11,7 @@ def unit_norm(x: Tensor, epsilon: float = 1e-6) -> Tensor:
     With ε the length is a little below 1, and a key of zeros stays one.
 
     Example:
+        >>> import torch
         >>> unit_norm(torch.tensor([3.0, 4.0]))
         tensor([0.6000, 0.8000])
     """
@@ -20,7 +22,8 @@ def unit_norm_factor(x: Tensor, epsilon: float = 1e-6) -> Tensor:
     """Return what `unit_norm` multiplies by, with a last axis of one.
 
     Example:
+        >>> import torch
         >>> unit_norm_factor(torch.tensor([3.0, 4.0]))
         tensor([0.2000])
     """
-    return torch.rsqrt(x.square().sum(dim=-1, keepdim=True) + epsilon)
+    return norm_factor(x.square().sum(dim=-1, keepdim=True), epsilon)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from implicit.fixed_point.norm import token_norm
 from theory.status import Status
 
 
@@ -69,7 +70,8 @@ class Solution:
     @property
     def relative_residual(self) -> Tensor:
         """‖Φ(z) − z‖ / ‖z‖ per token."""
-        return self.residual / self.value.detach().norm(dim=-1).clamp_min(torch.finfo(self.value.dtype).tiny)
+        norm = token_norm(self.value.detach())
+        return self.residual / norm.clamp_min(torch.finfo(self.value.dtype).tiny)
 
     def after(self, reached: Tensor) -> "Solution":
         """Return the solution with "converged" taken back where the tokens before it did not converge.

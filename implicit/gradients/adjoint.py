@@ -1,11 +1,50 @@
-"""What the rules of the implicit gradient share: products with Jᵀ, and the hook that sets the adjoint in."""
+"""What gradient rules share: derivatives of one tensor at another, products with Jᵀ, the adjoint's hook."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from automata.errors import InputError
+
+
+def with_gradient_of(value: Tensor, path: Tensor) -> Tensor:
+    """Return a value, to the bit, with the derivatives of another tensor of its shape.
+
+    Recording a gradient changes no result: z* keeps the residual and the status that it was found with.
+
+    Args:
+        value: what is returned; its own derivatives are dropped.
+        path: whose derivatives it gets, of any order and in every mode.
+
+    Example:
+        >>> b = torch.ones(1, requires_grad=True)
+        >>> value = with_gradient_of(torch.tensor([2.0]), 3 * b)
+        >>> value.item(), torch.autograd.grad(value, b)
+        (2.0, (tensor([3.]),))
+    """
+    return _WithGradientOf.apply(value, path)
+
+
+class _WithGradientOf(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(value: Tensor, path: Tensor) -> Tensor:  # noqa: ARG004
+        return value.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Nothing is kept: the derivative is the identity."""
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:  # noqa: ARG004
+        return None, gradient
+
+    @staticmethod
+    def jvp(ctx: Any, of_value: Tensor | None, of_path: Tensor | None) -> Tensor | None:  # noqa: ARG004
+        return of_path
 
 
 def transposed_product(image: Tensor, leaf: Tensor, v: Tensor) -> Tensor:
@@ -20,10 +59,11 @@ def transposed_product(image: Tensor, leaf: Tensor, v: Tensor) -> Tensor:
     return torch.autograd.grad(image, leaf, v, retain_graph=True, materialize_grads=True)[0]
 
 
-def with_adjoint(image: Tensor, adjoint_of: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the image so that a gradient g that comes back to it goes on as v, the solution of the adjoint.
+def with_adjoint(value: Tensor, image: Tensor, adjoint_of: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return a value so that a gradient g that comes back to it goes on to the image as v, of the adjoint.
 
     Args:
+        value: z*.
         image: Φ(z*), differentiable in the parameters.
         adjoint_of: g ↦ v.
 
@@ -32,7 +72,7 @@ def with_adjoint(image: Tensor, adjoint_of: Callable[[Tensor], Tensor]) -> Tenso
 
     Example:
         >>> b = torch.ones(1, requires_grad=True)
-        >>> with_adjoint(3 * b, lambda g: 2 * g).sum().backward(); b.grad
+        >>> with_adjoint(torch.ones(1), 3 * b, lambda g: 2 * g).sum().backward(); b.grad
         tensor([6.])
     """
 
@@ -45,8 +85,8 @@ def with_adjoint(image: Tensor, adjoint_of: Callable[[Tensor], Tensor]) -> Tenso
             )
         return adjoint_of(gradient)
 
-    # The hook must not see the backward passes of the adjoint itself, so it sits on a view of the image.
-    attached = image.view_as(image)
+    # The hook must not see the backward passes of the adjoint itself, so it sits behind the image.
+    attached = with_gradient_of(value, image)
     if attached.requires_grad:
         attached.register_hook(solve_adjoint)
     return attached

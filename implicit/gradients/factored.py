@@ -82,4 +82,4 @@ class FactoredImplicit:
                 warn_caller(message, NotConvergedWarning)
             return v
 
-        return replace(solution, value=with_adjoint(image, adjoint_of))
+        return replace(solution, value=with_adjoint(solution.value, image, adjoint_of))

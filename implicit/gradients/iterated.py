@@ -46,7 +46,7 @@ class Implicit:
         >>> from implicit.gradients import solve_with_gradient
         >>> a = torch.tensor(0.5, requires_grad=True)
         >>> problem = FixedPointProblem(lambda z: a * z + 1)
-        >>> arguments = problem, DampedPicard(), Stopping(rtol=1e-7), torch.zeros(1, 1, 1)
+        >>> arguments = problem, DampedPicard(), Stopping(rtol=1e-6), torch.zeros(1, 1, 1)
         >>> z = solve_with_gradient(*arguments, Implicit()).value
         >>> round(torch.autograd.grad(z.sum(), a)[0].item(), 4)
         4.0
@@ -83,4 +83,4 @@ class Implicit:
                 warn_caller(message, NotConvergedWarning)
             return backward.value
 
-        return replace(solution, value=with_adjoint(image, adjoint_of))
+        return replace(solution, value=with_adjoint(solution.value, image, adjoint_of))

@@ -9,7 +9,8 @@ With z* = Φ(z*, θ), the implicit function theorem gives dz*/dθ = (I − ∂z�
 - `Implicit`: solve the adjoint system v = g + (∂zΦ)ᵀ v, then back-propagate v through one evaluation of Φ;
   iterated in `implicit.gradients.iterated`, solved without iterating in `implicit.gradients.factored`.
 
-A rule attaches a gradient to a solution and nothing more; `implicit.gradients.solve` joins it with a search.
+A rule attaches a gradient to a solution and nothing more: value, residual and status stay the solver's.
+`implicit.gradients.solve` joins it with a search.
 """
 
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ import torch
 from automata.checks import check_integer, check_number
 from automata.errors import InputError
 from implicit.fixed_point import FixedPointProblem, Solution, Solver, Stopping
+from implicit.gradients.adjoint import with_gradient_of
 
 
 class GradientRule(Protocol):
@@ -37,9 +39,12 @@ class GradientRule(Protocol):
 
         Args:
             problem: that was solved.
-            solver: that the adjoint takes if the rule names none.
+            solver: that the adjoint takes if the rule names none; phantom steps take its damping.
             stopping: likewise.
             solution: however it was found.
+
+        Returns:
+            The solution, its value the same to the bit.
         """
         ...
 
@@ -49,7 +54,7 @@ class Unrolled:
     """Differentiate through a fixed number of steps: the bounded phase of the curriculum.
 
     `solve_with_gradient` iterates with gradient, replaces the limit of the stopping rule by `iterations`, and
-    lets no token stop early. The residual and the status are those of the last evaluated iterate.
+    lets no token stop early. One more evaluation, without gradient, gives the residual and the status.
 
     Attributes:
         iterations: n, the number of evaluations of Φ.
@@ -92,11 +97,14 @@ class Unrolled:
 
 @dataclass(frozen=True)
 class Phantom:
-    """Solve without gradient, then k damped steps with it. Memory does not grow with the iterations.
+    """Take the gradient of k damped steps from the solution. Memory does not grow with the iterations.
+
+    The steps give the gradient and leave the value as it is. The gradient is biased: it leaves out what more
+    steps would add (`Implicit` leaves out nothing).
 
     Attributes:
         steps: k.
-        damping: τ of those steps.
+        damping: τ of those steps; if None that of the solver, or 0.8 where it has none.
 
     Source:
         Geng et al. 2021, "On Training Implicit Models", arXiv 2111.05177; k = 4 and τ = 0.8 in Schöne et al.
@@ -110,7 +118,7 @@ class Phantom:
         >>> problem = FixedPointProblem(lambda z: a * z + 1)
         >>> for k in (4, 40):
         ...     rule = Phantom(steps=k, damping=0.8)
-        ...     arguments = problem, DampedPicard(), Stopping(rtol=1e-7), torch.zeros(1, 1, 1)
+        ...     arguments = problem, DampedPicard(), Stopping(rtol=1e-6), torch.zeros(1, 1, 1)
         ...     z = solve_with_gradient(*arguments, rule).value
         ...     print(round(torch.autograd.grad(z.sum(), a)[0].item(), 3))
         3.482
@@ -118,25 +126,26 @@ class Phantom:
     """
 
     steps: int = 4
-    damping: float = 0.8
+    damping: float | None = None
 
     def __post_init__(self) -> None:
         if check_integer("steps", self.steps) < 1:
             raise InputError(f"steps is {self.steps}; give at least 1")
-        if not 0 < check_number("damping", self.damping) <= 1:
+        if self.damping is not None and not 0 < check_number("damping", self.damping) <= 1:
             raise InputError(f"damping is {self.damping}; give a number above 0 and at most 1")
 
     def attach(
         self,
         problem: FixedPointProblem,
-        solver: Solver,  # noqa: ARG002
+        solver: Solver,
         stopping: Stopping,  # noqa: ARG002
         solution: Solution,
     ) -> Solution:
-        """Take the damped steps."""
+        """Take the damped steps, for their gradient."""
         if not torch.is_grad_enabled():
             return solution
+        damping = getattr(solver, "damping", 0.8) if self.damping is None else self.damping
         latent = solution.value
         for _ in range(self.steps):
-            latent = latent + self.damping * (problem.function(latent) - latent)
-        return replace(solution, value=latent)
+            latent = latent + damping * (problem.function(latent) - latent)
+        return replace(solution, value=with_gradient_of(solution.value, latent))

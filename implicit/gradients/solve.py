@@ -29,7 +29,7 @@ def solve_with_gradient(
         >>> from implicit.gradients import Implicit
         >>> a = torch.tensor(0.5, requires_grad=True)
         >>> problem = FixedPointProblem(lambda z: a * z + 1)
-        >>> arguments = problem, DampedPicard(), Stopping(rtol=1e-7), torch.zeros(1, 1, 1)
+        >>> arguments = problem, DampedPicard(), Stopping(rtol=1e-6), torch.zeros(1, 1, 1)
         >>> z = solve_with_gradient(*arguments, Implicit()).value
         >>> round(z.item(), 4), round(torch.autograd.grad(z.sum(), a)[0].item(), 4)
         (2.0, 4.0)

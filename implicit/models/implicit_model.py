@@ -172,7 +172,7 @@ class ImplicitModel(CellStack, FixedPointModel):
         tokens, state, mask = self.begin(tokens, state, lengths)
         recurrence = self._recurrence(tokens, state, mask)
         solver, stopping = solve.solver or self.solver, solve.stopping or self.stopping
-        gradient = solve.gradient or Phantom(damping=self.config.damping)
+        gradient = solve.gradient or Phantom()
         start = self._start(recurrence, solve.start, mask)
         fused = self._fused_backend(solve.mode, recurrence, solver, gradient, start)
         mode = chosen_mode(solve, solver, start, one_launch=fused is not None, state_grows=self.state_grows)
@@ -183,7 +183,14 @@ class ImplicitModel(CellStack, FixedPointModel):
             )
         else:
             result = solve_by(
-                mode, recurrence, solver, stopping, gradient, start, state_after=solve.state_after
+                mode,
+                recurrence,
+                solver,
+                stopping,
+                gradient,
+                start,
+                chained=solve.mode == "sequential",
+                state_after=solve.state_after,
             )
         found = result.solution
         solution = SequenceSolution(

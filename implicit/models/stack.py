@@ -20,6 +20,7 @@ from automata.checks import check_integer
 from implicit.cells import Cell, RMSNorm, SwiGLU
 from implicit.cells.interface import has_hooks, step_of
 from implicit.models.interface import ModelConfig, SequenceModel
+from implicit.ops.not_finite import not_finite_sequences
 from theory.transition import State
 
 Injections = Sequence[Tensor | None]
@@ -141,7 +142,7 @@ class CellStack(SequenceModel):
     def _sweep_layer(
         self, layer: int, stream: Tensor, state: State, injection: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, State]:
-        output, after = self.cells[layer](self.norms[layer](stream), state, injection, mask)
+        output, after = _causal(self.cells[layer], self.norms[layer](stream), state, injection, mask)
         return self._after_cell(stream, output, layer), after
 
     def advance(self, stream: Tensor, injections: Injections, state: State) -> tuple[Tensor, State]:
@@ -176,6 +177,30 @@ class CellStack(SequenceModel):
 
     def _add(self, stream: Tensor, output: Tensor) -> Tensor:
         return stream + output if self.residual else output
+
+
+def _causal(
+    cell: Cell, inputs: Tensor, state: State, injection: Tensor | None, mask: Tensor | None
+) -> tuple[Tensor, State]:
+    """Run a cell over whole sequences, and by halves over those that do not stay finite, down to one token.
+
+    Behind such a token nothing is finite, so that halves which begin there are not divided.
+    """
+    output, after = cell(inputs, state, injection, mask)
+    rows = not_finite_sequences(output)
+    if rows is None:
+        return output, after
+    for part in state.values():
+        rows = rows[part[rows, ..., None].isfinite().flatten(1).all(1)]
+    own, outputs, half = {name: part[rows] for name, part in state.items()}, [], inputs.shape[1] // 2
+    for tokens in (slice(half), slice(half, None)) if len(rows) else ():
+        parts = (None if part is None else part[rows, tokens] for part in (injection, mask))
+        part, own = _causal(cell, inputs[rows, tokens], own, *parts)
+        outputs.append(part)
+    if outputs:
+        output = output.index_copy(0, rows, torch.cat(outputs, dim=1))
+        after = {name: part.index_copy(0, rows, own[name]) for name, part in after.items()}
+    return output, after
 
 
 def of_layer(state: State, layer: int) -> State:

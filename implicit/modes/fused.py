@@ -11,7 +11,7 @@ from implicit.cells.plain import is_plain
 from implicit.fixed_point import AdjointSolution, DampedPicard, Solution, Solver, Stopping
 from implicit.gradients import GradientRule, Unrolled
 from implicit.modes.adjoint import solve_adjoint
-from implicit.modes.problems import sequence_problem
+from implicit.modes.problems import differentiated
 from implicit.modes.recurrence import ModeResult, Recurrence
 from implicit.ops.backends import AUTO
 from implicit.ops.hand_written_passes import is_transformed
@@ -139,8 +139,7 @@ def solve_sequentially_fused(
         start: z₀, ``[batch, tokens, features]``.
         gradient: how the solution is differentiated where gradients are enabled; not at all if None.
         backend: of `sequential_solve`.
-        state_after: whether the state after the last token is wanted where a gradient is; without one it is
-            there in any case.
+        state_after: whether the state after the last token is wanted; its gradient takes one more evaluation.
 
     Returns:
         What `solve_sequentially` returns, but for the evaluations: here no token is evaluated for the sake of
@@ -172,13 +171,12 @@ def solve_sequentially_fused(
             backend,
         )
     found = Solution(walk.value, walk.iterations, walk.residual, walk.status)
-    if gradient is None or not torch.is_grad_enabled():
-        after = {f"conv.{layer}": walk.windows[layer] for layer in layers}
-        after |= {f"ssm.{layer}": walk.states[layer] for layer in layers}
-        return ModeResult(found, after, walk.iterations)
-    found = gradient.attach(sequence_problem(recurrence), solver, stopping, found)
-    after = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1] if state_after else {}
-    return ModeResult(found, after, walk.iterations + state_after)
+    after = {f"conv.{layer}": walk.windows[layer] for layer in layers}
+    after |= {f"ssm.{layer}": walk.states[layer] for layer in layers}
+    result = ModeResult(found, after, walk.iterations)
+    if gradient is None:
+        return result
+    return differentiated(recurrence, solver, stopping, gradient, result, state_after=state_after)
 
 
 @torch.no_grad()

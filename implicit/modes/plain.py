@@ -5,7 +5,7 @@ from torch import Tensor
 
 from implicit.fixed_point import Solution, Solver, Stopping
 from implicit.gradients import GradientRule, solve_with_gradient
-from implicit.modes.problems import sequence_problem, token_problem
+from implicit.modes.problems import differentiated, sequence_problem, token_problem
 from implicit.modes.recurrence import ModeResult, Recurrence
 
 
@@ -41,7 +41,7 @@ def solve_simultaneously(
         >>> arguments = recurrence, DampedPicard(1.0), Stopping(rtol=0.1), Phantom(), torch.zeros(1, 2, 1)
         >>> result = solve_simultaneously(*arguments)  # 4 to the tolerance, 1 for the state
         >>> result.solution.value.flatten().tolist(), result.evaluations.tolist()
-        ([0.98..., 1.96...], [[5, 5]])
+        ([0.875, 1.75], [[5, 5]])
     """
     found = solve_with_gradient(sequence_problem(recurrence), solver, stopping, start, gradient)
     after = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1] if state_after else {}
@@ -49,7 +49,14 @@ def solve_simultaneously(
 
 
 def solve_sequentially(
-    recurrence: Recurrence, solver: Solver, stopping: Stopping, gradient: GradientRule, start: Tensor
+    recurrence: Recurrence,
+    solver: Solver,
+    stopping: Stopping,
+    gradient: GradientRule,
+    start: Tensor,
+    *,
+    chained: bool = True,
+    state_after: bool = True,
 ) -> ModeResult:
     """Solve token after token, each from its own start with the state that the last one left.
 
@@ -59,6 +66,8 @@ def solve_sequentially(
         stopping: tolerance and limit.
         gradient: how the solution is differentiated.
         start: z₀, ``[batch, tokens, features]``.
+        chained: whether the gradient goes from solve to solve; otherwise it is that of all tokens together.
+        state_after: whether the state after the last token is wanted where it is not chained.
 
     Example:
         >>> from implicit.fixed_point import DampedPicard
@@ -72,8 +81,12 @@ def solve_sequentially(
         >>> arguments = recurrence, DampedPicard(1.0), Stopping(rtol=0.1), Phantom(), torch.zeros(1, 2, 1)
         >>> result = solve_sequentially(*arguments)
         >>> result.solution.value.flatten().tolist(), result.evaluations.tolist()
-        ([0.98..., 0.0], [[5, 2]])
+        ([0.875, 0.0], [[5, 2]])
     """
+    if not chained:
+        with torch.no_grad():
+            result = solve_sequentially(recurrence, solver, stopping, gradient, start)
+        return differentiated(recurrence, solver, stopping, gradient, result, state_after=state_after)
     solutions, state = [], recurrence.state
     reached = torch.ones(len(start), 1, dtype=torch.bool, device=start.device)
     for t in range(start.shape[1]):

@@ -1,13 +1,16 @@
-"""A recurrence as a fixed-point problem: of all tokens together, and of one token."""
+"""A recurrence as a fixed-point problem: of all tokens together, with their gradient, and of one token."""
 
 from dataclasses import replace
 from functools import partial
 
+import torch
 from torch import Tensor
 
-from implicit.fixed_point import AdjointSolution, Dependence, FixedPointProblem
+from implicit.fixed_point import AdjointSolution, Dependence, FixedPointProblem, Solver, Stopping
+from implicit.gradients import GradientRule
+from implicit.gradients.adjoint import with_gradient_of
 from implicit.modes.adjoint import solve_adjoint
-from implicit.modes.recurrence import Inputs, Recurrence
+from implicit.modes.recurrence import Inputs, ModeResult, Recurrence
 from theory.transition import State
 
 
@@ -32,6 +35,46 @@ def sequence_problem(recurrence: Recurrence) -> FixedPointProblem:
         Dependence.CAUSAL,
         solve_adjoint=partial(_solve_adjoint, recurrence),
     )
+
+
+def differentiated(
+    recurrence: Recurrence,
+    solver: Solver,
+    stopping: Stopping,
+    gradient: GradientRule,
+    result: ModeResult,
+    *,
+    state_after: bool,
+) -> ModeResult:
+    """Give what was found without gradient that of all tokens together; the values stay as they are.
+
+    Args:
+        recurrence: Φ and G.
+        solver: that found it.
+        stopping: likewise.
+        gradient: how the solution is differentiated where gradients are enabled.
+        result: what was found, with the state after the last token.
+        state_after: whether that state is wanted; its gradient takes one more evaluation.
+
+    Example:
+        >>> from implicit.fixed_point import DampedPicard, Solution
+        >>> from implicit.gradients import Phantom
+        >>> z, w = torch.ones(1, 1, 1), torch.tensor(0.5, requires_grad=True)
+        >>> sweep = lambda z, x, s: (w * z + 0.5, {"h": w * z[:, 0]})
+        >>> found = ModeResult(Solution(z, z, z, z), {"h": torch.tensor([[0.5]])}, torch.ones(1, 1))
+        >>> arguments = Recurrence([], {}, sweep, sweep, None), DampedPicard(), Stopping(), Phantom(1), found
+        >>> result = differentiated(*arguments, state_after=True)
+        >>> result.solution.value.item(), torch.autograd.grad(result.state["h"], w)
+        (1.0, (tensor(1.4000),))
+    """
+    if not torch.is_grad_enabled():
+        return result if state_after else result._replace(state={})
+    found = gradient.attach(sequence_problem(recurrence), solver, stopping, result.solution)
+    if not state_after:
+        return ModeResult(found, {}, result.evaluations)
+    swept = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1]
+    state = {name: with_gradient_of(result.state[name], part) for name, part in swept.items()}
+    return ModeResult(found, state, result.evaluations + 1)
 
 
 def token_problem(recurrence: Recurrence, inputs: Inputs, state: State) -> FixedPointProblem:

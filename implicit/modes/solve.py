@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-import torch
 from torch import Tensor
 
 from automata.checks import check_type, shown
@@ -33,7 +32,7 @@ class Solve:
         solver: how the next iterate is made; damped Picard with the configured damping if None.
         gradient: how the solution is differentiated; `Phantom` if None.
         start: z₀, ``[batch, length, features]``; zero if None.
-        windows: options of the windowed mode where ``"auto"`` chooses it; its default ones if None.
+        windows: options of the windowed mode, which ``"auto"`` then takes wherever no kernel runs.
         state_after: whether the state after the last token is wanted. In modes that solve several tokens
             together it takes one more evaluation of all, whose activations a gradient keeps; without it the
             state of the output is empty.
@@ -109,6 +108,7 @@ class SequenceSolution(Solution):
             and counts as converged.
 
     Example:
+        >>> import torch
         >>> from implicit import load_run
         >>> with torch.no_grad():
         ...     solution = load_run("parity").model.run(torch.tensor([[0, 1, 1]])).solution
@@ -174,9 +174,8 @@ def chosen_mode(
     simultaneous mode. Otherwise the answer has to be that of the sequential mode, token by token: that mode
     itself, above all where a kernel runs it in one call, or the windowed one, which verifies its answer
     against it, whichever took less time on the stored runs (docs/solvers.md). From a token without a fixed
-    point on, the two may differ. Where a gradient is wanted without a kernel, it is the windowed mode for
-    more than one token, whose gradient is that of all tokens together, not one chain through all solves. A
-    state that grows knows no windows, and is solved sequentially with a gradient or without.
+    point on, the two may differ. Whoever gives options of the windows gets windows wherever no kernel runs. A
+    state that grows knows no windows. A gradient changes nothing of the choice, so that it changes no value.
 
     Args:
         solve: the options.
@@ -189,10 +188,10 @@ def chosen_mode(
         InputError: windows are asked for, and the state grows.
 
     Example:
+        >>> import torch
         >>> from implicit.fixed_point import DampedPicard
-        >>> with torch.no_grad():
-        ...     for shape in ((1, 64, 4), (64, 64, 4)):
-        ...         chosen_mode(Solve(), DampedPicard(), torch.zeros(shape), one_launch=False)
+        >>> for shape in ((1, 64, 4), (64, 64, 4)):
+        ...     chosen_mode(Solve(), DampedPicard(), torch.zeros(shape), one_launch=False)
         'windowed'
         'sequential'
         >>> z = torch.zeros(1, 64, 4)
@@ -211,8 +210,9 @@ def chosen_mode(
     batch, length = start.shape[:2]
     if one_launch or state_grows or length == 1:
         return "sequential"
-    pays = batch <= MOST_IN_WINDOWS and length >= SHORTEST_IN_WINDOWS
-    return (solve.windows or "windowed") if pays or torch.is_grad_enabled() else "sequential"
+    if solve.windows is not None:
+        return solve.windows
+    return "windowed" if batch <= MOST_IN_WINDOWS and length >= SHORTEST_IN_WINDOWS else "sequential"
 
 
 def solve_by(
@@ -223,6 +223,7 @@ def solve_by(
     gradient: GradientRule,
     start: Tensor,
     *,
+    chained: bool = True,
     state_after: bool = True,
 ) -> ModeResult:
     """Solve by a mode in plain PyTorch; the arguments are those of the modes themselves.
@@ -231,6 +232,7 @@ def solve_by(
         InputError: for ``"auto"``, which has to be chosen before.
 
     Example:
+        >>> import torch
         >>> from implicit.fixed_point import DampedPicard
         >>> from implicit.gradients import Phantom
         >>> x = torch.tensor([[[1.0], [2.0]]])
@@ -243,9 +245,12 @@ def solve_by(
     """
     if mode == "auto":
         raise InputError("mode is 'auto'; choose one with chosen_mode first")
+    stopping = stopping.resolved_by(start)
     if mode == "simultaneous":
         return solve_simultaneously(recurrence, solver, stopping, gradient, start, state_after=state_after)
     if mode == "sequential":
-        return solve_sequentially(recurrence, solver, stopping, gradient, start)
+        return solve_sequentially(
+            recurrence, solver, stopping, gradient, start, chained=chained, state_after=state_after
+        )
     options = mode if isinstance(mode, Windowed) else Windowed()
     return solve_windowed(recurrence, solver, stopping, gradient, start, options, state_after=state_after)

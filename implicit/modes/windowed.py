@@ -22,7 +22,7 @@ from automata.errors import InputError
 from implicit.fixed_point import Dependence, Solution, Solver, Status, Stopping
 from implicit.fixed_point.loop import Account, change_of, with_all_it_depends_on
 from implicit.gradients import GradientRule
-from implicit.modes.problems import sequence_problem
+from implicit.modes.problems import differentiated
 from implicit.modes.recurrence import ModeResult, Recurrence
 from implicit.modes.verification import Candidates, verify
 from implicit.modes.window import Place, Window
@@ -125,11 +125,8 @@ def solve_windowed(
     with torch.no_grad():
         search = _Search(recurrence, solver, stopping, start, options)
         found = search.run()
-    if not torch.is_grad_enabled():
-        return ModeResult(found, search.front.state if state_after else {}, search.evaluations)
-    found = gradient.attach(sequence_problem(recurrence), solver, stopping, found)
-    after = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1] if state_after else {}
-    return ModeResult(found, after, search.evaluations + state_after)
+    result = ModeResult(found, search.front.state, search.evaluations)
+    return differentiated(recurrence, solver, stopping, gradient, result, state_after=state_after)
 
 
 class _Search:

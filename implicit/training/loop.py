@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from automata.errors import InputError
 from automata.tasks.interface import Task
-from implicit.config.curriculum import TRAINING_WINDOWS, Phase
+from implicit.config.curriculum import Phase
 from implicit.config.run import TrainConfig
 from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom
@@ -219,7 +219,6 @@ def _validate(
                 phase.mode if as_trained or phase.mode == "auto" else "simultaneous",
                 stopping=stopping,
                 gradient=phase.gradient if as_trained else Phantom(),
-                windows=TRAINING_WINDOWS,
             ),
             warn=False,  # the metrics tell the share that converged
         )

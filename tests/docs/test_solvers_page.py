@@ -31,7 +31,7 @@ def test_the_bounds_of_the_page_are_those_of_the_choice() -> None:
         (MOST_IN_WINDOWS, SHORTEST_IN_WINDOWS, False, False, "windowed"),
         (MOST_IN_WINDOWS + 1, 4096, False, False, "sequential"),
         (1, SHORTEST_IN_WINDOWS - 1, False, False, "sequential"),
-        (64, 8, True, False, "windowed"),
+        (64, 8, True, False, "sequential"),
     ],
 )
 def test_the_choice_is_that_of_the_list(

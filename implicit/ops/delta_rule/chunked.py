@@ -15,6 +15,8 @@ from torch import Tensor
 
 from automata.errors import InputError
 from implicit.ops.delta_rule.decays import Decays
+from implicit.ops.delta_rule.reference import delta_rule_reference
+from implicit.ops.not_finite import not_finite_sequences
 
 CHUNK_SIZE = 32
 """Steps per chunk unless told otherwise: the fastest, or within 10% of it, of 16 to 64 on a CPU."""
@@ -60,6 +62,7 @@ def delta_rule_chunked(
     if chunk_size < 1:
         raise InputError(f"chunk_size is {chunk_size}; give at least 1")
     dtype = v.dtype
+    given = q, k, v, beta, log_decay, initial_state
     batch, length, heads = q.shape[:3]
     steps_per_token = k.shape[1] // length
     q, k, v = (rows(tensor) for tensor in (q, k, v))
@@ -78,7 +81,15 @@ def delta_rule_chunked(
         state = _advance(keys, added, decays, state)
     assert state is not None  # there is at least one chunk
     y = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
-    return y.unflatten(0, (batch, heads)).transpose(1, 2).to(dtype), state.unflatten(0, (batch, heads))
+    y, state = y.unflatten(0, (batch, heads)).transpose(1, 2).to(dtype), state.unflatten(0, (batch, heads))
+    repeated = not_finite_sequences(y)
+    if repeated is not None:
+        own = delta_rule_reference(*(None if part is None else part[repeated] for part in given))
+        y, state = (
+            whole.index_copy(0, repeated, part.to(whole.dtype))
+            for whole, part in zip((y, state), own, strict=True)
+        )
+    return y, state
 
 
 def rows(tensor: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from implicit.ops.hand_written_passes import Arguments, Op, op_with_passes
+from implicit.ops.norm_factor import norm_factor
 
 
 def definition(groups: int, epsilon: float) -> Op:
@@ -26,7 +27,7 @@ def definition(groups: int, epsilon: float) -> Op:
     def gated_norm(y: Tensor, x: Tensor, D: Tensor, gate: Tensor, weight: Tensor) -> tuple[Tensor]:
         skipped = (y + D[:, None] * x).flatten(-2)
         gated = (skipped * functional.silu(gate)).unflatten(-1, (groups, -1))
-        factor = torch.rsqrt(gated.square().mean(dim=-1, keepdim=True) + epsilon)
+        factor = norm_factor(gated.square().mean(dim=-1, keepdim=True), epsilon)
         return ((gated * factor).flatten(-2) * weight,)
 
     return gated_norm
@@ -46,7 +47,7 @@ def torch_op(groups: int, epsilon: float) -> Op:
     def normalise(gated: Tensor) -> Tensor:
         """Normalise ``[rows, groups, features of a group]`` in place and return the factors."""
         factor = torch.linalg.vector_norm(gated, dim=-1, keepdim=True)
-        factor.square_().div_(gated.shape[-1]).add_(epsilon).rsqrt_()
+        factor = norm_factor(factor.square_().div_(gated.shape[-1]), epsilon)
         gated.mul_(factor)
         return factor
 

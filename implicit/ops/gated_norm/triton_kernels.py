@@ -39,7 +39,8 @@ def _gated(y, y_token, x, x_token, gate, gate_token, D, token, count, column, FE
 @triton.jit
 def _norm_factor(gated, token, count, epsilon, FEATURES: tl.constexpr):
     """Return r of every token, ``[tokens, 1]``; zero outside, also where ε is 0."""
-    factor = tl.rsqrt(tl.sum(gated * gated, 1) / FEATURES + epsilon)
+    squares = tl.sum(gated * gated, 1)
+    factor = tl.where(squares < float("inf"), tl.rsqrt(squares / FEATURES + epsilon), float("nan"))
     return tl.where(token < count, factor, 0.0)[:, None]
 
 

@@ -19,6 +19,7 @@ _C5, _C4, _C3 = _F(1.9875691500e-4), _F(1.3981999507e-3), _F(8.3334519073e-3)
 _C2, _C1, _C0 = _F(4.1665795894e-2), _F(1.6666665459e-1), _F(5.0000001201e-1)
 _LOG2_E, _HALF, _ONE, _ZERO = _F(math.log2(math.e)), _F(0.5), _F(1), _F(0)
 _LN2_HIGH, _LN2_LOW = _F(0.693359375), _F(-2.12194440e-4)
+_INFINITE, _NONE = _F(np.inf), _F(np.nan)
 _LOW, _HIGH = _F(-87.3), _F(89)  # below, e^x is 2^−126; above 88.4 infinite
 _TWENTY = _F(20)
 
@@ -151,15 +152,19 @@ def _one_like(array):
 
 
 def norm_factor(squares, count, epsilon):
-    """(mean of so many squares + ε)^(−1/2)."""
+    """(mean of so many squares + ε)^(−1/2); NaN where they overflow, as in `implicit.ops.norm_factor`."""
     raise NotImplementedError
 
 
 @overload(norm_factor)
 def _norm_factor(squares, count, epsilon):
     if squares == types.float32:
-        return lambda squares, count, epsilon: _ONE / np.sqrt(squares / np.float32(count) + epsilon)
-    return lambda squares, count, epsilon: 1.0 / np.sqrt(squares / count + epsilon)
+        return lambda squares, count, epsilon: (
+            _ONE / np.sqrt(squares / np.float32(count) + epsilon) if squares < _INFINITE else _NONE
+        )
+    return lambda squares, count, epsilon: (
+        1.0 / np.sqrt(squares / count + epsilon) if squares < np.inf else np.nan
+    )
 
 
 def silu_slope(x):

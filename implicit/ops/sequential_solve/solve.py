@@ -90,6 +90,7 @@ def sequential_solve(
     )
     if refusal is not None:
         raise InputError(refusal)
+    stopping = stopping.resolved_by(states)  # float32 or wider, as what is iterated
     given = self_map, injections, start, windows, states, solver, stopping
     if chosen == "numba":
         from implicit.ops.sequential_solve import numba_kernels

@@ -20,6 +20,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from implicit.ops.not_finite import not_finite_sequences
+from implicit.ops.ssd.reference import ssd_reference
+
 LOG2_E = math.log2(math.e)
 
 
@@ -91,6 +94,10 @@ def forward(
         v = _merge_heads(x_chunk * into_state[:, tokens], groups)
         state = _state_after(state, decays.of_chunk[..., number], v, b, x_chunk)
     assert state is not None  # sequences are not empty
+    rows = not_finite_sequences(y)
+    if rows is not None:
+        before = None if initial_state is None else initial_state[rows]
+        y[rows], state[rows] = ssd_reference(x[rows], dt[rows], A, B[rows], C[rows], before)
     return y, state
 
 

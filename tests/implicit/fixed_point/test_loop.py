@@ -1,5 +1,7 @@
 """The loop: every token ends by itself, whatever else is in the batch, and the account of it is honest."""
 
+import warnings
+
 import pytest
 import torch
 from torch import Tensor
@@ -170,8 +172,40 @@ def test_the_self_map_is_evaluated_as_often_as_the_slowest_token_needs() -> None
         evaluations += 1
         return 0.5 * z + 1
 
-    solution = solve(FixedPointProblem(function), DampedPicard(1.0), STOPPING, torch.zeros(2, 2, 1))
+    solution = solve(FixedPointProblem(function), DampedPicard(1.0), Stopping(), torch.zeros(2, 2, 1))
     assert evaluations == int(solution.iterations.max())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_a_tolerance_that_the_element_type_cannot_resolve_is_raised_and_said(dtype: torch.dtype) -> None:
+    """Of cos, whose iteration ends in a cycle of rounding, at 0.739."""
+    start, name = torch.zeros(1, 2, 3, dtype=dtype), str(dtype).removeprefix("torch.")
+    problem, stopping = FixedPointProblem(torch.cos), Stopping(rtol=1e-17)
+    with pytest.warns(UserWarning, match=f"rtol is 1e-17, which {name} cannot resolve"):
+        solution = solve(problem, DampedPicard(1.0), stopping, start)
+    assert solution.converged.all()
+    assert int(solution.iterations.max()) < 200
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exactly = solve(problem, DampedPicard(1.0), Stopping(rtol=0.0, max_iterations=7), start)
+    assert (exactly.iterations == 7).all()
+
+
+@pytest.mark.parametrize("scale", [1e-37, 1e-24, 1e30], ids=str)
+@pytest.mark.parametrize("power", [1, 8], ids=["float32", "float64"])
+def test_norms_whose_squares_vanish_or_overflow_are_right(scale: float, power: int) -> None:
+    """z = z / 2 + c, in units in which ‖z‖² is no float."""
+    dtype = torch.float32 if power == 1 else torch.float64
+    shift = torch.full((1, 1, 4), scale, dtype=dtype) ** power
+    problem = FixedPointProblem(lambda z: z / 2 + shift)
+    found = [
+        solve(problem, DampedPicard(1.0), Stopping(rtol=1e-3, max_iterations=limit), torch.zeros_like(shift))
+        for limit in (1, 4, 99)
+    ]
+    assert [solution.status.item() for solution in found] == [1, 1, 0]
+    torch.testing.assert_close(found[0].residual, shift.sum(-1) / 2, rtol=1e-6, atol=0)
+    assert found[2].iterations.item() == 10  # 2^-9 is above the tolerance, 2^-10 below
+    assert 0 < found[2].relative_residual.item() < 1e-3
 
 
 @pytest.mark.parametrize(("rtol", "atol"), [(1e-3, 0.0), (0.0, 1e-3), (1e-3, 1e-2)])
@@ -284,16 +318,15 @@ def test_the_account_of_unrolled_iterations() -> None:
     """More tokens than features, so that every figure of a token has to be its own."""
     rates = torch.tensor([0.0, 0.5, 0.9, torch.nan], dtype=torch.float64).view(1, 4, 1).expand(2, 4, 3)
     start = torch.zeros(2, 4, 3, dtype=torch.float64)
-    solution = unroll(affine(rates), DampedPicard(1.0), Stopping(rtol=0.4), start, 3)
+    solution = unroll(affine(rates), DampedPicard(1.0), Stopping(rtol=0.2), start, 3)
     assert solution.iterations.tolist() == [[3] * 4] * 2
-    # z₂ = 1 + a, Φ(z₂) − z₂ = a² in each of three features; the tolerance is 0.4 (1 + a) √3
-    expected = torch.tensor([0.0, 0.25, 0.81], dtype=torch.float64) * 3**0.5
+    # z₃ = 1 + a + a², Φ(z₃) − z₃ = a³ in each of three features; the tolerance is 0.2 (1 + a + a²) √3
+    expected = torch.tensor([0.0, 0.125, 0.729], dtype=torch.float64) * 3**0.5
     torch.testing.assert_close(solution.residual[:, :3], expected.expand(2, 3))
     assert solution.status.tolist() == [[0, 0, 1, 2]] * 2
     torch.testing.assert_close(solution.value[0, :3, 0], torch.tensor([1, 1.75, 2.71], dtype=torch.float64))
-    # ‖1 + a + a²‖ √3 is what the value has
     relative = solution.relative_residual[1, :3]
-    torch.testing.assert_close(relative, torch.tensor([0, 0.25 / 1.75, 0.81 / 2.71], dtype=torch.float64))
+    torch.testing.assert_close(relative, torch.tensor([0, 0.125 / 1.75, 0.729 / 2.71], dtype=torch.float64))
 
 
 def test_a_latent_of_zero_has_a_relative_residual() -> None:

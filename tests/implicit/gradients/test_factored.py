@@ -246,7 +246,7 @@ def test_without_grad_the_value_is_that_of_the_solve() -> None:
 def test_refusals() -> None:
     problem = FixedPointProblem(torch.cos)
     with pytest.raises(InputError, match=r"this problem has no factors for it, give Implicit here"):
-        solve_with_gradient(problem, DampedPicard(), TIGHT, torch.zeros(1, 1, 1), FactoredImplicit())
+        solve_with_gradient(problem, DampedPicard(), Stopping(), torch.zeros(1, 1, 1), FactoredImplicit())
     with pytest.raises(InputError, match=r"rtol is 0\.0; give a number above 0"):
         FactoredImplicit(rtol=0.0)
     leaves = parameters()

@@ -8,7 +8,15 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit.fixed_point import DampedPicard, Dependence, FixedPointProblem, Status, Stopping, solve
+from implicit.fixed_point import (
+    DampedPicard,
+    Dependence,
+    FixedPointProblem,
+    Solution,
+    Status,
+    Stopping,
+    solve,
+)
 from implicit.gradients import (
     FactoredImplicit,
     GradientRule,
@@ -42,6 +50,56 @@ def test_the_account_of_convergence_is_that_of_the_solve(rule: GradientRule) -> 
         for part in ("iterations", "residual", "status"):
             assert torch.equal(getattr(solution, part), getattr(plain, part)), part
     assert not solution.converged.all()
+
+
+@pytest.mark.parametrize("rule", [Phantom(4), Implicit(), Unrolled(6)], ids=lambda rule: type(rule).__name__)
+@pytest.mark.parametrize("limit", [5, 400])
+def test_residual_and_status_are_those_of_the_value_returned(rule: GradientRule, limit: int) -> None:
+    leaves, stopping = parameters(), Stopping(rtol=1e-2, max_iterations=limit)
+    problem = causal_problem(*leaves)
+    solution = solve_with_gradient(problem, PICARD, stopping, torch.zeros_like(leaves[2]), rule)
+    with torch.no_grad():
+        residual = (problem.function(solution.value) - solution.value).norm(dim=-1)
+        met = stopping.is_met(solution.value, residual)
+    torch.testing.assert_close(solution.residual, residual, rtol=1e-12, atol=0)
+    assert met[solution.converged].all()
+    assert solution.converged.any()
+
+
+def test_phantom_steps_take_the_damping_of_the_solver() -> None:
+    def gradient(rule: GradientRule) -> Tensor:
+        leaves = parameters()
+        value = solved(rule, causal_problem, leaves, solver=DampedPicard(0.3))
+        return torch.autograd.grad(value.sum(), leaves[1])[0]
+
+    assert torch.equal(gradient(Phantom(2)), gradient(Phantom(2, 0.3)))
+    assert not torch.equal(gradient(Phantom(2)), gradient(Phantom(2, 0.8)))
+
+
+def test_phantom_gradients_of_any_mode_and_order_are_those_of_the_steps() -> None:
+    """One undamped step from z* = 3 with Φ(z) = c z / 3 + c: the derivative in c is 2, of its square 12."""
+    problem_of = lambda c: FixedPointProblem(lambda z: c * z / 3 + c)  # noqa: E731
+    start = torch.full((1, 1, 1), 3.0)
+
+    def value(c: Tensor) -> Tensor:
+        solution = Solution(start, *[torch.zeros(1, 1)] * 3)
+        return Phantom(1, 1.0).attach(problem_of(c), PICARD, TIGHT, solution).value.sum()
+
+    one = torch.tensor(1.0)
+    found, tangent = torch.func.jvp(value, (one,), (one,))
+    assert (found.item(), tangent.item()) == (3, 2)
+    assert torch.func.grad(lambda c: value(c).square())(one).item() == 12
+    assert torch.func.grad(torch.func.grad(lambda c: value(c).square()))(one).item() == 8
+    assert torch.func.vmap(torch.func.grad(value))(torch.ones(2)).tolist() == [2, 2]
+
+
+def test_a_phantom_step_that_overflows_leaves_the_value_and_shows_in_the_gradient() -> None:
+    c = torch.tensor(1e30, requires_grad=True)
+    problem = FixedPointProblem(lambda z: (z - 1) * c * c + 1)
+    solution = Solution(torch.full((1, 1, 1), 2.0), *[torch.zeros(1, 1)] * 3)
+    value = Phantom(2, 1.0).attach(problem, PICARD, TIGHT, solution).value
+    assert value.item() == 2
+    assert not torch.autograd.grad(value.sum(), c)[0].isfinite()
 
 
 @pytest.mark.parametrize(
@@ -121,7 +179,7 @@ def test_the_graph_of_implicit_is_freed_with_its_value() -> None:
         (lambda: Phantom(damping=1.01), "damping is 1.01; give a number above 0 and at most 1"),
         (lambda: Unrolled(2.5), "iterations is 2.5; give a whole number"),  # type: ignore[arg-type]
         (lambda: Phantom(steps=2.5), "steps is 2.5; give a whole number"),  # type: ignore[arg-type]
-        (lambda: Phantom(damping=None), "damping is None; give a number"),  # type: ignore[arg-type]
+        (lambda: Phantom(damping="0.8"), "damping is '0.8'; give a number"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_options_are_refused(build: Callable[[], object], sentence: str) -> None:

@@ -18,7 +18,8 @@ from implicit.modes.solve import chosen_mode
         (Solve(), DampedPicard(), (16, 9), False, False, "windowed"),
         (Solve(), DampedPicard(), (17, 9), False, False, "sequential"),
         (Solve(), DampedPicard(), (16, 8), False, False, "sequential"),
-        (Solve(), DampedPicard(), (17, 8), False, True, "windowed"),
+        (Solve(), DampedPicard(), (17, 8), False, True, "sequential"),
+        (Solve(windows=Windowed()), DampedPicard(), (17, 8), False, False, Windowed()),
         (Solve(), DampedPicard(), (1, 1), False, True, "sequential"),
         (Solve(), DampedPicard(), (1, 64), True, True, "sequential"),
         (Solve(), Anderson(), (1, 64), True, False, "simultaneous"),
@@ -30,7 +31,7 @@ from implicit.modes.solve import chosen_mode
     ids=str,
 )
 def test_the_default_mode_is_chosen_as_documented(
-    solve: Solve, solver: Solver, shape: tuple[int, int], one_launch: bool, gradient: bool, mode: str
+    solve: Solve, solver: Solver, shape: tuple[int, int], one_launch: bool, gradient: bool, mode: object
 ) -> None:
     with torch.set_grad_enabled(gradient):
         assert chosen_mode(solve, solver, torch.zeros(*shape, 3), one_launch=one_launch) == mode

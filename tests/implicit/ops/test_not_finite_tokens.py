@@ -12,9 +12,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from implicit.ops.delta_rule.chunked import delta_rule_chunked
+from implicit.ops.delta_rule.reference import delta_rule_reference
 from implicit.ops.mamba2_mixer import mamba2_mixer
 from implicit.ops.mamba2_mixer.definition import definition
-from implicit.ops.ssd import ssd, ssd_reference
+from implicit.ops.ssd import ssd, ssd_chunked, ssd_reference
 
 pytest.importorskip("numba")
 
@@ -130,3 +132,27 @@ def test_the_mixer_is_causal(
         return torch.cat(outputs, dim=1), state
 
     assert_nothing_reaches_the_others(kernels, token_by_token, clean, 0, first[name] + 2)
+
+
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("value", VALUES, ids=str)
+@pytest.mark.parametrize("scan", ["ssd", "delta rule"])
+def test_chunks_are_causal(scan: str, value: float, part: int) -> None:
+    """Against the definition, with and without a gradient."""
+    vectors = [normal(seed, 2, LENGTH, HEADS, STATE_SIZE) for seed in range(3)]
+    numbers = normal(4, 2, LENGTH, HEADS).abs()
+    ops: tuple[Scan, Scan]
+    if scan == "ssd":
+        inputs, ops = [vectors[0], numbers, *vectors[1:]], (ssd_chunked, ssd_reference)
+        rest = (-torch.linspace(0.1, 2, HEADS, dtype=torch.float64),)
+    else:
+        inputs, ops = [*vectors, numbers.clamp(max=1)], (delta_rule_chunked, delta_rule_reference)
+        rest = ()
+    inputs[part][1, 37].view(-1)[2] = value
+    given = (*inputs[:2], *rest, *inputs[2:])
+    expected = ops[1](*given)
+    leaves = [tensor.clone().requires_grad_() for tensor in given]
+    for found in (ops[0](*given), ops[0](*leaves)):
+        for one, other in zip(found, expected, strict=True):
+            assert torch.equal(one.isfinite(), other.isfinite())
+            torch.testing.assert_close(one[one.isfinite()], other[one.isfinite()])

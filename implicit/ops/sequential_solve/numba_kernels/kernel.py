@@ -30,7 +30,7 @@ def solve(weights, places, injections, start, mask, windows, states, found, rule
     last iterate that Φ was evaluated at, so that its residual, and the state that the evaluation implies,
     belong to it.
     """
-    damping, rtol, atol, limit = rule
+    damping, rtol, atol, limit, tiny = rule
     value, iterations, residuals, statuses = found
     features, length = start.shape[2], start.shape[1]
     size, layers = len(places.normed), weights.skips.shape[0]
@@ -68,7 +68,10 @@ def solve(weights, places, injections, start, mask, windows, states, found, rule
             for i in range(features):
                 squares += (image[i] - latent[i]) * (image[i] - latent[i])
                 norm += latent[i] * latent[i]
-            residual, tolerance = np.sqrt(squares), atol + rtol * np.sqrt(norm)
+            residual, norm = np.sqrt(squares), np.sqrt(norm)
+            if squares <= tiny or squares == np.inf:
+                residual, norm = _scaled_norms(latent, image, features)
+            tolerance = atol + rtol * norm
             evaluations[place] += 1
             status = MAX_ITERATIONS
             if not residual < np.inf:  # nor is NaN; np.isfinite takes a difference, which may be reordered
@@ -90,6 +93,22 @@ def solve(weights, places, injections, start, mask, windows, states, found, rule
             advance(weights, places, windows, states, layers, size, place, b)
             token[place] += 1
             fresh[place] = 1
+
+
+@compiled
+def _scaled_norms(latent, image, features):
+    """‖Φ(z) − z‖ and ‖z‖ where squares overflow or vanish."""
+    largest, longest = zero_like(latent), zero_like(latent)
+    for i in range(features):
+        largest, longest = max(largest, abs(image[i] - latent[i])), max(longest, abs(latent[i]))
+    squares, norm = zero_like(latent), zero_like(latent)
+    for i in range(features):
+        if largest > 0:
+            change = (image[i] - latent[i]) / largest
+            squares += change * change
+        if longest > 0:
+            norm += (latent[i] / longest) * (latent[i] / longest)
+    return largest * np.sqrt(squares), longest * np.sqrt(norm)
 
 
 @compiled

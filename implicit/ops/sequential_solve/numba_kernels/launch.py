@@ -61,6 +61,7 @@ def walk(
         element(stopping.rtol),
         element(stopping.atol),
         stopping.max_iterations,
+        np.finfo(dtype).tiny,
     )
     given = array(injections), array(start), real, window, state, found, rule
 

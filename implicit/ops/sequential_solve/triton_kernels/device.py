@@ -33,7 +33,23 @@ def softplus(x):
 @triton.jit
 def norm_factor(x, COUNT: tl.constexpr, epsilon):
     """Return (mean(x²) + ε)^(−1/2) of a vector that is zero past its ``COUNT`` entries."""
-    return tl.rsqrt(tl.sum(x * x, 0) / COUNT + epsilon)
+    return norm_factor_of(tl.sum(x * x, 0), COUNT, epsilon)
+
+
+@triton.jit
+def norm_factor_of(squares, COUNT: tl.constexpr, epsilon):
+    """Return (squares / COUNT + ε)^(−1/2); NaN where they overflow, as in `implicit.ops.norm_factor`."""
+    return tl.where(squares < float("inf"), tl.rsqrt(squares / COUNT + epsilon), float("nan"))
+
+
+@triton.jit
+def vector_norm(x):
+    """Return ‖x‖, also where squares overflow or vanish."""
+    squares = tl.sum(x * x, 0)
+    largest = tl.max(tl.where(x == x, tl.abs(x), 0.0), 0)  # NaN stays in the sum below
+    scaled = x / tl.where(largest > 0, largest, 1.0)
+    held = (squares > 1.1754943508222875e-38) & (squares < float("inf"))
+    return tl.where(held, tl.sqrt_rn(squares), largest * tl.sqrt_rn(tl.sum(scaled * scaled, 0)))
 
 
 @triton.jit
@@ -194,7 +210,7 @@ def read_state(
             y = tl.where(inside, y, 0.0)
             tl.store(gated + row, y, mask=inside)
             squares += y * y
-        tl.store(factors + group, tl.rsqrt(tl.sum(squares, 0) / rows_per_group + epsilon))
+        tl.store(factors + group, norm_factor_of(tl.sum(squares, 0), rows_per_group, epsilon))
 
 
 @triton.jit

@@ -11,6 +11,7 @@ from implicit.ops.sequential_solve.triton_kernels.device import (
     project,
     project_back,
     read_state,
+    vector_norm,
 )
 
 CONVERGED = tl.constexpr(int(Status.CONVERGED))
@@ -156,8 +157,8 @@ def solve_kernel(
             stream = tl.load(streams + LAYERS * D_MODEL + feature, mask=inside, other=0.0)
             image = stream * norm_factor(stream, D_MODEL, epsilon) * latent_weight
             difference = image - latent
-            residual = tl.sqrt_rn(tl.sum(difference * difference, 0))
-            tolerance = atol + rtol * tl.sqrt_rn(tl.sum(latent * latent, 0))
+            residual = vector_norm(difference)
+            tolerance = atol + rtol * vector_norm(latent)
             evaluations += 1
             met = (residual <= tolerance) & (tolerance < float("inf"))
             status = tl.where(met, CONVERGED, MAX_ITERATIONS)

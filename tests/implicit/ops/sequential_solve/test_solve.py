@@ -212,6 +212,20 @@ def test_a_sequence_that_is_not_finite_stops_alone() -> None:
     assert torch.equal(solved(model, tokens, "sequential", state=state).status, found.status)
 
 
+@pytest.mark.filterwarnings("ignore:(invalid value|overflow|All-NaN):RuntimeWarning")
+@pytest.mark.parametrize(("part", "scale"), [("latent_norm", 1e-24), ("out_proj", 1e25)])
+@torch.no_grad()
+def test_norms_whose_squares_vanish_or_overflow_are_those_of_the_loop(part: str, scale: float) -> None:
+    model = random_model(rtol=1e-3, max_iterations=60)
+    model.get_submodule("mixers.0.out_proj" if part == "out_proj" else part).weight.mul_(scale)
+    found = solved(model, random_tokens(1, 2), "sequential")
+    model.sequential_backend = "loop"
+    expected = solved(model, random_tokens(1, 2), "sequential")
+    assert found.status.tolist() == expected.status.tolist()
+    assert set(found.status.flatten().tolist()) == {2 if part == "out_proj" else 0}
+    assert (found.residual != 0).all()
+
+
 @torch.no_grad()
 def test_a_sequence_does_not_see_the_others_of_its_batch() -> None:
     given = arguments(3, 2)

@@ -1,0 +1,33 @@
+"""Norms of latents and residuals whose squares a float may not hold."""
+
+import functools
+import math
+
+import torch
+from torch import Tensor
+from torch.linalg import vector_norm
+
+
+def token_norm(vectors: Tensor) -> Tensor:
+    """Return ‖v‖ over the last axis, also where squares overflow or vanish.
+
+    Example:
+        >>> token_norm(torch.tensor([[3e-30, 4e-30], [3e30, 4e30], [3.0, 4.0]]))
+        tensor([5.0000e-30, 5.0000e+30, 5.0000e+00])
+    """
+    plain = vector_norm(vectors, dim=-1)
+    held = (plain > least_norm(vectors.dtype)) & (plain < math.inf)
+    largest = vectors.abs().amax(dim=-1)
+    scale = torch.where(held | (largest == 0), 1, largest)
+    return torch.where(held, plain, vector_norm(vectors / scale[..., None], dim=-1) * scale)
+
+
+@functools.cache
+def least_norm(dtype: torch.dtype) -> float:
+    """Return the least norm whose square is a normal number; half precision is summed up in float32.
+
+    Example:
+        >>> least_norm(torch.bfloat16) == least_norm(torch.float32)
+        True
+    """
+    return math.sqrt(torch.finfo(torch.promote_types(dtype, torch.float32)).tiny)

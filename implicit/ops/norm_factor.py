@@ -1,0 +1,19 @@
+"""The factor of a root mean square norm, in one place for all norms in PyTorch."""
+
+import torch
+from torch import Tensor
+
+
+def norm_factor(squares: Tensor, epsilon: float) -> Tensor:
+    """Return (s + ε)^(−1/2) of means or sums of squares; NaN where they overflow.
+
+    The factor would be 0 there, the normalised vector 0, and z = 0 a fixed point of whatever overflows.
+
+    Example:
+        >>> norm_factor(torch.tensor([4.0, torch.inf]), 0.0)
+        tensor([0.5000,    nan])
+    """
+    factor = torch.rsqrt(squares + epsilon)
+    if not isinstance(squares, Tensor):  # a ball holds no infinity
+        return factor
+    return torch.add(factor, squares.detach(), alpha=0)  # one call, and 0 · ∞ is NaN

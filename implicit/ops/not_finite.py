@@ -1,0 +1,34 @@
+"""Which sequences have to be computed token by token, because a number in them is not finite.
+
+Products over several tokens multiply what comes later by 0, and 0 · NaN is NaN: without more, a token that is
+not finite reaches earlier ones.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from implicit.ops.hand_written_passes import is_transformed
+
+
+def not_finite_sequences(outputs: Tensor) -> Tensor | None:
+    """Return the numbers of the sequences that end in what is not finite; None where there are none.
+
+    Only the end is looked at, which costs little: no state forgets what is not finite. Transformed and
+    compiled code cannot look at numbers, and gets None.
+
+    Args:
+        outputs: ``[batch, tokens, …]``.
+
+    Example:
+        >>> not_finite_sequences(torch.tensor([[1.0, 2.0], [1.0, torch.nan]]))
+        tensor([1])
+    """
+    if torch.compiler.is_compiling() or is_transformed(()):
+        return None
+    last = outputs[:, -1].detach()
+    if math.isfinite(last.sum()):  # the sum of finite numbers may overflow, which only costs time
+        return None
+    rows = (~last[..., None].isfinite()).flatten(1).any(1).nonzero()[:, 0]
+    return rows if len(rows) and outputs.shape[1] > 1 else None
