@@ -136,7 +136,9 @@ def _check_derivative(
     name: str, function: Callable[[Tensor], Tensor], point: Tensor, *, reverse: bool = False
 ) -> None:
     """Refuse a function that torch.func cannot transform, or whose derivative is lost on the way."""
-    direction = random_signs(1, point.numel(), point)[0]
+    size = point.abs().max().item() if point.numel() else 1.0
+    # Entries may be of very different units; one that is zero moves as far as the largest, or by 1.
+    direction = random_signs(1, point.numel(), point)[0] * torch.where(point == 0, size or 1.0, point.abs())
     try:
         slope = directional(function, point, direction[None])
         if reverse:
@@ -152,9 +154,12 @@ def _check_derivative(
         )
     if bool(slope.any()):
         return
-    # A change in proportion to the step is that of a slope; one of a jump stays, a quadratic one quadruples.
-    near, far = ((function(point + k * _PROBE * direction) - function(point)).norm().item() for k in (1, 2))
-    if 1.5 * near < far < 3 * near:
+    # A change in proportion to the step is that of a slope; that of a jump or of steps, and a quadratic one, is
+    # not over short and long ways.
+    tiny, near, far = (
+        (function(point + k * _PROBE * direction) - function(point)).norm().item() / k for k in (2**-16, 1, 2)
+    )
+    if 0.75 * near < far < 1.5 * near and 0.5 * near < tiny < 2 * near:
         raise InputError(f"{name} changes with its input, and its derivative is 0; {_REMEDY}")
 
 

@@ -196,7 +196,7 @@ REFUSED: dict[str, tuple[Transition, list[State], str]] = {
     "no latent": (_transition(lambda z, s: z, GIVES, size=0), STATES, "latent_size is 0"),
     "float32": (NON_LINEAR, [{"h": torch.zeros(3)}], "is torch.float32"),
     "two functions": (_transition(_two(lambda y: y, lambda y: y / 2), GIVES), STATES, "on balls; write one"),
-    "two that are near": (_transition(_two(lambda y: y, lambda y: y * (1 + 1e-12)), GIVES), STATES, "on balls"),
+    "two that are near": (_transition(_two(lambda y: y, lambda y: y * (1 + 1e-11)), GIVES), STATES, "on balls"),
     "two updates": (
         _transition(NON_LINEAR.self_map, lambda z, s: {"h": _two(torch.tanh, torch.sin)(z, s)}),
         STATES,

@@ -18,7 +18,7 @@ from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.tensors.transitions import EnclosedTransitionBatch
 from theory.transition_batch import TransitionBatch
 
-SAME = 8.0
+SAME = 4.0
 """How far a number on tensors may be from that on balls, in radii and units in the last place: rounding."""
 NEARBY = 2.0**-10
 """How far away, relatively, they are compared too: there shows what vanishes at a fixed point."""
