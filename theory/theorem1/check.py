@@ -132,7 +132,7 @@ def _check_in_any_units(
     return dataclasses.replace(
         own,
         conditions=(*own.conditions[:3], fourth),
-        layers=tuple(here.sharpened(each) for here, each in pairs),
+        layers=tuple(here.sharpened(each, trusted=units.are_similar) for here, each in pairs),
         note=own.note and found.note,
     )
 

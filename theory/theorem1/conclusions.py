@@ -73,17 +73,26 @@ class LayerConclusion:
         change = self._judged(self.nonlinearity, self.nonlinearity_error, self.change_rounding)
         return self._either(change, self.secant_defect, self.secant_error, self.secant_rounding)
 
-    def sharpened(self, other: "LayerConclusion") -> "LayerConclusion":
-        """Return these numbers, but those that another measurement decides, and what it alone has measured."""
-        other_names = {field.name for field in fields(self)}
-        taken = tuple(name for name in other_names if name.startswith("other_"))
-        if self.non_diagonal is not other.non_diagonal:
-            taken += ("off_diagonal_mass", "off_diagonal_error", "rounding")
-        if self.non_linear is not other.non_linear:
-            parts = ("nonlinearity", "secant", "change_", "compared", "unvisited")
-            taken += tuple(name for name in other_names if name.startswith(parts))
+    def sharpened(self, other: "LayerConclusion", *, trusted: bool) -> "LayerConclusion":
+        """Return these numbers, but those of another measurement where it decides otherwise.
+
+        Args:
+            other: the measurement in other units, with what it alone has measured.
+            trusted: whether the units here suit all entries, so that what is decided here stays.
+        """
+
+        def stays(mine: Verdict, theirs: Verdict) -> bool:
+            open_there = theirs is Verdict.INCONCLUSIVE or mine is Verdict.HOLDS
+            return mine is theirs or (trusted and open_there)
+
+        prefixes = ["other_"]
+        if not stays(self.non_diagonal, other.non_diagonal):
+            prefixes += ["off_diagonal", "rounding"]
+        if not stays(self.non_linear, other.non_linear):
+            prefixes += ["nonlinearity", "secant", "change_", "compared", "unvisited"]
+        names = [field.name for field in fields(self) if field.name.startswith(tuple(prefixes))]
         contradicted = self.contradicted and other.contradicted
-        return replace(self, **{name: getattr(other, name) for name in taken}, contradicted=contradicted)
+        return replace(self, **{name: getattr(other, name) for name in names}, contradicted=contradicted)
 
     def _either(self, at_a_point: Verdict, value: float, error: float, rounding: float) -> Verdict:
         """Either of derivative and distance shows the property; its opposite needs both."""
