@@ -170,6 +170,8 @@ class Theorem1Proof:
         if not found:
             return f"Nothing is proved at the {count['states']} states."
         factors = [bounds.factor for bounds in found if bounds.factor is not None]
+        several = len(self.states[0].places) > 1
+        blocks = " in every layer's own block, and nothing of blocks between layers," if several else ""
         rate = f", the damped step contracting by {max(factors):.3g} or better" if factors else ""
         return (
             f"Of Φ and G as written, on real numbers, with their constants the floats that they are, at the "
@@ -177,7 +179,7 @@ class Theorem1Proof:
             f"{min(b.radius for b in found):.2g} or more around the latent, at most "
             f"{max(b.error for b in found):.2g} from it, at {count['existence']}; attracting at "
             f"{count['contraction']}{rate}; the limit of the exact iteration from z0 = 0 at "
-            f"{count['orbit']}; of these ∂h'/∂h non-diagonal at {count['non_diagonal']}, and different at "
+            f"{count['orbit']}; of these ∂h'/∂h{blocks} non-diagonal at {count['non_diagonal']}, and different at "
             f"another h, where the same is proved, at {count['non_linear']}. "
             "Not proved: anything at other states, and what the model's own floats, tolerance and limit of "
             "iterations do. No independent check exists of this proof."

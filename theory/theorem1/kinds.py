@@ -180,7 +180,7 @@ def layer_kind(
 
 
 def overall_kind(layers: Sequence[LayerKind]) -> LayerKind:
-    """Return the kind of a stack: non-diagonal or non-linear if one of its layers is.
+    """Return the kind of a stack, within its layers: non-diagonal or non-linear if one of them is.
 
     Example:
         >>> mamba = layer_kind([LayerConclusion(("h",), 0.0, 1e-9, 0.0, 1e-9)])
