@@ -116,17 +116,19 @@ def called(
     except InputError:
         raise
     except Exception as error:
-        given = ", ".join(f"{entry} {tuple(part.shape)}" for entry, part in state.items())
+        shapes = ", ".join(f"{entry} {tuple(part.shape)}" for entry, part in state.items())
         raise InputError(
             f"{name} raised {_reason(error)} for a latent of shape {tuple(latent.shape)} and a state of "
-            f"{given}, all float64 and without a batch axis; give states of this model, "
+            f"{shapes}, all float64 and without a batch axis; give states of this model, "
             "and a model that is .double()"
         ) from error
     copies = [("latent", latent, given), *((f"state entry {e!r}", state[e], held[e]) for e in state)]
     for what, before, after in copies:
         changed = not (after.is_inference() or after._version == 0)  # also where the numbers stay the same
         if changed or not torch.equal(before.nan_to_num(), after.nan_to_num()):
-            raise InputError(f"{name} changes its {what} in place; write z = z + ..., or take a .clone() before")
+            raise InputError(
+                f"{name} changes its {what} in place; write z = z + ..., or take a .clone() before"
+            )
     if parts.keys() != held.keys() or any(parts[entry] is not held[entry] for entry in held):
         raise InputError(f"{name} changes the dictionary that it is given; begin with state = dict(state)")
     return found
@@ -154,8 +156,8 @@ def _check_derivative(
         )
     if bool(slope.any()):
         return
-    # A change in proportion to the step is that of a slope; that of a jump or of steps, and a quadratic one, is
-    # not over short and long ways.
+    # A change in proportion to the step, over short and long ways, is that of a slope; that of a jump or of
+    # steps is not, nor a quadratic one.
     tiny, near, far = (
         (function(point + k * _PROBE * direction) - function(point)).norm().item() / k for k in (2**-16, 1, 2)
     )

@@ -59,7 +59,9 @@ def check_run(
         analysis.certificates.parts.RefusedError: statements: are not those of this format; make ...
     """
     if certificate.statements != statements:
-        raise RefusedError("statements", "are not those of this format; make the certificate anew from the run")
+        raise RefusedError(
+            "statements", "are not those of this format; make the certificate anew from the run"
+        )
     if certificate.run.get("weights_sha256") != sha256:
         raise RefusedError("run.weights_sha256", f"is not that of the weights given, {sha256}")
     for name in sorted(set(config) | set(certificate.config)):

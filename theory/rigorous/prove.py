@@ -19,7 +19,6 @@ from theory.blocks import validate
 from theory.fixed_point import solve_fixed_point
 from theory.jacobian.coupling_entries import coupling_entries
 from theory.pure_maps import validate_maps
-from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.enclosure import (
     Entries,
@@ -179,8 +178,8 @@ class Theorem1Proof:
             f"{min(b.radius for b in found):.2g} or more around the latent, at most "
             f"{max(b.error for b in found):.2g} from it, at {count['existence']}; attracting at "
             f"{count['contraction']}{rate}; the limit of the exact iteration from z0 = 0 at "
-            f"{count['orbit']}; of these ∂h'/∂h{blocks} non-diagonal at {count['non_diagonal']}, and different at "
-            f"another h, where the same is proved, at {count['non_linear']}. "
+            f"{count['orbit']}; of these ∂h'/∂h{blocks} non-diagonal at {count['non_diagonal']}, and different "
+            f"at another h, where the same is proved, at {count['non_linear']}. "
             "Not proved: anything at other states, and what the model's own floats, tolerance and limit of "
             "iterations do. No independent check exists of this proof."
         )
@@ -228,7 +227,8 @@ def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1P
     prover = _Prover(transition, states)
     everywhere = np.arange(len(states))
     latents = prover.fixed_points(prover.state, everywhere)
-    compare(prover.batch(len(states)), prover.on_balls(len(states)), prover.state, latents, finite=True)
+    count = len(states)
+    compare(prover.batch(count), prover.on_balls(count), prover.state, latents, finite=True)
     places = prover.places(latents)
     here = prover.bounds(prover.state, latents, places)
     elsewhere: list[Bounds | None] = [None] * len(states)
@@ -301,7 +301,9 @@ class _Prover:
         try:
             found = coupling_entries(*here)
         except RuntimeError as fault:  # such as an in-place operator on what unbind returns
-            raise InputError(f"Φ or G has no derivative in reverse mode: {' '.join(str(fault).split())}") from fault
+            raise InputError(
+                f"Φ or G has no derivative in reverse mode: {' '.join(str(fault).split())}"
+            ) from fault
         return [(rows.numpy(), columns.numpy()) for rows, columns in found]
 
     def companions(self, attempt: int) -> NDArray[np.int64]:

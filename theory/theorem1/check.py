@@ -9,8 +9,9 @@ conclusions are read off each layer's block J = ∂h'/∂h:
   (The map h ↦ h' is affine only if J is constant and every secant follows it.)
 
 Thresholds come from the error of J, measured at every state against finite differences of the actual map.
-Neither property depends on the units of the entries. Where norms do not show both, they are taken again in units
-in which every entry has the typical size 1 (:mod:`theory.theorem1.units`). The same numbers give the kind of the transition (:mod:`theory.theorem1.kinds`), for every model.
+Neither property depends on the units of the entries. Where norms do not show both, they are taken again in
+units in which every entry has the typical size 1 (:mod:`theory.theorem1.units`). The same numbers give the
+kind of the transition (:mod:`theory.theorem1.kinds`), for every model.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Whether an entry of h' changes with other entries of h over a whole distance, which J at a point cannot show.
+"""Whether an entry of h' changes with other entries over a whole distance: J at a point cannot show it.
 
 Of a diagonal transition, h'_i stays where h_i does. So some entries of h are moved, and the images of the
 others are compared with the rounding of each, which no unit of measurement changes.
@@ -97,7 +97,9 @@ def _image(origin: Origin, there: MeasuredState) -> tuple[Tensor, Tensor]:
     if not origin.has_latent:  # else a fixed point at each
         latent, vector = there.fixed_point.latent, block.vector
         shares = NEARBY * vector * there.probes.gaussian(PROBES, len(vector), vector, purpose=13)
-        ahead, behind = (at_once(lambda v: block.state_update(latent, v), vector + s * shares) for s in (1, -1))
+        ahead, behind = (
+            at_once(lambda v: block.state_update(latent, v), vector + s * shares) for s in (1, -1)
+        )
         noise = noise + (ahead - 2 * image + behind).abs().amax(0).nan_to_num(math.inf)
     return image, noise
 

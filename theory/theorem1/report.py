@@ -192,7 +192,7 @@ class Theorem1Report:
 
     @property
     def kind(self) -> TransitionKind:
-        """The kind within layers: non-diagonal or non-linear if one is; what couples layers is not looked at."""
+        """The kind within layers, not between them: non-diagonal or non-linear if one layer is."""
         return overall_kind(self.layer_kinds).kind
 
     @property

@@ -83,12 +83,15 @@ UNCHECKED_MEANING = (
 )
 
 
-OF_LAYERS = "each layer's own block, the other layers' states held as listed; of blocks between layers nothing"
+OF_LAYERS = (
+    "each layer's own block, the other layers' states held as listed; of blocks between layers nothing"
+)
 """Of what a certificate of several layers speaks."""
 LAYERS = {
     "meaning": (
-        " There are several layers: h is that of one layer, ∂h'/∂h its own block, and the other parts of the "
-        "state, those of the other layers too, are held as listed. Nothing is claimed of blocks between layers."
+        " There are several layers: h is that of one layer, ∂h'/∂h its own block, and the other parts of "
+        "the state, those of the other layers too, are held as listed. Nothing is claimed of blocks between "
+        "layers."
     ),
     "non_linear": " The h of all layers are those of the other pair.",
     "range": " The box is one of the h of all layers.",
@@ -103,8 +106,8 @@ def statements_of(model: str, layers: int = 1) -> dict[str, str]:
     Example:
         >>> statements_of("implicit-mamba2") == STATEMENTS
         True
-        >>> statements_of("mamba2", layers=2)["explicit"][-72:]
-        'said of each layer by itself, with the other layers\' states as listed.'
+        >>> statements_of("mamba2", layers=2)["explicit"][-30:]
+        "ther layers' states as listed."
         >>> statements_of("implicit-gated-deltanet")["meaning"][-42:]
         'No independent check exists for this cell.'
     """

@@ -1,5 +1,6 @@
 """`prove_theorem1` on pairs (Φ, G) with known fixed points and Jacobians, and what it must not prove."""
 
+import itertools
 import random
 from collections.abc import Callable
 from typing import Any
@@ -182,8 +183,8 @@ def _two(on_tensors: Callable[[Any], Any], on_balls: Callable[[Any], Any]) -> Ca
 
 
 def _later() -> Callable[[Any, Any], Any]:
-    calls: list[int] = []
-    return lambda z, s: torch.tanh(z / 2 + s["h"]) + (calls.append(0) or 1e-6 * len(calls))
+    calls = itertools.count()
+    return lambda z, s: torch.tanh(z / 2 + s["h"]) + 1e-6 * next(calls)
 
 
 def _held(z: Any, s: Any) -> Any:
@@ -196,7 +197,11 @@ REFUSED: dict[str, tuple[Transition, list[State], str]] = {
     "no latent": (_transition(lambda z, s: z, GIVES, size=0), STATES, "latent_size is 0"),
     "float32": (NON_LINEAR, [{"h": torch.zeros(3)}], "is torch.float32"),
     "two functions": (_transition(_two(lambda y: y, lambda y: y / 2), GIVES), STATES, "on balls; write one"),
-    "two that are near": (_transition(_two(lambda y: y, lambda y: y * (1 + 1e-11)), GIVES), STATES, "on balls"),
+    "two that are near": (
+        _transition(_two(lambda y: y, lambda y: y * (1 + 1e-11)), GIVES),
+        STATES,
+        "on balls",
+    ),
     "two updates": (
         _transition(NON_LINEAR.self_map, lambda z, s: {"h": _two(torch.tanh, torch.sin)(z, s)}),
         STATES,

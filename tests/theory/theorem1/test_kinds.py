@@ -362,3 +362,14 @@ def test_a_change_of_a_small_row_is_not_the_rounding_of_a_large_one() -> None:
         assert 0 < layer.nonlinearity < 1e-14
         assert layer.change_rounding == 0
         assert layer.non_linear is not Verdict.FAILS
+
+
+def test_the_kind_of_several_layers_is_that_within_them() -> None:
+    """The second layer reads the first one's h: each block is diagonal, the whole Jacobian is not."""
+    stack = Transition(
+        lambda z, s: z, lambda z, s: {"h": s["h"] / 2, "g": s["g"] / 3 + s["h"].flip(0)}, 0, (("h",), ("g",))
+    )
+    states = [{"h": state["h"], "g": state["h"].exp()} for state in random_states(4)]
+    report = check_theorem1(stack, states)
+    assert report.kind is DIAGONAL_LINEAR
+    assert "each layer's own block" in report.kind_sentence

@@ -100,9 +100,7 @@ class Attraction:
         """Return what is proved of an iteration that is stopped after so many evaluations."""
         membership = self.membership.copy()
         proved = membership >= 0  # perhaps none, without any bundle
-        membership[proved] = np.where(
-            self.evaluations[membership[proved]] > limit, -1, membership[proved]
-        )
+        membership[proved] = np.where(self.evaluations[membership[proved]] > limit, -1, membership[proved])
         return Attraction(self.bundles, self.evaluations, membership)
 
 

@@ -31,6 +31,7 @@ LARGEST = 1e8
 STEPS_AT_ONCE = 512
 
 
+@np.errstate(all="ignore")  # what overflows has no metrics
 def step_jacobians(loop: EnclosedLoop, cover: Cover) -> Array:
     """Return ds'/ds at the centres of a cover's sets for every token, in floating point.
 
@@ -103,8 +104,8 @@ def contracting_metrics(jacobians: Array, targets: IntArray, rate: float) -> tup
         rate: γ.
 
     Returns:
-        None if the iteration does not settle: products of the Jacobians do not decay as fast, or too slowly, or
-        are not finite.
+        None if the iteration does not settle: products of the Jacobians do not decay as fast, or too
+        slowly, or are not finite.
 
     Example:
         A matrix of norm 2 whose square is 1/4: it contracts, but not in the Euclidean norm.

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import torch
 
 from automata.errors import InputError
-from theory.rigorous.tensors.functions import embedding, joined, power, rearranged
+from theory.rigorous.tensors.functions import embedding, joined, power, rearranged, where
 from theory.rigorous.tensors.numbers import Numbers
 from theory.rigorous.tensors.table import (
     BINARY,
@@ -126,14 +126,14 @@ class EnclosedTensor(Numbers):
         x, *others = (
             torch.empty(a.shape) if isinstance(a, Numbers) and i else a for i, a in enumerate(arguments)
         )
-        if not isinstance(x, Numbers):
+        if not isinstance(x, EnclosedTensor):
             raise InputError("an index is known only up to a radius; index with known integers")
         if any(isinstance(other, torch.dtype) for other in (*others, *options.values())):
             raise _no_form("view(dtype)")
         return x._moved(lambda entries: function(entries, *others, **options))
 
     def _moved(self, change: Callable[[torch.Tensor], Any]) -> Any:
-        """Let PyTorch move the entries; where it makes a view, the result shares its numbers with this one."""
+        """Let PyTorch move the entries; a view shares its numbers with this array."""
         places, found = change(self._places), rearranged(self, change)
         pairs = zip(places, found, strict=True) if isinstance(found, tuple | list) else [(places, found)]
         storage = self.__dict__["_storage"]
@@ -162,19 +162,13 @@ class EnclosedTensor(Numbers):
             raise InputError("an in-place operator writes one number twice; take a .clone() before")
         new, storage = self.constant(numbers), self.__dict__["_storage"]
         written = torch.full(storage.places.shape, -1)
-        written[places.reshape(-1)] = torch.arange(new.numel()).reshape(new.shape).expand(places.shape).reshape(-1)
+        entries = torch.arange(new.numel()).reshape(new.shape).expand(places.shape)
+        written[places.reshape(-1)] = entries.reshape(-1)
         for holder in storage.holders:
             array = holder()
-            chosen = None if array is None else written[array._places]
-            if array is None or chosen is None or not (chosen >= 0).any():
-                continue
-            found = joined(
-                [array, new],
-                lambda parts, chosen=chosen: torch.where(
-                    chosen >= 0, parts[1].reshape(-1)[chosen.clamp(min=0)], parts[0]
-                ),
-            )
-            array.__dict__.update(value=found.value, tangent=found.tangent)
+            if array is not None and bool(((chosen := written[array._places]) >= 0).any()):
+                found = where(chosen >= 0, new.taken(chosen.clamp(min=0).numpy()), array)
+                array.__dict__.update(value=found.value, tangent=found.tangent)
         return self
 
     def __getattr__(self, name: str) -> Any:

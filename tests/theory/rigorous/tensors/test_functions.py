@@ -156,7 +156,7 @@ def test_what_has_no_form_is_named(name: str) -> None:
         function(x)
 
 
-def _in_place(change: Callable[[Any, Any], Any]) -> Callable[[Tensor], Tensor]:
+def _in_place(change: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     """A function of 2 SIZE numbers: what is left of an array of its own, which the change is done to."""
 
     def function(x: Any) -> Any:
@@ -171,12 +171,12 @@ IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
     "operators": lambda h, z: [v := h, v.__isub__(z), v.__imul__(z), v.__itruediv__(3), v.__ipow__(2)][0],
     "methods": lambda h, z: h.exp_().sub_(z, alpha=2).clamp_(max=0.4).tanh_(),
     "copy": lambda h, z: [v := h[1], v.copy_(z * v), h[0].fill_(2.0), h.T[0].zero_()][0],
-    "entries": lambda h, z: [v := h.T, v.__setitem__((slice(None), 1), z), v.__setitem__(0, v[1] * 1)][0],
+    "entries": lambda h, z: [h.T.__setitem__((slice(None), 1), z), h.__setitem__((0, 1), h[1, 0] * 1), h][2],
     "mask": lambda h, z: h.__setitem__(torch.tensor([True, False]), z) or h,
     "data": lambda h, z: h.data.mul_(z),
     "detached": lambda h, z: h.detach().add_(z),
     "parts": lambda h, z: [p := h.unbind(0), p[0].add_(z), h.chunk(2)[1].mul_(p[0]), h.split(1)[0].neg_()][1],
-    "a view changes with its base": lambda h, z: [v := h.view(-1)[2:5], h.mul_(z)][0],
+    "a view changes with its base": lambda h, z: [h.view(-1)[2:5], h.mul_(z)][0],
     "a copy does not": lambda h, z: [c := h.clone(), h.T.reshape(-1).add_(z[0]), c.add_(1.0)][0] * h,
     "the same type is no copy": lambda h, z: [h.double().add_(z), h.to(torch.float64).mul_(2.0)][0],
     "activations": lambda h, z: functional.silu(functional.relu(h.sub_(z), inplace=True), inplace=True),
