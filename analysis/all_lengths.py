@@ -242,7 +242,10 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     loop = enclosed_loop(model)
     asked = asked_of(model, settings.tolerance, settings.dtype)
-    found, fault = find_cover(model, loop, task, settings, errors_of(asked))
+    try:
+        found, fault = find_cover(model, loop, task, settings, errors_of(asked))
+    except FloatingPointError as overflow:
+        found, fault = None, str(overflow)
     iteration, attraction = None, None
     if found is not None and found.closed.all():
         members = Members.of_cover(found.cover, found.bounds.latent_radius)
@@ -285,7 +288,8 @@ def draw(analysis: AllLengthsAnalysis, width: float = TEXT_WIDTH) -> Figure:
         gain.set(
             title="gain of the steps, in their metrics", xlabel="gain per token", ylabel="number of steps"
         )
-        radius.hist(np.log10(analysis.found.cover.radii), bins=50)
+        radii = np.log10(analysis.found.cover.radii)
+        radius.hist(radii[np.isfinite(radii)], bins=50)
         radius.set(
             title="radius of the sets, in their metrics",
             xlabel="log10 of the radius",

@@ -20,6 +20,7 @@ from analysis.certificates.theorem1.control import certify_control
 from analysis.certificates.theorem1.document import (
     CHECKED,
     FORMAT,
+    OF_LAYERS,
     Certificate,
     Claim,
     ControlPair,
@@ -27,6 +28,7 @@ from analysis.certificates.theorem1.document import (
     Pair,
     Point,
     Range,
+    layers_of,
     non_linear,
     statements_of,
     summarise,
@@ -96,10 +98,11 @@ def certify(run: Run, settings: CertifySettings | None = None, **chosen: int) ->
         pairs = certify_control(run.model, visited)
     else:
         pairs = certify_pairs(implicit, visited)
+    head = document_head(run, time.monotonic() - began)
     certificate = Certificate(
         format=FORMAT,
-        statements=statements_of(run.config.model),
-        **document_head(run, time.monotonic() - began),
+        statements=statements_of(run.config.model, layers_of(head["config"])),
+        **head,
         settings=settings.model_dump(),
         pairs=[*pairs],
         summary=summarise(pairs),
@@ -227,7 +230,7 @@ LABELS = {
     "non_diagonal": "A4 non-diagonal",
     "non_linear": "A4 non-linear",
     "range": "A5 the same over a box of h",
-    "explicit": "diagonal, and the same at all h",
+    "explicit": "∂h'/∂h diagonal, and the same at all h",
 }
 
 
@@ -259,6 +262,8 @@ def tables(certificate: Certificate) -> list[Table | str]:
         table.add_row(LABELS[statement], f"{count}/{total}", name, *(number(value) for value in spread))
     reasons = Counter(reason for pair in implicit for reason in reasons_of(pair))
     lines: list[Table | str] = [table, *(f"  {count} × {reason}" for reason, count in reasons.items())]
+    if layers_of(certificate.config) > 1:
+        lines.append(f"Proved of {OF_LAYERS}.")
     lines.append(f"Proved in {certificate.unchecked.seconds:.0f} s.")
     if identity["model"] not in CHECKED:
         lines.append(

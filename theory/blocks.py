@@ -100,6 +100,13 @@ def validate(transition: Transition, state: State) -> None:
     for name in blocks:
         if name not in state:
             raise unknown_name("state entry", name, state)
+    for names in transition.layer_states:
+        if len(set(names)) < len(names):
+            raise InputError(
+                f"layer_states has the layer {names}, which names an entry twice; name each once"
+            )
+        if not sum(state[name].numel() for name in names):
+            raise InputError(f"layer_states has the layer {names} without a number; leave the layer out")
     for name, entry in state.items():
         if not (entry.is_floating_point() or entry.is_complex()):
             if name in blocks:

@@ -5,14 +5,17 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor
+from torch.func import vjp
 
 from automata.checks import check_type
 from automata.errors import InputError, unknown_name
 from theory.blocks import BlockMap, check_image, random_signs, validate
-from theory.forward_mode import jvp
+from theory.derivatives import directional
 from theory.transition import State, Transition
 
 _REMEDY = "write it with torch operations only, without NumPy, .item(), .data or .detach()"
+_SAME = 2.0**-40
+"""How far two evaluations at one point may differ, relative to the norm: some sums are taken in any order."""
 _PROBE = 2.0**-12
 """How far Φ and G are probed: far above rounding, near enough that the linear part of a change leads."""
 
@@ -64,9 +67,9 @@ def validate_maps(transition: Transition, state: State) -> None:
     """
     names = tuple(dict.fromkeys(name for layer in transition.layer_states for name in layer))
     latent = state[names[0]].new_zeros(transition.latent_size)
-    image = _called("self_map", transition.self_map, latent, state) if transition.latent_size else latent
+    image = called("self_map", transition.self_map, latent, state) if transition.latent_size else latent
     check_image(image, latent)
-    following = _called("state_update", transition.state_update, latent, state)
+    following = called("state_update", transition.state_update, latent, state)
     check_type("what state_update returns", following, dict, "return a dictionary like the state")
     for name in names:
         if name not in following:
@@ -81,40 +84,84 @@ def validate_maps(transition: Transition, state: State) -> None:
     block = BlockMap(transition, state, names)
     if transition.latent_size:
         _check_derivative("self_map", lambda z: block.self_map(z, block.vector), latent)
-        _check_derivative("self_map", lambda v: block.self_map(latent, v), block.vector)
+        _check_derivative("self_map", lambda v: block.self_map(latent, v), block.vector, reverse=True)
         _check_derivative("state_update", lambda z: block.state_update(z, block.vector), latent)
     _check_derivative("state_update", lambda v: block.state_update(latent, v), block.vector)
 
 
-def _called(
+def called(
     name: str, function: Callable[[Tensor, State], Returned], latent: Tensor, state: State
 ) -> Returned:
-    """What the function returns; its error told with what it was called with."""
+    """Return what Φ or G returns.
+
+    Args:
+        name: of the function, for messages.
+        function: Φ or G.
+        latent: z.
+        state: s.
+
+    Raises:
+        InputError: if it raises, or changes what it is given.
+
+    Example:
+        >>> called("self_map", lambda z, s: z.add_(s["h"]), torch.zeros(1), {"h": torch.ones(1)})
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: self_map changes its latent in place; write z = z + ..., or take ...
+    """
+    given, parts = latent.clone(), {entry: part.clone() for entry, part in state.items()}
+    held = dict(parts)
     try:
-        return function(latent, state)
+        found = function(given, parts)
     except InputError:
         raise
     except Exception as error:
-        given = ", ".join(f"{entry} {tuple(part.shape)}" for entry, part in state.items())
+        shapes = ", ".join(f"{entry} {tuple(part.shape)}" for entry, part in state.items())
         raise InputError(
             f"{name} raised {_reason(error)} for a latent of shape {tuple(latent.shape)} and a state of "
-            f"{given}, all float64 and without a batch axis; give states of this model, "
+            f"{shapes}, all float64 and without a batch axis; give states of this model, "
             "and a model that is .double()"
         ) from error
+    copies = [("latent", latent, given), *((f"state entry {e!r}", state[e], held[e]) for e in state)]
+    for what, before, after in copies:
+        changed = not (after.is_inference() or after._version == 0)  # also where the numbers stay the same
+        if changed or not torch.equal(before.nan_to_num(), after.nan_to_num()):
+            raise InputError(
+                f"{name} changes its {what} in place; write z = z + ..., or take a .clone() before"
+            )
+    if parts.keys() != held.keys() or any(parts[entry] is not held[entry] for entry in held):
+        raise InputError(f"{name} changes the dictionary that it is given; begin with state = dict(state)")
+    return found
 
 
-def _check_derivative(name: str, function: Callable[[Tensor], Tensor], point: Tensor) -> None:
+def _check_derivative(
+    name: str, function: Callable[[Tensor], Tensor], point: Tensor, *, reverse: bool = False
+) -> None:
     """Refuse a function that torch.func cannot transform, or whose derivative is lost on the way."""
-    direction = random_signs(1, point.numel(), point)[0]
+    size = point.abs().max().item() if point.numel() else 1.0
+    # Entries may be of very different units; one that is zero moves as far as the largest, or by 1.
+    direction = random_signs(1, point.numel(), point)[0] * torch.where(point == 0, size or 1.0, point.abs())
     try:
-        slope = jvp(function, (point,), (direction,))[1]
+        slope = directional(function, point, direction[None])
+        if reverse:
+            vjp(function, point)
     except Exception as error:
-        raise InputError(f"{name} cannot be differentiated ({_reason(error)}); {_REMEDY}") from error
+        remedy = "call model.eval() and draw no numbers" if "random" in str(error) else _REMEDY
+        raise InputError(f"{name} cannot be differentiated ({_reason(error)}); {remedy}") from error
+    first, second = (function(point + direction) for _ in range(2))
+    if (first - second).norm() > _SAME * first.norm():
+        raise InputError(
+            f"{name} gives two results at one point; it has to be a function of latent and state alone, "
+            "without random numbers and without what it remembers"
+        )
     if bool(slope.any()):
         return
-    # A change in proportion to the step is that of a slope; one of a jump stays, a quadratic one quadruples.
-    near, far = ((function(point + k * _PROBE * direction) - function(point)).norm().item() for k in (1, 2))
-    if 1.5 * near < far < 3 * near:
+    # A change in proportion to the step, over short and long ways, is that of a slope; that of a jump or of
+    # steps is not, nor a quadratic one.
+    tiny, near, far = (
+        (function(point + k * _PROBE * direction) - function(point)).norm().item() / k for k in (2**-16, 1, 2)
+    )
+    if 0.75 * near < far < 1.5 * near and 0.5 * near < tiny < 2 * near:
         raise InputError(f"{name} changes with its input, and its derivative is 0; {_REMEDY}")
 
 

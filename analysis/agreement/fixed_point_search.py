@@ -4,6 +4,7 @@ The damped iteration finds only fixed points that attract; one that repels it is
 not converge are counted.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -168,7 +169,8 @@ class _Cluster:
     ) -> "_Cluster":
         slope = latent_jacobian(transition, state, latent)
         identity = torch.eye(len(slope), dtype=slope.dtype, device=slope.device)
-        smallest = torch.linalg.svdvals(identity - slope)[-1].item()
+        finite = bool(slope.isfinite().all())
+        smallest = torch.linalg.svdvals(identity - slope)[-1].item() if finite else math.nan
         return cls(
             latent, residual, smallest, spectral_radius(damped_slope(slope, transition.damping)), answer, []
         )

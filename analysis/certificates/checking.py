@@ -56,10 +56,12 @@ def check_run(
         >>> run = load_run("parity-small")
         >>> check_run(analyse(run, length=1).certificate(run), {}, sha256="", config={}, bits=128)
         Traceback (most recent call last):
-        analysis.certificates.parts.RefusedError: statements: are not those of this format
+        analysis.certificates.parts.RefusedError: statements: are not those of this format; make ...
     """
     if certificate.statements != statements:
-        raise RefusedError("statements", "are not those of this format")
+        raise RefusedError(
+            "statements", "are not those of this format; make the certificate anew from the run"
+        )
     if certificate.run.get("weights_sha256") != sha256:
         raise RefusedError("run.weights_sha256", f"is not that of the weights given, {sha256}")
     for name in sorted(set(config) | set(certificate.config)):

@@ -10,7 +10,7 @@ from analysis.certificates.cover.document import CoverCertificate
 from analysis.certificates.executed.document import ExecutedCertificate
 from analysis.certificates.image_balls.document import ImagesCertificate
 from analysis.certificates.parts import at_least
-from analysis.certificates.theorem1.document import Certificate, summarise
+from analysis.certificates.theorem1.document import OF_LAYERS, Certificate, layers_of, summarise
 from analysis.certificates.words.document import WordsCertificate
 
 OfEveryStart = LatentsCertificate | ImagesCertificate
@@ -116,7 +116,8 @@ def _of_pairs(certificate: Certificate) -> str:
     total = counts.pop("pairs")
     found = ", ".join(f"{VERIFIED[name]} at {count}" for name, count in counts.items())
     where = "" if "explicit" in counts else f", nor {OF_THE_PROGRAM}"
+    layers = f", of {OF_LAYERS}" if layers_of(certificate.config) > 1 else ""
     return (
-        f"of {total} pairs of a state and a token, {found}, {OF_REAL_NUMBERS}; "
+        f"of {total} pairs of a state and a token, {found}, {OF_REAL_NUMBERS}{layers}; "
         f"not verified is anything of other states{where}"
     )

@@ -76,7 +76,12 @@ class Spectrum:
 
     @classmethod
     def of(cls, matrix: Tensor) -> "Spectrum":
-        """Compute all eigenvalues of a matrix up to the limit, else the leading ones by Arnoldi iteration."""
+        """Compute all eigenvalues of a matrix up to the limit, else the leading ones by Arnoldi iteration.
+
+        Those of a matrix that is not finite are NaN.
+        """
+        if not matrix.isfinite().all():
+            return cls(np.full(len(matrix), np.nan, dtype=np.complex128), complete=True)
         if len(matrix) <= DENSE_SPECTRUM_LIMIT:
             return cls(torch.linalg.eigvals(matrix).numpy(), complete=True)
         start = np.ones(len(matrix))  # the default is random
@@ -137,11 +142,13 @@ class JacobianAnalysis:
     def sentence(self) -> str:
         """The verdict with its counts."""
         counts, without = self.report.counts, len(self.report.checks) - len(self.with_fixed_point.checks)
+        layers = max((len(check.layers) for check in self.report.checks), default=0)
+        blocks = ", in every layer's own block" if layers > 1 else ""
         missing = f", of which {without} without a fixed point" if without else ""
         return (
             f"The conclusions of Theorem 1 {VERDICT_WORDS[self.verdict]}: of {len(self.report.checks)} "
             f"visited states they hold at {counts['holds']}, fail at {counts['fails']} and are undecided at "
-            f"{counts['inconclusive']}{missing}"
+            f"{counts['inconclusive']}{missing}{blocks}"
         )
 
     def theorem1(self) -> dict[str, Any]:

@@ -137,6 +137,8 @@ def _derivatives(
         left = torch.cat([block.left for block in blocks])
         right = torch.cat([block.right for block in blocks], dim=1)
         # singular values of the product from those of a small matrix
+        if not all(bool(part.isfinite().all()) for part in (slope, left, right)):
+            continue
         factors = torch.linalg.qr(left).R @ torch.linalg.qr(right.mT).R.mT
         squares = torch.linalg.svdvals(factors) ** 2
         direct = torch.cat(

@@ -7,9 +7,12 @@ form on balls is refused by name; `implicit.enclosed.mamba2` is a form written b
 """
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from automata.errors import InputError
@@ -17,6 +20,7 @@ from implicit.models.interface import SequenceModel
 from implicit.models.stack import CellStack
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.tensors import EnclosedTensor, EnclosedTransitionBatch
+from theory.rigorous.tensors.agreement import AsReal, compare_beside
 
 
 def with_exact_weights(model: nn.Module) -> Any:
@@ -49,7 +53,6 @@ def enclosed_transitions(model: SequenceModel, tokens: Tensor) -> EnclosedTransi
         InputError: for a model that is no stack of cells, or a cell that calls what has no form on balls.
 
     Example:
-        >>> import torch
         >>> from implicit.runs.loading import load_run
         >>> model = load_run("parity-deltanet").model
         >>> transitions = enclosed_transitions(model, torch.tensor([0, 1]))
@@ -67,6 +70,37 @@ def enclosed_transitions(model: SequenceModel, tokens: Tensor) -> EnclosedTransi
         found = EnclosedTransitionBatch(twin.transitions(tokens), shapes)
         _try(model, found, shapes, len(tokens))
     return found
+
+
+@torch.no_grad()
+def compare_with_floats(
+    model: CellStack,
+    transitions: EnclosedTransitionBatch,
+    tokens: Tensor,
+    state: Mapping[str, NDArray[np.float64]],
+    latents: NDArray[np.float64],
+) -> None:
+    """Refuse a model whose code is another function on balls than on float64 tensors, at points.
+
+    Args:
+        model: in any floating-point type.
+        transitions: the model on balls, at the tokens.
+        tokens: ``[T]``, int64.
+        state: every part ``[T, …]``.
+        latents: ``[T, d]``.
+
+    Raises:
+        InputError: naming the first entry that differs by more than rounding.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> model, tokens = load_run("parity-deltanet").model, torch.tensor([0])
+        >>> state = {name: entry.double().numpy() for name, entry in model.init_state(1).items()}
+        >>> compare_with_floats(model, enclosed_transitions(model, tokens), tokens, state, np.zeros((1, 32)))
+    """
+    with AsReal():
+        precise = copy.deepcopy(model).double().eval().transitions(tokens)
+    compare_beside(precise, transitions, state, latents)
 
 
 def _try(

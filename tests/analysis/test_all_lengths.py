@@ -2,6 +2,7 @@
 
 import base64
 import copy
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -65,6 +66,25 @@ def test_a_model_that_forgets_is_proved_right_for_every_length(forgetful: Run) -
     assert numbers["closed"] == numbers["steps"] == 2 * numbers["sets"]
     assert all_lengths.draw(found).axes
     assert all_lengths.tables(found)
+
+
+@pytest.mark.parametrize(
+    ("entry", "number", "fault"),
+    [
+        ("head.bias", 0.0, "steps between"),
+        ("mixers.0.out_proj.weight", 1e200, "not a finite number|no metrics"),
+    ],
+)
+def test_a_model_that_overflows_or_has_no_bundle_is_told(
+    forgetful: Run, entry: str, number: float, fault: str
+) -> None:
+    run = replace(forgetful, model=copy.deepcopy(forgetful.model).double())
+    with torch.no_grad():
+        run.model.get_parameter(entry).fill_(number)
+    found = all_lengths.analyse(run, **COARSE)
+    assert not found.proved
+    assert re.search(fault, found.sentence)
+    all_lengths.draw(found)
 
 
 def test_a_wrong_answer_is_not_proved_right(forgetful: Run) -> None:

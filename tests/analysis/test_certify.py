@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from analysis import certify, check_certificate
-from analysis.certificates.theorem1.document import Certificate, ControlPair, Pair
+from analysis.certificates.parts import RefusedError
+from analysis.certificates.theorem1.document import STATEMENTS, Certificate, ControlPair, Pair
+from analysis.certificates.verdict import verdict
 from analysis.check_certificate import CheckSettings
 from analysis.framework.visited_states import in_double_precision
 from implicit.runs.loading import Run, load_run
@@ -30,6 +32,20 @@ def test_everything_is_proved_of_the_stored_parity_run() -> None:
     certificate = certify.certify(run, states=8, sequences=4, length=24, seed=20)
     assert certificate.summary == dict.fromkeys(certificate.summary, 8)
     check_certificate.check_certificate(certificate, run, ONE_PROCESS)
+
+
+@pytest.mark.parametrize("model", ["mamba2", "implicit-mamba2"])
+def test_statements_of_several_layers_speak_of_each_layers_own_block(make_run: Any, model: str) -> None:
+    """The first layer's output moves the second layer's h: across layers nothing is diagonal."""
+    run = make_run(model, contracting=True, layers=2)
+    certificate = certify.certify(run, states=2, sequences=2, length=6)
+    assert "Nothing is claimed of blocks between layers" in certificate.statements["meaning"]
+    assert "by itself" in certificate.statements["explicit"]
+    assert "own block" in verdict(certificate, "mine")
+    check_certificate.check_certificate(certificate, run, ONE_PROCESS)
+    old = certificate.model_copy(update={"statements": STATEMENTS}).sealed()
+    with pytest.raises(RefusedError, match="make the certificate anew"):
+        check_certificate.check_certificate(old, run, ONE_PROCESS)
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,11 @@ class FactoredJacobian:
         direct = self.direct * vector if self.has_diagonal_direct_term else self.direct @ vector
         return direct + self.left @ (self.right @ vector)
 
+    def magnitude(self, vector: Tensor) -> Tensor:
+        """Return |D| |v| + |L| |R| |v|: with ε it bounds what rounding leaves of J v."""
+        absolute = FactoredJacobian(self.direct.abs(), self.left.abs(), self.right.abs())
+        return absolute.matvec(vector.abs())
+
     def rmatvec(self, vector: Tensor) -> Tensor:
         """Return Jᵀ v."""
         direct = self.direct * vector if self.has_diagonal_direct_term else self.direct.mT @ vector

@@ -144,10 +144,16 @@ def linear_response(
     for t in range(tokens):
         here = _Positions(transitions, latents[:, t], _at(states, t), _at(inputs, t))
         slope = (1 - transitions.damping) * torch.eye(size).double() + transitions.damping * here.slope()
-        radii.append(torch.linalg.eigvals(slope).abs().amax(dim=-1) if size else slope.new_zeros(sequences))
+        known = slope.isfinite().all(dim=-1).all(dim=-1)[:, None, None]  # elsewhere all is NaN
+        radius = torch.linalg.eigvals(torch.where(known, slope, 0.0)).abs().amax(dim=-1) if size else None
+        radii.append(
+            slope.new_zeros(sequences) if radius is None else torch.where(known[:, 0, 0], radius, math.nan)
+        )
         image, direct = here.push(None, change)
         source = omega[:, None, None] * transitions.damping * image
-        response = torch.linalg.solve(identity - omega[:, None, None, None] * slope, source[..., None])
+        system = identity - omega[:, None, None, None] * slope
+        response, singular = torch.linalg.solve_ex(system, source[..., None])
+        response = torch.where((singular > 0)[..., None, None], math.nan, response)
         through = here.push(response[..., 0], None)[1]
         change = {name: direct[name] + through[name] for name in change}
         norm = torch.stack([part.flatten(2).abs().square().sum(-1) for part in change.values()]).sum(0).sqrt()

@@ -19,7 +19,6 @@ from theory.blocks import validate
 from theory.fixed_point import solve_fixed_point
 from theory.jacobian.coupling_entries import coupling_entries
 from theory.pure_maps import validate_maps
-from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.enclosure import (
     Entries,
@@ -30,6 +29,7 @@ from theory.rigorous.enclosure import (
 )
 from theory.rigorous.orbits import orbits_into_basin
 from theory.rigorous.tensors import EnclosedTransitionBatch
+from theory.rigorous.tensors.agreement import compare, compare_beside
 from theory.transition import State, Transition
 from theory.transition_batch import TransitionBatch
 
@@ -37,8 +37,6 @@ RADII = (2.0**-20, 2.0**-28, 2.0**-36)
 """Radii of the ball of latents that are tried, before the least that the residual allows."""
 COMPANIONS = 3
 """How many other states lend their h until one shows that the transition is not linear."""
-SAME = 1e-6
-"""How far Φ on tensors may be from Φ on balls, relative to 1 + |Φ|: more is another formula, not rounding."""
 
 Interval = tuple[float, float]
 
@@ -171,6 +169,8 @@ class Theorem1Proof:
         if not found:
             return f"Nothing is proved at the {count['states']} states."
         factors = [bounds.factor for bounds in found if bounds.factor is not None]
+        several = len(self.states[0].places) > 1
+        blocks = " in every layer's own block, and nothing of blocks between layers," if several else ""
         rate = f", the damped step contracting by {max(factors):.3g} or better" if factors else ""
         return (
             f"Of Φ and G as written, on real numbers, with their constants the floats that they are, at the "
@@ -178,8 +178,8 @@ class Theorem1Proof:
             f"{min(b.radius for b in found):.2g} or more around the latent, at most "
             f"{max(b.error for b in found):.2g} from it, at {count['existence']}; attracting at "
             f"{count['contraction']}{rate}; the limit of the exact iteration from z0 = 0 at "
-            f"{count['orbit']}; of these ∂h'/∂h non-diagonal at {count['non_diagonal']}, and different at "
-            f"another h, where the same is proved, at {count['non_linear']}. "
+            f"{count['orbit']}; of these ∂h'/∂h{blocks} non-diagonal at {count['non_diagonal']}, and different "
+            f"at another h, where the same is proved, at {count['non_linear']}. "
             "Not proved: anything at other states, and what the model's own floats, tolerance and limit of "
             "iterations do. No independent check exists of this proof."
         )
@@ -227,7 +227,8 @@ def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1P
     prover = _Prover(transition, states)
     everywhere = np.arange(len(states))
     latents = prover.fixed_points(prover.state, everywhere)
-    prover.compare(latents)
+    count = len(states)
+    compare(prover.batch(count), prover.on_balls(count), prover.state, latents, finite=True)
     places = prover.places(latents)
     here = prover.bounds(prover.state, latents, places)
     elsewhere: list[Bounds | None] = [None] * len(states)
@@ -292,31 +293,17 @@ class _Prover:
         balls = self.on_balls(len(places))
         return refine(balls, balls.enclosed(state), latents)
 
-    @np.errstate(all="ignore")
-    def compare(self, latents: Array) -> None:
-        """Refuse code that is one function of tensors and another one of balls."""
-        balls = self.on_balls(len(self.states))
-        image, _ = balls.advance(Dual.constant(Ball.exact(latents), 0), balls.enclosed(self.state), {})
-        for index, state in enumerate(self.states):
-            expected = self.transition.self_map(torch.from_numpy(latents[index]), state).numpy()
-            found, radius = image.value.midpoint[index], image.value.radius[index]
-            excess = np.abs(found - expected) - radius - SAME * (1 + np.abs(expected))
-            worst = int(np.nan_to_num(excess, nan=np.inf).argmax())
-            if not excess[worst] <= 0:
-                raise InputError(
-                    f"entry {worst} of Φ is {expected[worst]:.6g} on tensors, {found[worst]:.6g} on balls; "
-                    "write one formula for both, in float64, that is finite at the states"
-                )
-
     def places(self, latents: Array) -> list[Entries]:
         balls = self.on_balls(len(latents))
         _, slopes = approximate_slopes(balls, balls.enclosed(self.state), latents)
-        found = coupling_entries(
-            self.batch(len(latents)),
-            {name: torch.from_numpy(entry) for name, entry in self.state.items()},
-            torch.from_numpy(latents),
-            torch.from_numpy(slopes),
-        )
+        state = {name: torch.from_numpy(entry) for name, entry in self.state.items()}
+        here = (self.batch(len(latents)), state, torch.from_numpy(latents), torch.from_numpy(slopes))
+        try:
+            found = coupling_entries(*here)
+        except RuntimeError as fault:  # such as an in-place operator on what unbind returns
+            raise InputError(
+                f"Φ or G has no derivative in reverse mode: {' '.join(str(fault).split())}"
+            ) from fault
         return [(rows.numpy(), columns.numpy()) for rows, columns in found]
 
     def companions(self, attempt: int) -> NDArray[np.int64]:
@@ -336,6 +323,7 @@ class _Prover:
     ) -> list[Bounds | None]:
         """With the largest radius that proves everything, or else what the last ones prove."""
         balls = self.on_balls(len(latents))
+        compare_beside(self.batch(len(latents)), balls, state, latents)
         enclosed = balls.enclosed(state)
         best: list[Bounds | None] = [None] * len(latents)
         least = 2 * np.nan_to_num(newton_step_bound(balls, enclosed, latents), nan=1.0, posinf=1.0)

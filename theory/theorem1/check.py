@@ -3,13 +3,15 @@
 A proof with its assumptions stands in ``theory/README.md``; here is its numerical counterpart. The
 conclusions are read off each layer's block J = ∂h'/∂h:
 
-- *non-diagonal*: ‖J − diag J‖_F / ‖J‖_F is positive;
+- *non-diagonal*: ‖J − diag J‖_F / ‖J‖_F is positive, or an entry of h' changes when only others of h move;
 - *non-linear*: ‖J(h) − J(h̃)‖_F / ‖J(h)‖_F, or the difference between h'(h̃) − h'(h) and J(h) (h̃ − h), is
   positive for another visited value h̃ of the same block, with the token and the rest of the state unchanged.
   (The map h ↦ h' is affine only if J is constant and every secant follows it.)
 
 Thresholds come from the error of J, measured at every state against finite differences of the actual map.
-The same numbers give the kind of the transition (:mod:`theory.theorem1.kinds`), for every model.
+Neither property depends on the units of the entries. Where norms do not show both, they are taken again in
+units in which every entry has the typical size 1 (:mod:`theory.theorem1.units`). The same numbers give the
+kind of the transition (:mod:`theory.theorem1.kinds`), for every model.
 """
 
 import dataclasses
@@ -27,8 +29,10 @@ from theory.theorem1.conditions import Verdict, coupling_condition, unmeasured
 from theory.theorem1.cross_checks import is_contradicted, jacobian_rounding
 from theory.theorem1.linearity import Comparison, compare, largest_row
 from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState
+from theory.theorem1.other_entries import look_at_other_entries
 from theory.theorem1.probes import Probes
 from theory.theorem1.report import StateCheck, Theorem1Report
+from theory.theorem1.units import Units
 from theory.transition import State, Transition
 
 
@@ -95,7 +99,7 @@ def check_theorem1(
     probes = [Probes() if seed is None else Probes(seed + index) for index in range(len(states))]
     return Theorem1Report(
         tuple(
-            _check_state(
+            _check_in_any_units(
                 MeasuredState.at(transition, state, start, max_iterations, probes[index]),
                 others,
                 start,
@@ -107,8 +111,41 @@ def check_theorem1(
     )
 
 
-def _check_state(
+def _check_in_any_units(
     measured: MeasuredState, others: Sequence[State], start: Tensor | None, max_iterations: int, label: str
+) -> StateCheck:
+    """Check a state in its own units; where these do not show both properties, in those of typical size."""
+    own = _check_state(measured, others, start, max_iterations, label)
+    if not measured.fixed_point.converged:
+        return own
+    units = Units.of(measured.transition, measured.state, others, measured.fixed_point.latent)
+    if own.verdict is Verdict.HOLDS and units.are_similar:
+        return own
+    begin = None if start is None else start / units.latent
+    scaled = MeasuredState.at(
+        units.of_transition(), units.shrunk(measured.state), begin, max_iterations, measured.probes
+    )
+    found = _check_state(scaled, [units.shrunk(o) for o in others], begin, max_iterations, label, moves=True)
+    if not (own.layers and found.layers):
+        return own if own.layers else found
+    pairs = zip(own.layers, found.layers, strict=True)
+    fourth = max(own.conditions[3], found.conditions[3], key=lambda each: each.verdict is Verdict.HOLDS)
+    return dataclasses.replace(
+        own,
+        conditions=(*own.conditions[:3], fourth),
+        layers=tuple(here.sharpened(each, trusted=units.are_similar) for here, each in pairs),
+        note=own.note and found.note,
+    )
+
+
+def _check_state(
+    measured: MeasuredState,
+    others: Sequence[State],
+    start: Tensor | None,
+    max_iterations: int,
+    label: str,
+    *,
+    moves: bool = False,
 ) -> StateCheck:
     status, seed = measured.fixed_point.status, measured.probes.seed
     if not measured.holds:
@@ -119,7 +156,19 @@ def _check_state(
     layers, note = [], ""
     for index, (names, here) in enumerate(zip(measured.transition.layer_states, jacobians, strict=True)):
         found = compare(measured, index, here, others, start, max_iterations)
-        layers.append(_conclusion(measured, index, names, here, found))
+        conclusion = _conclusion(measured, index, names, here, found)
+        if moves and conclusion.non_diagonal is not Verdict.HOLDS:
+            change, secant = look_at_other_entries(measured, index, here, others, start, max_iterations)
+            shown = found.contradicts
+            found = found.with_sight(secant)
+            found = dataclasses.replace(found, unvisited=found.unvisited or (found.contradicts and not shown))
+            conclusion = dataclasses.replace(
+                _conclusion(measured, index, names, here, found),
+                other_defect=change.defect,
+                other_error=change.error,
+                other_rounding=change.rounding,
+            )
+        layers.append(conclusion)
         note = note or found.note
     return StateCheck(status, (*measured.conditions, fourth), tuple(layers), label, note, seed)
 

@@ -1,7 +1,7 @@
 """The two conclusions of Theorem 1 for one layer at one state: J is not diagonal, and not constant."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 from theory.theorem1.conditions import Verdict, judge
 
@@ -24,6 +24,10 @@ class LayerConclusion:
             place; 0 where it was not needed, or where a row of J shows more off the diagonal than that.
         change_rounding: the same for the change of J.
         secant_rounding: how large rounding alone may make the defect.
+        other_defect: by how much an entry of h' changes, relative to its size, when only other entries of h
+            move over a whole distance; NaN where it was not measured.
+        other_error: the measured error of that.
+        other_rounding: how large rounding alone may make it.
         compared: how many other h̃ were compared.
         unvisited: whether only an h̃ that was not visited shows the non-linearity.
         contradicted: whether finite differences deny J by more than they leave open; then nothing is zero.
@@ -50,26 +54,54 @@ class LayerConclusion:
     rounding: float = 0.0
     change_rounding: float = 0.0
     secant_rounding: float = 0.0
+    other_defect: float = math.nan
+    other_error: float = math.nan
+    other_rounding: float = 0.0
     compared: int = 0
     unvisited: bool = False
     contradicted: bool = False
 
     @property
     def non_diagonal(self) -> Verdict:
-        """Whether J is not diagonal; *fails* where rounding alone explains all that is off the diagonal."""
-        return self._judged(self.off_diagonal_mass, self.off_diagonal_error, self.rounding)
+        """Whether h'_i changes with other entries; *fails* where rounding explains all of J and of moves."""
+        mass = self._judged(self.off_diagonal_mass, self.off_diagonal_error, self.rounding)
+        return self._either(mass, self.other_defect, self.other_error, self.other_rounding)
 
     @property
     def non_linear(self) -> Verdict:
         """Whether J or a secant contradicts an affine map; *fails* where rounding explains all of both."""
         change = self._judged(self.nonlinearity, self.nonlinearity_error, self.change_rounding)
-        if math.isnan(self.secant_defect):
-            return change
-        defect = self._judged(self.secant_defect, self.secant_error, self.secant_rounding)
-        # Either of the two shows non-linearity; "linear" needs both.
-        if Verdict.HOLDS in (change, defect):
+        return self._either(change, self.secant_defect, self.secant_error, self.secant_rounding)
+
+    def sharpened(self, other: "LayerConclusion", *, trusted: bool) -> "LayerConclusion":
+        """Return these numbers, but those of another measurement where it decides otherwise.
+
+        Args:
+            other: the measurement in other units, with what it alone has measured.
+            trusted: whether the units here suit all entries, so that what is decided here stays.
+        """
+
+        def stays(mine: Verdict, theirs: Verdict) -> bool:
+            open_there = theirs is Verdict.INCONCLUSIVE or mine is Verdict.HOLDS
+            return mine is theirs or (trusted and open_there)
+
+        prefixes = ["other_"]
+        if not stays(self.non_diagonal, other.non_diagonal):
+            prefixes += ["off_diagonal", "rounding"]
+        if not stays(self.non_linear, other.non_linear):
+            prefixes += ["nonlinearity", "secant", "change_", "compared", "unvisited"]
+        names = [field.name for field in fields(self) if field.name.startswith(tuple(prefixes))]
+        contradicted = self.contradicted and other.contradicted
+        return replace(self, **{name: getattr(other, name) for name in names}, contradicted=contradicted)
+
+    def _either(self, at_a_point: Verdict, value: float, error: float, rounding: float) -> Verdict:
+        """Either of derivative and distance shows the property; its opposite needs both."""
+        if math.isnan(value):
+            return at_a_point
+        afar = self._judged(value, error, rounding)
+        if Verdict.HOLDS in (at_a_point, afar):
             return Verdict.HOLDS
-        return change if change is defect else Verdict.INCONCLUSIVE
+        return at_a_point if at_a_point is afar else Verdict.INCONCLUSIVE
 
     def _judged(self, value: float, error: float, rounding: float) -> Verdict:
         verdict = judge(value, error, rounding)

@@ -260,10 +260,10 @@ def damped_slope(slope: Tensor, damping: float) -> Tensor:
 
 
 def spectral_radius(matrix: Tensor) -> float:
-    """Return the largest modulus of the eigenvalues.
+    """Return the largest modulus of the eigenvalues; NaN for a matrix that is not finite.
 
     Example:
         >>> round(spectral_radius(torch.tensor([[0.0, 2.0], [-2.0, 0.0]])), 6)
         2.0
     """
-    return torch.linalg.eigvals(matrix).abs().max().item()
+    return torch.linalg.eigvals(matrix).abs().max().item() if matrix.isfinite().all() else math.nan

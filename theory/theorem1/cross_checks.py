@@ -228,10 +228,22 @@ def jacobian_error(
         >>> round(error, 6)  # the true diagonal is (2, 2): sqrt(3² + 3²)
         4.242641
     """
+    return jacobian_errors(jacobian, block, latent, probes, widening)[0]
+
+
+def jacobian_errors(
+    jacobian: FactoredJacobian,
+    block: BlockMap,
+    latent: Tensor,
+    probes: Probes | None = None,
+    widening: float = 1.0,
+) -> tuple[float, Tensor]:
+    """Return what :func:`jacobian_error` does, and the same estimate of every row, shape ``[n]``."""
     directions = (probes or Probes()).directions(jacobian.size, block.vector, purpose=1)
     measured = resolved_differences(block, latent, directions, widening)
-    predicted = torch.stack([jacobian.matvec(direction) for direction in directions])
-    return math.hypot(root_mean_square(measured - predicted), jacobian.diagonality_error)
+    deviations = measured - torch.stack([jacobian.matvec(direction) for direction in directions])
+    error = math.hypot(root_mean_square(deviations), jacobian.diagonality_error)
+    return error, deviations.square().mean(dim=0).sqrt()
 
 
 def is_contradicted(

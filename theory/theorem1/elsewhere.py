@@ -96,9 +96,9 @@ class Origin:
         return self.measured.transition.latent_size > 0
 
     @cached_property
-    def image(self) -> tuple[Tensor, float]:
-        """The image h' and its error."""
-        return _image(self.measured, self.block)
+    def image(self) -> tuple[Tensor, float, Tensor]:
+        """The image h', its error, and that of each entry."""
+        return image_at(self.measured, self.block)
 
     @cached_property
     def direction(self) -> Tensor:
@@ -119,12 +119,16 @@ class Origin:
         """Return F(h̃) − F(h) − J (h̃ − h)."""
         return image - self.image[0] - self.here.jacobian.matvec(vector - self.block.vector)
 
-    def sight(self, length: float, defect: float, slope: float = 0.0) -> Sight:
+    def product_rounding(self, vector: Tensor) -> Tensor:
+        """Return what rounding may leave of J (h̃ − h), as a norm."""
+        return EPSILON * self.here.jacobian.magnitude(vector - self.block.vector).norm()
+
+    def sight(self, length: float, defect: float, product_rounding: float, slope: float = 0.0) -> Sight:
         """Return what a defect and a change of J g show, without the error of the image there."""
         here, start_error, short = self.here, self.image[1], self.short
         # J's error was measured over short displacements. Over these it shows how rough the map is.
         rounding = here.error * short + EPSILON * here.scale * length + start_error
-        error = here.error * max(length, short) + start_error
+        error = here.error * max(length, short) + start_error + product_rounding
         unit, slope = here.scale * length, slope / here.scale
         if not math.isfinite(defect):
             return Sight(math.inf, math.inf, rounding / unit, slope)
@@ -141,10 +145,11 @@ def look(origin: Origin, there: MeasuredState, *, slope: bool = False) -> Sight:
         slope: whether slopes are compared too.
     """
     block = BlockMap(there.transition, there.state, origin.block.names)
-    image, error = _image(there, block)
+    image, error, _ = image_at(there, block)
     change = (_product(there, block, origin.direction) - origin.product).norm().item() if slope else 0.0
     length = (block.vector - origin.block.vector).norm().item()
-    sight = origin.sight(length, origin.deviation(block.vector, image).norm().item(), change)
+    defect = origin.deviation(block.vector, image).norm().item()
+    sight = origin.sight(length, defect, origin.product_rounding(block.vector).item(), change)
     unit = origin.here.scale * length
     return Sight(sight.defect, sight.error + error / unit, sight.rounding + error / unit, sight.slope)
 
@@ -178,7 +183,8 @@ def screen(
     lengths = (vectors - origin.block.vector).norm(dim=1)
     defects = vmap(origin.deviation)(vectors, images[1:]).norm(dim=1)
     changes = (products[1:] - products[0]).norm(dim=1)
-    numbers = zip(lengths.tolist(), defects.tolist(), changes.tolist(), strict=True)
+    roundings = vmap(origin.product_rounding)(vectors)
+    numbers = torch.stack([lengths, defects, roundings, changes], dim=1).tolist()
     for vector, found in zip(vectors, numbers, strict=True):
         sight = origin.sight(*found)
         explained = sight.defect <= ERROR_MARGIN * sight.rounding
@@ -211,8 +217,11 @@ def _product(there: MeasuredState, block: BlockMap, direction: Tensor) -> Tensor
 
 
 @torch.no_grad()
-def _image(measured: MeasuredState, block: BlockMap) -> tuple[Tensor, float]:
-    """Return h' and its error: its change when h moves by one unit in the last place, z by its own error."""
+def image_at(measured: MeasuredState, block: BlockMap) -> tuple[Tensor, float, Tensor]:
+    """Return h' and its error, as a norm and by entries.
+
+    It is the change when h moves by one unit in the last place, z by its own error.
+    """
     latent, vector = measured.fixed_point.latent, block.vector
     image = block.state_update(latent, vector)
     reach = 0.0
@@ -221,9 +230,9 @@ def _image(measured: MeasuredState, block: BlockMap) -> tuple[Tensor, float]:
         reach = measured.fixed_point.threshold / measured.conditions[1].value / math.sqrt(latent.numel())
     latents = latent + reach * random_signs(2, latent.numel(), latent)
     vectors = last_place_displacements(vector, 2, seed=1)
-    changes = [
-        (block.state_update(nearby_latent, nearby_vector) - image).norm().item()
-        for nearby_latent, nearby_vector in zip(latents, vectors, strict=True)
-    ]
-    change = max(changes) if all(map(math.isfinite, changes)) else math.inf
-    return image, change + EPSILON * torch.nan_to_num(image, nan=math.inf).norm().item()
+    images = torch.stack([block.state_update(*nearby) for nearby in zip(latents, vectors, strict=True)])
+    changes = images - image
+    norms = changes.norm(dim=1)
+    change = norms.max().item() if norms.isfinite().all() else math.inf
+    error = change + EPSILON * torch.nan_to_num(image, nan=math.inf).norm().item()
+    return image, error, (changes.abs().amax(0) + EPSILON * image.abs()).nan_to_num(math.inf)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from theory.fixed_point import ERROR_MARGIN
 from theory.theorem1.conclusions import LayerConclusion
 from theory.theorem1.conditions import Verdict, combine
 
@@ -157,6 +158,10 @@ def layer_kind(
         for layer in conclusions
     ]
     why = f"; nothing measured at {len(unmeasured)}: {_most_frequent(unmeasured)}" if unmeasured else ""
+    afar = [layer for layer in conclusions if layer.other_defect > ERROR_MARGIN * layer.other_error]
+    if afar:
+        largest = max(layer.other_defect for layer in afar)
+        why += f"; beside {len(afar)} an entry of h' changes by {largest:.2g} of itself as others move afar"
     unvisited = sum(layer.unvisited for layer in conclusions)
     why += f"; shown at {unvisited} of them by a state that was not visited" if unvisited else ""
     contradicted = sum(layer.contradicted for layer in conclusions)
@@ -175,7 +180,7 @@ def layer_kind(
 
 
 def overall_kind(layers: Sequence[LayerKind]) -> LayerKind:
-    """Return the kind of a stack: non-diagonal or non-linear if one of its layers is.
+    """Return the kind of a stack, within its layers: non-diagonal or non-linear if one of them is.
 
     Example:
         >>> mamba = layer_kind([LayerConclusion(("h",), 0.0, 1e-9, 0.0, 1e-9)])

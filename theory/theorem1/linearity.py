@@ -105,21 +105,11 @@ def compare(
         >>> found.change, round(found.sight.defect, 4)  # tanh 1 / (1 − tanh² 1) − 1
         (0.0, 0.8134)
     """
-    names = measured.transition.layer_states[layer]
-    single = dataclasses.replace(measured.transition, layer_states=(names,))
-    block = BlockMap(single, measured.state, names)
-    vectors = torch.stack([flatten(other, names) for other in others])
-    distances = (vectors - block.vector).norm(dim=1)
-    order = [index for index in distances.argsort(descending=True).tolist() if distances[index] > 0]
-    if not order:
+    origin, vectors, solved = surroundings(measured, layer, here, others, start, max_iterations)
+    if not len(vectors):
         return Comparison(note="no other visited state differs in this block, give more states")
-
-    def solved(vector: Tensor) -> MeasuredState:
-        return MeasuredState.at(single, block.at(vector), start, max_iterations, measured.probes)
-
     found = Comparison(note="C1 to C3 are not established with the block of another visited state")
-    origin = Origin(block, measured, here)
-    remaining = iter(order)
+    remaining = iter(range(len(vectors)))
     for index in itertools.islice(remaining, MAX_CANDIDATES):
         there = solved(vectors[index])
         if there.holds:
@@ -132,10 +122,32 @@ def compare(
         found = _followed(found.with_sight(sight), origin, sight, vector, solved)
         if found.contradicts:
             return found
-    return _beyond(found, origin, vectors[order], solved)
+    return _beyond(found, origin, vectors, solved)
 
 
 Solve = Callable[[Tensor], MeasuredState]
+
+
+def surroundings(
+    measured: MeasuredState,
+    layer: int,
+    here: MeasuredJacobian,
+    others: Sequence[State],
+    start: Tensor | None,
+    max_iterations: int,
+) -> tuple[Origin, Tensor, Solve]:
+    """Return one layer's view from a state, its other values, the farthest first, and how to solve there."""
+    names = measured.transition.layer_states[layer]
+    single = dataclasses.replace(measured.transition, layer_states=(names,))
+    block = BlockMap(single, measured.state, names)
+    vectors = torch.stack([flatten(other, names) for other in others])
+    distances = (vectors - block.vector).norm(dim=1)
+    order = [index for index in distances.argsort(descending=True).tolist() if distances[index] > 0]
+
+    def solved(vector: Tensor) -> MeasuredState:
+        return MeasuredState.at(single, block.at(vector), start, max_iterations, measured.probes)
+
+    return Origin(block, measured, here), vectors[order], solved
 
 
 def _followed(found: Comparison, origin: Origin, sight: Sight, vector: Tensor, solved: Solve) -> Comparison:

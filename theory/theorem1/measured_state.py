@@ -20,7 +20,7 @@ from theory.theorem1.conditions import (
     unmeasured,
     vacuous,
 )
-from theory.theorem1.cross_checks import jacobian_error, latent_jacobian_error
+from theory.theorem1.cross_checks import jacobian_errors, latent_jacobian_error
 from theory.theorem1.probes import Probes
 from theory.transition import State, Transition
 
@@ -80,8 +80,8 @@ class MeasuredState:
         for names, formula in zip(self.transition.layer_states, formulas, strict=True):
             block = BlockMap(self.transition, self.state, names)
             settled = _with_whole_first_term(formula, block, self.fixed_point.latent, self.probes)
-            error = jacobian_error(settled, block, self.fixed_point.latent, self.probes)
-            found.append(MeasuredJacobian(settled, error))
+            errors = jacobian_errors(settled, block, self.fixed_point.latent, self.probes)
+            found.append(MeasuredJacobian(settled, *errors))
         return tuple(found)
 
 
@@ -92,16 +92,18 @@ class MeasuredJacobian:
     Attributes:
         jacobian: J by the implicit function theorem.
         error: ‖J − J'‖_F, J' by finite differences of the actual map.
+        row_errors: the norms of the rows of J − J', shape ``[n]``.
 
     Example:
         >>> import torch
         >>> jacobian = FactoredJacobian(torch.tensor([3.0, 4.0]), torch.zeros(2, 0), torch.zeros(0, 2))
-        >>> MeasuredJacobian(jacobian, error=1e-9).scale
+        >>> MeasuredJacobian(jacobian, error=1e-9, row_errors=torch.full((2,), 1e-9)).scale
         5.0
     """
 
     jacobian: FactoredJacobian
     error: float
+    row_errors: Tensor
 
     @property
     def scale(self) -> float:

@@ -192,7 +192,7 @@ class Theorem1Report:
 
     @property
     def kind(self) -> TransitionKind:
-        """The kind of the whole transition: non-diagonal or non-linear if one layer is."""
+        """The kind within layers, not between them: non-diagonal or non-linear if one layer is."""
         return overall_kind(self.layer_kinds).kind
 
     @property
@@ -208,7 +208,10 @@ class Theorem1Report:
             diagonal, linear = words[whole.non_diagonal], words[whole.non_linear]
             known = f"{diagonal.format('diagonal')}, {linear.format('linear')}"
             return f"The kind of the transition is undetermined: {known} ({whole.reason})."
-        sentence = f"The transition is {whole.kind}: {whole.kind.meaning} ({whole.reason})"
+        of = "The transition"
+        if len(self.layer_kinds) > 1:
+            of += " within layers, each layer's own block with the rest of the state held fixed,"
+        sentence = f"{of} is {whole.kind}: {whole.kind.meaning} ({whole.reason})"
         negative = [
             name
             for name, verdict in (("diagonal", whole.non_diagonal), ("linear", whole.non_linear))

@@ -58,6 +58,9 @@ def reachable_states(
     Returns:
         None if there are more.
 
+    Raises:
+        FloatingPointError: if a state is not finite.
+
     Example:
         s' = s/2 + x on numbers, x in {0, 1}: within [0, 2], up to 1/4.
 
@@ -78,6 +81,8 @@ def reachable_states(
     while len(front):
         read = np.tile(np.arange(tokens), len(front))
         images, found = step(np.repeat(states[front], tokens, axis=0), read)
+        if not np.isfinite(images).all():
+            raise FloatingPointError("a state that words reach is not a finite number")
         after = table[np.repeat(labels[front], tokens), read]
         own_metrics, own_radii = tolerance(images, after)
         reached = _nearest(images, after, states, labels, metrics, radii)

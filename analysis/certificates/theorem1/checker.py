@@ -36,6 +36,7 @@ from analysis.certificates.theorem1.document import (
     ControlPair,
     Pair,
     Point,
+    layers_of,
     least_state_radius,
     statements_of,
     summarise,
@@ -301,7 +302,7 @@ def check(
     if name not in CHECKED or config["sizes"].get("mlp_size"):
         raise RefusedError("config", "is of a model that the checker cannot evaluate")
     check_weights(weights)
-    check_run(certificate, statements_of(name), sha256=sha256, config=config, bits=bits)
+    check_run(certificate, statements_of(name, layers_of(config)), sha256=sha256, config=config, bits=bits)
     _check_places(certificate, visited)
     check_states(certificate, visited, Replay(weights, config["sizes"], name))
     pairs = certificate.pairs

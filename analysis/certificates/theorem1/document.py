@@ -3,7 +3,7 @@
 Reading one checks its form only; whether it is true is for `analysis.certificates.theorem1.checker`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
@@ -83,18 +83,49 @@ UNCHECKED_MEANING = (
 )
 
 
-def statements_of(model: str) -> dict[str, str]:
-    """Return what a certificate of a model states, by the model's name.
+OF_LAYERS = (
+    "each layer's own block, the other layers' states held as listed; of blocks between layers nothing"
+)
+"""Of what a certificate of several layers speaks."""
+LAYERS = {
+    "meaning": (
+        " There are several layers: h is that of one layer, ∂h'/∂h its own block, and the other parts of "
+        "the state, those of the other layers too, are held as listed. Nothing is claimed of blocks between "
+        "layers."
+    ),
+    "non_linear": " The h of all layers are those of the other pair.",
+    "range": " The box is one of the h of all layers.",
+    "explicit": " This is said of each layer by itself, with the other layers' states as listed.",
+}
+"""What is added to statements about a model of several layers."""
+
+
+def statements_of(model: str, layers: int = 1) -> dict[str, str]:
+    """Return what a certificate of a model states, by the model's name and its number of layers.
 
     Example:
         >>> statements_of("implicit-mamba2") == STATEMENTS
         True
+        >>> statements_of("mamba2", layers=2)["explicit"][-30:]
+        "ther layers' states as listed."
         >>> statements_of("implicit-gated-deltanet")["meaning"][-42:]
         'No independent check exists for this cell.'
     """
-    if model == "implicit-deltanet":
-        return {**STATEMENTS, "meaning": DELTANET_MEANING}
-    return STATEMENTS if model in CHECKED else {**STATEMENTS, "meaning": UNCHECKED_MEANING}
+    found = dict(STATEMENTS)
+    if model == "implicit-deltanet" or model not in CHECKED:
+        found["meaning"] = DELTANET_MEANING if model in CHECKED else UNCHECKED_MEANING
+    return {name: text + (LAYERS.get(name, "") if layers > 1 else "") for name, text in found.items()}
+
+
+def layers_of(config: Mapping[str, Any]) -> int:
+    """Return how many layers the model of a configuration has.
+
+    Example:
+        >>> layers_of({"sizes": {"layers": 2}}), layers_of({"sizes": {}})
+        (2, 1)
+    """
+    layers: int = config["sizes"].get("layers", 1)
+    return layers
 
 
 Place = Annotated[tuple[NonNegativeInt, NonNegativeInt], Strict(False)]

@@ -9,13 +9,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from analysis.framework.visited_states import TIGHT_RTOL, VisitedState, in_double_precision
+from implicit.enclosed.any_cell import compare_with_floats
 from implicit.enclosed.forms import Form, block_parts, boxes, form_of, widest
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel, SequenceModel
+from implicit.models.stack import CellStack
 from implicit.modes import Solve
 from theory.jacobian.coupling_entries import coupling_entries
 from theory.rigorous.balls.ball import Array, Ball
 from theory.rigorous.enclosure import Entries, approximate_slopes, refine
+from theory.rigorous.tensors import EnclosedTransitionBatch
 
 CHUNK = 2**22
 """The most float64 entries of one array of derivatives."""
@@ -178,7 +181,11 @@ def _fixed_points(model: SequenceModel, tokens: NDArray[np.int64], state: dict[s
     solve = Solve("sequential", stopping=stopping)
     solution = precise.fixed_points(where[:, None], _tensors(state), solve)
     latents = np.nan_to_num(solution.latents[:, 0].numpy(), posinf=0.0, neginf=0.0)
-    return refine(*_points(model, tokens, state), latents)
+    form, points = _points(model, tokens, state)
+    latents = refine(form, points, latents)
+    if isinstance(form, EnclosedTransitionBatch) and isinstance(model, CellStack):
+        compare_with_floats(model, form, where, state, latents)
+    return latents
 
 
 def _points(

@@ -1,5 +1,7 @@
 """`prove_theorem1` on pairs (Φ, G) with known fixed points and Jacobians, and what it must not prove."""
 
+import itertools
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import dropout
 
 from automata.errors import InputError
 from theory import Transition, check_theorem1, layer_jacobians, prove_theorem1
@@ -138,19 +141,108 @@ def test_a_block_of_two_parts_and_a_window_that_is_held() -> None:
         assert low - 1e-10 <= entry <= high + 1e-10
 
 
-class Two:
+GIVES, ROTATION = NON_LINEAR.state_update, _vector(0, 1, -1, 0).reshape(2, 2)
+ALIASES: dict[str, Callable[[Any, Any], Any]] = {
+    "another name": lambda h, z: h.__isub__(z),
+    "a view": lambda h, z: h.view(1, 2)[0].sub_(z),
+    "its parts": lambda h, z: [part.sub_(z[i]) for i, part in enumerate(h.unbind(0))],
+    "its entries": lambda h, z: h.__setitem__(slice(None), h - z),
+    "its data": lambda h, z: h.data.sub_(z),
+}
+
+
+@pytest.mark.parametrize("take_back", ALIASES.values(), ids=ALIASES)
+def test_what_is_taken_back_in_place_couples_nothing(take_back: Callable[[Any, Any], Any]) -> None:
+    """h' = h/2 + z − z: what an in-place operator does to an alias of h' counts for h'."""
+
+    def update(z: Any, s: Any) -> Any:
+        h = s["h"] / 2 + z
+        take_back(h, z)
+        return {"h": h}
+
+    pair = _transition(lambda z, s: torch.tanh(ROTATION @ z + s["h"]) / 2, update, size=2)
+    try:
+        found = prove_theorem1(pair, [{"h": _vector(0, 0)}, {"h": _vector(1, 1)}]).summary()
+    except InputError:  # PyTorch has no derivative of what is done to .data, or to the parts of unbind
+        return
+    assert (found["non_diagonal"], found["non_linear"]) == (0, 0)
+
+
+def test_an_update_written_in_place_is_proved() -> None:
+    def update(z: Any, s: Any) -> Any:
+        h = s["h"] / 2
+        h += z
+        return {"h": h}
+
+    assert prove_theorem1(_transition(NON_LINEAR.self_map, update), STATES).proved
+
+
+def _two(on_tensors: Callable[[Any], Any], on_balls: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     """A function of tensors and another one of balls."""
-
-    def __call__(self, z: Any, s: Any) -> Any:
-        return torch.tanh(z + s["h"]) if isinstance(z, Tensor) else torch.tanh(z + s["h"]) / 2
+    return lambda z, s: (on_tensors if isinstance(z, Tensor) else on_balls)(torch.tanh(z / 2 + s["h"]))
 
 
-GIVES = NON_LINEAR.state_update
+def _later() -> Callable[[Any, Any], Any]:
+    calls = itertools.count()
+    return lambda z, s: torch.tanh(z / 2 + s["h"]) + 1e-6 * next(calls)
+
+
+def _held(z: Any, s: Any) -> Any:
+    s["h"] = s["h"] / 2 + z
+    return s
+
+
 REFUSED: dict[str, tuple[Transition, list[State], str]] = {
     "no states": (NON_LINEAR, [], "states is empty"),
     "no latent": (_transition(lambda z, s: z, GIVES, size=0), STATES, "latent_size is 0"),
     "float32": (NON_LINEAR, [{"h": torch.zeros(3)}], "is torch.float32"),
-    "two functions": (_transition(Two(), GIVES), STATES, "on tensors, .* on balls; write one formula"),
+    "two functions": (_transition(_two(lambda y: y, lambda y: y / 2), GIVES), STATES, "on balls; write one"),
+    "two that are near": (
+        _transition(_two(lambda y: y, lambda y: y * (1 + 1e-11)), GIVES),
+        STATES,
+        "on balls",
+    ),
+    "two updates": (
+        _transition(NON_LINEAR.self_map, lambda z, s: {"h": _two(torch.tanh, torch.sin)(z, s)}),
+        STATES,
+        "of h' of h is .* on tensors, .* on balls",
+    ),
+    "two at a fixed point alone": (  # where z is Φ(z), the difference is none
+        _transition(
+            NON_LINEAR.self_map,
+            lambda z, s: {"h": z + (0 if isinstance(z, Tensor) else NON_LINEAR.self_map(z, s) - z)},
+        ),
+        STATES,
+        "of h' of h is .* on tensors, .* on balls",
+    ),
+    "dropout": (_transition(lambda z, s: dropout(torch.tanh(z / 2 + s["h"])), GIVES), STATES, "model.eval"),
+    "random": (
+        _transition(lambda z, s: torch.tanh(z / 2 + s["h"]) * random.random(), GIVES),
+        STATES,
+        "two results at one point",
+    ),
+    "memory": (_transition(_later(), GIVES), STATES, "two results at one point"),
+    "in place of the state": (
+        _transition(NON_LINEAR.self_map, lambda z, s: {"h": s["h"].mul_(0.5) + z}),
+        STATES,
+        "state_update changes its state entry 'h' in place",
+    ),
+    "in place of the latent's data": (
+        _transition(lambda z, s: torch.tanh(z.data.view(3).clamp_(max=9) / 2 + s["h"]), GIVES),
+        STATES,
+        "self_map changes its latent in place|derivative is 0",
+    ),
+    "in place of the dictionary": (_transition(NON_LINEAR.self_map, _held), STATES, "the dictionary"),
+    "an operator without a form": (
+        _transition(lambda z, s: torch.tanh(z / 2 + s["h"]) + z % 1e9 / 9, GIVES),
+        STATES,
+        "on balls Φ or G raises TypeError",
+    ),
+    "two layers of one entry": (
+        _transition(NON_LINEAR.self_map, GIVES, layer_states=(("h",), ("h",))),
+        STATES,
+        "names 'h' in two layers",
+    ),
     "no form": (
         _transition(lambda z, s: torch.cumsum(z + s["h"], 0) / 9, GIVES),
         STATES,

@@ -5,6 +5,7 @@ division: one around all states is tried first, and where nothing can be proved 
 across the entry of the state that moves the iteration most.
 """
 
+import contextlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,8 +98,10 @@ class Attraction:
 
     def within(self, limit: int) -> "Attraction":
         """Return what is proved of an iteration that is stopped after so many evaluations."""
-        late = self.evaluations[self.membership] > limit
-        return Attraction(self.bundles, self.evaluations, np.where(late, -1, self.membership))
+        membership = self.membership.copy()
+        proved = membership >= 0  # perhaps none, without any bundle
+        membership[proved] = np.where(self.evaluations[membership[proved]] > limit, -1, membership[proved])
+        return Attraction(self.bundles, self.evaluations, membership)
 
 
 @np.errstate(all="ignore")
@@ -207,8 +210,10 @@ def _metrics(derivatives: Array) -> Array:
         for _ in range(POWERS):
             total += power.T @ power
             power = power @ derivative / ((1 + radius) / 2)
-        metrics[row] = np.linalg.cholesky(total).T
-    return metrics
+        with contextlib.suppress(np.linalg.LinAlgError):  # what overflows has no factor
+            metrics[row] = np.linalg.cholesky(total).T
+    finite = np.isfinite(metrics).all(axis=(1, 2), keepdims=True)
+    return np.where(finite, metrics, np.eye(size))
 
 
 def _with_regions(

@@ -31,6 +31,7 @@ LARGEST = 1e8
 STEPS_AT_ONCE = 512
 
 
+@np.errstate(all="ignore")  # what overflows has no metrics
 def step_jacobians(loop: EnclosedLoop, cover: Cover) -> Array:
     """Return ds'/ds at the centres of a cover's sets for every token, in floating point.
 
@@ -65,7 +66,10 @@ def step_jacobians(loop: EnclosedLoop, cover: Cover) -> Array:
         spread = np.broadcast_to(seed, (len(rows), *seed.shape)).copy()
         image, following = loop.advance(z, Dual(Ball.exact(cover.centres[i]), Ball.exact(spread)), x)
         inner, outer = image.tangent.midpoint, following.tangent.midpoint
-        response = np.linalg.solve(np.eye(size) - inner[..., :size], inner[..., size:])
+        try:
+            response = np.linalg.solve(np.eye(size) - inner[..., :size], inner[..., size:])
+        except np.linalg.LinAlgError:  # one of them is singular
+            response = np.full_like(inner[..., size:], np.nan)
         found[rows] = outer[..., size:] + outer[..., :size] @ response
     return found.reshape(sets, tokens, states, states)
 
@@ -100,7 +104,8 @@ def contracting_metrics(jacobians: Array, targets: IntArray, rate: float) -> tup
         rate: γ.
 
     Returns:
-        None if the iteration does not settle: products of the Jacobians do not decay as fast, or too slowly.
+        None if the iteration does not settle: products of the Jacobians do not decay as fast, or too
+        slowly, or are not finite.
 
     Example:
         A matrix of norm 2 whose square is 1/4: it contracts, but not in the Euclidean norm.
@@ -112,6 +117,14 @@ def contracting_metrics(jacobians: Array, targets: IntArray, rate: float) -> tup
         >>> contracting_metrics(step, np.zeros((1, 1), int), rate=0.4) is None
         True
     """
+    try:
+        with np.errstate(all="ignore"):
+            return _contracting_metrics(jacobians, targets, rate)
+    except np.linalg.LinAlgError:  # of matrices that are not finite
+        return None
+
+
+def _contracting_metrics(jacobians: Array, targets: IntArray, rate: float) -> tuple[Array, Array] | None:
     sets, tokens, states, _ = jacobians.shape
     shapes = np.broadcast_to(np.eye(states), (sets, states, states)).copy()
     transposed = np.swapaxes(jacobians, -1, -2)

@@ -4,26 +4,41 @@ PyTorch hands every function of its own that is called with such an object to th
 (``__torch_function__``), which looks up what the function is on balls. So one code has two readings: on
 tensors it computes, on `EnclosedTensor` it encloses values and derivatives of the same formula of reals.
 A function without a form on balls is refused by name, and so is code that asks for a number, as a
-condition does.
+condition does. In-place operators change every name and view of the same numbers, as they do on tensors.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import torch
 
 from automata.errors import InputError
-from theory.rigorous.tensors.functions import embedding, joined, power, rearranged
+from theory.rigorous.tensors.functions import embedding, joined, power, rearranged, where
 from theory.rigorous.tensors.numbers import Numbers
-from theory.rigorous.tensors.table import BINARY, JOINING, OPERATIONS, REARRANGING, TAKES_NUMBERS, by_function
+from theory.rigorous.tensors.table import (
+    BINARY,
+    JOINING,
+    OPERATIONS,
+    REARRANGING,
+    TAKES_NUMBERS,
+    UNCHANGED,
+    by_function,
+)
 
 NAMES = by_function()
 
 
-@dataclass(frozen=True, eq=False)
+class _Storage:
+    """What an array shares with its views: the places of its numbers, and the arrays that hold some."""
+
+    def __init__(self, size: int) -> None:
+        self.places = torch.arange(size)
+        self.holders: list[weakref.ref[EnclosedTensor]] = []
+
+
 class EnclosedTensor(Numbers):
     """Balls under the interface of a tensor; `Numbers` says what it holds.
 
@@ -69,6 +84,10 @@ class EnclosedTensor(Numbers):
         arguments: Sequence[Any],
         options: Mapping[str, Any],
     ) -> Any:
+        if options.get("out") is not None:
+            raise _no_form(f"{name} with out=")
+        if options.get("inplace"):
+            return arguments[0]._assign(cls._call(name, function, arguments, {**options, "inplace": False}))
         if name in REARRANGING:
             return cls._rearrange(function, arguments, options)
         if name in JOINING:
@@ -82,6 +101,12 @@ class EnclosedTensor(Numbers):
         if name == "where":
             return OPERATIONS[name](arguments[0], *map(cls.constant, arguments[1:]))
         convert = cls.constant if name in BINARY else cls._if_tensor
+        if name in UNCHANGED and isinstance(arguments[0], Numbers):
+            found = OPERATIONS[name](*arguments, **options)
+            kinds = [getattr(given, "dtype", given) for given in (*arguments, *options.values())]
+            narrow = any(isinstance(kind, torch.dtype) and kind != torch.float64 for kind in kinds)
+            copied = narrow or options.get("copy") or name in ("float", "half", "bfloat16")
+            return cls.constant(found) if copied else found
         operands = [convert(argument) for argument in arguments]
         named = {key: cls._if_tensor(entry) for key, entry in options.items()}
         try:
@@ -101,13 +126,57 @@ class EnclosedTensor(Numbers):
         x, *others = (
             torch.empty(a.shape) if isinstance(a, Numbers) and i else a for i, a in enumerate(arguments)
         )
-        if not isinstance(x, Numbers):
+        if not isinstance(x, EnclosedTensor):
             raise InputError("an index is known only up to a radius; index with known integers")
         if any(isinstance(other, torch.dtype) for other in (*others, *options.values())):
             raise _no_form("view(dtype)")
-        return rearranged(x, lambda entries: function(entries, *others, **options))
+        return x._moved(lambda entries: function(entries, *others, **options))
+
+    def _moved(self, change: Callable[[torch.Tensor], Any]) -> Any:
+        """Let PyTorch move the entries; a view shares its numbers with this array."""
+        places, found = change(self._places), rearranged(self, change)
+        pairs = zip(places, found, strict=True) if isinstance(found, tuple | list) else [(places, found)]
+        storage = self.__dict__["_storage"]
+        for place, part in pairs:
+            if place.untyped_storage().data_ptr() == storage.places.untyped_storage().data_ptr():
+                part._hold(storage, place)
+        return found
+
+    def _hold(self, storage: _Storage, places: torch.Tensor) -> None:
+        storage.holders.append(weakref.ref(self))
+        self.__dict__.update(_storage=storage, _held=places)
+
+    @property
+    def _places(self) -> torch.Tensor:
+        """Where the entries lie in the storage, with the strides of PyTorch."""
+        if "_held" not in self.__dict__:
+            storage = _Storage(self.numel())
+            self._hold(storage, storage.places.reshape(self.shape))
+        places: torch.Tensor = self.__dict__["_held"]
+        return places
+
+    def _assign(self, numbers: Any, places: torch.Tensor | None = None) -> EnclosedTensor:
+        """Write numbers in place: into this array and all that share them."""
+        places = self._places if places is None else places
+        if places.unique().numel() < places.numel():
+            raise InputError("an in-place operator writes one number twice; take a .clone() before")
+        new, storage = self.constant(numbers), self.__dict__["_storage"]
+        written = torch.full(storage.places.shape, -1)
+        entries = torch.arange(new.numel()).reshape(new.shape).expand(places.shape)
+        written[places.reshape(-1)] = entries.reshape(-1)
+        for holder in storage.holders:
+            array = holder()
+            if array is not None and bool(((chosen := written[array._places]) >= 0).any()):
+                found = where(chosen >= 0, new.taken(chosen.clamp(min=0).numpy()), array)
+                array.__dict__.update(value=found.value, tangent=found.tangent)
+        return self
 
     def __getattr__(self, name: str) -> Any:
+        plain = name.removesuffix("_")
+        if plain != name and name not in OPERATIONS and (plain in OPERATIONS or plain in TAKES_NUMBERS):
+            return lambda *arguments, **options: self._assign(
+                self._call(plain, getattr(torch.Tensor, plain), (self, *arguments), options)
+            )
         if name.startswith("__") or not (name in NAMES.values() or name in OPERATIONS):
             if hasattr(torch.Tensor, name) and not name.startswith("__"):
                 raise _no_form(name)
@@ -118,7 +187,7 @@ class EnclosedTensor(Numbers):
     @property
     def mT(self) -> Any:  # noqa: N802 (the name that PyTorch gives it)
         """The matrices transposed."""
-        return rearranged(self, lambda entries: entries.mT)
+        return self._moved(lambda entries: entries.mT)
 
     T = mT
 
@@ -126,6 +195,21 @@ class EnclosedTensor(Numbers):
     def data(self) -> EnclosedTensor:
         """The same numbers."""
         return self
+
+    @data.setter
+    def data(self, numbers: Any) -> None:
+        if numbers is not self:  # what `h.data -= z` leaves is h itself
+            raise _no_form("data = ...")
+
+    def copy_(self, numbers: Any, non_blocking: bool = False) -> EnclosedTensor:  # noqa: ARG002
+        """Write numbers in the place of these."""
+        return self._assign(numbers)
+
+    fill_ = copy_
+
+    def zero_(self) -> EnclosedTensor:
+        """Write zeros in the place of these."""
+        return self._assign(0.0)
 
     def size(self, dim: int | None = None) -> Any:
         """Return the shape, or the length of one axis."""
@@ -158,9 +242,10 @@ class EnclosedTensor(Numbers):
         return iter(self[i] for i in range(len(self)))
 
     def __getitem__(self, index: Any) -> Any:
-        if any(isinstance(part, Numbers) for part in (index if isinstance(index, tuple) else (index,))):
-            raise InputError("an index is known only up to a radius; index with known integers")
-        return rearranged(self, lambda entries: entries[index])
+        return self._moved(lambda entries: entries[_known(index)])
+
+    def __setitem__(self, index: Any, numbers: Any) -> None:
+        self._assign(numbers, self._places[_known(index)])
 
     def _refuse(self, *_arguments: object) -> NoReturn:
         raise InputError(
@@ -186,6 +271,23 @@ for _name in (
     *("__matmul__", "__rmatmul__", "__neg__", "__pow__"),
 ):
     setattr(EnclosedTensor, _name, _operator(_name))
+
+
+def _in_place(name: str) -> Callable[..., Any]:
+    def operate(self: EnclosedTensor, other: Any) -> Any:
+        return self._assign(_operator(name)(self, other))
+
+    return operate
+
+
+for _name in ("add", "sub", "mul", "truediv", "pow"):
+    setattr(EnclosedTensor, f"__i{_name}__", _in_place(f"__{_name}__"))
+
+
+def _known(index: Any) -> Any:
+    if any(isinstance(part, Numbers) for part in (index if isinstance(index, tuple) else (index,))):
+        raise InputError("an index is known only up to a radius; index with known integers")
+    return index
 
 
 def _no_form(name: str) -> InputError:

@@ -15,13 +15,13 @@ def _words(line: str) -> frozenset[str]:
     return frozenset(line.split())
 
 
-UNCHANGED = _words("to float double half bfloat16 contiguous clone detach cpu cuda type_as requires_grad_")
-"""What changes no real number."""
+UNCHANGED = _words("to float double half bfloat16 cpu cuda type_as requires_grad_")
+"""What changes no real number; the array itself, if it has the type already."""
 REARRANGING = _words(
     "reshape view flatten unflatten squeeze unsqueeze transpose swapaxes permute movedim expand "
     "expand_as repeat repeat_interleave tile broadcast_to chunk split tensor_split unbind "
     "select narrow index_select gather take_along_dim flip roll diagonal ravel t view_as "
-    "reshape_as __getitem__"
+    "reshape_as __getitem__ contiguous clone detach"
 )
 """What only moves entries."""
 JOINING = _words("cat concat concatenate stack hstack vstack")

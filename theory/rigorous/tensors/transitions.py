@@ -76,9 +76,12 @@ class EnclosedTransitionBatch:
     def __init__(self, transitions: TransitionBatch, shapes: Mapping[str, tuple[int, ...]]) -> None:
         self.latent_size, self.damping = transitions.latent_size, transitions.damping
         self.layer_states = transitions.layer_states
-        for name in (name for names in self.layer_states for name in names):
+        named = [name for names in self.layer_states for name in names]
+        for name in named:
             if name not in shapes:
                 raise unknown_name("state entry", name, shapes)
+            if named.count(name) > 1:
+                raise InputError(f"layer_states names {name!r} in two layers; prove each layer by itself")
         self.blocks = tuple("+".join(names) for names in self.layer_states)
         self._advance: Any = transitions.advance
         self._shapes = dict(shapes)
@@ -118,7 +121,15 @@ class EnclosedTransitionBatch:
         for name, shape in self._shapes.items():
             if name not in entries:
                 entries[name] = EnclosedTensor(state[name].reshape(positions, *shape))
-        image, following = self._advance(_from_dual(latent), entries, self._inputs)
+        try:
+            image, following = self._advance(_from_dual(latent), entries, self._inputs)
+        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as fault:
+            if isinstance(fault, InputError):
+                raise
+            raise InputError(
+                f"on balls Φ or G raises {type(fault).__name__}: {' '.join(str(fault).split())[:120]}; "
+                "write them with PyTorch's functions only"
+            ) from fault
         image = EnclosedTensor.constant(image)
         if tuple(image.shape) != (self.latent_size,):
             raise InputError(

@@ -68,3 +68,9 @@ def test_metrics_of_a_step_that_is_far_from_normal(shear: float) -> None:
     assert np.linalg.cond(metric) > shear
     np.testing.assert_array_equal(np.tril(metric, -1), 0)  # upper triangular: what certificates store
     np.testing.assert_allclose(metric @ inverse, np.eye(2), atol=1e-9)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, 1e200])
+def test_what_is_not_finite_has_no_metrics(number: float) -> None:
+    steps = np.full((2, 1, 2, 2), number)
+    assert contracting_metrics(steps, np.zeros((2, 1), dtype=np.int64), rate=0.9) is None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from implicit.fixed_point import DampedPicard, FixedPointProblem, Stopping, solve
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.covers import bundling
-from theory.rigorous.covers.bundling import Members, attraction_of
+from theory.rigorous.covers.bundling import Attraction, Members, _metrics, _no_bundles, attraction_of
 from theory.rigorous.covers.invariant_cover import EnclosedLoop
 from theory.rigorous.covers.orbits import Bundles, Iteration, enclose_orbits, enclose_regions
 
@@ -260,3 +260,16 @@ def test_metrics_are_found_for_those_that_need_one_and_are_plain_for_others() ->
         assert np.linalg.norm(contracted, 2) < (1 + np.abs(np.linalg.eigvals(derivative)).max()) / 2 + 1e-6
     assert list(bundling.REGIONS) == sorted(bundling.REGIONS, reverse=True)
     assert bundling.REGIONS[0] < 0.01
+
+
+def test_of_members_without_a_bundle_nothing_is_proved() -> None:
+    none = Attraction(_no_bundles(2, 1), np.zeros(0, dtype=np.int64), np.full(3, -1))
+    assert not none.within(100).holds
+
+
+def test_a_derivative_whose_powers_overflow_has_the_plain_metric() -> None:
+    steep = np.array([[[0.9, 1e200], [0.0, 0.9]], [[0.5, 0.6], [0.0, 0.5]]])
+    with np.errstate(all="ignore"):
+        plain, other = _metrics(steep)
+    assert (plain == np.eye(2)).all()
+    assert np.isfinite(other).all()

@@ -134,7 +134,12 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "integer sum": (lambda x: x.sum(dtype=torch.int64), "dtype is torch.int64"),
     "bits": (lambda x: x.view(torch.float32), "has no form on balls"),
     "rounding mode": (lambda x: torch.div(x, 2, rounding_mode="floor"), "div has no form on balls with"),
-    "in place": (lambda x: x.add_(1), "torch.add_ has no form on balls"),
+    "in place of a constant": (lambda x: torch.zeros(SIZE).add_(x), "torch.add_ has no form on balls"),
+    "into a constant": (lambda x: torch.zeros(SIZE).__setitem__(0, x[0]), "__setitem__ has no form on balls"),
+    "out": (lambda x: torch.cat([x, x], out=torch.zeros(2 * SIZE)), "with out= has no form on balls"),
+    "in place at random": (lambda x: x.normal_(), "torch.normal_ has no form on balls"),
+    "another shape in place": (lambda x: x.unsqueeze_(0), "torch.unsqueeze_ has no form on balls"),
+    "expanded": (lambda x: x.expand(2, SIZE).add_(1.0), "writes one number twice"),
     "other norms": (lambda x: x.norm(p=3), "ord is 3"),
     "random": (functional.dropout, "dropout is random in training"),
     "no epsilon": (lambda x: functional.rms_norm(x, (SIZE,)), "eps is None"),
@@ -149,6 +154,44 @@ def test_what_has_no_form_is_named(name: str) -> None:
     x = EnclosedTensor(Ball.around(np.ones((1, SIZE)), 0.1), Ball.exact(np.eye(SIZE)[None]))
     with pytest.raises(InputError, match=sentence):
         function(x)
+
+
+def _in_place(change: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    """A function of 2 SIZE numbers: what is left of an array of its own, which the change is done to."""
+
+    def function(x: Any) -> Any:
+        h, z = torch.stack([x[:SIZE], x[SIZE:]]) * 1, x[:SIZE] * 2
+        left = change(h, z)
+        return torch.cat([h.reshape(-1), left.reshape(-1)])
+
+    return function
+
+
+IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
+    "operators": lambda h, z: [v := h, v.__isub__(z), v.__imul__(z), v.__itruediv__(3), v.__ipow__(2)][0],
+    "methods": lambda h, z: h.exp_().sub_(z, alpha=2).clamp_(max=0.4).tanh_(),
+    "copy": lambda h, z: [v := h[1], v.copy_(z * v), h[0].fill_(2.0), h.T[0].zero_()][0],
+    "entries": lambda h, z: [h.T.__setitem__((slice(None), 1), z), h.__setitem__((0, 1), h[1, 0] * 1), h][2],
+    "mask": lambda h, z: h.__setitem__(torch.tensor([True, False]), z) or h,
+    "data": lambda h, z: h.data.mul_(z),
+    "detached": lambda h, z: h.detach().add_(z),
+    "parts": lambda h, z: [p := h.unbind(0), p[0].add_(z), h.chunk(2)[1].mul_(p[0]), h.split(1)[0].neg_()][1],
+    "a view changes with its base": lambda h, z: [h.view(-1)[2:5], h.mul_(z)][0],
+    "a copy does not": lambda h, z: [c := h.clone(), h.T.reshape(-1).add_(z[0]), c.add_(1.0)][0] * h,
+    "the same type is no copy": lambda h, z: [h.double().add_(z), h.to(torch.float64).mul_(2.0)][0],
+    "activations": lambda h, z: functional.silu(functional.relu(h.sub_(z), inplace=True), inplace=True),
+}
+
+
+@pytest.mark.parametrize("change", IN_PLACE.values(), ids=IN_PLACE)
+def test_in_place_operators_change_all_that_shares_the_numbers(change: Callable[[Any, Any], Any]) -> None:
+    function = _in_place(change)
+    x = torch.linspace(-0.9, 1.1, 2 * SIZE, dtype=torch.float64)
+    found = function(EnclosedTensor(Ball.exact(x.numpy()[None]), Ball.exact(np.eye(2 * SIZE)[None])))
+    np.testing.assert_allclose(found.value.midpoint[0], function(x).numpy(), rtol=1e-12, atol=1e-14)
+    step = 1e-6 * torch.eye(2 * SIZE, dtype=torch.float64)
+    slopes = torch.stack([(function(x + e) - function(x - e)) / 2e-6 for e in step])
+    np.testing.assert_allclose(found.tangent.midpoint[0], slopes.numpy(), atol=1e-7)  # central differences
 
 
 def test_the_derivative_is_that_of_the_value_where_autograd_is_told_another() -> None:

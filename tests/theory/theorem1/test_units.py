@@ -1,0 +1,53 @@
+"""Neither property depends on units, and couplings count that only whole distances show."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.theory.theorem1.adversarial import BOTH, MIXED, OWN, PLAIN, SIZE, W, explicit, implicit, random
+from theory import check_theorem1
+
+FIRST = torch.eye(SIZE, dtype=torch.float64)[0]
+DECAY = torch.tensor([1e-12, 0.5, 0.9, 1.0], dtype=torch.float64)
+MAPS: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
+    "a switch": (BOTH, lambda h: h / 2 + FIRST * (h[1] > 0.5)),
+    "a switch of two": (BOTH, lambda h: h / 2 + FIRST * ((h[1] > 0) & (h[2] > 0))),
+    "steps": (BOTH, lambda h: torch.round(8 * h.flip(0)) / 8),
+    "flat up to a threshold": (BOTH, lambda h: h / 2 + torch.relu(h.flip(0) - 0.8)),
+    "which is largest": (BOTH, lambda h: torch.nn.functional.one_hot(h.argmax(), SIZE).double()),
+    "weak": (BOTH, lambda h: h / 2 + 1e-7 * FIRST * torch.tanh(h[1])),
+    "a matrix": (MIXED, lambda h: W @ h),
+    "a decay": (PLAIN, lambda h: DECAY * h + 1),
+    "a coupling that cancels": (PLAIN, lambda h: (h + 8 * h.flip(0)) - 8 * h.flip(0)),
+    "each its own step": (OWN, lambda h: h / 2 + (h > 0.2)),
+}
+UNITS = {
+    "1": [1.0, 1.0, 1.0, 1.0],
+    "1e-7 to 1e7": [1e-7, 1e7, 1.0, 1e3],
+    "1e-12 to 1e12": [1e-12, 3.0, 1e12, 1e-9],
+    "tiny": [1e-150, 1e-140, 1e-160, 1e-155],
+}
+
+
+@pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)
+@pytest.mark.parametrize("name", MAPS)
+def test_the_kind_is_that_of_the_map_in_all_units(name: str, units: list[float]) -> None:
+    kind, function = MAPS[name]
+    scale = torch.tensor(units, dtype=torch.float64)
+    scaled = explicit(lambda h: scale * function(h / scale))
+    states = [{"h": scale * random(SIZE, seed=seed)} for seed in range(4)]
+    assert check_theorem1(scaled, states).kind.value == kind
+
+
+@pytest.mark.parametrize("coupling", [0.0, 1e-5], ids=[OWN, BOTH])
+def test_the_kind_does_not_depend_on_the_units_of_a_latent(coupling: float) -> None:
+    wide, scale = torch.tensor([UNITS["1e-12 to 1e12"], UNITS["1e-7 to 1e7"]], dtype=torch.float64)
+
+    def self_map(z: Tensor, h: Tensor) -> Tensor:
+        return wide * (torch.tanh(z / wide / 2 + h / scale) + coupling * torch.tanh((z / wide).roll(1)))
+
+    pair = implicit(self_map, lambda z, h: h / 2 + scale * z / wide, SIZE)
+    states = [{"h": scale * random(SIZE, seed=seed)} for seed in range(2)]
+    assert check_theorem1(pair, states).kind.value == (BOTH if coupling else OWN)
