@@ -177,6 +177,7 @@ def _breadth_first(table: IntArray, start: int) -> IntArray:
 
 def _hopcroft(table: IntArray, accepting: NDArray[np.bool_]) -> list[set[int]]:
     """Return the classes of states that no word distinguishes."""
+    table = np.unique(table, axis=1)  # symbols that act alike distinguish alike
     symbols = range(table.shape[1])
     sources: list[list[set[int]]] = [[set() for _ in table] for _ in symbols]
     for state, row in enumerate(table.tolist()):
