@@ -121,7 +121,7 @@ def strict_json(content: str | bytes, name: str, remedy: str = "correct it there
         text = (content.encode() if isinstance(content, str) else content).decode("utf-8")
         value = json.loads(
             text.removeprefix("\ufeff"),
-            object_pairs_hook=_without_repetition,
+            object_pairs_hook=without_repetition,
             parse_constant=_no_literal,
             parse_float=_finite_float,
         )
@@ -144,7 +144,13 @@ def strict_json(content: str | bytes, name: str, remedy: str = "correct it there
     raise InputError(f"{name} {reason}{remedy and '; '}{remedy}")
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these pairs, for ``json.loads(object_pairs_hook=…)``; refuse a key twice.
+
+    Example:
+        >>> without_repetition([("a", 1), ("b", 2)])
+        {'a': 1, 'b': 2}
+    """
     content = dict(pairs)
     if len(content) < len(pairs):
         seen: set[str] = set()
