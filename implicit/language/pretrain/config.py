@@ -255,6 +255,7 @@ def read_config(path: str | os.PathLike[str], changes: tuple[str, ...] = ()) -> 
         InputError: the file is missing or no YAML, or a field is unknown or has a value that does not fit.
 
     Example:
+        >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     path = Path(folder) / "config.yaml"
@@ -294,14 +295,14 @@ class _NoKeyTwice(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _as_given(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
+def _as_given(loader: Any, node: Any) -> Any:
     if ":" in node.value or re.match("[-+]?0[0-9_]", node.value):
         return node.value
     return loader.construct_yaml_int(node)
 
 
 _NoKeyTwice.add_constructor("tag:yaml.org,2002:int", _as_given)
-_NoKeyTwice.add_constructor("tag:yaml.org,2002:timestamp", yaml.SafeLoader.construct_yaml_str)
+_NoKeyTwice.add_constructor("tag:yaml.org,2002:timestamp", lambda _, node: node.value)
 
 
 def _change(values: dict[str, Any], change: str) -> None:
