@@ -93,7 +93,9 @@ def test_a_report_holds_no_element_of_a_name() -> None:
     assert "\nanalysis <in>\n" in text
 
 
-@pytest.mark.parametrize("name", ["[/b]", "$x", "_base", "\x1b[2J", "a\nb", os.fsdecode(b"\xff"), "<script>"])
+@pytest.mark.parametrize(
+    "name", ["[red]", "$x", "_base", "\x1b[2J", "a\nb", os.fsdecode(b"\xff"), "<script>"]
+)
 def test_a_run_folder_of_any_name_is_analysed_to_the_end(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,5 +105,6 @@ def test_a_run_folder_of_any_name_is_analysed_to_the_end(
     sizes = ["--sequences", "2", "--lengths", "16"]
     assert length_generalization.main([str(folder), "--out", str(out), *sizes]) == 0
     printed = capsys.readouterr()
+    assert printable(name) in printed.out
     assert (printed.out + printed.err).replace("\n", "").replace("\r", "").isprintable()
     assert (out / "length_generalization.png").exists()
