@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
 from rich.table import Table
+from rich.text import Text
 from tqdm import tqdm
 
 from analysis.framework.analysis import EachRunAnalysis
@@ -25,6 +26,7 @@ from analysis.framework.output import RunIdentity
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.length_generalization.measurement import last_answers
+from automata.checks import printable
 from implicit.checked_config import CheckedConfig
 from implicit.models.interface import FixedPointModel, ModelOutput
 from implicit.modes import Solve
@@ -161,7 +163,7 @@ def analyse(run: Run, settings: ModesSettings | None = None, **chosen: Any) -> M
     settings = settings_from(ModesSettings, chosen, settings)
     model = as_implicit(run)
     definition = copy.deepcopy(model).without_kernels()
-    bar = tqdm(settings.lengths, desc=run.path.name, unit="length", leave=False, disable=None)
+    bar = tqdm(settings.lengths, desc=printable(run.path.name), unit="length", leave=False, disable=None)
     found = []
     for length in bar:
         batch = draw_batch(run.task, settings.sequences, length, settings.seed, Stream.TEST, length, 0)
@@ -225,7 +227,7 @@ def tables(*found: ModesAnalysis) -> Sequence[Table | str]:
                 result.run.name,
                 str(entry.length),
                 entry.called.mode,
-                equal if entry.is_demanded else f"[bold red]{equal}[/]",
+                equal if entry.is_demanded else Text(equal, "bold red"),
                 " / ".join(number(answers.accuracy) for answers in pair),
                 f"{min(answers.share_converged for answers in pair):.2%}",
                 " / ".join(f"{answers.seconds:.2f}" for answers in pair),

@@ -28,6 +28,16 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
 
 
+def printable(text: object) -> str:
+    r"""Return a text with all that is no visible letter or space escaped; a name may be a stranger's.
+
+    Example:
+        >>> print(printable("S₅\x1b[2J\udcff"))
+        S₅\x1b[2J\udcff
+    """
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(text))
+
+
 def check_type(field: str, value: object, kinds: type | tuple[type, ...], remedy: str) -> None:
     """Refuse an object of another kind.
 

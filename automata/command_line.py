@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from automata.checks import printable
 from automata.errors import InputError
 
 BAD_INPUT = 2
@@ -43,7 +44,7 @@ def exit_code(command: Callable[[Sequence[str] | None], int | None], argv: Seque
         sys.stdout.flush()
         return code
     except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(error)}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

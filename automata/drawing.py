@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import networkx as nx
 import numpy as np
 
-from automata.drawn_labels import STATE, Point, overlapping_labels, place_labels
+from automata.drawn_labels import STATE, Point, in_legend, overlapping_labels, place_labels, show_plainly
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.named_dfas import monoid_dfa
@@ -95,8 +95,11 @@ def draw_cayley_graph(
         arrows[edge] = ("", colour_of[names[0]]) if len(names) == 1 else (", ".join(names), _GREY)
     labels = {state: str(state) for state in dfa.states}
     axes = _draw(list(dfa.states), labels, arrows, ax, start=dfa.initial, doubled=frozenset())
-    handles = [Line2D([], [], color=colour, label=symbol) for symbol, colour in colour_of.items()]
-    axes.legend(handles=handles, title="generator", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    handles = [Line2D([], [], color=colour, label=in_legend(symbol)) for symbol, colour in colour_of.items()]
+    legend = axes.legend(
+        handles=handles, title="generator", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False
+    )
+    show_plainly(*legend.get_texts())
     return axes
 
 
@@ -186,6 +189,7 @@ def draw_transition_table(
     table.set_fontsize(_SMALLEST)
     for cell in table.get_celld().values():
         cell.set_linewidth(0.4)
+        show_plainly(cell.get_text())
     if overlapping_labels(axes):
         table.remove()
         size = f"{len(states)} states,\n{len(dfa.alphabet)} symbols"
@@ -245,9 +249,10 @@ def _draw(
         axes.add_patch(Circle(tuple(place), RADIUS, facecolor=face, edgecolor="black", zorder=2))
         if state in doubled:
             axes.add_patch(Circle(tuple(place), 0.84 * RADIUS, fill=False, edgecolor="black", zorder=3))
-        axes.text(
+        shown = axes.text(
             place[0], place[1], labels[state], ha="center", va="center", fontsize=_SIZE, zorder=4, gid=STATE
         )
+        show_plainly(shown)
     if not crowded:
         inwards = -_unit(places[start] - centre) if len(states) > 1 else np.array([1.0, 0.0])
         tip = places[start] - RADIUS * inwards

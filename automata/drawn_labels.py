@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from automata.checks import printable
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.path import Path
@@ -21,6 +23,36 @@ SYMBOL = "symbol"
 """Marks the text beside an arrow."""
 GAP = 0.7
 """Points that are free around a label."""
+
+
+def show_plainly(*texts: "Text") -> None:
+    r"""Let texts be drawn letter by letter: ``$`` begins no formula, and control characters are escaped.
+
+    Matplotlib's own labels of powers, which are formulas, stay.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> text = Figure().text(0, 0, "cost in $ or $\\frac{x$")
+        >>> show_plainly(text)
+        >>> text.get_parse_math()
+        False
+    """
+    for text in texts:
+        lines = text.get_text().split("\n")
+        if any(lines) and not lines[0].startswith("$\\mathdefault{"):  # labels of ticks are empty at first
+            text.set_parse_math(False)
+            text.set_usetex(False)
+            text.set_text("\n".join(map(printable, lines)))
+
+
+def in_legend(name: object) -> str:
+    """Return the label of a name: Matplotlib leaves what begins with ``_`` out of legends.
+
+    Example:
+        >>> in_legend("_base")
+        ' _base'
+    """
+    return f" {name}" if str(name).startswith("_") else str(name)
 
 
 def place_labels(axes: "Axes", labels: Sequence[tuple[Sequence[tuple[Point, Point]], str, str]]) -> None:
@@ -48,6 +80,7 @@ def place_labels(axes: "Axes", labels: Sequence[tuple[Sequence[tuple[Point, Poin
         text = axes.text(
             0, 0, content, ha="center", va="center", fontsize=8, color=colour, zorder=5, gid=SYMBOL
         )
+        show_plainly(text)
         box = text.get_window_extent()
         half = np.array([box.width, box.height]) / 2 / unit
         best, least = spots[0][0], np.inf

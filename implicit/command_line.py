@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from automata.checks import printable
 from automata.errors import InputError
 
 BAD_INPUT = 2
@@ -150,7 +151,7 @@ def run_command(main: Callable[[Sequence[str] | None], None], argv: Sequence[str
 
 
 def _fail(sentence: str, code: int) -> int:
-    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
+    print(f"error: {printable(' '.join(sentence.split()))}", file=sys.stderr)
     return code
 
 

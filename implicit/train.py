@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from rich.console import Console
 from rich.table import Table
 
+from automata.checks import printable
 from automata.errors import InputError
 from automata.tasks.registry import TASKS
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
@@ -70,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for length, measured in last["validation"].items()
     )
     print(
-        f"{run.path} {_FINISHED_BEFORE if was_finished else 'is finished'}: step {last['step']}, "
+        f"{printable(run.path)} {_FINISHED_BEFORE if was_finished else 'is finished'}: step {last['step']}, "
         f"{last['seconds']:.0f} s, loss {last['loss']:.4f}, validation accuracy {accuracies}"
         + (f"; {shortfall}" if shortfall else "")
     )
@@ -101,7 +102,7 @@ def _short_curriculum_in_one_line() -> Iterator[None]:
             line: str | None = None,
         ) -> None:
             if issubclass(category, ShortCurriculumWarning):
-                print(f"warning: {message}", file=file or sys.stderr)
+                print(f"warning: {printable(message)}", file=file or sys.stderr)
             else:
                 show(message, category, filename, lineno, file, line)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from analysis.agreement.measurement import DEMANDED, AgreementAnalysis
 from analysis.framework.markdown import red
@@ -13,7 +14,7 @@ from analysis.framework.terminal import number
 from implicit.runs.loading import Run
 
 
-def tables(found: AgreementAnalysis) -> list[Table | str]:
+def tables(found: AgreementAnalysis) -> list[Table | Text | str]:
     """Return the shares, and in red what falls short of the demand, for the terminal.
 
     Example:
@@ -42,13 +43,13 @@ def tables(found: AgreementAnalysis) -> list[Table | str]:
         f"{number(numbers['tolerance']['median'])} in the median"
     )
     several = sum(len(search.fixed_points) > 1 for search in found.searches)
-    lines: list[Table | str] = [table, distances]
+    lines: list[Table | Text | str] = [table, distances]
     if found.searches:
         lines.append(f"{several} of {len(found.searches)} example tokens have more than one fixed point")
     if not found.is_demanded:
-        lines.append(f"[bold red]Less than {DEMANDED:.1%} of the tokens agree: {found.sentence}[/]")
+        lines.append(Text(f"Less than {DEMANDED:.1%} of the tokens agree: {found.sentence}", "bold red"))
         lines += [
-            f"[red]  {search.line(found.state_names)}[/]"
+            Text(f"  {search.line(found.state_names)}", "red")
             for search in found.searches
             if search.reason != "sample"
         ]
@@ -133,9 +134,9 @@ def warnings(name: str, entry: Entry) -> Sequence[str]:
     return [f"{name}: less than {found['demanded']:.1%} of the tokens agree between the modes"]
 
 
-def _lines(entry: Entry) -> Sequence[str]:
+def _lines(entry: Entry) -> Sequence[Text]:
     found = entry["agreement"]
-    return [found["sentence"] if found["is_demanded"] else f"[bold red]{found['sentence']}[/]"]
+    return [Text(found["sentence"], "" if found["is_demanded"] else "bold red")]
 
 
 LIMITS = """\

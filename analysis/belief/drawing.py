@@ -15,6 +15,7 @@ from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_p
 from analysis.framework.palette import GREY, Look
 from analysis.framework.run_groups import group_looks, seed_groups
 from analysis.framework.run_lines import breadths, draw_runs
+from automata.drawn_labels import in_legend
 
 FloatArray = NDArray[np.float64]
 FLOOR = 1e-9
@@ -56,7 +57,7 @@ def draw(found: BeliefAnalysis, width: float = TEXT_WIDTH) -> Figure:
         for axes, title in zip(panels, TITLES, strict=True):
             axes.set_title(title)
         for group, look, breadth in zip(groups, looks, breadths(len(groups)), strict=True):
-            label = group[0].run.model if len(group) > 1 else group[0].run.name
+            label = group[0].run.model if len(group) > 1 else in_legend(group[0].run.name)
             _draw_bins(along, [result.predictions.by_position() for result in group], look, label, breadth)
             for axes, name in ((since, "tokens"), (reveals, "reveals")):
                 bins = [result.predictions.since_full_reveal().get(name) for result in group]

@@ -120,9 +120,9 @@ def _returning(task: WordProblem, here: int, there: int, rng: np.random.Generato
         periods = [_period(task, state, word) for state in (here, there)]
         if None in periods:
             continue
-        power = np.tile(word, math.lcm(*(period for period in periods if period is not None)))
-        if len(power) <= LONGEST_RETURN:
-            return power
+        times = math.lcm(*(period for period in periods if period is not None))
+        if times * len(word) <= LONGEST_RETURN:
+            return np.tile(word, times)
     return np.zeros(0, np.int64)
 
 

@@ -11,6 +11,7 @@ from analysis.extraction.measurement import ExtractionAnalysis
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
 from analysis.framework.palette import GREY, QUANTITY_LOOKS, RED
 from automata.drawing import COLORS, draw_dfa_or_table
+from automata.drawn_labels import in_legend
 from automata.machines.dfa import DFA
 from automata.machines.mealy import MealyMachine
 
@@ -119,7 +120,7 @@ def _draw_states(axes: Axes, found: ExtractionAnalysis) -> None:
             s=5,
             color=COLORS[number % len(COLORS)],
             linewidths=0,
-            label=labels[number] if named else None,
+            label=in_legend(labels[number]) if named else None,
         )
     if not reachable.all():
         axes.scatter(first[~reachable], second[~reachable], s=10, c=GREY, marker="x", label="stray")

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from matplotlib.figure import Figure
 from rich.table import Table
+from rich.text import Text
 
 from analysis.framework.figures import TEXT_WIDTH, checked_width
 from analysis.framework.needs import ANY_MODEL, Need
@@ -80,7 +81,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
     description: str
     settings: type[Settings]
     draw: Callable[[Outcome, float], Figure] | None
-    tables: Callable[..., Sequence[Table | str]]
+    tables: Callable[..., Sequence[Table | Text | str]]
     needs: Need = ANY_MODEL
     section: ReportSection | None = None
     caption: Callable[[Outcome], str] = lambda _outcome: ""

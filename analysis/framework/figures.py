@@ -18,11 +18,13 @@ from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from automata.drawing import COLORS
+from automata.drawn_labels import show_plainly
 from automata.errors import InputError
 from implicit.runs.files import write_bytes
 
@@ -129,7 +131,8 @@ def new_figure(width: float, height: float, title: str = "", *, color: str = "bl
     """
     figure = Figure(figsize=(width, height), layout="constrained")
     if title:
-        figure.suptitle(wrapped(title, width, STYLE["figure.titlesize"]), color=color)
+        text = wrapped(title, width, STYLE["figure.titlesize"])
+        show_plainly(figure.suptitle(text, color=color))
     return figure
 
 
@@ -269,6 +272,7 @@ def save_figure(figure: Figure, folder: Path, name: str, caption: str = "") -> t
     """
     paths = folder / f"{name}.png", folder / f"{name}.pdf"
     with styled():
+        show_plainly(*figure.findobj(Text))
         for path, metadata in zip(
             paths, ({"Software": None}, {"CreationDate": None, "Creator": None}), strict=True
         ):

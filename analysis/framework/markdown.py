@@ -1,6 +1,25 @@
 """Pieces of Markdown that the sections of a report are made of."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+_ENTITIES = {
+    ord(letter): f"&{name};" for letter, name in (("&", "amp"), ("<", "lt"), (">", "gt"), ("[", "#91"))
+}
+
+
+def without_html(value: Any) -> Any:
+    """Return JSON whose names and texts are shown as they are: none begins an element, a link or code.
+
+    Example:
+        >>> without_html({"<script>": [1, "a < b"]})
+        {'&lt;script&gt;': [1, 'a &lt; b']}
+    """
+    if isinstance(value, Mapping):
+        return {without_html(name): without_html(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_html(part) for part in value]
+    return value.translate(_ENTITIES) if isinstance(value, str) else value
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

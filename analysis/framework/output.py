@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.framework.figures import save_figure
-from automata.checks import check_type
+from automata.checks import check_type, printable
 from automata.errors import InputError
 from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
@@ -55,8 +55,8 @@ class RunIdentity:
     def of(cls, run: Run) -> "RunIdentity":
         """Return the identity of a loaded run."""
         return cls(
-            name=run.path.resolve().name,
-            task=run.task.name,
+            name=printable(run.path.resolve().name),
+            task=printable(run.task.name),
             model=run.config.model,
             parameters=run.model.parameter_count(),
             training_length=run.config.length,

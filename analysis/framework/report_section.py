@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rich.text import Text
+
 from implicit.runs.loading import Run
 
 Entry = Mapping[str, Any]
@@ -26,7 +28,7 @@ class ReportSection:
         overview: paragraphs below that table, from the whole report.
         warnings: sentences of a run that stand in red at the top, without their full stops.
         paragraphs: the section of a run, from its name and its entry.
-        lines: what the terminal says of a run, as rich markup.
+        lines: what the terminal says of a run.
         limits: what is verified and what is not: items of a Markdown list.
 
     Example:
@@ -43,7 +45,7 @@ class ReportSection:
     overview: Callable[[Mapping[str, Any]], Sequence[str]] = lambda _report: ()
     warnings: Callable[[str, Entry], Sequence[str]] = lambda _name, _entry: ()
     paragraphs: Callable[[str, Entry], Sequence[str]] = lambda _name, _entry: ()
-    lines: Callable[[Entry], Sequence[str]] = lambda _entry: ()
+    lines: Callable[[Entry], Sequence[Text | str]] = lambda _entry: ()
     limits: str = ""
 
     def applies_to(self, entry: Entry) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from analysis.framework.palette import Look
+from automata.drawn_labels import in_legend
 
 RUN_LINES = (
     "Thin lines are single runs, thick ones their mean; bands reach from the lowest to the highest run."
@@ -57,7 +58,7 @@ def draw_runs(
         color=look.color,
         linewidth=breadth,
         markersize=2 + breadth,
-        label=f"{label}, {middle} of {len(runs)} runs" if len(runs) > 1 else f"{label}, 1 run",
+        label=in_legend(f"{label}, {middle} of {len(runs)} runs" if len(runs) > 1 else f"{label}, 1 run"),
     )
 
 

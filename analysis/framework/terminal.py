@@ -1,12 +1,16 @@
 """What commands show in a terminal: tables, numbers, and where the results are."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from analysis.framework.figures import COLUMN_WIDTH, TEXT_WIDTH
+from automata.checks import printable
 from implicit.command_line import CommandParser
 
 
@@ -57,8 +61,26 @@ def add_runs_argument(parser: CommandParser, *, several: bool) -> None:
         )
 
 
-def print_tables(tables: Iterable[Table | str], written: Sequence[Path], *, with_figure: bool) -> None:
-    """Print tables and lines of rich markup, then where the results are.
+class Terminal(Console):
+    r"""A console that shows names as they are: no markup in texts, and no control characters.
+
+    Example:
+        >>> Terminal().print("[/b] \x1b[2J")
+        [/b] \x1b[2J
+    """
+
+    def __init__(self) -> None:
+        super().__init__(markup=False, emoji=False)
+
+    def render(self, *arguments: Any, **options: Any) -> Iterator[Segment]:
+        """Escape what is not printable in all that is rendered, cells of tables as well."""
+        for segment in super().render(*arguments, **options):
+            lines = "\n".join(map(printable, segment.text.split("\n")))
+            yield segment if segment.control else segment._replace(text=lines)
+
+
+def print_tables(tables: Iterable[Table | Text | str], written: Sequence[Path], *, with_figure: bool) -> None:
+    """Print tables and lines, then where the results are.
 
     Args:
         tables: and lines.
@@ -70,7 +92,7 @@ def print_tables(tables: Iterable[Table | str], written: Sequence[Path], *, with
         one line
         Written: out/one.json, with its figure as .png and .pdf and its caption beside it
     """
-    console = Console()
+    console = Terminal()
     for table in tables:
         console.print(table)
     beside = ", with its figure as .png and .pdf and its caption beside it" if with_figure else ""

@@ -27,7 +27,7 @@ from analysis.framework.output import RunIdentity, require_different_names
 from analysis.framework.settings import settings_from
 from analysis.framework.visited_states import in_double_precision, sample_sequences
 from analysis.front_speed.fronts import Front, arrivals
-from automata.checks import check_type
+from automata.checks import check_type, printable
 from automata.errors import InputError
 from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
@@ -223,7 +223,7 @@ def _sweep(
     image, damping, latents = model.problem(tokens, state).function, model.solver.damping, start
     scale = right.norm(dim=-1)
     errors: list[FloatArray] = []
-    bar = tqdm(desc=f"{run.path.name}: sweeps", unit="sweep", leave=False, disable=None)
+    bar = tqdm(desc=printable(f"{run.path.name}: sweeps"), unit="sweep", leave=False, disable=None)
     for _ in range(settings.max_iterations):
         errors.append(((latents - right).norm(dim=-1) / scale).numpy())
         if (errors[-1] < settings.level / 20).all():

@@ -9,6 +9,7 @@ from analysis.framework.palette import GREY, Look
 from analysis.framework.run_groups import group_looks, seed_groups
 from analysis.framework.run_lines import RUN_LINES, breadths, draw_runs
 from analysis.length_generalization.measurement import LengthAnalysis, RunAccuracy
+from automata.drawn_labels import in_legend
 from implicit.training.evaluation import REPORTED_TOKENS
 
 
@@ -38,7 +39,7 @@ def draw(found: LengthAnalysis, width: float = TEXT_WIDTH) -> Figure:
             along = [_running(result) for result in group]
             places = np.arange(1, len(along[0]) + 1)
             line = Look(look.color, dashes=look.dashes)
-            label = group[0].run.model if len(group) > 1 else group[0].run.name
+            label = group[0].run.model if len(group) > 1 else in_legend(group[0].run.name)
             draw_runs(by_length, lengths, accuracies, look, label, breadth=breadth)
             draw_runs(by_position, places, along, line, label, breadth=breadth)
             if len(group) == 1:

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from analysis.framework.output import RunIdentity, require_different_names
 from analysis.framework.settings import settings_from
-from automata.checks import check_type
+from automata.checks import check_type, printable
 from automata.errors import InputError
 from automata.tasks.interface import Task
 from implicit.checked_config import CheckedConfig
@@ -235,7 +235,9 @@ def _measure(run: Run, settings: LengthSettings) -> RunAccuracy:
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
     correct, counted, targets, converged, real = [], [], [], [], []
     firsts = range(0, settings.sequences, settings.batch_size)
-    for index, first in enumerate(tqdm(firsts, desc=run.path.name, unit="batch", leave=False, disable=None)):
+    for index, first in enumerate(
+        tqdm(firsts, desc=printable(run.path.name), unit="batch", leave=False, disable=None)
+    ):
         size = min(settings.batch_size, settings.sequences - first)
         drawn = draw_batch(run.task, size, longest, settings.seed, Stream.TEST, longest, index)
         batch = drawn.to(run.model.device)

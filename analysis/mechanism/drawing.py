@@ -8,6 +8,7 @@ from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, sty
 from analysis.framework.palette import GREY
 from analysis.mechanism.measurement import MechanismAnalysis
 from automata.drawing import COLORS
+from automata.drawn_labels import in_legend
 
 DASHES = ("-", "--", ":", "-.")
 MARKERS = "os^Dv<>P"
@@ -46,7 +47,7 @@ def _directions(axes: Axes, found: MechanismAnalysis) -> None:
             color=_color(place),
             marker=MARKERS[place % len(MARKERS)],
             markevery=max(1, len(shares) // 8),
-            label=run.run.name,
+            label=in_legend(run.run.name),
         )
     axes.set(
         title="directions of the codes",
@@ -81,7 +82,7 @@ def _components(axes: Axes, found: MechanismAnalysis) -> None:
                 linestyle="",
                 color=_color(place),
                 marker=MARKERS[place % len(MARKERS)],
-                label=run.run.name,
+                label=in_legend(run.run.name),
             )
     axes.set_xticks(places, names)
     axes.set_xlim(-0.5, len(names) - 0.5)
@@ -99,7 +100,7 @@ def _distances(axes: Axes, found: MechanismAnalysis) -> None:
                 color=_color(place),
                 linestyle=DASHES[place % len(DASHES)],
                 marker=MARKERS[place % len(MARKERS)] if len(distances) < 3 else "",
-                label=run.run.name,
+                label=in_legend(run.run.name),
             )
     axes.axvline(1, color=GREY, linewidth=0.8, linestyle=":", label="all equal")
     axes.set(
@@ -121,7 +122,7 @@ def _swaps(axes: Axes, found: MechanismAnalysis) -> None:
                 linestyle=DASHES[number % len(DASHES)],
                 marker=MARKERS[place % len(MARKERS)],
                 markersize=2.5,
-                label=f"{run.run.name}: {kind}",
+                label=in_legend(f"{run.run.name}: {kind}"),
             )
     axes.set(
         title="answers that follow an exchanged part",

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from analysis.framework.output import RunIdentity, json_ready
 from analysis.questions import reported_questions, section_of
@@ -114,9 +115,9 @@ def print_report(report: dict[str, Any], folder: Path, console: Console) -> None
         sections = [section_of(analysis) for analysis in reported_questions()]
         lines = [line for part in sections if part.applies_to(model) for line in part.lines(model)]
         first, *rest = lines or ["no analysis has anything to say of it"]
-        console.print(f"[bold]{name}[/]: {first}", highlight=False)
+        console.print(Text.assemble((name, "bold"), ": ", first), highlight=False)
         for line in rest:
-            console.print(f"  {line}", highlight=False)
+            console.print(Text.assemble("  ", line), highlight=False)
     console.print(
         f"Report after {report['seconds']:.0f} s: {folder / 'report.md'}", highlight=False, soft_wrap=True
     )

@@ -5,13 +5,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from analysis.framework.output import check_writable, refuse_other_runs, require_different_names
-from analysis.framework.terminal import add_output_flag, add_runs_argument
+from analysis.framework.terminal import Terminal, add_output_flag, add_runs_argument
 from analysis.report.collection import collect, print_report, write_report
 from analysis.report.settings import ReportSettings
 from analysis.report.tasks import comparison_tasks, finish_tasks, perform_quietly, tasks_of, two_processes
+from automata.checks import printable
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
 from implicit.runs.loading import load_run
@@ -29,13 +28,14 @@ def _command(argv: Sequence[str] | None) -> None:
     require_different_names(runs)
     check_writable(folder)
     refuse_other_runs(folder / "report.json", runs)
-    console, began = Console(), time.monotonic()
+    console, began = Terminal(), time.monotonic()
     tasks = [task for run in runs for task in tasks_of(run, folder, settings)]
     tasks += comparison_tasks(runs, folder, settings)
     with two_processes() as pool:
         futures = {pool.submit(perform_quietly, task): task.label for task in tasks}
         parts = finish_tasks(futures, console)
-    command = " ".join(["python -m analysis.report", *(argv if argv is not None else sys.argv[1:])])
+    words = argv if argv is not None else sys.argv[1:]
+    command = printable(" ".join(["python -m analysis.report", *words]))
     report = collect(runs, folder, settings, time.monotonic() - began, parts, command)
     write_report(report, folder)
     print_report(report, folder, console)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analysis.framework.markdown import red, shown, table
+from analysis.framework.markdown import red, shown, table, without_html
 from analysis.framework.report_section import ReportSection
 from analysis.questions import reported_questions, section_of
 from analysis.report.shortcuts import shortcut_paragraphs
@@ -39,6 +39,7 @@ def markdown(report: Report) -> str:
         >>> "| mamba2 | 9 | 0.500 (0.400–0.600) | fails |" in text
         True
     """
+    report = {**without_html(report), "command": report["command"]}
     models: dict[str, Any] = dict(report["models"])
     parts = [section_of(analysis) for analysis in reported_questions()]
     sections = [

@@ -10,7 +10,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import check_type
+from automata.checks import check_memory, check_type
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 
@@ -129,9 +129,11 @@ class DFA:
             >>> DFA.from_table([[0, 1], [1, 0]], accepting=[0]).accepts("11")
             True
         """
-        array = np.array(table, dtype=np.int64)
-        if array.ndim != 2:
-            raise InputError(f"table has shape {list(array.shape)}; give [states, symbols]")
+        given = np.asarray(table)
+        if given.ndim != 2:
+            raise InputError(f"table has shape {list(given.shape)}; give [states, symbols]")
+        check_size(*given.shape)
+        array = np.array(given, dtype=np.int64)
         names = tuple(f"q{q}" for q in range(len(array))) if states is None else tuple(states)
         symbols = tuple(map(str, range(array.shape[1]))) if alphabet is None else tuple(alphabet)
         if array.shape != (len(names), len(symbols)):
@@ -234,6 +236,18 @@ class DFA:
             f"DFA(states={self.states!r}, alphabet={self.alphabet!r}, transitions={delta!r}, "
             f"initial={self.initial!r}, accepting={accepting!r})"
         )
+
+
+def check_size(states: int, symbols: int) -> None:
+    """Refuse an automaton whose transitions do not fit into memory.
+
+    Example:
+        >>> check_size(10**12, 2)
+        Traceback (most recent call last):
+        automata.errors.InputError: an automaton of 1000000000000 states and 2 symbols needs at least ...
+    """
+    what = f"an automaton of {states} states and {symbols} symbols"
+    check_memory(what, states * (300 + 80 * symbols), "give a smaller one")
 
 
 def _distinct(field: str, values: Iterable[Named]) -> tuple[Named, ...]:

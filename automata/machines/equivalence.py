@@ -14,6 +14,8 @@ from automata.monoids.transformations import LARGEST_ORDER, transformation_closu
 
 Operation = Literal["intersection", "union", "difference", "symmetric difference"]
 
+MOST_PAIRS = 1_000_000
+"""States of a product; they take a gigabyte."""
 _ACCEPTS = {
     "intersection": np.logical_and,
     "union": np.logical_or,
@@ -51,6 +53,8 @@ def product(first: DFA, second: DFA, operation: Operation = "intersection") -> D
         row = []
         for target in zip(left_table[p].tolist(), right_table[q].tolist(), strict=True):
             if target not in numbers:
+                if len(pairs) == MOST_PAIRS:
+                    raise InputError(f"the product has more than {MOST_PAIRS} states; give smaller automata")
                 numbers[target] = len(pairs)
                 pairs.append(target)
             row.append(numbers[target])
@@ -177,6 +181,7 @@ def _breadth_first(table: IntArray, start: int) -> IntArray:
 
 def _hopcroft(table: IntArray, accepting: NDArray[np.bool_]) -> list[set[int]]:
     """Return the classes of states that no word distinguishes."""
+    table = np.unique(table, axis=1)  # symbols that act alike distinguish alike
     symbols = range(table.shape[1])
     sources: list[list[set[int]]] = [[set() for _ in table] for _ in symbols]
     for state, row in enumerate(table.tolist()):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from automata.errors import InputError
-from automata.machines.dfa import DFA
+from automata.machines.dfa import DFA, check_size
 from automata.monoids.monoid import Monoid
 
 
@@ -30,6 +30,7 @@ def modular_counter_dfa(modulus: int) -> DFA:
         (True, False)
     """
     _at_least("modulus", modulus, 1)
+    check_size(modulus, 2)
     table = [[count, (count + 1) % modulus] for count in range(modulus)]
     return DFA.from_table(table, accepting=[0], states=range(modulus))
 
@@ -47,6 +48,7 @@ def flip_flop_dfa(values: int = 2) -> DFA:
         (0, 1, 1, 0)
     """
     _at_least("values", values, 2)
+    check_size(values, values + 1)
     writes = range(values)
     table = [[held, *writes] for held in writes]
     return DFA.from_table(table, 0, [1], writes, ["keep", *(f"write {value}" for value in writes)])
@@ -73,7 +75,7 @@ def dyck_dfa(max_depth: int, brackets: Sequence[str] = ("()",)) -> DFA:
     for pair in brackets:
         if len(pair) != 2:
             raise InputError(f"brackets holds {pair!r}; give pairs of two characters such as '()'")
-    if len(brackets) ** max_depth > 10**5:
+    if max_depth > 10**4 or len(brackets) ** max_depth > 10**5:
         raise InputError(
             f"max_depth is {max_depth} with {len(brackets)} pairs: too many states; lower one of them"
         )
@@ -105,6 +107,7 @@ def cyclic_navigation_dfa(places: int) -> DFA:
         (0, 4, 4, 0, 1)
     """
     _at_least("places", places, 1)
+    check_size(places, 3)
     ring = np.arange(places)
     table = np.stack([ring, (ring - 1) % places, (ring + 1) % places], axis=1)
     return DFA.from_table(table, 0, [0], range(places), ["stay", "left", "right"])

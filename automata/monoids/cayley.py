@@ -16,6 +16,7 @@ IntArray = NDArray[np.int64]
 """Numbers of elements or states."""
 
 _ENTRIES_AT_ONCE = 2**22  # bounds the memory of one block of the associativity test to 32 MiB an array
+_MOST_WORK = 2 * 10**11  # products that the associativity test compares; some minutes
 
 
 def integer_array(field: str, values: ArrayLike) -> IntArray:
@@ -108,6 +109,12 @@ def non_associative_triple(table: IntArray, generators: Sequence[int]) -> tuple[
         >>> non_associative_triple(np.subtract.outer(np.arange(3), np.arange(3)) % 3, (1, 2))
         (0, 1, 1)
     """
+    work = len(generators) * table.size
+    if work > _MOST_WORK:
+        raise InputError(
+            f"table of order {len(table)} has {len(generators)} generators, too many to check whether it is "
+            "associative; give a smaller one"
+        )
     rows = max(1, _ENTRIES_AT_ONCE // len(table))
     for middle in generators:
         for start in range(0, len(table), rows):

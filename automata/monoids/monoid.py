@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.checks import shown
+from automata.checks import check_memory, shown
 from automata.errors import InputError
 from automata.monoids.cayley import (
     IntArray,
@@ -307,6 +307,7 @@ def direct_product(*factors: Monoid, name: str | None = None) -> Monoid:
     table, names = factors[0].table, list(factors[0].element_names)
     for factor in factors[1:]:
         order = len(table) * factor.order
+        check_memory(f"the Cayley table of a product of order {order}", 16 * order**2, "give smaller factors")
         blocks = table[:, None, :, None] * factor.order + factor.table[None, :, None, :]
         table = blocks.reshape(order, order)
         names = [f"{left}|{right}" for left in names for right in factor.element_names]

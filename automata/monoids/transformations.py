@@ -13,6 +13,8 @@ from automata.monoids.monoid import Monoid
 
 LARGEST_ORDER = 6000
 """The default limit of a closure: a Cayley table of this order takes 290 MB."""
+_MOST_ENTRIES = 2**27
+"""Entries of all maps of a closure, 1 GiB; 6000 maps of 20,000 states have as many."""
 
 
 def permutation_group(generators: Sequence[Sequence[int]], name: str | None = None) -> Monoid:
@@ -105,6 +107,10 @@ def transformation_closure(
             product = current[step] if composition == "functions" else step[current]
             key = product.tobytes()
             if key not in numbers:
+                if len(elements) * degree > _MOST_ENTRIES:
+                    raise InputError(
+                        f"generators are maps of {degree} and have too many products; give smaller maps"
+                    )
                 numbers[key] = len(elements)
                 elements.append(product)
                 words.append((*words[number], symbol))

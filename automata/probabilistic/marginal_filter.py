@@ -41,6 +41,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from automata.checks import check_memory
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
 from automata.probabilistic.pfsa import FloatArray, ProbabilisticAutomaton
@@ -87,6 +88,12 @@ class MarginalFilter:
         self.automaton, self.variables, self.rule = automaton, tuple(variables), rule
         # [variables, states]: the column of P that a variable stands in, in every state
         self.held, self.value_names = columns_held(automaton, variables)
+        size = len(self.held) * len(self.value_names)
+        check_memory(
+            f"the filter of {len(self.held)} variables with {len(self.value_names)} values",
+            8 * size * (len(automaton.actions) * size + 3 * len(automaton.states)),
+            "name fewer variables",
+        )
         one_hot = np.eye(len(self.value_names))[self.held]  # [variables, states, values]
         self.summary = one_hot.transpose(0, 2, 1).reshape(-1, len(automaton.states))
         self._inverse = np.linalg.pinv(self.summary)

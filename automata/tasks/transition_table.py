@@ -51,8 +51,10 @@ def follow(table_by_token: IntArray, state_count: int, tokens: IntArray, before:
     return states
 
 
-def allowed_tokens(table: IntArray, avoid: Sequence[int], state_names: Sequence[str]) -> IntArray:
-    """Return for every state the tokens that lead to no state to avoid, each equally often.
+def allowed_tokens(
+    table: IntArray, avoid: Sequence[int], state_names: Sequence[str]
+) -> tuple[IntArray, IntArray, int]:
+    """Return for every state the tokens that lead to no state to avoid.
 
     Args:
         table: the states after each token, shape ``[states, tokens]``.
@@ -60,25 +62,28 @@ def allowed_tokens(table: IntArray, avoid: Sequence[int], state_names: Sequence[
         state_names: for the message of the error.
 
     Returns:
-        Shape ``[states, repeats]``: a uniform draw from a row is one from the allowed tokens. Token 0 in a
-        state to avoid that has none.
+        The tokens of each state, the allowed ones first, ``[states, tokens]``; how many are allowed,
+        ``[states]``; and N, their least common multiple. A uniform draw from 0 … N-1, modulo the number of a
+        state, is uniform there. A state to avoid that has no allowed token has token 0.
 
     Raises:
         InputError: a state that is not avoided has no such token.
 
     Example:
-        >>> allowed_tokens(np.array([[0, 1, 2], [2, 0, 2], [2, 2, 2]]), [2], "abc").tolist()
-        [[0, 1], [1, 1], [0, 0]]
+        >>> table = np.array([[0, 1, 2], [2, 0, 2], [2, 2, 2]])
+        >>> tokens, counts, multiple = allowed_tokens(table, [2], "abc")
+        >>> tokens.tolist(), counts.tolist(), multiple
+        ([[0, 1, 2], [1, 0, 2], [0, 1, 2]], [2, 1, 1], 2)
     """
-    allowed = [np.flatnonzero(row) for row in ~np.isin(table, avoid)]
-    for state, tokens in enumerate(allowed):
-        if not tokens.size and state not in avoid:
+    is_avoided = np.isin(table, avoid)
+    counts = (~is_avoided).sum(axis=1)
+    for state in np.flatnonzero(counts == 0).tolist():
+        if state not in avoid:
             raise InputError(f"avoid leaves no token in state {state_names[state]!r}; avoid it as well")
-    columns = lcm(*(len(tokens) for tokens in allowed if tokens.size))
-    rows = [
-        np.tile(tokens, columns // len(tokens)) if tokens.size else np.zeros(columns) for tokens in allowed
-    ]
-    return np.stack(rows).astype(np.int64)
+    counts = np.maximum(counts, 1)
+    multiple = lcm(*np.unique(counts).tolist())
+    # a draw below 2⁶³ is not uniform modulo every number; probabilities are then right to tokens / 2⁶³
+    return np.argsort(is_avoided, axis=1, kind="stable"), counts, min(multiple, 2**63)
 
 
 def token_probabilities(

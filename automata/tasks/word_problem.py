@@ -389,12 +389,12 @@ class WordProblem(Task):
     def _sample_avoiding(
         self, before: IntArray, length: int, rng: np.random.Generator
     ) -> tuple[IntArray, IntArray]:
-        choices = self._allowed_tokens
-        draws = rng.integers(0, choices.shape[1], size=(length, len(before)))
+        choices, counts, multiple = self._allowed_tokens
+        draws = rng.integers(0, multiple, size=(length, len(before)))
         tokens, states = np.empty_like(draws), np.empty_like(draws)
         current = before
         for position, draw in enumerate(draws):
-            tokens[position] = choices[current, draw]
+            tokens[position] = choices[current, draw % counts[current]]
             current = self.table[current, tokens[position]]
             states[position] = current
         return np.ascontiguousarray(tokens.T), np.ascontiguousarray(states.T)
@@ -405,5 +405,5 @@ class WordProblem(Task):
         return self.table.T.ravel()
 
     @cached_property
-    def _allowed_tokens(self) -> IntArray:
+    def _allowed_tokens(self) -> tuple[IntArray, IntArray, int]:
         return allowed_tokens(self.table, self.avoid, self.state_names)

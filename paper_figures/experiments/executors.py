@@ -125,14 +125,14 @@ class Executor:
 
 
 def parse_parameters(texts: Sequence[str]) -> dict[str, Any]:
-    """Return the parameters of ``KEY=VALUE`` texts, numbers as numbers.
+    """Return the parameters of ``KEY=VALUE`` texts, numbers as numbers where they are written as given.
 
     Raises:
         InputError: for a text without a key or a value.
 
     Example:
-        >>> parse_parameters(["partition=cpu", "timeout_min=600", "mem_gb=7.5"])
-        {'partition': 'cpu', 'timeout_min': 600, 'mem_gb': 7.5}
+        >>> parse_parameters(["account=00812", "timeout_min=600", "mem_gb=7.5"])
+        {'account': '00812', 'timeout_min': 600, 'mem_gb': 7.5}
         >>> parse_parameters(["partition"])
         Traceback (most recent call last):
         automata.errors.InputError: slurm is 'partition'; give KEY=VALUE, such as partition=cpu
@@ -142,7 +142,8 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, Any]:
         key, _, value = text.partition("=")
         if not key.isidentifier() or not value:
             raise InputError(f"slurm is {text!r}; give KEY=VALUE, such as partition=cpu")
-        parameters[key] = _number(value)
+        number = _number(value)
+        parameters[key] = number if key in _SHARED or str(number) == value else value
     return parameters
 
 

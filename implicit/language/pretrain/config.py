@@ -1,7 +1,7 @@
 """What determines a pretraining run, read from YAML."""
 
 import os
-from pathlib import Path
+import re
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -14,12 +14,15 @@ from pydantic import (
     model_validator,
 )
 
+from automata.data_files import read_file
 from automata.errors import InputError, unknown_name
 from implicit.checked_config import CheckedConfig, validated
 from implicit.config.optimizer import OptimizerConfig
 from implicit.language.configuration import FixedPoints, LanguageModelConfig
 from implicit.language.sizes import language_config, published_config
 
+LARGEST_CONFIG = 2**20
+"""Bytes of a YAML file."""
 _FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 Family = Literal["mamba2", "llama"]
 
@@ -252,6 +255,7 @@ def read_config(path: str | os.PathLike[str], changes: tuple[str, ...] = ()) -> 
         InputError: the file is missing or no YAML, or a field is unknown or has a value that does not fit.
 
     Example:
+        >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     path = Path(folder) / "config.yaml"
@@ -261,7 +265,9 @@ def read_config(path: str | os.PathLike[str], changes: tuple[str, ...] = ()) -> 
         0.01
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_file(path, LARGEST_CONFIG).decode("utf-8-sig")
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}); give a YAML file") from error
     try:
@@ -276,7 +282,10 @@ def read_config(path: str | os.PathLike[str], changes: tuple[str, ...] = ()) -> 
 
 
 class _NoKeyTwice(yaml.SafeLoader):
-    """Reads what `yaml.safe_load` does, and refuses a mapping that names a key twice or by no text."""
+    """Refuses a mapping that names a key twice or by no text, and keeps 010, 1:30 and dates as given.
+
+    YAML 1.1 reads 8, 90 and an object there; fields that are numbers read the text themselves.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         names = [key.value for key, _ in node.value]
@@ -286,12 +295,22 @@ class _NoKeyTwice(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def _as_given(loader: Any, node: Any) -> Any:
+    if ":" in node.value or re.match("[-+]?0[0-9_]", node.value):
+        return node.value
+    return loader.construct_yaml_int(node)
+
+
+_NoKeyTwice.add_constructor("tag:yaml.org,2002:int", _as_given)
+_NoKeyTwice.add_constructor("tag:yaml.org,2002:timestamp", lambda _, node: node.value)
+
+
 def _change(values: dict[str, Any], change: str) -> None:
     name, equals, text = change.partition("=")
     if not equals:
         raise InputError(f"--set {change} has no '='; give NAME=VALUE, such as steps=100")
     try:
-        value = yaml.safe_load(text)
+        value = yaml.load(text, _NoKeyTwice)
     except (yaml.YAMLError, ValueError, RecursionError):
         raise InputError(f"--set {change} has a value that is no YAML; put it in quotes") from None
     *outer, last = name.split(".")

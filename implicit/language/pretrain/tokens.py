@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
-from automata.data_files import data_file
+from automata.data_files import data_file, without_repetition
 from automata.errors import InputError
 from implicit.language.pretrain.config import Source
 
@@ -136,7 +136,7 @@ def documents(source: Source) -> Iterator[str]:
             if name.endswith(".jsonl"):
                 yield from _json_lines(data_file(name), source.field)
             else:
-                yield data_file(name).read_bytes().decode("utf-8")
+                yield data_file(name).read_bytes().decode("utf-8-sig")
         except OSError as error:
             raise InputError(f"{name} cannot be read ({error.strerror}); give a text file") from error
         except UnicodeDecodeError as error:
@@ -150,11 +150,15 @@ def documents(source: Source) -> Iterator[str]:
 
 
 def _json_lines(path: Path, field: str) -> Iterator[str]:
-    with path.open(encoding="utf-8") as file:
+    with path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
             try:
-                text = json.loads(line)[field]
+                text = json.loads(line, object_pairs_hook=without_repetition)[field]
                 text.encode()  # surrogates are in no text
+            except InputError as fault:
+                raise InputError(f"line {number} of {path} {fault}; name it once") from None
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 text = None
             if not isinstance(text, str):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from pyformlang.finite_automaton import DeterministicFiniteAutomaton
 
 from automata.errors import InputError
+from automata.machines import equivalence
 from automata.machines.dfa import DFA
 from automata.machines.equivalence import (
     Operation,
@@ -153,3 +154,10 @@ def test_bad_input_is_refused() -> None:
         product(parity_dfa(), parity_dfa(), "unoin")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="largest_order is 5"):
         transition_monoid(modular_counter_dfa(6), largest_order=5)
+
+
+def test_a_product_of_too_many_states_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(equivalence, "MOST_PAIRS", 5)
+    assert len(product(modular_counter_dfa(5), modular_counter_dfa(5)).states) == 5
+    with pytest.raises(InputError, match="more than 5 states"):
+        product(modular_counter_dfa(2), modular_counter_dfa(3))

@@ -91,3 +91,19 @@ def test_monoid_automaton_accepts_what_is_asked() -> None:
 def test_bad_input_is_refused(call: Callable[[], DFA], message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: modular_counter_dfa(10**12),
+        lambda: flip_flop_dfa(10**7),
+        lambda: cyclic_navigation_dfa(10**12),
+        lambda: dyck_dfa(10**6),
+        lambda: dyck_dfa(10**12, ["()", "[]"]),
+        lambda: DFA.from_table(np.broadcast_to(0, (10**7, 10**3))),
+    ],
+)
+def test_automata_beyond_the_memory_are_refused_at_once(build: Callable[[], DFA]) -> None:
+    with pytest.raises(InputError):
+        build()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pyformlang.regular_expression import PythonRegex
 
 from automata.errors import InputError
+from automata.machines import regular_expressions
 from automata.machines.regular_expressions import regular_expression_dfa
 
 PATTERNS: list[tuple[str, str]] = [  # expression, alphabet
@@ -132,7 +133,8 @@ def test_the_alphabet_is_what_the_expression_names(expression: str, alphabet: st
         ("[b-a]", None, "bad character range"),
         ("a{3,2}", None, "malformed"),
         ("a{99999999999}", None, "malformed"),
-        ("(" * 5000, None, "malformed"),
+        ("(" * 5000, None, "nested too deeply"),
+        ("(" * 300 + "a" + ")*" * 300 + "(" * 400 + "a" + ")*" * 400, None, "nested too deeply"),
         (r"(a)\1", None, "a backreference, which is not regular"),
         (r"(a)(?(1)a|b)", None, "a condition on a group"),
         ("(?=a)a", None, "a lookaround"),
@@ -160,3 +162,31 @@ def test_bad_expressions_are_refused_by_name(expression: str, alphabet: str | No
     with pytest.raises(InputError, match=message) as caught:
         regular_expression_dfa(expression, alphabet)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "states"),
+    [
+        ("a(){4000000000}", 3),
+        ("a(){0,4000000000}", 3),
+        ("a((){70000}){70000}", None),
+        ("a(b{0}){0,4000000000}", None),
+        ("(a" + "()" * 50_000 + "){50}", None),
+        ("(a{0,9}){0,9}", 83),
+        ("(a?){2000}", 2002),
+        ("(" * 12 + "a" + "{0,9})" * 12, None),
+        ("a" * 10**6, None),
+    ],
+)
+def test_long_repetitions_are_read_or_refused_at_once(expression: str, states: int | None) -> None:
+    if states is None:
+        with pytest.raises(InputError):
+            regular_expression_dfa(expression)
+    else:
+        assert len(regular_expression_dfa(expression).states) == states
+
+
+def test_large_sets_of_positions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regular_expressions, "_MOST_WORK", 10**5)
+    with pytest.raises(InputError, match="as much work"):
+        regular_expression_dfa("(a{0,30}){0,30}")

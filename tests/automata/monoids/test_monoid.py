@@ -1,4 +1,5 @@
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -204,3 +205,16 @@ def test_symmetric_groups_are_fast(degree: int, limit: float) -> None:
         symmetric_group(degree)
         seconds.append(time.process_time() - start)
     assert min(seconds) < limit
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: direct_product(cyclic_group(2000), cyclic_group(2000)),
+        lambda: transformation_closure([np.roll(np.arange(10**5), 1)], "reading"),
+        lambda: non_associative_triple(np.broadcast_to(0, (7000, 7000)), range(7000)),
+    ],
+)
+def test_monoids_beyond_memory_and_time_are_refused(build: Callable[[], object]) -> None:
+    with pytest.raises(InputError):
+        build()

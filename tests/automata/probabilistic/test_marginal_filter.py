@@ -151,3 +151,12 @@ def test_marginals_of_what_is_no_arrangement() -> None:
     assert parity.run([1, 2], [-1, 1])[-1].tolist() == [[0.0, 1.0]]
     with pytest.raises(InputError, match="'toss' does not act"):
         MarginalFilter(unknown_coin(), ["look"])
+
+
+def test_a_filter_beyond_the_memory_is_refused() -> None:
+    places = [*range(100)]
+    reveals: dict[str, list[object]] = {f"place {i}": [*places[i:], *places[:i]] for i in places}
+    reveals |= {f"own {i}": [f"{i} {place}" for place in places] for i in places}
+    automaton = ProbabilisticAutomaton(places, [1] + [0] * 99, {"stay": np.eye(100)}, reveals)
+    with pytest.raises(InputError, match="memory"):
+        MarginalFilter(automaton, [*reveals])

@@ -283,3 +283,19 @@ def test_refusals_name_the_field_and_the_entry() -> None:
         WordProblem([[0, 0, 0]], 0, ["a", "b", "b"], "p")
     with pytest.raises(InputError, match=r"^table "):
         WordProblem([[0.5]], 0, "a", "p")
+
+
+@pytest.mark.parametrize("most", [3, 60])
+def test_allowed_tokens_are_as_likely_where_their_numbers_have_a_large_multiple(most: int) -> None:
+    table = np.full((most + 1, most), most)  # from state n one can go on by n + 1 tokens
+    for state in range(most):
+        table[state, : state + 1] = np.arange(state + 1)
+    table[0, 0] = most - 1
+    task = WordProblem(table, most - 1, [*map(str, range(most))], [*map(str, range(most + 1))], avoid=[most])
+    batch = task.batch(200, 100, np.random.default_rng(0))
+    before = np.concatenate([np.full((200, 1), most - 1), batch.targets[:, :-1]], axis=1)
+    found = np.zeros(table.shape)
+    np.add.at(found, (before, batch.tokens), 1)
+    seen = found.sum(axis=1, keepdims=True)
+    expected = task.token_probabilities * seen
+    assert (np.abs(found - expected) <= 6 * np.sqrt(expected) + 1e-9).all()

@@ -98,6 +98,11 @@ def test_slurm_gets_one_array_of_jobs_with_the_parameters(fake_slurm: Path, tmp_
     assert numbers(carry_out(experiment(2), Store(tmp_path / "here"))) == numbers(report)
 
 
+@pytest.mark.parametrize("text", ["00812", "1e5", "1_000", "1.50", "inf", "True", "٣"])
+def test_slurm_gets_texts_as_given(text: str) -> None:
+    assert str(parse_parameters([f"account={text}"])["account"]) == text
+
+
 @pytest.mark.usefixtures("fake_slurm")
 @pytest.mark.parametrize(
     ("parameter", "sentence"),

@@ -19,7 +19,7 @@ from implicit.language.pretrain import Phase, PretrainConfig, make_accelerator, 
 from implicit.language.pretrain.__main__ import main
 from implicit.language.pretrain.config import Evaluation, Source, read_config
 from implicit.language.pretrain.loop import make_optimizer
-from implicit.language.pretrain.tokens import byte_tokenizer, encoded
+from implicit.language.pretrain.tokens import byte_tokenizer, documents, encoded
 from implicit.language.pretrain.windows import ShuffledWindows, Windows
 from tests.implicit.language.pretrain.small_runs import small_run
 
@@ -286,6 +286,25 @@ def test_yaml_reads_no_as_a_word_and_refuses_a_key_twice(tmp_path: Path) -> None
     path.write_text(YAML.format(folder=tmp_path) + "steps: 3\n")
     with pytest.raises(InputError, match=r"is no YAML \('steps' is twice in one mapping, or no name\)"):
         read_config(path)
+
+
+@pytest.mark.parametrize("text", ["010", "1:30", "2024-01-01", "00812"])
+def test_yaml_keeps_a_name_of_digits_as_given(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(YAML.format(folder=tmp_path))
+    config = read_config(path, (f"train.files=[{text}]", "train.field=" + text, "steps=010"))
+    assert (config.train.files, config.train.field, config.steps) == ((text,), text, 10)
+    with pytest.raises(InputError, match="value that is no YAML"):
+        read_config(path, ("train={files: [a], files: [b]}",))
+
+
+def test_documents_skip_blank_lines_and_refuse_a_text_twice(tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    path.write_text('\ufeff{"text": "one", "share": NaN}\n\n{"text": "two"}\n\n', encoding="utf-8")
+    assert list(documents(Source(files=(str(path),)))) == ["one", "two"]
+    path.write_text('{"text": "one", "text": "two"}\n')
+    with pytest.raises(InputError, match=r"line 1 of .* twice"):
+        list(documents(Source(files=(str(path),))))
 
 
 def test_the_perplexity_is_that_of_evaluate_text(tmp_path: Path) -> None:

@@ -1,0 +1,110 @@
+"""Names that are markup, formulas, escapes or no UTF-8 are shown as they are, wherever one is shown."""
+
+import io
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from analysis import length_generalization
+from analysis.framework.figures import new_panels, save_figure, styled
+from analysis.framework.palette import Look
+from analysis.framework.run_lines import draw_runs
+from analysis.framework.terminal import Terminal
+from analysis.report.markdown import markdown
+from automata.checks import printable
+from automata.drawing import draw_cayley_graph, draw_dfa_or_table, draw_transition_table
+from automata.machines.dfa import DFA
+from automata.monoids.monoid import Monoid
+from implicit.runs.loading import STORED_RUNS
+
+NAMES = [
+    "[/b]",
+    "[red]",
+    r"$\frac{x$",
+    "$x",
+    r"a\b^{",
+    "100%",
+    "a\nb",
+    "\x1b[2J",
+    "\udcff",
+    "_base",
+    "_nolegend_",
+]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=ascii)
+def test_the_terminal_shows_a_name_and_obeys_none(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table(name, title=name)
+    table.add_row(name)
+    console = Terminal()
+    console.print(table)
+    console.print(f"{name}: done", soft_wrap=True)
+    printed = capsys.readouterr().out
+    assert "".join(map(printable, name.split("\n"))) in printed.replace("\n", "")
+    assert printed.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("name", NAMES, ids=ascii)
+def test_drawings_show_a_name(name: str) -> None:
+    dfa = DFA(("p", name), ("a", name), {"p": {"a": name, name: "p"}, name: {"a": "p", name: "p"}}, "p", ())
+    group = Monoid([[0, 1], [1, 0]], ["1", name])
+    for draw in (draw_dfa_or_table, draw_transition_table):
+        figure = Figure()
+        draw(dfa, figure.subplots())
+        figure.savefig(io.BytesIO())
+    figure = Figure()
+    legend = draw_cayley_graph(group, ax=figure.subplots()).get_legend()
+    figure.savefig(io.BytesIO())
+    assert legend is not None
+    assert len(legend.get_texts()) == 1
+
+
+@pytest.mark.parametrize("name", NAMES, ids=ascii)
+def test_figures_show_a_name_in_titles_ticks_and_legends(name: str, tmp_path: Path) -> None:
+    with styled():
+        figure, (axes,) = new_panels(3, 1, name)
+        axes.set(title=name, xlabel=name)
+        axes.set_xticks([0.0], [printable(name)])
+        draw_runs(axes, [0, 1], [[0, 1]], Look("black", "o", "-"), name)
+        assert len(axes.legend().get_texts()) == 1
+    save_figure(figure, tmp_path, "figure", printable(name))
+
+
+def test_a_user_keeps_formulas_in_a_title_of_a_drawing() -> None:
+    axes = Figure().subplots()
+    axes.set_title("$A_5$")
+    draw_dfa_or_table(DFA(("p",), ("a",), {"p": {"a": "p"}}, "p", ()), axes)
+    assert axes.title.get_parse_math()
+
+
+def test_a_report_holds_no_element_of_a_name() -> None:
+    run = {"model": "lstm", "task": "<b>[x](y)", "training_length": 1, "training_steps": 1, "seed": 0}
+    run |= {"training_seconds": 1, "weights_sha256": "0" * 64, "parameters": 1}
+    run |= {"accuracy": {"8": 0.5}, "accuracy_interval": {"8": [0, 1]}, "majority_baseline": {"8": 0.5}}
+    settings = {"settings": {"seed": 0, "sequences": 1}, "environment": {}, "parts": {}, "seconds": 1.0}
+    text = markdown({"models": {"<script>": run}, "command": "analysis <in>", **settings})
+    assert "<script" not in text
+    assert "<b" not in text
+    assert "[x]" not in text
+    assert "\nanalysis <in>\n" in text
+
+
+@pytest.mark.parametrize(
+    "name", ["[red]", "$x", "_base", "\x1b[2J", "a\nb", os.fsdecode(b"\xff"), "<script>"]
+)
+def test_a_run_folder_of_any_name_is_analysed_to_the_end(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / name
+    shutil.copytree(STORED_RUNS / "parity-small", folder)
+    out = tmp_path / "out"
+    sizes = ["--sequences", "2", "--lengths", "16"]
+    assert length_generalization.main([str(folder), "--out", str(out), *sizes]) == 0
+    printed = capsys.readouterr()
+    assert printable(name) in printed.out
+    assert (printed.out + printed.err).replace("\n", "").replace("\r", "").isprintable()
+    assert (out / "length_generalization.png").exists()
