@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.framework.figures import COLUMN_WIDTH, TEXT_WIDTH
-from implicit.command_line import CommandParser
+from implicit.command_line import CommandParser, add_allow_code_flag
 
 
 def add_output_flag(parser: CommandParser, default: str) -> None:
@@ -41,7 +41,7 @@ def add_width_flag(parser: CommandParser) -> None:
 
 
 def add_runs_argument(parser: CommandParser, *, several: bool) -> None:
-    """Add ``RUN`` or, where a command takes several, ``RUN…``; either way the parsed ``runs`` is a list.
+    """Add ``RUN`` or, where a command takes several, ``RUN…``, and ``--allow-code``; ``runs`` is a list.
 
     Example:
         >>> parser = CommandParser("python -m analysis.report", "Report.")
@@ -55,6 +55,7 @@ def add_runs_argument(parser: CommandParser, *, several: bool) -> None:
         parser.add_argument(
             "runs", metavar="RUN", type=lambda run: [run], help="run folder, or the name of a stored run"
         )
+    add_allow_code_flag(parser)
 
 
 def print_tables(tables: Iterable[Table | str], written: Sequence[Path], *, with_figure: bool) -> None:

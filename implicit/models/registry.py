@@ -1,10 +1,13 @@
 """The models that commands and run folders know by name."""
 
 import importlib
+import math
+import os
 from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
+import torch
 from pydantic.fields import FieldInfo
 
 from automata.checks import check_type
@@ -31,6 +34,8 @@ from implicit.models.transformer import ImplicitTransformer, Transformer
 Sizes = dict[str, Any]
 """The fields of a model's configuration without its alphabets, which follow from the task."""
 
+SURELY_SMALL = 10**8
+"""Product of all sizes; the weights are products of some."""
 MODELS: dict[str, type[SequenceModel]] = {
     model.name: model
     for model in (
@@ -95,7 +100,7 @@ def _imported(name: str) -> type[SequenceModel]:
     module, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise InputError(
             f"model is {name!r}, which cannot be imported ({reason}); "
@@ -130,7 +135,9 @@ def complete_sizes(name: str, sizes: Mapping[str, Any]) -> Sizes:
     return config.model_dump(exclude=set(ALPHABETS))
 
 
-def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceModel:
+def build_model(
+    name: str, sizes: Mapping[str, Any], task: Task, most_bytes: int | None = None
+) -> SequenceModel:
     """Build a model for a task: its tokens are the input alphabet, its targets the output classes.
 
     The initial weights come from torch's global generator.
@@ -139,9 +146,10 @@ def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceMode
         name: as `model_class` takes it.
         sizes: fields of the model's configuration; those left out take their defaults.
         task: the task.
+        most_bytes: that its weights may take; the memory of this machine if None.
 
     Raises:
-        InputError: for an unknown model, unknown or bad sizes, or sizes that do not divide.
+        InputError: for an unknown model, unknown or bad sizes, sizes that do not divide, or too large ones.
 
     Example:
         >>> from automata.tasks import make_task
@@ -153,7 +161,28 @@ def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceMode
     """
     check_type("task", task, Task, "give a task, such as automata.task_from('parity')")
     config = _model_config(name, sizes, vocabulary_size=task.vocabulary_size, output_size=task.output_size)
+    _check_memory(name, config, most_bytes)
     return model_class(name)(config)
+
+
+def _check_memory(name: str, config: ModelConfig, most_bytes: int | None) -> None:
+    """Refuse weights that are too large, before memory is taken; a user's own model is left alone."""
+    values = config.model_dump(exclude={"max_iterations"}).values()
+    if name not in MODELS or math.prod(v for v in values if isinstance(v, int) and v) <= SURELY_SMALL:
+        return
+    if most_bytes is None:
+        most_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        with torch.device("meta"):  # shapes without memory
+            weights = MODELS[name](config).state_dict().values()
+        needed = sum(tensor.numel() * tensor.element_size() for tensor in weights)
+    except RuntimeError:  # of sizes whose product has no 64 bits
+        needed = 2**63
+    if needed > most_bytes:
+        raise InputError(
+            f"the sizes of {name} ask for weights of {needed:.3g} bytes, but there are {most_bytes:.3g} for "
+            "them; give smaller sizes"
+        )
 
 
 def _model_config(name: str, sizes: Mapping[str, Any], vocabulary_size: int, output_size: int) -> ModelConfig:

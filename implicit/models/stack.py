@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from automata.checks import check_integer
 from implicit.cells import Cell, RMSNorm, SwiGLU
-from implicit.models.interface import ModelConfig, SequenceModel
+from implicit.models.interface import MOST_LAYERS, ModelConfig, SequenceModel
 from theory.transition import State
 
 Injections = Sequence[Tensor | None]
@@ -35,7 +35,9 @@ class StackConfig(ModelConfig):
 
     d_model: PositiveInt = Field(default=32, description="features of the residual stream or of the latent")
     layers: PositiveInt = Field(
-        default=1, description="number of layers; in an implicit model all of them lie inside the fixed point"
+        default=1,
+        le=MOST_LAYERS,
+        description="number of layers; in an implicit model all of them lie inside the fixed point",
     )
     mlp_size: NonNegativeInt = Field(
         default=0, description="hidden features of a SwiGLU MLP after every cell; 0 for no MLP"

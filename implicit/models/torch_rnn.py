@@ -16,7 +16,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from automata.checks import check_integer
-from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
+from implicit.models.interface import MOST_LAYERS, ModelConfig, ModelOutput, SequenceModel
 from implicit.modes import Solve
 from theory.transition import State
 from theory.transition_batch import TransitionBatch
@@ -31,7 +31,7 @@ class TorchRNNConfig(ModelConfig):
     """
 
     d_model: PositiveInt = Field(default=32, description="features of the recurrent state")
-    layers: PositiveInt = Field(default=1, description="number of layers")
+    layers: PositiveInt = Field(default=1, le=MOST_LAYERS, description="number of layers")
 
 
 class TorchRNN(SequenceModel):

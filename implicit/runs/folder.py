@@ -13,14 +13,16 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from automata.errors import InputError
+from automata.tasks.specification import TaskSource
 from implicit.config.flat import flatten
+from implicit.config.references import check_outside, named_code
 from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
@@ -65,17 +67,37 @@ class RunFolder:
         """Whether the run here has its final weights."""
         return self.weights_file.is_file()
 
-    def read_config(self) -> TrainConfig:
-        """Return the configuration of the run.
+    def read_values(self) -> dict[str, Any]:
+        """Return the configuration of the run as data: nothing that it names is imported.
 
         Raises:
-            InputError: for a missing or corrupt file, one of a newer format, or a configuration with faults.
+            InputError: for a missing or corrupt file.
         """
         values = read_json(self.config_file)
         if not isinstance(values, dict):
             raise InputError(f"{self.config_file} does not hold a JSON object; restore it or train again")
+        return values
+
+    def read_config(
+        self, *, allow_code: bool | Collection[str] = False, task: TaskSource | None = None
+    ) -> TrainConfig:
+        """Return the configuration of the run.
+
+        Args:
+            allow_code: True to import what it names as ``module:name``, or the names allowed.
+            task: what stands in place of the task that it names.
+
+        Raises:
+            InputError: for a missing or corrupt file, one of a newer format, code that is not allowed or lies
+                in the run folder, or a configuration with faults.
+        """
+        values = self.read_values()
+        if task is not None:
+            values, allow_code = {**values, "task": task}, named_code({"task": task})
         try:
-            return TrainConfig.from_json(values)
+            for name in named_code(values) if allow_code else ():
+                check_outside(name, self.path)
+            return TrainConfig.from_json(values, allow_code=allow_code)
         except InputError as error:
             raise InputError(f"{self.config_file}: {error}") from None
 
@@ -160,7 +182,7 @@ class RunFolder:
         Raises:
             InputError: naming the first field that differs, with both values; or for a compiled run.
         """
-        stored = self.read_config()
+        stored = self.read_config(allow_code=named_code(config.as_json()))
         if stored.compiled is not None and config.compiled is None:
             raise InputError(
                 f"out is {self.path}, which holds a compiled model, not a run to train; give another folder"

@@ -245,7 +245,7 @@ def test_the_verdict_is_that_of_the_checker(
         printed = answer(certificate, run)
         verdict, seconds, _ = printed.split("\n")
         assert "PRAISE" not in printed
-        assert verdict.startswith("0 The certificate holds of run implicit (implicit-mamba2, weights ")
+        assert verdict.startswith("0 The certificate holds of implicit-mamba2 with weights of SHA-256 ")
         assert "of 4 pairs of a state and a token, exactly one fixed point in a ball" in verdict
         assert "not verified is" in verdict  # in the same sentence
         assert seconds.startswith("Checked in ")
