@@ -74,7 +74,8 @@ def verdict(certificate: AnyCertificate, model: str, task: str | None, names: st
         >>> certificate = analyse(run, length=2).certificate(run)
         >>> task = described(run.task.machine())
         >>> print(verdict(certificate, "implicit-mamba2", task, "folder parity-small"))
-        The certificate holds of implicit-mamba2, on an automaton of 2 states and 2 tokens (...): ...
+        The certificate holds of implicit-mamba2, on an automaton of 2 tokens whose words reach 2 of 2 states
+        (...): ...
         ... (damping 0.8, rtol <= 1e-07, a limit of at least ... iterations a token), with a margin ...
         ...; of float64 it is assumed that + - * / round as in IEEE 754, that sums and matrix products are
         made of these, in any order, fused or not, and that exp, softplus, silu and roots are within 4 ulp;
@@ -123,7 +124,7 @@ def described(machine: MealyMachine) -> str:
 
     Example:
         >>> print(described(MealyMachine([[1, 0], [0, 1]], [[1, 0], [0, 1]], 1)))
-        an automaton of 2 states and 2 tokens (table [[1, 0], [0, 1]], of SHA-256
+        an automaton of 2 tokens whose words reach 2 of 2 states (table [[1, 0], [0, 1]], of SHA-256
         be555edbfc39d6a4327eb8ec81b88dbceedfec1812445ad8f0b7dfb80ea39d11; its tokens generate Z2)
     """
     order, numbers = [machine.initial], {machine.initial: 0}
@@ -139,8 +140,9 @@ def described(machine: MealyMachine) -> str:
         answers = [[seen.setdefault(a, len(seen)) for a in row] for row in machine.answers[order].tolist()]
         told = f"; answers of SHA-256 {_sha256(answers)}"
     return (
-        f"an automaton of {len(table)} states and {len(table[0])} tokens (table {small}of SHA-256 "
-        f"{_sha256(table)}{told}; its tokens generate {_generated(table)})"
+        f"an automaton of {machine.token_count} tokens whose words reach {len(table)} of "
+        f"{machine.state_count} states (table {small}of SHA-256 {_sha256(table)}{told}; its tokens generate "
+        f"{_generated(table)})"
     )
 
 
@@ -160,7 +162,8 @@ def _generated(table: list[list[int]]) -> str:
     named = [cyclic_group(order)]
     named += [symmetric_group(n) for n in range(3, 7) if math.factorial(n) == order]
     named += [alternating_group(n) for n in range(4, 7) if math.factorial(n) == 2 * order]
-    named += [quaternion_group()] * (order == 8) + [dihedral_group(order // 2)] * (order % 2 == 0)
+    named += [quaternion_group()] * (order == 8)
+    named += [dihedral_group(sides) for sides in range(2, order) if 2 * sides == order]
     found = (group.name for group in named if find_isomorphism(monoid, group) is not None)
     return next(found, f"a group of order {order} that is none of Z, S, A, D and Q8")
 

@@ -6,6 +6,8 @@ Weights are read from and written to safetensors; nothing is unpickled.
 import contextlib
 import json
 import os
+import re
+import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from torch import Tensor
 from automata.errors import InputError
 
 TEMPORARY_SUFFIX = ".tmp"
+_TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.tmp", re.DOTALL)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -32,10 +35,15 @@ def write_bytes(path: Path, content: bytes) -> None:
         ...     (Path(folder) / "figures").read_bytes(), len(os.listdir(folder))
         (b'1 2 3', 1)
     """
-    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    # The name is a fresh one and "x" follows no link: a name known before could be a link to another file.
+    beginning = f".{path.name[:200]}."
+    temporary = path.with_name(f"{beginning}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}")
     with _named(path):
+        for leftover in leftovers(path.parent):
+            if leftover.name.startswith(beginning):
+                leftover.unlink(missing_ok=True)
         try:
-            with temporary.open("wb") as file:
+            with temporary.open("xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -45,6 +53,20 @@ def write_bytes(path: Path, content: bytes) -> None:
                 temporary.unlink()
             raise
         _flush_folder(path.parent)
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """Return the temporary files that writers which were killed have left in a folder.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     for name in ("notes.tmp", ".config.json.0123456789abcdef.tmp"):
+        ...         (Path(folder) / name).touch()
+        ...     [path.name for path in leftovers(Path(folder))]
+        ['.config.json.0123456789abcdef.tmp']
+    """
+    return [path for path in folder.iterdir() if _TEMPORARY.fullmatch(path.name)]
 
 
 def write_json(path: Path, value: object) -> None:

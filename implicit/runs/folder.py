@@ -26,7 +26,7 @@ from implicit.config.references import check_outside, named_code
 from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
-from implicit.runs.files import TEMPORARY_SUFFIX, read_json, write_bytes, write_json, write_tensors
+from implicit.runs.files import TEMPORARY_SUFFIX, leftovers, read_json, write_bytes, write_json, write_tensors
 
 Metrics = dict[str, Any]
 """One entry of ``metrics.jsonl``."""
@@ -247,7 +247,7 @@ class RunFolder:
     def clear(self) -> None:
         """Remove what only an unfinished run needs."""
         shutil.rmtree(self.checkpoint_file.parent, ignore_errors=True)
-        for leftover in self.path.glob(f"*{TEMPORARY_SUFFIX}"):
+        for leftover in leftovers(self.path):
             leftover.unlink()
 
 

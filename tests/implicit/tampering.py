@@ -55,9 +55,3 @@ def make_unfinished(folder: Path) -> None:
     """Turn the finished run into one that was interrupted."""
     (folder / "run" / "checkpoint").mkdir()
     (folder / "run" / "model.safetensors").rename(folder / "run" / "checkpoint" / "state.safetensors")
-
-
-def fill_disk(folder: Path) -> None:
-    """Let the first file that a new run writes land on a device that is always full."""
-    (folder / "new").mkdir()
-    (folder / "new" / "environment.json.tmp").symlink_to("/dev/full")

@@ -177,7 +177,10 @@ def test_the_name_of_a_task_cannot_pass_for_its_table(tmp_path: Path, name: str)
     run = replace(run, task=task)
     certificate = all_words(run, length=1).certificate(run)
     verdict = check_certificate.check_certificate(certificate, run, CheckSettings(processes=1))
-    assert "on a task whose words reach 1 of 2 states (table [[0, 0], [1, 1]])" in verdict
+    assert "whose words reach 1 of 2 states (table [[0, 0]], of SHA-256 " in verdict
+    verified, _, claimed = verdict.partition("The run's own words, not verified: ")
+    assert "S5" in claimed
+    assert "S5" not in verified
     assert "\n" not in verdict
     assert f"task {name if name == 'S5' else ascii(name)[:50]}" in verdict
 
