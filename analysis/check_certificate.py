@@ -127,13 +127,13 @@ def check_certificate(
         check_words(certificate, weights, automaton=automaton_of(run), **how)
     else:
         check(certificate, weights, visited=visited_pairs(run.task, certificate.settings), **how)
-    machine = run.task.machine()
+    automaton = run.task.machine()
     made = "trained" if run.config.compiled is None else "compiled"
     names = [readable(name) for name in (run.path.resolve().name, run.task.name)]
     return verdict(
         certificate,
         f"{run.config.model} with weights of SHA-256 {identity['weights_sha256']}",
-        None if machine is None else described(machine),
+        None if automaton is None else described(automaton),
         f"folder {names[0]}, task {names[1]}, weights {made}",
     )
 
