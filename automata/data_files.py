@@ -1,9 +1,22 @@
-"""Where data lies that is not in the package: a path below the folder that an environment variable names."""
+"""Files of users: where they lie, how one is read in bounded memory, and JSON that has one meaning.
 
+A path may begin with the environment variable of the data folder.
+"""
+
+import json
+import math
 import os
+import stat
 from pathlib import Path
+from typing import Any, NoReturn
 
+from automata.checks import shown
 from automata.errors import InputError
+
+LARGEST_FILE = 2**30
+"""Bytes of a file that is read whole, unless its reader states another limit."""
+DEEPEST = 32
+"""Lists and objects inside of each other in JSON; a certificate has seven."""
 
 DATA_VARIABLE = "IMPLICIT_SSM_DATA"
 """Names the folder of data that users have and that no package brings."""
@@ -43,3 +56,123 @@ def stored_path(path: str | os.PathLike[str]) -> str:
     """
     text = os.fspath(path)
     return text if text.startswith(_PREFIX) else str(Path(text).absolute())
+
+
+def read_file(path: str | os.PathLike[str], most: int = LARGEST_FILE) -> bytes:
+    """Return the content of a regular file; devices, pipes and large files are refused unread.
+
+    Args:
+        path: of the file, or of a link to it.
+        most: the largest size, in bytes.
+
+    Raises:
+        InputError: the file is not regular or is too large.
+        OSError: the file cannot be opened, which every caller tells in its own words.
+
+    Example:
+        >>> read_file("/dev/zero")
+        Traceback (most recent call last):
+        automata.errors.InputError: /dev/zero is not a regular file; give a file of at most 1073741824 bytes
+    """
+    remedy = f"give a file of at most {most} bytes"
+    try:
+        opened = open(path, "rb", opener=_without_waiting)  # noqa: SIM115
+    except ValueError as error:  # of a path that no file can have
+        raise InputError(f"{path} is no path of a file ({error}); {remedy}") from None
+    with opened as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise InputError(f"{path} is not a regular file; {remedy}")
+        if found.st_size > most:
+            raise InputError(f"{path} is too large; {remedy}")
+        content = file.read(found.st_size + 1) or b""
+    if len(content) > found.st_size:
+        raise InputError(f"{path} grows while it is read; {remedy}")
+    return content
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a path at once, even a pipe that nobody writes to."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+
+
+def strict_json(content: str | bytes, name: str, remedy: str = "correct it there") -> Any:
+    r"""Return the value of a JSON text that has one meaning; refuse any other.
+
+    Python's own reader takes the last of two equal keys, and takes NaN and numbers beyond float64.
+
+    Args:
+        content: UTF-8, which may begin with a byte order mark.
+        name: the text's name in a message.
+        remedy: what to do about a fault; nothing is said of it if empty.
+
+    Raises:
+        InputError: the text is no JSON, names a key twice in one object, holds NaN, Infinity, a number
+            beyond float64 or half of a surrogate pair, or is nested too deeply.
+
+    Example:
+        >>> strict_json('{"initial": "even"}', "task")
+        {'initial': 'even'}
+        >>> strict_json('{"initial": "even", "initial": "odd"}', "task")
+        Traceback (most recent call last):
+        automata.errors.InputError: task holds the key 'initial' twice in one object; correct it there
+    """
+    try:
+        text = (content.encode() if isinstance(content, str) else content).decode("utf-8")
+        value = json.loads(
+            text.removeprefix("\ufeff"),
+            object_pairs_hook=_without_repetition,
+            parse_constant=_no_literal,
+            parse_float=_finite_float,
+        )
+        if "\\ud" in text.casefold():
+            json.dumps(value, ensure_ascii=False).encode()
+        _check_depth(value)
+        return value
+    except RecursionError:
+        reason = f"is nested more than {DEEPEST} deep"
+    except UnicodeEncodeError:
+        reason = "holds half of a surrogate pair"
+    except UnicodeDecodeError as fault:
+        reason = f"is not valid JSON (byte {fault.start} is not UTF-8)"
+    except json.JSONDecodeError as fault:
+        reason = f"is not valid JSON ({fault})"
+    except InputError as fault:  # of a function below
+        reason = str(fault)
+    except ValueError:  # Python's own limit of digits
+        reason = "holds an integer beyond 64 bits"
+    raise InputError(f"{name} {reason}{remedy and '; '}{remedy}")
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise InputError(f"holds the key {shown(twice)} twice in one object")
+    return content
+
+
+def _no_literal(text: str) -> NoReturn:
+    raise InputError(f"holds the literal {text}, which is no JSON")
+
+
+def _finite_float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise InputError("holds a number beyond float64")
+    return number
+
+
+def _check_depth(content: Any) -> None:
+    level = [content]
+    for _ in range(DEEPEST + 1):
+        inner = [
+            part.values() if isinstance(part, dict) else part
+            for part in level
+            if isinstance(part, dict | list)
+        ]
+        if not inner:
+            return
+        level = [part for parts in inner for part in parts]
+    raise RecursionError

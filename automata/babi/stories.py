@@ -8,14 +8,18 @@ Source: Weston et al. 2015, arXiv 1502.05698; catbAbI, Schlag et al. 2021, arXiv
 leaves out the last story of every file.
 """
 
+import lzma
 import os
 import re
 import tarfile
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Literal, get_args
 
+from automata.data_files import LARGEST_FILE, read_file
 from automata.errors import InputError, unknown_name
 
 StoryPart = Literal["train", "valid", "test"]
@@ -132,14 +136,18 @@ def _files(path: Path) -> Iterator[tuple[str, str]]:
     try:
         if path.is_dir():
             for file in sorted(path.rglob("qa*.txt")):
-                yield str(file), file.read_text(encoding="utf-8")
+                yield str(file), read_file(file).decode("utf-8-sig")
             return
-        with tarfile.open(path) as archive:
+        with tarfile.open(fileobj=BytesIO(read_file(path))) as archive:
+            size = 0
             for member in archive:
+                size += member.size
+                if size > LARGEST_FILE:  # told before it is unpacked
+                    raise InputError(f"{path} unpacks to more than {LARGEST_FILE} bytes; give a folder")
                 content = archive.extractfile(member) if _FILE.fullmatch(Path(member.name).name) else None
                 if content is not None:
-                    yield member.name, content.read().decode("utf-8")
-    except (OSError, tarfile.TarError) as error:
+                    yield member.name, content.read().decode("utf-8-sig")
+    except (OSError, EOFError, tarfile.TarError, zlib.error, lzma.LZMAError) as error:
         raise InputError(f"{path} cannot be read ({error}); give a folder or a .tar.gz") from error
     except UnicodeDecodeError as error:
         raise InputError(f"a file of {path} is not UTF-8 ({error}); give the files of bAbI") from error

@@ -4,15 +4,15 @@ python -m automata.repl --verify 10000
 python -m automata.repl --format '{"variables": 5, "reveal": "full"}' --sessions 1000 --out sessions.jsonl
 """
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from automata.checks import check_integer
+from automata.checks import check_integer, shown
 from automata.command_line import Parser, exit_code
+from automata.data_files import strict_json
 from automata.errors import InputError
 from automata.repl.export import sample_traces, write_jsonl, write_text
 from automata.repl.session_format import SessionFormat
@@ -66,10 +66,7 @@ def command(argv: Sequence[str] | None = None) -> int:
 
 
 def _form(text: str) -> SessionFormat:
-    try:
-        fields = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"format {text!r} is not JSON ({error}); correct it there") from error
+    fields = strict_json(text, f"format {shown(text)}")
     if not isinstance(fields, dict):
         raise InputError(f'format is {text!r}; give an object, such as {{"variables": 5}}')
     return SessionFormat.from_fields(fields)

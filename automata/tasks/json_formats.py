@@ -35,6 +35,7 @@ from typing import Any
 
 import numpy as np
 
+from automata.data_files import read_file, strict_json
 from automata.errors import InputError, unknown_name
 from automata.machines.dfa import DFA
 from automata.machines.language import states_with_finite_future
@@ -46,6 +47,8 @@ from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.word_problem import WordProblem
 
 Content = dict[str, Any]
+LARGEST_TASK_FILE = 2**28
+"""Bytes; the table of S7, the largest here, has 150 million."""
 
 
 def read_json_object(path: Path) -> Content:
@@ -61,13 +64,11 @@ def read_json_object(path: Path) -> Content:
         automata.errors.InputError: task file no/such.json cannot be read (No such file or directory); ...
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = strict_json(read_file(path, LARGEST_TASK_FILE), f"task file {path}")
     except OSError as error:
         raise InputError(
             f"task file {path} cannot be read ({error.strerror}); give the path of a readable file"
         ) from error
-    except ValueError as error:  # JSONDecodeError and UnicodeDecodeError
-        raise InputError(f"task file {path} is not JSON ({error}); correct it there") from error
     if not isinstance(content, dict):
         raise InputError(
             f"task file {path} holds a {type(content).__name__}; give an object that describes an automaton"

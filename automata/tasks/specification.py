@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from automata.checks import shown
+from automata.data_files import strict_json
 from automata.errors import InputError, unknown_name
 from automata.machines.dfa import DFA
 from automata.machines.regular_expressions import regular_expression_dfa
@@ -67,11 +68,7 @@ def specification_from_text(text: str) -> Specification:
         {'regex': '.*a', 'alphabet': 'ab'}
     """
     if text.lstrip().startswith("{"):
-        try:
-            given = json.loads(text)
-        except ValueError as error:
-            raise InputError(f"task {text!r} is not JSON ({error}); correct it there") from error
-        return dict(given)
+        return dict(strict_json(text, f"task {shown(text)}"))
     kind, colon, value = text.partition(":")
     return {kind: value} if colon and kind in _SHORT_FORMS else text
 

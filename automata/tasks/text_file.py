@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.data_files import data_file, stored_path
+from automata.data_files import data_file, read_file, stored_path
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Part, Specification, Task, check_batch, starts
@@ -17,6 +17,8 @@ from automata.tasks.interface import Batch, Part, Specification, Task, check_bat
 Unit = Literal["bytes", "characters"]
 """What a token is."""
 
+LARGEST_TEXT = 2**32
+"""Bytes; a token takes eight in memory."""
 _SHARES: dict[Part, tuple[float, float]] = {
     "train": (0.0, 0.8),
     "validation": (0.8, 0.9),
@@ -78,7 +80,7 @@ class TextFile(Task):
             raise unknown_name("part", str(confined_to), _SHARES)
         self.path, self._stored_path = data_file(path), stored_path(path)
         try:
-            content = self.path.read_bytes()
+            content = read_file(self.path, LARGEST_TEXT)
         except OSError as error:
             raise InputError(
                 f"text file {path} cannot be read ({error.strerror or error}); give the path of a file"
@@ -171,7 +173,7 @@ def _bytes(content: bytes) -> tuple[IntArray, tuple[str, ...]]:
 
 def _characters(path: Path, content: bytes) -> tuple[IntArray, tuple[str, ...]]:
     try:
-        text = content.decode()
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"text file {path} is not UTF-8 (byte {error.start}); convert it, or take bytes as tokens"

@@ -16,8 +16,11 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from automata.data_files import read_file, strict_json
 from automata.errors import InputError
 
+LARGEST_STORED = 2**40
+"""Bytes of weights, or of what stands beside them."""
 TEMPORARY_SUFFIX = ".tmp"
 _TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.tmp", re.DOTALL)
 
@@ -93,11 +96,7 @@ def read_json(path: Path) -> Any:
         Traceback (most recent call last):
         automata.errors.InputError: nowhere.json is missing; restore it or train again
     """
-    content = _read_bytes(path)
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not valid JSON ({_reason(error)}); restore it or train again") from None
+    return strict_json(_read_bytes(path), str(path), "restore it or train again")
 
 
 def write_tensors(
@@ -189,7 +188,7 @@ def check_tensors(path: Path, tensors: Mapping[str, Tensor], expected: Mapping[s
 
 def _read_bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(path, LARGEST_STORED)
     except FileNotFoundError:
         raise InputError(f"{path} is missing; restore it or train again") from None
 

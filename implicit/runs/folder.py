@@ -19,6 +19,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from automata.data_files import strict_json
 from automata.errors import InputError
 from automata.tasks.specification import TaskSource
 from implicit.config.flat import flatten
@@ -221,8 +222,8 @@ class RunFolder:
         metrics = []
         for number, line in enumerate(lines, start=1):
             try:
-                entry = json.loads(line)
-            except (ValueError, RecursionError):
+                entry = strict_json(line, "line")
+            except InputError:
                 entry = None
             if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
                 raise InputError(

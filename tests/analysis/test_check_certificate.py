@@ -116,7 +116,7 @@ def test_a_truncated_file_is_refused(
     path = Path(_write(tmp_path, content))
     path.write_bytes(path.read_bytes()[:-100])
     assert check_certificate.main([str(path), str(run.path)]) == 1
-    assert capsys.readouterr().err.startswith("refused: file: is not JSON")
+    assert capsys.readouterr().err.startswith("refused: file: is not valid JSON")
 
 
 BAD_INPUT: list[tuple[list[str], str]] = [

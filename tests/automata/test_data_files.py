@@ -1,11 +1,12 @@
-"""Data outside of the package: the variable of their folder, and what is written down of a path."""
+"""Files of users: the variable of their folder, what is no regular file, ambiguous JSON."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from automata.data_files import DATA_VARIABLE, data_file
+from automata.data_files import DATA_VARIABLE, data_file, read_file, strict_json
 from automata.errors import InputError
 from automata.tasks.specification import task_from
 from implicit.config.recipes import recipe
@@ -54,3 +55,74 @@ def test_a_configuration_needs_no_data_where_a_digest_says_which(
         recipe(specification, "lstm")  # whose default share depends on the task
     with pytest.raises(InputError, match="field of a task 'units' is unknown"):
         recipe({**specification, "units": "bytes"}, "lstm", carried_share=0.5)  # type: ignore[dict-item]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="devices and pipes by path")
+@pytest.mark.parametrize("field", ["file", "text", "catbabi"])
+@pytest.mark.parametrize("kind", ["device", "pipe", "link", "sparse"])
+def test_a_task_is_read_from_regular_files_of_a_stated_size(tmp_path: Path, field: str, kind: str) -> None:
+    path = tmp_path / "task.json"
+    match kind:
+        case "device":
+            path = Path("/dev/zero")
+        case "pipe":
+            os.mkfifo(path)
+        case "link":
+            path.symlink_to("/dev/zero")
+        case "sparse":
+            path.touch()
+            os.truncate(path, 2**40)
+    with pytest.raises(InputError, match="give a file of at most"):
+        task_from({field: str(path)})
+
+
+def test_the_largest_size_is_allowed(tmp_path: Path) -> None:
+    (tmp_path / "three").write_bytes(b"abc")
+    assert read_file(tmp_path / "three", most=3) == b"abc"
+    with pytest.raises(InputError, match="too large"):
+        read_file(tmp_path / "three", most=2)
+
+
+AMBIGUOUS = {
+    "key twice": b'{"a": 1, "a": 1}',
+    "inner key twice": b'[{"a": {"b": 1, "c": 2, "b": 1}}]',
+    "key twice by an escape": rb'{"a": 1, "\u0061": 1}',
+    "NaN": b"[NaN]",
+    "infinity": b"-Infinity",
+    "infinity by size": b"1e999",
+    "digits": b"1" * 5000,
+    "half of a pair": rb'["\uD800"]',
+    "deep": b"[" * 40 + b"]" * 40,
+    "deeper": b'{"a":' * 100_000,
+    "not UTF-8": b'"\xff"',
+    "UTF-16": '{"a": 1}'.encode("utf-16"),
+    "nothing": b"",
+    "blank lines": b"\n\n",
+    "two values": b"{} {}",
+}
+
+
+@pytest.mark.parametrize("name", AMBIGUOUS)
+def test_json_of_more_than_one_meaning_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=r"^it .*; correct it there$"):
+        strict_json(AMBIGUOUS[name], "it")
+
+
+def test_json_of_one_meaning_is_read() -> None:
+    text = '\ufeff\n\n{"a": [null, 1e308, "\\ud83d\\ude00", {"a": "\\\\ud800"}]}\n\n'
+    assert strict_json(text.encode(), "it") == {"a": [None, 1e308, "😀", {"a": "\\ud800"}]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"transitions": {"a": {"0": "a"}, "b": {"0": "a"}, "a": {"0": "b"}}, "initial": "a"}',
+        '{"transitions": {"a": {"0": "a", "0": "b"}, "b": {"0": "a"}}, "initial": "a"}',
+        '{"transitions": {"a": {"0": "a"}}, "initial": "a", "initial": "a"}',
+    ],
+)
+def test_a_task_that_names_a_key_twice_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "task.json").write_text(text)
+    for source in (f"file:{tmp_path}/task.json", f'{{"automaton": {text}}}'):
+        with pytest.raises(InputError, match="twice in one object"):
+            task_from(source)

@@ -81,7 +81,7 @@ COMMANDS: dict[str, tuple[Prepare, str, str]] = {
     "task file that is not JSON": (
         write("task.json", b"{"),
         f"{NEW_MODEL} --task-file task.json",
-        "task file task.json is not JSON",
+        "task file task.json is not valid JSON",
     ),
     "task file that is a list": (
         write("task.json", b"[1]"),

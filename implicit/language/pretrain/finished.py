@@ -1,6 +1,5 @@
 """A pretraining run that ended: its model, its tokenizer, and what was measured in the end."""
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from automata.data_files import strict_json
 from automata.errors import InputError
 from implicit.checked_config import validated
 from implicit.language.configuration import FixedPoints
@@ -98,7 +98,7 @@ def _config(folder: PretrainFolder) -> PretrainConfig:
 def _metrics(folder: PretrainFolder) -> list[dict[str, Any]]:
     try:
         lines = folder.metrics.read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines]
+        return [strict_json(line, "line") for line in lines]
     except (OSError, ValueError) as error:
         raise InputError(
             f"{folder.metrics} cannot be read ({str(error).rstrip('.')}); restore it or train again"

@@ -204,11 +204,11 @@ def test_a_bound_is_never_rounded_up() -> None:
 
 
 TEXTS: dict[str, tuple[str, str, str]] = {
-    "key twice": ('"summary"', '"summary": {}, "summary"', "holds the key summary twice"),
+    "key twice": ('"summary"', '"summary": {}, "summary"', "holds the key 'summary' twice"),
     "inner key twice": (
         '"precision": 53',
         '"precision": 53, "precision": 53',
-        "holds the key precision twice",
+        "holds the key 'precision' twice",
     ),
     "NaN": ('"precision": 53', '"precision": NaN', "holds the literal NaN"),
     "Infinity": ('"seed": 2', '"seed": -Infinity', "holds the literal -Infinity"),
@@ -217,8 +217,8 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "huge decimal": ('"precision": 53', '"precision": 1e400', "holds a number beyond float64"),
     "deep": ('"precision": 53', f'"precision": {"[" * 40 + "]" * 40}', "is nested more than"),
     "absurdly deep": ('"precision": 53', f'"precision": {"[" * 10**5 + "]" * 10**5}', "is nested more than"),
-    "comment": ('"precision": 53', '"precision": 53 // as always', "is not JSON"),
-    "behind the end": ("}}", '}} {"summary": {"pairs": 256}}', "is not JSON"),
+    "comment": ('"precision": 53', '"precision": 53 // as always', "is not valid JSON"),
+    "behind the end": ("}}", '}} {"summary": {"pairs": 256}}', "is not valid JSON"),
 }
 
 

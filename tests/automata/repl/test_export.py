@@ -131,7 +131,7 @@ def test_the_command_says_when_a_session_is_wrong(
     ("argv", "words"),
     [
         (["--verify", "0"], "verify is 0"),
-        (["--format", "x"], "format 'x' is not JSON"),
+        (["--format", "x"], "format 'x' is not valid JSON"),
         (["--format", "3"], "format is '3'; give an object"),
         (["--format", '{"variables": 1}'], "variables is 1"),
         (["--sessions", "0"], "sessions is 0"),

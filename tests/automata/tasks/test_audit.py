@@ -188,7 +188,7 @@ def test_a_task_with_one_answer_is_known_without_a_token() -> None:
         (["parity", "--hard-fraction", "2"], ["hard_fraction is 2.0"]),
         (["parity", "--lenght", "9"], ["--lenght"]),
         (["file:no.json"], ["no.json"]),
-        (["{"], ["is not JSON"]),
+        (["{"], ["is not valid JSON"]),
         (["repl-3-reveals", "--length", "5"], ["asks nothing"]),
     ],
 )

@@ -263,7 +263,7 @@ BAD: dict[str, tuple[Any, list[str]]] = {
     "alphabet that is no text": ({"regex": "a", "alphabet": 3}, ["alphabet is 3"]),
     "missing file": ({"file": "no.json"}, ["no.json", "cannot be read"]),
     "folder": ({"file": "."}, ["cannot be read"]),
-    "file that is not JSON": ({"file": "text.json"}, ["text.json", "is not JSON"]),
+    "file that is not JSON": ({"file": "text.json"}, ["text.json", "is not valid JSON"]),
     "file of a list": ({"file": "list.json"}, ["list.json", "holds a list"]),
     "module without a name": ({"object": "users_tasks"}, ["'users_tasks'", "give module:name"]),
     "missing module": ({"object": "users_taks:echo"}, ["'users_taks'", "cannot be imported", "PYTHONPATH"]),
@@ -338,7 +338,7 @@ def test_bad_input_is_refused_in_one_sentence(source: Any, words: list[str], fol
 
 
 def test_a_text_that_begins_like_json_is_read_as_json() -> None:
-    with pytest.raises(InputError, match="is not JSON"):
+    with pytest.raises(InputError, match="is not valid JSON"):
         specification_from_text("{regex: a}")
 
 
