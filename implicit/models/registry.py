@@ -34,8 +34,8 @@ from implicit.models.transformer import ImplicitTransformer, Transformer
 Sizes = dict[str, Any]
 """The fields of a model's configuration without its alphabets, which follow from the task."""
 
-SURELY_SMALL = 10**8
-"""Product of all sizes; the weights are products of some."""
+SURELY_SMALL = 2 * 10**7
+"""Product of all sizes and the largest; to count exactly takes a second."""
 MODELS: dict[str, type[SequenceModel]] = {
     model.name: model
     for model in (
@@ -167,8 +167,10 @@ def build_model(
 
 def _check_memory(name: str, config: ModelConfig, most_bytes: int | None) -> None:
     """Refuse weights that are too large, before memory is taken; a user's own model is left alone."""
-    values = config.model_dump(exclude={"max_iterations"}).values()
-    if name not in MODELS or math.prod(v for v in values if isinstance(v, int) and v) <= SURELY_SMALL:
+    values = config.model_dump(exclude={*ALPHABETS, "max_iterations"}).values()
+    sizes = [value for value in values if isinstance(value, int) and value]
+    # A weight has one size twice at most, as a square matrix has.
+    if name not in MODELS or max(sizes) * math.prod(sizes) <= SURELY_SMALL:
         return
     if most_bytes is None:
         most_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

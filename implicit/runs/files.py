@@ -16,11 +16,11 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from automata.data_files import read_file, strict_json
+from automata.data_files import LARGEST_FILE, read_file, strict_json
 from automata.errors import InputError
 
 LARGEST_STORED = 2**40
-"""Bytes of weights, or of what stands beside them."""
+"""Bytes of weights, where no configuration says how large they are."""
 TEMPORARY_SUFFIX = ".tmp"
 _TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.tmp", re.DOTALL)
 
@@ -96,7 +96,7 @@ def read_json(path: Path) -> Any:
         Traceback (most recent call last):
         automata.errors.InputError: nowhere.json is missing; restore it or train again
     """
-    return strict_json(_read_bytes(path), str(path), "restore it or train again")
+    return strict_json(read_stored(path), str(path), "restore it or train again")
 
 
 def write_tensors(
@@ -134,8 +134,12 @@ def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | No
     return safetensors.torch.save(separate, dict(metadata or {}))
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+def read_tensors(path: Path, most: int = LARGEST_STORED) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read named tensors and the metadata from safetensors.
+
+    Args:
+        path: of the file.
+        most: the largest size, in bytes.
 
     Raises:
         InputError: for a missing file or one that is not safetensors.
@@ -145,7 +149,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         Traceback (most recent call last):
         automata.errors.InputError: nowhere.safetensors is missing; restore it or train again
     """
-    content = _read_bytes(path)
+    content = read_stored(path, most)
     try:
         tensors = safetensors.torch.load(content)
     except (SafetensorError, ValueError) as error:
@@ -186,9 +190,19 @@ def check_tensors(path: Path, tensors: Mapping[str, Tensor], expected: Mapping[s
             raise InputError(f"{path}: tensor {name!r} is unexpected; {remedy}")
 
 
-def _read_bytes(path: Path) -> bytes:
+def read_stored(path: Path, most: int = LARGEST_FILE) -> bytes:
+    """Return the content of a file of a run; devices, pipes and larger files are refused unread.
+
+    Raises:
+        InputError: for a missing file, or one that is refused.
+
+    Example:
+        >>> read_stored(Path("nowhere.json"))
+        Traceback (most recent call last):
+        automata.errors.InputError: nowhere.json is missing; restore it or train again
+    """
     try:
-        return read_file(path, LARGEST_STORED)
+        return read_file(path, most)
     except FileNotFoundError:
         raise InputError(f"{path} is missing; restore it or train again") from None
 

@@ -27,7 +27,15 @@ from implicit.config.references import check_outside, named_code
 from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
-from implicit.runs.files import TEMPORARY_SUFFIX, leftovers, read_json, write_bytes, write_json, write_tensors
+from implicit.runs.files import (
+    TEMPORARY_SUFFIX,
+    leftovers,
+    read_json,
+    read_stored,
+    write_bytes,
+    write_json,
+    write_tensors,
+)
 
 Metrics = dict[str, Any]
 """One entry of ``metrics.jsonl``."""
@@ -214,9 +222,7 @@ class RunFolder:
             InputError: for a missing or corrupt file.
         """
         try:
-            lines = self.metrics_file.read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            raise InputError(f"{self.metrics_file} is missing; restore it or train again") from None
+            lines = read_stored(self.metrics_file).decode("utf-8").splitlines()
         except UnicodeDecodeError:
             raise InputError(f"{self.metrics_file} is not text; restore it or train again") from None
         metrics = []

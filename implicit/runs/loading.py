@@ -1,10 +1,12 @@
 """A finished training run, read back from its folder or from those stored in the package."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from automata.checks import check_type
 from automata.errors import InputError, unknown_name
@@ -86,12 +88,23 @@ def load_run(
     metrics = folder.read_metrics()
     built = config.build_task()
     model = initial_model(config, built, folder.weights_file.stat().st_size)
-    weights, _ = read_tensors(folder.weights_file)
-    check_tensors(folder.weights_file, weights, model.state_dict())
+    expected = model.state_dict()
+    weights, _ = read_tensors(folder.weights_file, largest_file(expected))
+    check_tensors(folder.weights_file, weights, expected)
     model.load_state_dict(weights)
     if config.compiled is not None and model.implicit is not None:
         model.implicit.without_kernels()  # which what is proved of executed floats speaks of
     return Run(folder.path, config, model.eval(), built, metrics)
+
+
+def largest_file(weights: Mapping[str, Tensor]) -> int:
+    """Return the most bytes that a file of such weights may have, in float64 and with its header.
+
+    Example:
+        >>> largest_file({"w": torch.ones(3)})
+        16777240
+    """
+    return 2**24 + 8 * sum(weight.numel() for weight in weights.values())
 
 
 def initial_model(config: TrainConfig, task: Task, most_bytes: int | None = None) -> SequenceModel:

@@ -15,7 +15,7 @@ from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.files import check_tensors, read_tensors, tensor_bytes
 from implicit.runs.folder import RunFolder
-from implicit.runs.loading import Run, find_run, load_run
+from implicit.runs.loading import Run, find_run, largest_file, load_run
 from implicit.training.streams import noise_generator
 
 
@@ -87,7 +87,9 @@ def load_initial_weights(config: TrainConfig, model: SequenceModel) -> None:
     if initial is None:
         return
     file = RunFolder(find_run(initial.run)).weights_file
-    weights, _ = read_tensors(file)  # as data: no code that the run names is imported
+    weights, _ = read_tensors(
+        file, largest_file(model.state_dict())
+    )  # as data: no code that the run names is imported
     if _sha256(weights) != initial.sha256:
         raise InputError(
             f"the weights of {initial.run} are not those that the configuration begins with; "

@@ -1,6 +1,7 @@
 """What spoils a run folder, or the place of a new one, before a command is given it."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,6 +50,26 @@ def write(name: str, content: bytes) -> Prepare:
 def remove(name: str) -> Prepare:
     """Remove a file."""
     return lambda folder: (folder / name).unlink()
+
+
+def pipe(name: str) -> Prepare:
+    """Put a pipe in the place of a file: who waits for its content waits for ever."""
+
+    def prepare(folder: Path) -> None:
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    return prepare
+
+
+def link(name: str, target: str) -> Prepare:
+    """Put a link in the place of a file."""
+
+    def prepare(folder: Path) -> None:
+        (folder / name).unlink()
+        (folder / name).symlink_to(target)
+
+    return prepare
 
 
 def make_unfinished(folder: Path) -> None:

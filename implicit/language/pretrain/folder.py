@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from automata.errors import InputError
 from implicit.language.pretrain.config import PretrainConfig
 from implicit.runs.environment import describe_environment
-from implicit.runs.files import leftovers, read_json, write_bytes, write_json
+from implicit.runs.files import leftovers, read_json, read_stored, write_bytes, write_json
 
 FORMAT_VERSION = 1
 
@@ -125,7 +125,7 @@ class PretrainFolder:
         """Leave out lines of metrics behind a step, which are about to be written again."""
         if not self.metrics.exists():
             return
-        lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True)
+        lines = read_stored(self.metrics).decode("utf-8").splitlines(keepends=True)
         kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
         write_bytes(self.metrics, "".join(kept).encode())
 
