@@ -34,11 +34,12 @@ from analysis.certificates.replay import Visit
 from analysis.certificates.strict_json import read_json
 from analysis.certificates.theorem1.checker import check
 from analysis.certificates.theorem1.document import CHECKED, Certificate
-from analysis.certificates.verdict import LONGEST_NAME, AnyCertificate, described, readable, verdict
+from analysis.certificates.verdict import AnyCertificate, described, readable, verdict
 from analysis.certificates.words.checker import check_words
 from analysis.certificates.words.document import WORDS_FORMAT, WordsCertificate
 from analysis.framework.visited_states import choose_positions, sample_batch
-from automata.errors import InputError
+from automata.checks import shown
+from automata.errors import InputError, printable
 from automata.tasks.interface import Task
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
@@ -218,13 +219,13 @@ def _loaded(path: str, task: str | None) -> Run:
     named = folder.read_values()
     if named.get("model") not in CHECKED:
         raise InputError(
-            f"the model of run {folder.path.name} is {str(named.get('model'))[:LONGEST_NAME]!r}, for which "
-            f"no independent check exists; give a certificate and its run of {' or '.join(CHECKED)}"
+            f"the model of run {folder.path.name} is {shown(named.get('model'))}, for which no independent "
+            f"check exists; give a certificate and its run of {' or '.join(CHECKED)}"
         )
     if task is None and (code := named_code(named)):
         raise InputError(
-            f"the task of run {folder.path.name} is code, {code[0][:LONGEST_NAME]!r}, which a checker does "
-            "not import; give the task that you mean with --task"
+            f"the task of run {folder.path.name} is code, {shown(code[0])}, which a checker does not import; "
+            "give the task that you mean with --task"
         )
     return load_run(folder.path, task=task)
 
@@ -239,7 +240,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return run_command(_command, argv)
     except RefusedError as refusal:
-        print(f"refused: {refusal}", file=sys.stderr)
+        print(f"refused: {printable(str(refusal))}", file=sys.stderr)
         return REFUSED
     except Exception:  # so that what is wrong with the checker does not pass for a refusal
         traceback.print_exc()

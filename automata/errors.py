@@ -19,6 +19,16 @@ class InputError(ValueError):
     """
 
 
+def printable(text: str) -> str:
+    r"""Return a text on one line in which a terminal sees no commands: a stranger's words may stand in it.
+
+    Example:
+        >>> print(printable("task \x1b[2Jparity is unknown"))
+        task \x1b[2Jparity is unknown
+    """
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(text.split()))
+
+
 def unknown_name(field: str, value: str, known: Iterable[str]) -> InputError:
     """Return the error for a name that is not in a registry, with the nearest known name if one is near.
 

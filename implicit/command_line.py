@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from automata.errors import InputError
+from automata.errors import InputError, printable
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -166,7 +166,7 @@ def run_command(main: Callable[[Sequence[str] | None], None], argv: Sequence[str
 
 
 def _fail(sentence: str, code: int) -> int:
-    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
+    print(f"error: {printable(sentence)}", file=sys.stderr)
     return code
 
 

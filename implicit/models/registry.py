@@ -2,7 +2,6 @@
 
 import importlib
 import math
-import os
 from collections.abc import Mapping
 from copy import copy
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import torch
 from pydantic.fields import FieldInfo
 
-from automata.checks import check_type
+from automata.checks import check_memory, check_type
 from automata.errors import InputError, unknown_name
 from automata.tasks.interface import Task
 from implicit.checked_config import validated
@@ -146,7 +145,7 @@ def build_model(
         name: as `model_class` takes it.
         sizes: fields of the model's configuration; those left out take their defaults.
         task: the task.
-        most_bytes: that its weights may take; the memory of this machine if None.
+        most_bytes: that its weights may take, beside what memory there is; the size of their file.
 
     Raises:
         InputError: for an unknown model, unknown or bad sizes, sizes that do not divide, or too large ones.
@@ -172,19 +171,15 @@ def _check_memory(name: str, config: ModelConfig, most_bytes: int | None) -> Non
     # A weight has one size twice at most, as a square matrix has.
     if name not in MODELS or max(sizes) * math.prod(sizes) <= SURELY_SMALL:
         return
-    if most_bytes is None:
-        most_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         with torch.device("meta"):  # shapes without memory
             weights = MODELS[name](config).state_dict().values()
         needed = sum(tensor.numel() * tensor.element_size() for tensor in weights)
     except RuntimeError:  # of sizes whose product has no 64 bits
         needed = 2**63
-    if needed > most_bytes:
-        raise InputError(
-            f"the sizes of {name} ask for weights of {needed:.3g} bytes, but there are {most_bytes:.3g} for "
-            "them; give smaller sizes"
-        )
+    if most_bytes is not None and needed > most_bytes:
+        raise InputError(f"the sizes of {name} ask for more weights than its file holds; restore it")
+    check_memory(f"a {name} of these sizes", needed, "give smaller sizes")
 
 
 def _model_config(name: str, sizes: Mapping[str, Any], vocabulary_size: int, output_size: int) -> ModelConfig:

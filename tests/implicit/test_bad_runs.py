@@ -145,8 +145,8 @@ RUNS: dict[str, tuple[Prepare, str, str]] = {
     "task file is a device": (edit_config(task={"file": "/dev/zero"}), "run", "/dev/zero is not a regular"),
     "text is a device": (edit_config(task={"text": "/dev/zero"}), "run", "/dev/zero is not a regular"),
     "too many layers": (edit_config(sizes={"layers": 10**5}), "run", "layers is 100000"),
-    "too wide for its weights": (edit_config(sizes={"d_model": 10**4}), "run", "ask for weights of 3.2e+09"),
-    "too wide for 64 bits": (edit_config(sizes={"d_model": 10**9}), "run", "ask for weights of"),
+    "too wide for its weights": (edit_config(sizes={"d_model": 10**4}), "run", "more weights than its file"),
+    "too wide for 64 bits": (edit_config(sizes={"d_model": 10**9}), "run", "more weights than its file"),
     "too long": (edit_config(length=10**12), "run", "length is 1000000000000"),
     "too many iterations": (
         edit_config(model="implicit-mamba2", sizes={"max_iterations": 10**12}),
