@@ -128,13 +128,13 @@ def check_certificate(
         check_words(certificate, weights, automaton=automaton_of(run), **how)
     else:
         check(certificate, weights, visited=visited_pairs(run.task, certificate.settings), **how)
-    automaton = run.task.machine()
+    machine_of_task = run.task.machine()
     made = "trained" if run.config.compiled is None else "compiled"
     names = [readable(name) for name in (run.path.resolve().name, run.task.name)]
     return verdict(
         certificate,
         f"{run.config.model} with weights of SHA-256 {identity['weights_sha256']}",
-        None if automaton is None else described(automaton),
+        None if machine_of_task is None else described(machine_of_task),
         f"folder {names[0]}, task {names[1]}, weights {made}",
     )
 

@@ -1,6 +1,7 @@
 """Files are replaced whole, and tensors come back bit for bit."""
 
 import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def test_no_link_is_followed(planted: str, tmp_path: Path) -> None:
 
 
 def test_a_name_that_was_guessed_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files.secrets, "token_hex", lambda _: "guessed")
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "guessed")
     mine = tmp_path / "mine"
     mine.write_bytes(b"a thesis")
     (tmp_path / ".file.guessed.tmp").symlink_to(mine)

@@ -1,5 +1,6 @@
 """Machine code is kept where nobody else can put some: numba unpickles what it finds."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,6 @@ def test_a_folder_that_others_can_write_is_not_read(
     if how == "others may write":
         folder.chmod(0o777)
     else:
-        monkeypatch.setattr(jit.os, "getuid", lambda: folder.stat().st_uid + 1)
+        monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
     assert jit.compiled(lambda x: x + x)(1.5) == 3.0
     assert not list(folder.iterdir())
