@@ -34,16 +34,19 @@ from analysis.certificates.replay import Visit
 from analysis.certificates.strict_json import read_json
 from analysis.certificates.theorem1.checker import check
 from analysis.certificates.theorem1.document import CHECKED, Certificate
-from analysis.certificates.verdict import AnyCertificate, readable, verdict
+from analysis.certificates.verdict import AnyCertificate, described, readable, verdict
 from analysis.certificates.words.checker import check_words
 from analysis.certificates.words.document import WORDS_FORMAT, WordsCertificate
 from analysis.framework.visited_states import choose_positions, sample_batch
+from automata.checks import printable, shown
 from automata.errors import InputError
 from automata.tasks.interface import Task
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
 from implicit.compiled.compile import machine_of
-from implicit.runs.loading import Run, load_run
+from implicit.config.references import named_code
+from implicit.runs.folder import RunFolder
+from implicit.runs.loading import Run, find_run, load_run
 
 KINDS: dict[str, type[AnyCertificate]] = {
     WORDS_FORMAT: WordsCertificate,
@@ -61,6 +64,7 @@ INTERNAL_ERROR = 70
 LIMITS = {"sequences": (1, 10**4), "length": (1, 10**4), "seed": (0, 2**63 - 1), "states": (1, 10**6)}
 """What the settings of a certificate may be, so that a silly one is refused and not tried."""
 MOST_TOKENS = 10**6
+MOST_TOKENS_OF_WORDS = 10**7
 
 
 class CheckSettings(BaseModel):
@@ -96,7 +100,7 @@ def check_certificate(
         RefusedError: naming the first line that fails.
 
     Example:
-        >>> from analysis.certificates.theorem1.document import CHECKED, Certificate
+        >>> from analysis.certificates.theorem1.document import Certificate
         >>> check_certificate(Certificate.parse({}), load_run("parity"))
         Traceback (most recent call last):
         analysis.certificates.parts.RefusedError: format: field required
@@ -124,14 +128,15 @@ def check_certificate(
         check_words(certificate, weights, automaton=automaton_of(run), **how)
     else:
         check(certificate, weights, visited=visited_pairs(run.task, certificate.settings), **how)
-    about = ", ".join(
-        (
-            run.config.model,
-            f"weights {str(identity['weights_sha256'])[:16]}…",
-            f"task {readable(run.task.name)}",
-        )
+    machine_of_task = run.task.machine()
+    made = "trained" if run.config.compiled is None else "compiled"
+    names = [readable(name) for name in (run.path.resolve().name, run.task.name)]
+    return verdict(
+        certificate,
+        f"{run.config.model} with weights of SHA-256 {identity['weights_sha256']}",
+        None if machine_of_task is None else described(machine_of_task),
+        f"folder {names[0]}, task {names[1]}, weights {made}",
     )
-    return verdict(certificate, f"{readable(run.path.resolve().name)} ({about})")
 
 
 def parse_certificate(content: Mapping[str, Any]) -> AnyCertificate:
@@ -177,6 +182,10 @@ def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[Visit]:
         raise RefusedError("settings.sequences", f"times length is above {MOST_TOKENS}")
     batch = sample_batch(task, settings["sequences"], settings["length"], settings["seed"])
     places = choose_positions(batch.tokens, settings["states"], lengths=batch.lengths)
+    if sum(position for _, position in places) > MOST_TOKENS_OF_WORDS:
+        raise RefusedError(
+            "settings.states", f"follow words of more than {MOST_TOKENS_OF_WORDS} tokens in all"
+        )
     rows = batch.tokens.tolist()
     return [
         Visit(sequence, position, rows[sequence][position], tuple(rows[sequence][:position]))
@@ -190,20 +199,35 @@ def _command(argv: Sequence[str] | None) -> None:
     )
     parser.add_argument("certificate", metavar="CERTIFICATE", help="the JSON file")
     parser.add_argument("run", metavar="RUN", help="run folder, or the name of a stored run")
+    parser.add_argument(
+        "--task", help="the task of a run that names it as module:name, which is imported only as given here"
+    )
     add_config_flags(parser, CheckSettings, title="settings")
     arguments = parser.parse_args(argv)
     settings = validated(CheckSettings, given_fields(arguments, CheckSettings))
-    run = load_run(arguments.run)
+    run = _loaded(arguments.run, arguments.task)
     began = time.monotonic()
     content = read_json(Path(arguments.certificate))
-    if run.config.model not in CHECKED:
-        raise InputError(
-            f"the model of run {run.path.name} is {run.config.model}, for which no independent check exists; "
-            f"give a certificate and its run of {' or '.join(CHECKED)}"
-        )
     certificate = parse_certificate(content)
     print(check_certificate(certificate, run, settings))
     print(f"Checked in {time.monotonic() - began:.0f} s.")
+
+
+def _loaded(path: str, task: str | None) -> Run:
+    """The run, whose configuration is data here: nothing that it names is imported."""
+    folder = RunFolder(find_run(path))
+    named = folder.read_values()
+    if named.get("model") not in CHECKED:
+        raise InputError(
+            f"the model of run {folder.path.name} is {shown(named.get('model'))}, for which no independent "
+            f"check exists; give a certificate and its run of {' or '.join(CHECKED)}"
+        )
+    if task is None and (code := named_code(named)):
+        raise InputError(
+            f"the task of run {folder.path.name} is code, {shown(code[0])}, which a checker does not import; "
+            "give the task that you mean with --task"
+        )
+    return load_run(folder.path, task=task)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -216,7 +240,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return run_command(_command, argv)
     except RefusedError as refusal:
-        print(f"refused: {refusal}", file=sys.stderr)
+        print(f"refused: {printable(' '.join(str(refusal).split()))}", file=sys.stderr)
         return REFUSED
     except Exception:  # so that what is wrong with the checker does not pass for a refusal
         traceback.print_exc()

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 
 from automata.errors import InputError, unknown_name
-from implicit.command_line import CommandParser, run_command
+from implicit.command_line import CommandParser, add_allow_code_flag, run_command
 from implicit.fixed_point import Stopping
 from implicit.models.interface import warn_unless_converged
 from implicit.modes import Solve
@@ -66,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("run", help="run folder, or the name of a stored run")
     parser.add_argument("tokens", nargs="*", help="the word, token names; - reads them from standard input")
+    add_allow_code_flag(parser)
     parser.add_argument("--rtol", default=RTOL, metavar="X", help=f"relative tolerance (default: {RTOL})")
     arguments = parser.parse_args(argv)
     try:
@@ -76,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.tokens == ["-"]:
         word = (name for line in sys.stdin for name in line.split())
     before = ""
-    for answer in answers(load_run(arguments.run), word, rtol):
+    for answer in answers(load_run(arguments.run, allow_code=arguments.allow_code), word, rtol):
         print(before + answer, end="", flush=True)
         before = " "
     print()

@@ -100,6 +100,22 @@ def add_config_flags(
             group.add_argument(flag, dest=name, default=argparse.SUPPRESS, help=_help(field), **_kind(field))
 
 
+def add_allow_code_flag(parser: argparse.ArgumentParser) -> None:
+    """Add ``--allow-code``, by which a user says that code which a run folder names may be imported.
+
+    Example:
+        >>> parser = CommandParser("demo", "Show flags.")
+        >>> add_allow_code_flag(parser)
+        >>> parser.parse_args([]).allow_code
+        False
+    """
+    parser.add_argument(
+        "--allow-code",
+        action="store_true",
+        help="import the task or model that the run folder names as module:name; only for runs you trust",
+    )
+
+
 def given_fields(
     arguments: argparse.Namespace, fields: Mapping[str, FieldInfo] | type[BaseModel]
 ) -> dict[str, Any]:

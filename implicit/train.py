@@ -20,9 +20,16 @@ from rich.table import Table
 from automata.checks import printable
 from automata.errors import InputError
 from automata.tasks.registry import TASKS
-from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
+from implicit.command_line import (
+    CommandParser,
+    add_allow_code_flag,
+    add_config_flags,
+    given_fields,
+    run_command,
+)
 from implicit.config.flat import flat_fields, groups
 from implicit.config.recipes import recipe
+from implicit.config.references import named_code
 from implicit.config.run import TrainConfig
 from implicit.models.registry import MODELS, model_class, size_fields, size_names
 from implicit.runs.folder import RunFolder
@@ -59,9 +66,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     fields.update(_given_task(arguments.regex, arguments.task_file))
     sizes = given_fields(arguments, {**size_fields(), **_sizes_of_named_model(argv)})
     if arguments.initial_weights is not None and not arguments.resume:
-        fields.setdefault("model", load_run(arguments.initial_weights).config.model)
-    config = _resumed_config(folder, fields, sizes) if arguments.resume else _new_config(fields, sizes)
-    config = _with_initial_weights(config, arguments.initial_weights, arguments.initial_noise, fields, sizes)
+        begins_with = load_run(arguments.initial_weights, allow_code=arguments.allow_code)
+        fields.setdefault("model", begins_with.config.model)
+    if arguments.resume:
+        config = _resumed_config(folder, fields, sizes, arguments.allow_code)
+    else:
+        config = _new_config(fields, sizes)
+    config = _with_initial_weights(config, arguments, fields, sizes)
     was_finished = folder.begun and folder.finished
     with _short_curriculum_in_one_line():
         run = train(config, folder.path, arguments.progress, arguments.tensorboard, arguments.device)
@@ -135,6 +146,7 @@ def _parser(own_sizes: Mapping[str, FieldInfo]) -> CommandParser:
         action="store_true",
         help="go on with the run in --out; its other flags need not be repeated",
     )
+    add_allow_code_flag(parser)
     parser.add_argument(
         "--device", default="cpu", help="where to train: cpu, cuda, cuda:1, ... (default: cpu)"
     )
@@ -182,13 +194,15 @@ def _new_config(fields: Mapping[str, Any], sizes: Mapping[str, Any]) -> TrainCon
     return recipe(**fields, sizes=sizes)
 
 
-def _resumed_config(folder: RunFolder, fields: Mapping[str, Any], sizes: Mapping[str, Any]) -> TrainConfig:
+def _resumed_config(
+    folder: RunFolder, fields: Mapping[str, Any], sizes: Mapping[str, Any], allow_code: bool
+) -> TrainConfig:
     """The stored configuration with what was given in place; `train` refuses it if that differs."""
     if not folder.begun:
         raise InputError(
             f"out is {folder.path}, which holds no run to resume; leave out --resume to begin one"
         )
-    stored = folder.read_config()
+    stored = folder.read_config(allow_code=allow_code or named_code(fields))
     if fields.get("model", stored.model) == stored.model:
         sizes = {**stored.sizes, **sizes}
     return stored.updated(**fields, sizes=sizes)
@@ -196,17 +210,17 @@ def _resumed_config(folder: RunFolder, fields: Mapping[str, Any], sizes: Mapping
 
 def _with_initial_weights(
     config: TrainConfig,
-    run: str | None,
-    noise: str | None,
+    arguments: argparse.Namespace,
     fields: Mapping[str, Any],
     sizes: Mapping[str, Any],
 ) -> TrainConfig:
     """The configuration with the weights that the flags name; a model or sizes given must be theirs."""
+    run, noise = arguments.initial_weights, arguments.initial_noise
     if run is None:
         if noise is not None:
             raise InputError("initial_noise is given without initial_weights; give a run with that")
         return config
-    beginning = begin_from(config, run, 0 if noise is None else noise)  # type: ignore[arg-type]
+    beginning = begin_from(config, run, 0 if noise is None else noise, allow_code=arguments.allow_code)
     given = {
         "model": fields.get("model"),
         **{name: config.sizes[name] for name in sizes if name in config.sizes},

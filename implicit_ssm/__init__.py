@@ -6,6 +6,15 @@ inside; `require` says at once what is wrong. This package has the name of the d
 layer.
 """
 
+import os
+import sys
+
+# Python's -m finds modules in the current folder first. In a run folder those would be a stranger's, so that
+# folder leaves the path before anything else is imported, in this process and in those that it starts.
+if sys.argv[:1] == ["-m"] and os.path.isfile("config.json") and os.path.isfile("metrics.jsonl"):
+    sys.path[:] = [place for place in sys.path if place not in ("", os.getcwd())]
+    os.environ["PYTHONSAFEPATH"] = "1"
+
 from implicit_ssm.own import require
 from implicit_ssm.version import __version__
 

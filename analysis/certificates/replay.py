@@ -6,6 +6,7 @@ certificate, which proves something of the states that it lists, to the words th
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ TOLERANCE = 1e-12
 """‖Φ(z) − z‖ / ‖z‖ at which a latent counts as the fixed point: some ten times what rounding leaves of it."""
 MORE_ITERATIONS = 2
 """Times the model's own limit: who arrives at 1e-10 within the limit is at 1e-12 within 1.2 of it."""
+MOST_ITERATIONS = 10**7
+"""All together: who writes the configuration chooses its limit."""
 FARTHEST = 1e-7
 """How far a state may lie from the one computed here, part by part relative to its largest entry: the
 distance between float32 numbers, in which the model holds it. The producer's latents have residuals
@@ -157,6 +160,7 @@ class Replay:
         self.implicit, self.residual = model != "mamba2", bool(sizes.get("residual", True))
         self.damping, self.d_model = float(sizes.get("damping", 1.0)), int(sizes["d_model"])
         self.limit = MORE_ITERATIONS * int(sizes.get("max_iterations", 1))
+        self.left = MOST_ITERATIONS
         self.layers: list[Mamba2Layer | DeltaNetLayer] = []
         for layer in range(int(sizes["layers"])):
             prefix = f"mixers.{layer}."
@@ -169,8 +173,9 @@ class Replay:
     def states(self, words: Sequence[Sequence[int]]) -> list[State | None]:
         """Return the state after every word, None where the latent of one of its tokens does not settle."""
         asked = {tuple(word) for word in words}
-        beginnings = {word[:length] for word in asked for length in range(len(word))}
-        longest = sorted(asked - beginnings)  # the others are read on the way
+        inorder = sorted(asked)  # a word stands right before those that it begins
+        begins = [after[: len(word)] == word for word, after in pairwise(inorder)] + [False]
+        longest = [word for word, on_the_way in zip(inorder, begins, strict=False) if not on_the_way]
         paths = np.arange(len(longest))
         arrived: dict[tuple[int, ...], State] = {}
         state: State = {}
@@ -197,6 +202,11 @@ class Replay:
         injections = [u @ self.weights[f"injections.{layer}.weight"].T for layer in range(len(self.layers))]
         latents, settled = np.zeros((len(tokens), self.d_model)), np.zeros(len(tokens), dtype=bool)
         for _ in range(self.limit):
+            if not self.left:
+                raise RefusedError(
+                    "config.sizes.max_iterations", f"lets words take more than {MOST_ITERATIONS}"
+                )
+            self.left -= 1
             going = np.flatnonzero(~settled)
             here = latents[going]
             image, _ = self._through(here, [part[going] for part in injections], _rows(state, going))

@@ -4,7 +4,10 @@ Names come from the run, counts are taken again from the claims that were checke
 nothing is added. What is not verified stands in the same sentence.
 """
 
-from analysis.certificates.answers import Automaton
+import hashlib
+import json
+import math
+
 from analysis.certificates.attraction.document import LatentsCertificate
 from analysis.certificates.cover.document import CoverCertificate
 from analysis.certificates.executed.document import ExecutedCertificate
@@ -12,6 +15,18 @@ from analysis.certificates.image_balls.document import ImagesCertificate
 from analysis.certificates.parts import at_least
 from analysis.certificates.theorem1.document import OF_LAYERS, Certificate, layers_of, summarise
 from analysis.certificates.words.document import WordsCertificate
+from automata.errors import InputError
+from automata.machines.dfa import DFA
+from automata.machines.equivalence import transition_monoid
+from automata.machines.mealy import MealyMachine
+from automata.monoids.groups import (
+    alternating_group,
+    cyclic_group,
+    dihedral_group,
+    quaternion_group,
+    symmetric_group,
+)
+from automata.monoids.isomorphism import find_isomorphism
 
 OfEveryStart = LatentsCertificate | ImagesCertificate
 AnyCertificate = Certificate | WordsCertificate | CoverCertificate | OfEveryStart | ExecutedCertificate
@@ -20,6 +35,8 @@ LONGEST_NAME = 60
 """Characters."""
 LARGEST_TABLE = 32
 """Entries that are shown."""
+LARGEST_GROUP = 720
+"""Maps of the states among which a group is looked for."""
 VERIFIED = {
     "existence": "exactly one fixed point in a ball around the latent",
     "invertibility": "I − ∂zΦ invertible",
@@ -41,38 +58,50 @@ OF_EVERY_START = (
 OF_THE_PROGRAM = "of what the model's own rounding, tolerance and limit of iterations do"
 
 
-def verdict(certificate: AnyCertificate, run: str) -> str:
+def verdict(certificate: AnyCertificate, model: str, task: str | None, names: str) -> str:
     """Return the sentence that a checker prints of a certificate whose every claim it verified.
 
     Args:
         certificate: that holds.
-        run: what it is about, from the run itself.
+        model: whose weights it is about.
+        task: what `described` says of its automaton; None if it has none.
+        names: what the run calls itself, which nobody verified.
 
     Example:
         >>> from analysis.all_words import analyse
         >>> from implicit.runs.loading import load_run
         >>> run = load_run("parity-small")
-        >>> print(verdict(analyse(run, length=2).certificate(run), "parity-small"))
-        The certificate holds of run parity-small, on a task whose words reach 2 of 2 states (table ...
+        >>> certificate = analyse(run, length=2).certificate(run)
+        >>> task = described(run.task.machine())
+        >>> print(verdict(certificate, "implicit-mamba2", task, "folder parity-small"))
+        The certificate holds of implicit-mamba2, on an automaton of 2 tokens whose words reach 2 of 2 states
+        (...): ...
         ... (damping 0.8, rtol <= 1e-07, a limit of at least ... iterations a token), with a margin ...
         ...; of float64 it is assumed that + - * / round as in IEEE 754, that sums and matrix products are
         made of these, in any order, fused or not, and that exp, softplus, silu and roots are within 4 ulp;
-        float32, and the run's own rtol of 0.0001, are not covered.
+        float32, and the run's own rtol of 0.0001, are not covered. The run's own words, not verified: folder
+        parity-small.
     """
+    on = "a task without an automaton" if task is None else task
+    return (
+        f"The certificate holds of {model}, on {on}: {_found(certificate)}. "
+        f"The run's own words, not verified: {names}."
+    )
+
+
+def _found(certificate: AnyCertificate) -> str:
     if isinstance(certificate, Certificate):
-        return f"The certificate holds of run {run}: {_of_pairs(certificate)}."
-    task = f"on a task {_shown(certificate.automaton)}"
+        return _of_pairs(certificate)
     if isinstance(certificate, ExecutedCertificate):
-        return f"The certificate holds of run {run}, {task}: {_of_executed(certificate)}."
+        return _of_executed(certificate)
     if isinstance(certificate, WordsCertificate):
         words = f"all {certificate.words} words of up to {certificate.length} tokens are right"
     else:
         words = f"all words of every length are right, by {len(certificate.labels)} sets of states"
     starts = f"; {OF_EVERY_START}" if isinstance(certificate, OfEveryStart) else ""
     return (
-        f"The certificate holds of run {run}, {task}: the answers to {words}, {certificate.scope}, with a "
-        f"margin of at least {at_least(certificate.margin)}, {OF_THESE_WEIGHTS}; {certificate.caveat}"
-        f"{starts}."
+        f"the answers to {words}, {certificate.scope}, with a margin of at least "
+        f"{at_least(certificate.margin)}, {OF_THESE_WEIGHTS}; {certificate.caveat}{starts}"
     )
 
 
@@ -87,15 +116,56 @@ def readable(name: str) -> str:
     return name if plain and len(name) <= LONGEST_NAME else ascii(name[:LONGEST_NAME])
 
 
-def _shown(automaton: Automaton) -> str:
-    """What the automaton is, of which its name says nothing: what of it words reach, and a small table."""
-    table, reached, found = automaton.table, {automaton.initial_state}, [automaton.initial_state]
-    for state in found:
-        found += [after for after in dict.fromkeys(table[state]) if after not in reached]
-        reached |= set(table[state])
-    size = len(table) * len(table[0])
-    shown = f"{table}" if size <= LARGEST_TABLE else f"of {size} entries"
-    return f"whose words reach {len(reached)} of {len(table)} states (table {shown})"
+def described(machine: MealyMachine) -> str:
+    """Return what an automaton is, of which its name says nothing.
+
+    States and answers that words reach are numbered in the order in which words meet them, shorter words
+    first, so that every spelling of an automaton has one hash.
+
+    Example:
+        >>> print(described(MealyMachine([[1, 0], [0, 1]], [[1, 0], [0, 1]], 1)))
+        an automaton of 2 tokens whose words reach 2 of 2 states (table [[1, 0], [0, 1]], of SHA-256
+        be555edbfc39d6a4327eb8ec81b88dbceedfec1812445ad8f0b7dfb80ea39d11; its tokens generate Z2)
+    """
+    order, numbers = [machine.initial], {machine.initial: 0}
+    for state in order:  # grows while it is read
+        fresh = [after for after in dict.fromkeys(machine.table[state].tolist()) if after not in numbers]
+        numbers |= {after: len(order) + number for number, after in enumerate(fresh)}
+        order += fresh
+    table = [[numbers[after] for after in row] for row in machine.table[order].tolist()]
+    small = f"{table}, " if len(table) * len(table[0]) <= LARGEST_TABLE else ""
+    told = ""
+    if (machine.answers[order] != machine.table[order]).any():
+        seen: dict[int, int] = {}
+        answers = [[seen.setdefault(a, len(seen)) for a in row] for row in machine.answers[order].tolist()]
+        told = f"; answers of SHA-256 {_sha256(answers)}"
+    return (
+        f"an automaton of {machine.token_count} tokens whose words reach {len(table)} of "
+        f"{machine.state_count} states (table {small}of SHA-256 {_sha256(table)}{told}; its tokens generate "
+        f"{_generated(table)})"
+    )
+
+
+def _sha256(rows: list[list[int]]) -> str:
+    return hashlib.sha256(json.dumps(rows, separators=(",", ":")).encode()).hexdigest()
+
+
+def _generated(table: list[list[int]]) -> str:
+    """The name of the group that the tokens generate as maps of the states, or what it is instead."""
+    try:
+        monoid = transition_monoid(DFA.from_table(table), LARGEST_GROUP)
+    except InputError:
+        return f"more than {LARGEST_GROUP} maps of the states"
+    order = monoid.order
+    if not monoid.is_group:
+        return f"a monoid of {order} maps, which is no group"
+    named = [cyclic_group(order)]
+    named += [symmetric_group(n) for n in range(3, 7) if math.factorial(n) == order]
+    named += [alternating_group(n) for n in range(4, 7) if math.factorial(n) == 2 * order]
+    named += [quaternion_group()] * (order == 8)
+    named += [dihedral_group(sides) for sides in range(2, order) if 2 * sides == order]
+    found = (group.name for group in named if find_isomorphism(monoid, group) is not None)
+    return next(found, f"a group of order {order} that is none of Z, S, A, D and Q8")
 
 
 def _of_executed(certificate: ExecutedCertificate) -> str:

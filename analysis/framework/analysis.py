@@ -191,7 +191,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         arguments = parser.parse_args(argv)
         width = checked_width(getattr(arguments, "width", str(TEXT_WIDTH)))
         settings = validated(self.settings, given_fields(arguments, self.settings))
-        runs = [load_run(run) for run in arguments.runs]
+        runs = [load_run(run, allow_code=arguments.allow_code) for run in arguments.runs]
         out = None if arguments.out is None else Path(arguments.out)
         outcomes, folders = self.ask(runs, settings, out, width)
         print_tables(self.tables(*outcomes), self._files(folders), with_figure=self.draw is not None)

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from analysis.framework.figures import save_figure
 from automata.checks import check_type, printable
+from automata.data_files import read_file
 from automata.errors import InputError
 from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
@@ -200,7 +201,7 @@ def refuse_other_runs(file: Path, runs: Sequence[Run]) -> None:
     if any(file.resolve().is_relative_to(run.path.resolve()) for run in runs):
         return
     try:
-        found = dict(_identities(json.loads(file.read_bytes())))
+        found = dict(_identities(json.loads(read_file(file))))
     except (OSError, ValueError, RecursionError):
         return
     if found and set(found) != {weights_sha256(run.model) for run in runs}:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from analysis.framework.figures import COLUMN_WIDTH, TEXT_WIDTH
 from automata.checks import printable
-from implicit.command_line import CommandParser
+from implicit.command_line import CommandParser, add_allow_code_flag
 
 
 def add_output_flag(parser: CommandParser, default: str) -> None:
@@ -45,7 +45,7 @@ def add_width_flag(parser: CommandParser) -> None:
 
 
 def add_runs_argument(parser: CommandParser, *, several: bool) -> None:
-    """Add ``RUN`` or, where a command takes several, ``RUN…``; either way the parsed ``runs`` is a list.
+    """Add ``RUN`` or, where a command takes several, ``RUN…``, and ``--allow-code``; ``runs`` is a list.
 
     Example:
         >>> parser = CommandParser("python -m analysis.report", "Report.")
@@ -59,6 +59,7 @@ def add_runs_argument(parser: CommandParser, *, several: bool) -> None:
         parser.add_argument(
             "runs", metavar="RUN", type=lambda run: [run], help="run folder, or the name of a stored run"
         )
+    add_allow_code_flag(parser)
 
 
 class Terminal(Console):

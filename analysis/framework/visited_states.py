@@ -175,12 +175,15 @@ def choose_positions(tokens: Tensor, count: int, *, lengths: Tensor | None = Non
     length = tokens.shape[1]
     real = [length] * len(tokens) if lengths is None else lengths.tolist()
     by_token: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    seen = set()
-    for position in range(min(1, length - 1), length):
-        for sequence, history in enumerate(tokens[:, : position + 1].tolist()):
-            if position < real[sequence] and tuple(history) not in seen:
-                seen.add(tuple(history))
-                by_token[history[-1]].append((sequence, position))
+    numbers: dict[tuple[int, int], int] = {}  # of a history, by that of the one before it and the token
+    before = [-1] * len(tokens)
+    for position, column in enumerate(tokens.T.tolist()):
+        for sequence, token in enumerate(column):
+            if position < real[sequence]:
+                fresh = len(numbers)
+                before[sequence] = numbers.setdefault((before[sequence], token), fresh)
+                if before[sequence] == fresh and position >= min(1, length - 1):
+                    by_token[token].append((sequence, position))
     chosen: list[tuple[int, int]] = []
     for remaining, token in zip(range(len(by_token), 0, -1), sorted(by_token), strict=True):
         share = -(-(count - len(chosen)) // remaining)  # what is left, in equal parts, rounded up

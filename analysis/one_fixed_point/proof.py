@@ -231,7 +231,7 @@ def _all(work: list[Work], processes: int) -> Iterator[tuple[Pair, OneFixedPoint
 
 def _prove(work: Work) -> tuple[Pair, OneFixedPoint]:
     pair, path, weights, states, latents, limit = work
-    run = load_run(path)
+    run = load_run(path, allow_code=True)  # as the process that asks has loaded it
     if RunIdentity.of(run).weights_sha256 != weights:
         raise InputError(
             f"{path} holds other weights than the run that is asked about; save them, and load it"

@@ -24,7 +24,7 @@ def _command(argv: Sequence[str] | None) -> None:
     arguments = parser.parse_args(argv)
     settings = validated(ReportSettings, given_fields(arguments, ReportSettings))
     folder = Path(arguments.out if arguments.out is not None else "out/report")
-    runs = [load_run(run) for run in arguments.runs]
+    runs = [load_run(run, allow_code=arguments.allow_code) for run in arguments.runs]
     require_different_names(runs)
     check_writable(folder)
     refuse_other_runs(folder / "report.json", runs)

@@ -180,7 +180,7 @@ def _of_import(given: dict[str, Any]) -> Task:
             f"module {module_name!r} of task {reference} cannot be imported ({error}); put its folder on "
             "PYTHONPATH or install it"
         ) from error
-    except Exception as error:  # whatever a user's module raises
+    except (Exception, SystemExit) as error:  # whatever a user's module raises
         raise InputError(
             f"module {module_name!r} of task {reference} raises {type(error).__name__} when imported "
             f"({_one_line(error)}); mend it"
@@ -194,7 +194,7 @@ def _of_import(given: dict[str, Any]) -> Task:
             found = found()
         except InputError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InputError(
                 f"{reference} raises {type(error).__name__} when called without arguments "
                 f"({_one_line(error)}); name a function that needs none"
@@ -336,5 +336,5 @@ def _text(given: dict[str, Any], field: str) -> str:
     return value
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())

@@ -52,4 +52,4 @@ def compile_run(
     with folder.held():
         folder.begin(config)
         folder.finish(model)
-    return load_run(folder.path)
+    return load_run(folder.path, allow_code=True)

@@ -1,5 +1,10 @@
 """Tasks and models as a configuration holds them: JSON that rebuilds them, and never the objects."""
 
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
 from automata.errors import InputError, unknown_name
 from automata.tasks.interface import Specification
 from automata.tasks.registry import task_names
@@ -44,6 +49,47 @@ def task_specification(task: TaskSource) -> tuple[Specification, float | None]:
         return specification, None
     fraction = specification.pop("hard_fraction", None)
     return specification["name"] if set(specification) == {"name"} else specification, fraction
+
+
+def named_code(values: Mapping[str, Any]) -> list[str]:
+    """Return the names ``module:name`` that reading a configuration would import.
+
+    Example:
+        >>> named_code({"task": {"object": "my_tasks:clock"}, "model": "lstm"}), named_code({"task": "S3"})
+        (['my_tasks:clock'], [])
+    """
+    task, model = values.get("task"), values.get("model")
+    if isinstance(task, str):
+        task = specification_from_text(task)
+    if isinstance(task, dict):
+        task = str(task["object"]) if "object" in task else None
+    return [name for name in (task, model) if isinstance(name, str) and ":" in name]
+
+
+def check_outside(name: str, folder: Path) -> None:
+    """Refuse code that lies in a run folder, where whoever made the run can write it.
+
+    Args:
+        name: ``module:name``; the packages that the module is in are imported.
+        folder: of the run.
+
+    Raises:
+        InputError: if the module, or a package that it is in, lies in the folder.
+
+    Example:
+        >>> check_outside("automata:parity_dfa", Path("runs/mine"))
+    """
+    parts, within = name.partition(":")[0].split("."), folder.resolve()
+    for count in range(1, len(parts) + 1):
+        try:
+            spec = find_spec(".".join(parts[:count]))
+        except (ImportError, ValueError):
+            return  # it cannot be imported, which is said where that is tried
+        if spec is None:
+            return
+        places = [spec.origin] if spec.has_location else spec.submodule_search_locations or []
+        if any(Path(place).resolve().is_relative_to(within) for place in places if place):
+            raise InputError(f"code {name} lies in the run folder {folder}; move it to a folder of your own")
 
 
 def model_name(model: AnyModel) -> str:

@@ -1,6 +1,6 @@
 """Everything that determines a training run: with it and a machine, the weights are determined."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from pydantic import (
@@ -23,7 +23,7 @@ from implicit.config.flat import flat_places, flatten, nest
 from implicit.config.growth import Growth
 from implicit.config.initial import InitialWeights
 from implicit.config.optimizer import OptimizerConfig
-from implicit.config.references import model_name, task_specification
+from implicit.config.references import model_name, named_code, task_specification
 from implicit.models.registry import Sizes, complete_sizes, model_class
 
 FORMAT_VERSION = 2
@@ -63,7 +63,7 @@ class TrainConfig(CheckedConfig):
         description="sizes of the model; those left out are filled in",
     )
     batch_size: PositiveInt = Field(default=64, description="sequences per training step")
-    length: PositiveInt = Field(default=32, description="training length, in tokens")
+    length: PositiveInt = Field(default=32, le=2**20, description="training length, in tokens")
     steps: PositiveInt = Field(default=1500, description="training steps")
     seed: NonNegativeInt = Field(
         default=0, le=2**63 - 1, description="seed of the initial weights and of all data streams"
@@ -293,11 +293,17 @@ class TrainConfig(CheckedConfig):
         return {"format_version": FORMAT_VERSION, **self.model_dump(mode="json", exclude=unsaid)}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "TrainConfig":
+    def from_json(
+        cls, values: Mapping[str, Any], *, allow_code: bool | Collection[str] = False
+    ) -> "TrainConfig":
         """Undo `as_json`; a configuration of the first format, with all fields on one level, is read too.
 
+        Args:
+            values: as `as_json` returns them.
+            allow_code: True to import what the configuration names as ``module:name``, or the names allowed.
+
         Raises:
-            InputError: for a newer format, or the first fault.
+            InputError: for a newer format, code that is not allowed, or the first fault.
 
         Example:
             >>> first_format = {"task": "parity", "model": "lstm", "bounded_steps": 7}
@@ -316,6 +322,12 @@ class TrainConfig(CheckedConfig):
                 f"the configuration was written by a newer version of implicit-ssm (format {version}, "
                 f"this version reads up to {FORMAT_VERSION}); update implicit-ssm"
             )
+        for name in named_code(fields):
+            if allow_code is not True and (allow_code is False or name not in allow_code):
+                raise InputError(
+                    f"the configuration names code, {name}, which loading would run; "
+                    "if you trust it give --allow-code, in Python load_run(..., allow_code=True)"
+                )
         if version > 1:
             return validated(cls, fields)
         return cls.of(**fields)

@@ -73,7 +73,7 @@ class ImplicitConfig(StackConfig):
         default=1e-4, description="relative tolerance of the fixed point outside of training"
     )
     max_iterations: PositiveInt = Field(
-        default=1000, description="the most self-iterations outside of training"
+        default=1000, le=10**6, description="the most self-iterations outside of training"
     )
 
 

@@ -41,6 +41,9 @@ ALPHABETS = ("vocabulary_size", "output_size")
 """The fields of a model's configuration that follow from the task."""
 
 
+MOST_LAYERS = 1000
+
+
 class ModelConfig(CheckedConfig):
     """What every model needs to know: the sizes of its input and output alphabets.
 

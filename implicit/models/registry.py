@@ -1,13 +1,15 @@
 """The models that commands and run folders know by name."""
 
 import importlib
+import math
 from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
+import torch
 from pydantic.fields import FieldInfo
 
-from automata.checks import check_type
+from automata.checks import check_memory, check_type
 from automata.errors import InputError, unknown_name
 from automata.tasks.interface import Task
 from implicit.checked_config import validated
@@ -31,6 +33,8 @@ from implicit.models.transformer import ImplicitTransformer, Transformer
 Sizes = dict[str, Any]
 """The fields of a model's configuration without its alphabets, which follow from the task."""
 
+SURELY_SMALL = 2 * 10**7
+"""Product of all sizes and the largest; to count exactly takes a second."""
 MODELS: dict[str, type[SequenceModel]] = {
     model.name: model
     for model in (
@@ -95,7 +99,7 @@ def _imported(name: str) -> type[SequenceModel]:
     module, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise InputError(
             f"model is {name!r}, which cannot be imported ({reason}); "
@@ -130,7 +134,9 @@ def complete_sizes(name: str, sizes: Mapping[str, Any]) -> Sizes:
     return config.model_dump(exclude=set(ALPHABETS))
 
 
-def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceModel:
+def build_model(
+    name: str, sizes: Mapping[str, Any], task: Task, most_bytes: int | None = None
+) -> SequenceModel:
     """Build a model for a task: its tokens are the input alphabet, its targets the output classes.
 
     The initial weights come from torch's global generator.
@@ -139,9 +145,10 @@ def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceMode
         name: as `model_class` takes it.
         sizes: fields of the model's configuration; those left out take their defaults.
         task: the task.
+        most_bytes: that its weights may take, beside what memory there is; the size of their file.
 
     Raises:
-        InputError: for an unknown model, unknown or bad sizes, or sizes that do not divide.
+        InputError: for an unknown model, unknown or bad sizes, sizes that do not divide, or too large ones.
 
     Example:
         >>> from automata.tasks import make_task
@@ -153,7 +160,26 @@ def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceMode
     """
     check_type("task", task, Task, "give a task, such as automata.task_from('parity')")
     config = _model_config(name, sizes, vocabulary_size=task.vocabulary_size, output_size=task.output_size)
+    _check_memory(name, config, most_bytes)
     return model_class(name)(config)
+
+
+def _check_memory(name: str, config: ModelConfig, most_bytes: int | None) -> None:
+    """Refuse weights that are too large, before memory is taken; a user's own model is left alone."""
+    values = config.model_dump(exclude={*ALPHABETS, "max_iterations"}).values()
+    sizes = [value for value in values if isinstance(value, int) and value]
+    # A weight has one size twice at most, as a square matrix has.
+    if name not in MODELS or max(sizes) * math.prod(sizes) <= SURELY_SMALL:
+        return
+    try:
+        with torch.device("meta"):  # shapes without memory
+            weights = MODELS[name](config).state_dict().values()
+        needed = sum(tensor.numel() * tensor.element_size() for tensor in weights)
+    except RuntimeError:  # of sizes whose product has no 64 bits
+        needed = 2**63
+    if most_bytes is not None and needed > most_bytes:
+        raise InputError(f"the sizes of {name} ask for more weights than its file holds; restore it")
+    check_memory(f"a {name} of these sizes", needed, "give smaller sizes")
 
 
 def _model_config(name: str, sizes: Mapping[str, Any], vocabulary_size: int, output_size: int) -> ModelConfig:

@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from automata.checks import check_integer
 from implicit.cells import Cell, RMSNorm, SwiGLU
 from implicit.cells.interface import has_hooks, step_of
-from implicit.models.interface import ModelConfig, SequenceModel
+from implicit.models.interface import MOST_LAYERS, ModelConfig, SequenceModel
 from implicit.ops.not_finite import not_finite_sequences
 from theory.transition import State
 
@@ -37,7 +37,9 @@ class StackConfig(ModelConfig):
 
     d_model: PositiveInt = Field(default=32, description="features of the residual stream or of the latent")
     layers: PositiveInt = Field(
-        default=1, description="number of layers; in an implicit model all of them lie inside the fixed point"
+        default=1,
+        le=MOST_LAYERS,
+        description="number of layers; in an implicit model all of them lie inside the fixed point",
     )
     mlp_size: NonNegativeInt = Field(
         default=0, description="hidden features of a SwiGLU MLP after every cell; 0 for no MLP"

@@ -19,7 +19,7 @@ from automata.checks import check_integer
 from automata.errors import InputError
 from implicit.cells.interface import has_hooks
 from implicit.cells.plain import like
-from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
+from implicit.models.interface import MOST_LAYERS, ModelConfig, ModelOutput, SequenceModel
 from implicit.modes import Solve
 from theory.transition import State
 from theory.transition_batch import TransitionBatch
@@ -34,7 +34,7 @@ class TorchRNNConfig(ModelConfig):
     """
 
     d_model: PositiveInt = Field(default=32, description="features of the recurrent state")
-    layers: PositiveInt = Field(default=1, description="number of layers")
+    layers: PositiveInt = Field(default=1, le=MOST_LAYERS, description="number of layers")
 
 
 class TorchRNN(SequenceModel):

@@ -6,6 +6,8 @@ Weights are read from and written to safetensors; nothing is unpickled.
 import contextlib
 import json
 import os
+import re
+import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,13 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from automata.data_files import read_file, strict_json
+from automata.data_files import LARGEST_FILE, read_file, strict_json
 from automata.errors import InputError
 
 LARGEST_STORED = 2**40
-"""Bytes of weights, or of what stands beside them."""
+"""Bytes of weights, where no configuration says how large they are."""
 TEMPORARY_SUFFIX = ".tmp"
+_TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.tmp", re.DOTALL)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -35,10 +38,15 @@ def write_bytes(path: Path, content: bytes) -> None:
         ...     (Path(folder) / "figures").read_bytes(), len(os.listdir(folder))
         (b'1 2 3', 1)
     """
-    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    # The name is a fresh one and "x" follows no link: a name known before could be a link to another file.
+    beginning = f".{path.name[:200]}."
+    temporary = path.with_name(f"{beginning}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}")
     with _named(path):
+        for leftover in leftovers(path.parent):
+            if leftover.name.startswith(beginning):
+                leftover.unlink(missing_ok=True)
         try:
-            with temporary.open("wb") as file:
+            with temporary.open("xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -48,6 +56,20 @@ def write_bytes(path: Path, content: bytes) -> None:
                 temporary.unlink()
             raise
         _flush_folder(path.parent)
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """Return the temporary files that writers which were killed have left in a folder.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     for name in ("notes.tmp", ".config.json.0123456789abcdef.tmp"):
+        ...         (Path(folder) / name).touch()
+        ...     [path.name for path in leftovers(Path(folder))]
+        ['.config.json.0123456789abcdef.tmp']
+    """
+    return [path for path in folder.iterdir() if _TEMPORARY.fullmatch(path.name)]
 
 
 def write_json(path: Path, value: object) -> None:
@@ -74,7 +96,7 @@ def read_json(path: Path) -> Any:
         Traceback (most recent call last):
         automata.errors.InputError: nowhere.json is missing; restore it or train again
     """
-    return strict_json(_read_bytes(path), str(path), "restore it or train again")
+    return strict_json(read_stored(path), str(path), "restore it or train again")
 
 
 def write_tensors(
@@ -112,8 +134,12 @@ def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | No
     return safetensors.torch.save(separate, dict(metadata or {}))
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+def read_tensors(path: Path, most: int = LARGEST_STORED) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read named tensors and the metadata from safetensors.
+
+    Args:
+        path: of the file.
+        most: the largest size, in bytes.
 
     Raises:
         InputError: for a missing file or one that is not safetensors.
@@ -123,7 +149,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         Traceback (most recent call last):
         automata.errors.InputError: nowhere.safetensors is missing; restore it or train again
     """
-    content = _read_bytes(path)
+    content = read_stored(path, most)
     try:
         tensors = safetensors.torch.load(content)
     except (SafetensorError, ValueError) as error:
@@ -164,9 +190,19 @@ def check_tensors(path: Path, tensors: Mapping[str, Tensor], expected: Mapping[s
             raise InputError(f"{path}: tensor {name!r} is unexpected; {remedy}")
 
 
-def _read_bytes(path: Path) -> bytes:
+def read_stored(path: Path, most: int = LARGEST_FILE) -> bytes:
+    """Return the content of a file of a run; devices, pipes and larger files are refused unread.
+
+    Raises:
+        InputError: for a missing file, or one that is refused.
+
+    Example:
+        >>> read_stored(Path("nowhere.json"))
+        Traceback (most recent call last):
+        automata.errors.InputError: nowhere.json is missing; restore it or train again
+    """
     try:
-        return read_file(path, LARGEST_STORED)
+        return read_file(path, most)
     except FileNotFoundError:
         raise InputError(f"{path} is missing; restore it or train again") from None
 

@@ -13,7 +13,7 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,21 @@ from filelock import FileLock, Timeout
 
 from automata.data_files import strict_json
 from automata.errors import InputError
+from automata.tasks.specification import TaskSource
 from implicit.config.flat import flatten
+from implicit.config.references import check_outside, named_code
 from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
-from implicit.runs.files import TEMPORARY_SUFFIX, read_json, write_bytes, write_json, write_tensors
+from implicit.runs.files import (
+    TEMPORARY_SUFFIX,
+    leftovers,
+    read_json,
+    read_stored,
+    write_bytes,
+    write_json,
+    write_tensors,
+)
 
 Metrics = dict[str, Any]
 """One entry of ``metrics.jsonl``."""
@@ -66,17 +76,37 @@ class RunFolder:
         """Whether the run here has its final weights."""
         return self.weights_file.is_file()
 
-    def read_config(self) -> TrainConfig:
-        """Return the configuration of the run.
+    def read_values(self) -> dict[str, Any]:
+        """Return the configuration of the run as data: nothing that it names is imported.
 
         Raises:
-            InputError: for a missing or corrupt file, one of a newer format, or a configuration with faults.
+            InputError: for a missing or corrupt file.
         """
         values = read_json(self.config_file)
         if not isinstance(values, dict):
             raise InputError(f"{self.config_file} does not hold a JSON object; restore it or train again")
+        return values
+
+    def read_config(
+        self, *, allow_code: bool | Collection[str] = False, task: TaskSource | None = None
+    ) -> TrainConfig:
+        """Return the configuration of the run.
+
+        Args:
+            allow_code: True to import what it names as ``module:name``, or the names allowed.
+            task: what stands in place of the task that it names.
+
+        Raises:
+            InputError: for a missing or corrupt file, one of a newer format, code that is not allowed or lies
+                in the run folder, or a configuration with faults.
+        """
+        values = self.read_values()
+        if task is not None:
+            values, allow_code = {**values, "task": task}, named_code({"task": task})
         try:
-            return TrainConfig.from_json(values)
+            for name in named_code(values) if allow_code else ():
+                check_outside(name, self.path)
+            return TrainConfig.from_json(values, allow_code=allow_code)
         except InputError as error:
             raise InputError(f"{self.config_file}: {error}") from None
 
@@ -161,7 +191,7 @@ class RunFolder:
         Raises:
             InputError: naming the first field that differs, with both values; or for a compiled run.
         """
-        stored = self.read_config()
+        stored = self.read_config(allow_code=named_code(config.as_json()))
         if stored.compiled is not None and config.compiled is None:
             raise InputError(
                 f"out is {self.path}, which holds a compiled model, not a run to train; give another folder"
@@ -192,9 +222,7 @@ class RunFolder:
             InputError: for a missing or corrupt file.
         """
         try:
-            lines = self.metrics_file.read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            raise InputError(f"{self.metrics_file} is missing; restore it or train again") from None
+            lines = read_stored(self.metrics_file).decode("utf-8").splitlines()
         except UnicodeDecodeError:
             raise InputError(f"{self.metrics_file} is not text; restore it or train again") from None
         metrics = []
@@ -226,7 +254,7 @@ class RunFolder:
     def clear(self) -> None:
         """Remove what only an unfinished run needs."""
         shutil.rmtree(self.checkpoint_file.parent, ignore_errors=True)
-        for leftover in self.path.glob(f"*{TEMPORARY_SUFFIX}"):
+        for leftover in leftovers(self.path):
             leftover.unlink()
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from automata.checks import check_type
 from automata.errors import InputError, unknown_name
 from automata.tasks.interface import Task
+from automata.tasks.specification import TaskSource
 from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.models.registry import build_model
@@ -51,27 +52,32 @@ class Run:
     metrics: list[Metrics]
 
 
-def load_run(path_or_name: str | os.PathLike[str]) -> Run:
+def load_run(
+    path_or_name: str | os.PathLike[str], *, allow_code: bool = False, task: TaskSource | None = None
+) -> Run:
     """Load a finished run.
 
-    Nothing is unpickled. Where the run's task or model is code of your own, its module is imported.
+    Nothing is unpickled. Code that the run names is imported only if that is allowed.
 
     Args:
         path_or_name: a run folder, or, where no such folder exists, the name of a run stored in the package.
+        allow_code: import the task or the model that the run names as ``module:name``; do so for runs of
+            people whom you trust. Code in the run folder itself is never imported.
+        task: what to load in place of the task that the run names, which is then not imported.
 
     Raises:
         InputError: for a missing folder or file, an unfinished run, corrupt JSON or safetensors, a
-            configuration with unknown or bad fields, a task or a model of your own that cannot be imported,
-            and weights that do not fit it (missing, unexpected, of
-            another shape or dtype) or are not finite.
+            configuration with unknown or bad fields, a task or a model that is code, if that is not allowed,
+            lies in the run folder or cannot be imported, and weights that do not fit it (missing, unexpected,
+            of another shape or dtype) or are not finite.
 
     Example:
         >>> load_run("no/such/run")
         Traceback (most recent call last):
         automata.errors.InputError: run no/such/run does not exist; make one with python -m implicit.train ...
     """
-    folder = RunFolder(_find(path_or_name))
-    config = folder.read_config()
+    folder = RunFolder(find_run(path_or_name))
+    config = folder.read_config(allow_code=allow_code, task=task)
     if not folder.finished:
         if folder.checkpoint_file.is_file():
             raise InputError(
@@ -80,22 +86,37 @@ def load_run(path_or_name: str | os.PathLike[str]) -> Run:
             )
         raise InputError(f"{folder.weights_file} is missing; restore it or train again")
     metrics = folder.read_metrics()
-    task = config.build_task()
-    model = initial_model(config, task)
-    weights, _ = read_tensors(folder.weights_file)
+    built = config.build_task()
+    model = initial_model(config, built, folder.weights_file.stat().st_size)
+    weights, _ = read_tensors(folder.weights_file, largest_file(model.state_dict()))
     take_dtype(model, weights)
     check_tensors(folder.weights_file, weights, model.state_dict())
     model.load_state_dict(weights)
     if config.compiled is not None and model.implicit is not None:
         model.implicit.without_kernels()  # which what is proved of executed floats speaks of
-    return Run(folder.path, config, model.eval(), task, metrics)
+    return Run(folder.path, config, model.eval(), built, metrics)
 
 
-def initial_model(config: TrainConfig, task: Task) -> SequenceModel:
+def largest_file(weights: Mapping[str, Tensor]) -> int:
+    """Return the most bytes that a file of such weights may have, in float64 and with its header.
+
+    Example:
+        >>> largest_file({"w": torch.ones(3)})
+        16777240
+    """
+    return 2**24 + 8 * sum(weight.numel() for weight in weights.values())
+
+
+def initial_model(config: TrainConfig, task: Task, most_bytes: int | None = None) -> SequenceModel:
     """Return the model with the initial weights of its seed, leaving the global generator alone.
 
+    Args:
+        config: which model.
+        task: whose alphabets it takes.
+        most_bytes: as `build_model` takes it.
+
     Raises:
-        InputError: for sizes that do not divide.
+        InputError: for sizes that do not divide, or are too large.
 
     Example:
         >>> config = TrainConfig.of(task="parity", model="lstm", seed=3)
@@ -104,7 +125,7 @@ def initial_model(config: TrainConfig, task: Task) -> SequenceModel:
         True
     """
     with Seeded(config.seed):
-        return build_model(config.model, config.sizes, task)
+        return build_model(config.model, config.sizes, task, most_bytes)
 
 
 def take_dtype(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
@@ -123,7 +144,16 @@ def take_dtype(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         model.to(dtypes.pop())
 
 
-def _find(path_or_name: str | os.PathLike[str]) -> Path:
+def find_run(path_or_name: str | os.PathLike[str]) -> Path:
+    """Return the folder of a run.
+
+    Raises:
+        InputError: if there is none.
+
+    Example:
+        >>> find_run("parity").name
+        'parity'
+    """
     check_type("run", path_or_name, (str, os.PathLike), "give a run folder or the name of a stored run")
     path = Path(path_or_name)
     if path.is_dir():

@@ -92,7 +92,7 @@ def train(
         folder.check_same(config)
     if folder.begun and folder.finished:
         folder.clear()
-        return load_run(folder.path)
+        return load_run(folder.path, allow_code=True)
     baselines = majority_baselines(config, built_task)
     if not folder.begun:
         folder.check_free()
@@ -108,7 +108,7 @@ def train(
         if not folder.finished:
             take_steps(config, built_task, built_model, folder, progress, tensorboard, baselines, watch)
             folder.finish(built_model)
-    run = load_run(folder.path)
+    run = load_run(folder.path, allow_code=True)
     if config.shortfall() is None and (shortfall := run_shortfall(run)):  # else it was said before
         warnings.warn(shortfall, ShortCurriculumWarning, stacklevel=2)
     return run

@@ -104,8 +104,8 @@ def certified(settings: FailureSettings) -> dict[str, Any]:
 
     Example:
         >>> found = certified(FailureSettings(lengths=(4,), sequences=2, words=8, pairs=2, follow=2))
-        >>> found["certificate"][:38], found["accuracy"]
-        ('The certificate holds of run compiled ', {'4': 1.0})
+        >>> found["certificate"][:40], found["accuracy"]
+        ('The certificate holds of implicit-mamba2', {'4': 1.0})
     """
     with TemporaryDirectory() as folder:
         run = compile_run(TASK, Path(folder) / "compiled")

@@ -4,6 +4,7 @@ import ast
 import copy
 import json
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from analysis import check_certificate
+from analysis.all_words import analyse as all_words
 from analysis.certificates import answers, checking, replay
 from analysis.certificates.arb import deltanet as arb_deltanet
 from analysis.certificates.arb import linear as arb_linear
@@ -29,7 +31,7 @@ from analysis.certificates.words import checker as words_checker
 from analysis.check_certificate import CheckSettings
 from implicit.runs.files import read_tensors, write_tensors
 from implicit.runs.folder import RunFolder
-from implicit.runs.loading import Run
+from implicit.runs.loading import STORED_RUNS, Run, load_run
 from tests.analysis.false_certificates import FALSE, Content, point
 
 
@@ -171,3 +173,47 @@ def test_the_checker_imports_nothing_that_the_producer_computes_with(module: Any
         "replay",
     }
     assert ours <= {f"analysis.certificates.{name}" for name in shared | own}
+
+
+@pytest.fixture
+def run_of_code(tmp_path: Path) -> Path:
+    """The run parity-small, whose task now is an object of a module."""
+    folder = tmp_path / "run"
+    shutil.copytree(STORED_RUNS / "parity-small", folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "task": {"object": "automata:parity_dfa"}}))
+    return folder
+
+
+def test_a_task_that_is_code_is_the_one_that_the_user_names(
+    run_of_code: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded = load_run(run_of_code, allow_code=True)
+    path = _write(tmp_path, all_words(loaded, length=1).certificate(loaded).model_dump(mode="json"))
+    argv = [path, str(run_of_code), "--processes", "1"]
+    assert check_certificate.main(argv) == 2
+    assert "give the task that you mean with --task" in capsys.readouterr().err
+    assert check_certificate.main([*argv, "--task", "automata:parity_dfa"]) == 0
+    assert check_certificate.main([*argv, "--task", "automata:flip_flop_dfa"]) != 0
+
+
+def test_words_that_take_gigabytes_are_refused(run: Run) -> None:
+    settings = {"sequences": 100, "length": 10**4, "seed": 0, "states": 10**6}
+    with pytest.raises(RefusedError, match=r"settings\.states: follow words of more than"):
+        check_certificate.visited_pairs(run.task, settings)
+
+
+def test_an_iteration_without_end_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "MOST_ITERATIONS", 5)
+    weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
+    sizes = {**run.config.as_json()["sizes"], "max_iterations": 10**12}
+    with pytest.raises(RefusedError, match="max_iterations"):
+        replay.Replay(weights, sizes, run.config.model).states([[0] * 9])
+
+
+def test_more_iterations_than_can_be_followed_are_refused(run_of_code: Path) -> None:
+    loaded = load_run(run_of_code, task="parity")
+    sizes = {**loaded.config.as_json()["sizes"], "max_iterations": 10**12}
+    certificate = all_words(loaded, length=1).certificate(loaded).model_copy(update={"iterations": 10**12})
+    with pytest.raises(RefusedError, match="iterations: are more than 100000"):
+        orbit_checker.check_iteration(certificate, sizes, state=18, tokens=2)

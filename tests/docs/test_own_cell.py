@@ -44,7 +44,10 @@ def assert_agree(found: Tensor, expected: Tensor) -> None:
 def test_the_commands_of_the_page_run(run_page: Callable[[str], None]) -> None:
     assert is_quoted(TITLE, "leaky_cell.py")
     run_page(TITLE)
-    explicit, implicit = load_run("runs/leaky").model, load_run("runs/implicit-leaky").model
+    explicit, implicit = (
+        load_run("runs/leaky", allow_code=True).model,
+        load_run("runs/implicit-leaky", allow_code=True).model,
+    )
     assert explicit.implicit is None
     assert implicit.implicit is implicit
     names = {name for name, _ in explicit.named_parameters() if name.startswith("mixers")}

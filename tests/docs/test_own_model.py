@@ -59,12 +59,12 @@ def test_the_transition_is_the_step(model: Any) -> None:
 def test_the_commands_and_the_code_of_the_page_run(run_page: Callable[[str], None], tmp_path: Any) -> None:
     assert is_quoted(TITLE, "token_matrices.py")
     run_page(TITLE)
-    run = load_run("runs/matrices")
+    run = load_run("runs/matrices", allow_code=True)
     assert run.config.model == "token_matrices:TokenMatrices"
     assert run.config.sizes == {"d_model": 4}
     (code,) = re.findall(r"```python\n(# From Python.*?)```", section(TITLE), flags=re.DOTALL)
     exec(code.replace("steps=1000", "steps=2, warmup_steps=1, batch_size=4, length=4"), {})
-    assert load_run("runs/matrices-s3").task.name == "S3"
+    assert load_run("runs/matrices-s3", allow_code=True).task.name == "S3"
 
 
 def test_the_own_gru_is_the_gru_of_torch(run_commands: Callable[[str], None]) -> None:
@@ -87,4 +87,4 @@ def test_the_page_of_thirty_lines_runs(run_commands: Callable[[str], None]) -> N
     text = page("your_own_model.md")
     assert quoted("own_gru.py") in text
     run_commands(text)
-    assert load_run("runs/own-gru").config.model == "own_gru:OwnGRU"
+    assert load_run("runs/own-gru", allow_code=True).config.model == "own_gru:OwnGRU"

@@ -23,7 +23,7 @@ def test_the_commands_of_the_page_run(
     run_page(TITLE)
     printed = capsys.readouterr().out
     assert printed.count("No independent check exists for this cell") == 1
-    assert "The certificate holds of run parity-deltanet (implicit-deltanet, weights " in printed
+    assert "The certificate holds of implicit-deltanet with weights of SHA-256 " in printed
     assert (
         "of 4 pairs of a state and a token, exactly one fixed point in a ball around the latent at 4"
         in printed

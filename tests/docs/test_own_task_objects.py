@@ -20,8 +20,8 @@ def test_the_commands_of_the_page_run(run_page: Callable[[str], None]) -> None:
     assert is_quoted(TITLE, "own_tasks.py")
     run_page(TITLE)
     assert load_run("runs/light").task.target_names == ("red", "green", "yellow")
-    assert load_run("runs/square").config.task == {"object": "own_tasks:square"}
-    assert load_run("runs/repetition").task.name == "repetition"
+    assert load_run("runs/square", allow_code=True).config.task == {"object": "own_tasks:square"}
+    assert load_run("runs/repetition", allow_code=True).task.name == "repetition"
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.json")), ids=lambda file: file.stem)

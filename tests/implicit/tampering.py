@@ -1,6 +1,7 @@
 """What spoils a run folder, or the place of a new one, before a command is given it."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,13 +52,27 @@ def remove(name: str) -> Prepare:
     return lambda folder: (folder / name).unlink()
 
 
+def pipe(name: str) -> Prepare:
+    """Put a pipe in the place of a file: who waits for its content waits for ever."""
+
+    def prepare(folder: Path) -> None:
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    return prepare
+
+
+def link(name: str, target: str) -> Prepare:
+    """Put a link in the place of a file."""
+
+    def prepare(folder: Path) -> None:
+        (folder / name).unlink()
+        (folder / name).symlink_to(target)
+
+    return prepare
+
+
 def make_unfinished(folder: Path) -> None:
     """Turn the finished run into one that was interrupted."""
     (folder / "run" / "checkpoint").mkdir()
     (folder / "run" / "model.safetensors").rename(folder / "run" / "checkpoint" / "state.safetensors")
-
-
-def fill_disk(folder: Path) -> None:
-    """Let the first file that a new run writes land on a device that is always full."""
-    (folder / "new").mkdir()
-    (folder / "new" / "environment.json.tmp").symlink_to("/dev/full")

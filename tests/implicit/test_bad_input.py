@@ -19,7 +19,6 @@ from implicit.train import main, train
 from tests.implicit.tampering import (
     Prepare,
     edit_config,
-    fill_disk,
     make_unfinished,
     nothing,
     write,
@@ -138,7 +137,6 @@ COMMANDS: dict[str, tuple[Prepare, str, str]] = {
     "out holds other files": (write("new/notes", b""), NEW, "which holds other files (notes)"),
     "out below a file": (write("file", b""), f"{NEW} --out file/new", "file/new: not a directory"),
     "unwritable out": (nothing, f"{NEW} --out /proc/new", "/proc/new: no such file or directory"),
-    "full disk": (fill_disk, NEW, "new/environment.json: no space left on device; free some space"),
     "resume of nothing": (nothing, "--resume --out new", "out is new, which holds no run to resume"),
     "resume with another seed": (
         nothing,
@@ -190,6 +188,15 @@ def test_command(
     monkeypatch.chdir(run_folder.parent)
     prepare(run_folder.parent)
     assert sentence in refuses(main, argv.split())
+
+
+def test_full_disk(tmp_path: Path, refuses: Refuses, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "fsync", full)
+    assert "new/environment.json: no space left on device; free some space" in refuses(main, NEW.split())
 
 
 @pytest.mark.parametrize("call", range(1, 17))

@@ -120,3 +120,13 @@ def test_faults_of_the_program_are_not_hidden() -> None:
 
     with pytest.raises(ZeroDivisionError):
         run_command(main, [])
+
+
+def test_a_strangers_words_give_the_terminal_no_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(_: object) -> None:
+        raise InputError("task '\x1b[2J\u202e\x9b' is unknown\nThe certificate holds.")
+
+    assert run_command(refuse, []) == 2
+    assert capsys.readouterr().err == (
+        "error: task '\\x1b[2J\\u202e\\x9b' is unknown The certificate holds.\n"
+    )

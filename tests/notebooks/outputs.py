@@ -11,7 +11,7 @@ from matplotlib.image import imread
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
-WEIGHTS = re.compile(r"weights [0-9a-f]{16}…")
+WEIGHTS = re.compile(r"weights of SHA-256 [0-9a-f]{64}")
 """The hash of weights, which rounding elsewhere changes where a notebook makes the model itself."""
 
 TRAINED = 0.08

@@ -19,6 +19,9 @@ from analysis.certificates.arb.rounding import ArbRounding
 from analysis.certificates.orbits.document import IterationDocument
 from analysis.certificates.parts import LEAST_ULPS, MOST_ULPS, RefusedError
 
+MOST_ITERATIONS = 10**5
+"""That are followed in balls; the stored certificates have at most 173."""
+
 
 @dataclass(frozen=True, eq=False)
 class _Bundle:
@@ -243,6 +246,8 @@ def check_iteration(
     if not LEAST_ULPS <= certificate.ulps <= MOST_ULPS:
         raise RefusedError("ulps", f"is not from {LEAST_ULPS} to {MOST_ULPS}")
     limit = int(sizes["max_iterations"])
+    if certificate.iterations > MOST_ITERATIONS:
+        raise RefusedError("iterations", f"are more than {MOST_ITERATIONS}")
     if not certificate.iterations <= limit:
         raise RefusedError("iterations", f"are more than the limit of the run, {limit}")
     bundles, latent = certificate.bundles, int(sizes["d_model"])

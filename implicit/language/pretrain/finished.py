@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from automata.data_files import strict_json
+from automata.data_files import read_file, strict_json
 from automata.errors import InputError
 from implicit.checked_config import validated
 from implicit.language.configuration import FixedPoints
@@ -97,7 +97,7 @@ def _config(folder: PretrainFolder) -> PretrainConfig:
 
 def _metrics(folder: PretrainFolder) -> list[dict[str, Any]]:
     try:
-        lines = folder.metrics.read_text(encoding="utf-8").splitlines()
+        lines = read_file(folder.metrics).decode("utf-8").splitlines()
         return [strict_json(line, "line") for line in lines]
     except (OSError, ValueError) as error:
         raise InputError(

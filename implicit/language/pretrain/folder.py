@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from automata.errors import InputError
 from implicit.language.pretrain.config import PretrainConfig
 from implicit.runs.environment import describe_environment
-from implicit.runs.files import read_json, write_bytes, write_json
+from implicit.runs.files import leftovers, read_json, read_stored, write_bytes, write_json
 
 FORMAT_VERSION = 1
 
@@ -112,8 +112,10 @@ class PretrainFolder:
                     )
             return
         written = {self.tokenizer.name, "environment.json", "environment.json.tmp", "config.json.tmp"}
-        if self.path.exists() and any(entry.name not in written for entry in self.path.iterdir()):
-            raise InputError(f"{self.path} is not empty and holds no run; give another --out")
+        if self.path.exists():
+            written |= {path.name for path in leftovers(self.path)}
+            if any(entry.name not in written for entry in self.path.iterdir()):
+                raise InputError(f"{self.path} is not empty and holds no run; give another --out")
         self.path.mkdir(parents=True, exist_ok=True)
         tokenizer.save_pretrained(self.tokenizer)
         write_json(self.path / "environment.json", describe_environment())
@@ -123,13 +125,13 @@ class PretrainFolder:
         """Leave out lines of metrics behind a step, which are about to be written again."""
         if not self.metrics.exists():
             return
-        lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True)
+        lines = read_stored(self.metrics).decode("utf-8").splitlines(keepends=True)
         kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
         write_bytes(self.metrics, "".join(kept).encode())
 
     def add_metrics(self, values: dict[str, Any]) -> None:
         """Append a line of metrics."""
-        with self.metrics.open("a", encoding="utf-8") as file:
+        with open(self.metrics, "a", encoding="utf-8", opener=_no_link) as file:
             file.write(json.dumps(values, allow_nan=False) + "\n")
 
     def put_in_place(self, temporary: Path, step: int) -> None:
@@ -148,6 +150,11 @@ class PretrainFolder:
         """Remove the checkpoints of a finished run."""
         for found in self.path.glob("checkpoint-*"):
             shutil.rmtree(found)
+
+
+def _no_link(path: str, flags: int) -> int:
+    """Open a file in a folder that may be a stranger's: a link there could lead to any other file."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def _short(value: object) -> str:

@@ -74,21 +74,33 @@ def ordered_inner(function: Callable[..., Any]) -> Any:
 
 
 def _kept(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    folder, settings = _cache_folder(), vars(numba.config)
-    before, settings["CACHE_DIR"] = settings["CACHE_DIR"], str(folder)  # read when a function is decorated
+    settings = vars(numba.config)
+    before = settings["CACHE_DIR"]
     try:
+        settings["CACHE_DIR"] = str(_cache_folder())  # read when a function is decorated
         return numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # no folder can be written, or the function stands in no file
+    except RuntimeError:  # the user has no home, no folder can be written, or the function stands in no file
         return numba.njit(**options)(function)
     finally:
         settings["CACHE_DIR"] = before
 
 
 def _cache_folder() -> Path:
-    """Where machine code of these sources is kept: below NUMBA_CACHE_DIR, else below the user's caches."""
+    """Where machine code of these sources is kept: below NUMBA_CACHE_DIR, else below the user's caches.
+
+    Numba unpickles what it finds there, so that nobody else may be able to write it.
+    """
     given = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
     parent = Path(given) if given else Path.home() / ".cache"
-    return parent / "implicit-ssm" / _hash_of_sources()
+    folder = parent / "implicit-ssm" / _hash_of_sources()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise RuntimeError(f"{folder} cannot be written") from error
+    found = folder.stat()
+    if os.name == "posix" and (found.st_uid != os.getuid() or found.st_mode & 0o022):
+        raise RuntimeError(f"{folder} can be written by others")
+    return folder
 
 
 def _hash_of_sources() -> str:

@@ -177,7 +177,10 @@ def test_the_name_of_a_task_cannot_pass_for_its_table(tmp_path: Path, name: str)
     run = replace(run, task=task)
     certificate = all_words(run, length=1).certificate(run)
     verdict = check_certificate.check_certificate(certificate, run, CheckSettings(processes=1))
-    assert "on a task whose words reach 1 of 2 states (table [[0, 0], [1, 1]])" in verdict
+    assert "whose words reach 1 of 2 states (table [[0, 0]], of SHA-256 " in verdict
+    verified, _, claimed = verdict.partition("The run's own words, not verified: ")
+    assert "S5" in claimed
+    assert "S5" not in verified
     assert "\n" not in verdict
     assert f"task {name if name == 'S5' else ascii(name)[:50]}" in verdict
 
@@ -245,7 +248,7 @@ def test_the_verdict_is_that_of_the_checker(
         printed = answer(certificate, run)
         verdict, seconds, _ = printed.split("\n")
         assert "PRAISE" not in printed
-        assert verdict.startswith("0 The certificate holds of run implicit (implicit-mamba2, weights ")
+        assert verdict.startswith("0 The certificate holds of implicit-mamba2 with weights of SHA-256 ")
         assert "of 4 pairs of a state and a token, exactly one fixed point in a ball" in verdict
         assert "not verified is" in verdict  # in the same sentence
         assert seconds.startswith("Checked in ")

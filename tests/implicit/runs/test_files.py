@@ -1,7 +1,7 @@
 """Files are replaced whole, and tensors come back bit for bit."""
 
-import errno
 import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,15 +59,33 @@ def test_content_is_on_the_disk_before_it_is_in_place(
     assert calls == ["fsync", "replace", "fsync"]
 
 
-def test_real_full_disk(tmp_path: Path) -> None:
-    """/dev/full is a device without room: the error names the file, and the old one is whole."""
-    file = tmp_path / "file"
-    file.write_bytes(b"old")
-    (tmp_path / "file.tmp").symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space left") as caught:
-        write_bytes(file, b"new")
-    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(file))
-    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("file", b"old")]
+@pytest.mark.parametrize("planted", ["file.tmp", "file"])
+def test_no_link_is_followed(planted: str, tmp_path: Path) -> None:
+    """Whoever made a run folder could let a link lead to any file of the user's."""
+    mine, folder = tmp_path / "mine", tmp_path / "run"
+    mine.write_bytes(b"a thesis")
+    folder.mkdir()
+    (folder / planted).symlink_to(mine)
+    write_bytes(folder / "file", b"new")
+    assert mine.read_bytes() == b"a thesis"
+    assert (folder / "file").read_bytes() == b"new"
+    assert not (folder / "file").is_symlink()
+
+
+def test_a_name_that_was_guessed_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "guessed")
+    mine = tmp_path / "mine"
+    mine.write_bytes(b"a thesis")
+    (tmp_path / ".file.guessed.tmp").symlink_to(mine)
+    with pytest.raises(FileExistsError, match="file"):
+        write_bytes(tmp_path / "file", b"new")
+    assert mine.read_bytes() == b"a thesis"
+
+
+def test_a_new_file_can_be_read_by_others_as_far_as_the_user_says(tmp_path: Path) -> None:
+    write_bytes(tmp_path / "file", b"new")
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "file").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
 def test_tensors_come_back_bit_for_bit(tmp_path: Path) -> None:

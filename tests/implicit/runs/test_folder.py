@@ -23,7 +23,7 @@ def begun(tmp_path: Path) -> RunFolder:
     run.begin(CONFIG)
     run.checkpoint_file.parent.mkdir()
     run.checkpoint_file.write_bytes(b"all steps so far")
-    (run.path / f"metrics.jsonl{TEMPORARY_SUFFIX}").write_bytes(b"half a line")
+    (run.path / f".metrics.jsonl.{'0' * 16}{TEMPORARY_SUFFIX}").write_bytes(b"half a line")
     return run
 
 

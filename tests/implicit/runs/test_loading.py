@@ -148,7 +148,7 @@ def test_folder_of_a_killed_beginning_is_taken_over(tmp_path: Path) -> None:
     """What a process leaves that dies before the configuration is in place is no foreign file."""
     folder = RunFolder(tmp_path)
     folder.environment_file.write_text("{}")
-    (tmp_path / "config.json.tmp").write_text('{"ta')
+    (tmp_path / f".config.json.{'0' * 16}.tmp").write_text('{"ta')
     run = train(small("lstm"), tmp_path, progress=False)
     assert run.metrics[-1]["step"] == 3
     assert not list(tmp_path.glob("*.tmp"))

@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -90,7 +92,7 @@ def own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def in_another_process(path: Path, own_code_in: Path) -> str:
     """What another process makes of a run: its answers on three tokens, as text."""
     program = (
-        "import sys, torch, implicit; run = implicit.load_run(sys.argv[1]); "
+        "import sys, torch, implicit; run = implicit.load_run(sys.argv[1], allow_code=True); "
         "print(run.task.name, run.model(torch.tensor([[0, 1, 1]])).tolist())"
     )
     finished = subprocess.run(
@@ -119,7 +121,7 @@ def test_objects_are_trained_and_loaded_elsewhere(own_code: str, tmp_path: Path)
 def test_names_on_the_command_line(own_code: str, tmp_path: Path) -> None:
     argv = ["--task", f"{own_code}:clock", "--model", f"{own_code}:Wider", "--out", str(tmp_path / "run")]
     assert run_command(main, [*argv, *FLAGS, "--factor", "3"]) == 0
-    run = load_run(tmp_path / "run")
+    run = load_run(tmp_path / "run", allow_code=True)
     assert (run.task.name, run.task.vocabulary_size, run.task.output_size) == ("clock", 2, 3)
     assert run.config.sizes["factor"] == 3
     assert dict(run.model.named_parameters())["embedding.weight"].shape == (2, 12)
@@ -138,8 +140,101 @@ def test_run_with_code_that_is_gone_says_what_to_import(
     with pytest.raises(
         InputError, match=rf"run.config\.json: .*{own[missing]}.*cannot be imported"
     ) as caught:
-        load_run(tmp_path / "run")
+        load_run(tmp_path / "run", allow_code=True)
     assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def run_with_code(tmp_path: Path) -> Path:
+    """A run of weights whose configuration a test changes."""
+    return implicit.train(recipe("parity", "lstm", **SMALL), tmp_path / "run", progress=False).path
+
+
+def name_in_config(run: Path, **values: object) -> None:
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, **values}))
+
+
+NAMES = {
+    "task": {"task": "CODE:clock"},
+    "task as an object": {"task": {"object": "CODE:clock"}},
+    "task as JSON in a text": {"task": ' {"object": "CODE:clock"}'},
+    "task by a short form": {"task": "object:CODE:clock"},
+    "model": {"model": "CODE:Wider"},
+    "first format": {"format_version": 1, "task": "CODE:clock"},
+}
+
+
+@pytest.mark.parametrize("names", NAMES)
+@pytest.mark.parametrize("allowed", [False, True], ids=["unasked", "from the run folder"])
+def test_code_of_a_run_is_imported_only_if_allowed_and_never_from_its_folder(
+    names: str, allowed: bool, run_with_code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"planted_{run_with_code.parent.name}"
+    (run_with_code / f"{module}.py").write_text("raise SystemExit(0)")
+    monkeypatch.syspath_prepend(run_with_code)
+    name_in_config(run_with_code, **json.loads(json.dumps(NAMES[names]).replace("CODE", module)))
+    with pytest.raises(InputError, match="lies in the run folder" if allowed else "allow-code"):
+        load_run(run_with_code, allow_code=allowed)
+    assert module not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["analysis.jacobian", "RUN"], ["analysis.report", "RUN"], ["implicit.answer", "RUN", "0"]),
+        ["implicit.train", "--resume", "--out", "RUN"],
+        ["implicit.train", *("--task", "parity", "--initial-weights", "RUN", "--out", "NEW")],
+        ["analysis.check_certificate", "no/such/certificate.json", "RUN"],
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_every_command_asks_before_it_calls_what_a_run_names(
+    command: list[str], run_with_code: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 0 would be that of ``sys.exit``."""
+    model = "implicit-mamba2" if "check_certificate" in command[0] else "lstm"
+    name_in_config(run_with_code, task={"object": "sys:exit"}, model=model)
+    places = {"RUN": str(run_with_code), "NEW": str(run_with_code.parent / "new")}
+    module = import_module(command[0])
+    run = module.main if command[0].startswith("analysis") else partial(run_command, module.main)
+    assert run([places.get(part, part) for part in command[1:]]) == 2
+    error = capsys.readouterr().err
+    assert "sys:exit" in error
+    assert "--task" in error if "check_certificate" in command[0] else "--allow-code" in error
+
+
+def test_the_flag_and_the_same_command_again_need_no_more(own_code: str, tmp_path: Path) -> None:
+    argv = [
+        "--task",
+        f"{own_code}:clock",
+        "--model",
+        "lstm",
+        "--out",
+        str(tmp_path / "run"),
+        "--quiet",
+        *FLAGS,
+    ]
+    assert run_command(main, argv) == 0
+    assert run_command(main, argv) == 0
+    assert run_command(main, ["--resume", "--out", str(tmp_path / "run"), "--allow-code"]) == 0
+    begun = ["--initial-weights", str(tmp_path / "run"), "--allow-code", "--out", str(tmp_path / "next")]
+    assert run_command(main, [*argv[:2], "--quiet", *FLAGS[:-2], *begun]) == 0
+
+
+def test_modules_in_a_run_folder_are_not_found_by_commands(run_with_code: Path) -> None:
+    """Python's -m puts the current folder on the path, before anything of ours runs."""
+    for name in ("pathlib", "pydantic", "flint"):
+        (run_with_code / f"{name}.py").write_text("print('The certificate holds.'); raise SystemExit(0)")
+    finished = subprocess.run(
+        [sys.executable, "-m", "implicit.answer", ".", "0", "1"],
+        cwd=run_with_code,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(finished.stdout.split()) == 2, "the answers to two tokens"
 
 
 @pytest.mark.parametrize("model", ["lstm", "implicit-mamba2"])
