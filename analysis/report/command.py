@@ -5,7 +5,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.framework.output import check_writable, refuse_other_runs, require_different_names
+from analysis.framework.output import (
+    check_writable,
+    refuse_other_runs,
+    require_different_names,
+    written_together,
+)
 from analysis.framework.terminal import Terminal, add_output_flag, add_runs_argument
 from analysis.report.collection import collect, print_report, write_report
 from analysis.report.settings import ReportSettings
@@ -29,15 +34,16 @@ def _command(argv: Sequence[str] | None) -> None:
     check_writable(folder)
     refuse_other_runs(folder / "report.json", runs)
     console, began = Terminal(), time.monotonic()
-    tasks = [task for run in runs for task in tasks_of(run, folder, settings)]
-    tasks += comparison_tasks(runs, folder, settings)
-    with two_processes() as pool:
-        futures = {pool.submit(perform_quietly, task): task.label for task in tasks}
-        parts = finish_tasks(futures, console)
     words = argv if argv is not None else sys.argv[1:]
     command = printable(" ".join(["python -m analysis.report", *words]))
-    report = collect(runs, folder, settings, time.monotonic() - began, parts, command)
-    write_report(report, folder)
+    with written_together(folder) as fresh:
+        tasks = [task for run in runs for task in tasks_of(run, fresh, settings)]
+        tasks += comparison_tasks(runs, fresh, settings)
+        with two_processes() as pool:
+            futures = {pool.submit(perform_quietly, task): task.label for task in tasks}
+            parts = finish_tasks(futures, console)
+        report = collect(runs, fresh, settings, time.monotonic() - began, parts, command)
+        write_report(report, fresh)
     print_report(report, folder, console)
 
 

@@ -174,10 +174,11 @@ def _check_memory(name: str, config: ModelConfig, most_bytes: int | None) -> Non
     try:
         with torch.device("meta"):  # shapes without memory
             weights = MODELS[name](config).state_dict().values()
+        entries = sum(tensor.numel() for tensor in weights)
         needed = sum(tensor.numel() * tensor.element_size() for tensor in weights)
     except RuntimeError:  # of sizes whose product has no 64 bits
-        needed = 2**63
-    if most_bytes is not None and needed > most_bytes:
+        entries = needed = 2**63
+    if most_bytes is not None and entries > most_bytes:  # of whatever dtype, an entry takes a byte
         raise InputError(f"the sizes of {name} ask for more weights than its file holds; restore it")
     check_memory(f"a {name} of these sizes", needed, "give smaller sizes")
 

@@ -8,16 +8,15 @@
 | `checkpoint/`       | weights, state of the optimiser, progress        | while unfinished    |
 | `lock`              | nothing; locked by the process that trains       | while it trains     |
 | `model.safetensors` | the final weights; a run with it is finished     | at the end          |
+| `sha256.json`       | hash of the weights; another in `checkpoint/`    | before the weights  |
 """
 
 import contextlib
 import json
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from automata.data_files import strict_json
 from automata.errors import InputError
@@ -36,6 +35,7 @@ from implicit.runs.files import (
     write_json,
     write_tensors,
 )
+from implicit.runs.holding import held
 
 Metrics = dict[str, Any]
 """One entry of ``metrics.jsonl``."""
@@ -130,37 +130,9 @@ class RunFolder:
                         f"out is {self.path}, which holds other files ({other.name}); give a new folder"
                     )
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep other processes from training here, for as long as the context lasts or the process lives.
-
-        The operating system holds the lock: of a process that was killed, nothing but an empty file is left.
-        A file system without locks is used without.
-
-        Raises:
-            InputError: if another process trains here.
-            OSError: if the folder cannot be made or written.
-        """
-        made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.lock_file)
-        try:
-            with contextlib.suppress(NotImplementedError):
-                lock.acquire(timeout=0)
-        except Timeout:
-            raise InputError(
-                f"out is {self.path}, where another process trains at this moment; "
-                "wait until it ends, or give another folder"
-            ) from None
-        try:
-            yield
-        finally:
-            self.lock_file.unlink(missing_ok=True)
-            lock.release()
-            if not self.begun:
-                with contextlib.suppress(OSError):
-                    for folder in made:
-                        folder.rmdir()
+    def held(self) -> contextlib.AbstractContextManager[None]:
+        """Keep other processes from training here: `implicit.runs.holding.held`."""
+        return held(self.path, lambda: self.begun)
 
     def begin(self, config: TrainConfig) -> None:
         """Make the folder with its configuration, or leave everything as it was.

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from automata.data_files import read_file, strict_json
 from automata.errors import InputError
 from implicit.checked_config import validated
 from implicit.language.configuration import FixedPoints
@@ -76,8 +75,8 @@ def finished_run(path: str | os.PathLike[str]) -> FinishedRun:
         config,
         model,
         tokenizer,
-        read_json(folder.result),
-        _metrics(folder),
+        folder.read_result(),
+        folder.read_metrics(),
     )
 
 
@@ -93,13 +92,3 @@ def _config(folder: PretrainFolder) -> PretrainConfig:
             "of one, or train again"
         )
     return validated(PretrainConfig, {name: values[name] for name in fields})
-
-
-def _metrics(folder: PretrainFolder) -> list[dict[str, Any]]:
-    try:
-        lines = read_file(folder.metrics).decode("utf-8").splitlines()
-        return [strict_json(line, "line") for line in lines]
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{folder.metrics} cannot be read ({str(error).rstrip('.')}); restore it or train again"
-        ) from None

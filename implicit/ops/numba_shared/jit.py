@@ -13,6 +13,9 @@ from typing import Any
 
 import numba
 
+if numba.config.DISABLE_JIT:
+    raise ImportError("NUMBA_DISABLE_JIT is set, without which kernels are compiled")
+
 PACKAGE = Path(__file__).parents[2]
 FLOATING = {"contract", "reassoc", "nsz"}
 """Sums and products may be reordered and fused; nothing else is approximated. What overflows in one order may

@@ -109,7 +109,7 @@ def test_a_run_goes_on_in_its_own_dtype(tmp_path: Path, default_dtype: Callable[
 
 
 def test_files_of_a_finished_run(stored_run: Path) -> None:
-    names = ["config.json", "environment.json", "metrics.jsonl", "model.safetensors"]
+    names = ["config.json", "environment.json", "metrics.jsonl", "model.safetensors", "sha256.json"]
     assert sorted(path.name for path in stored_run.iterdir()) == names
     config = json.loads((stored_run / "config.json").read_text())
     assert config["sizes"] == {"d_model": 4, "layers": 1}
