@@ -71,6 +71,7 @@ class CatBabi(Task):
     """
 
     continues = True
+    document_token = 0
 
     def __init__(
         self,

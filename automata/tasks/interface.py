@@ -98,6 +98,7 @@ class Task(ABC):
         target_names: the name of every target.
         continues: whether a sequence can go on in the next batch. Then ``batch`` takes ``start`` and gives
             ``end``.
+        document_token: the token that every document of a row begins with; None where a row is one document.
 
     Example:
         A task of one's own: is the token the same as the one before?
@@ -129,6 +130,7 @@ class Task(ABC):
     token_names: tuple[str, ...]
     target_names: tuple[str, ...]
     continues: bool = False
+    document_token: int | None = None
     _specification: Specification | None = None
 
     @abstractmethod
