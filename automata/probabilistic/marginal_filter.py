@@ -41,6 +41,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from automata.checks import checked
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
 from automata.probabilistic.pfsa import FloatArray, ProbabilisticAutomaton
@@ -79,6 +80,7 @@ class MarginalFilter:
         (True, True, False)
     """
 
+    @checked
     def __init__(
         self, automaton: ProbabilisticAutomaton, variables: Sequence[str], rule: Rule = "refuse"
     ) -> None:
@@ -214,6 +216,7 @@ class MarginalFilter:
         return seen
 
 
+@checked
 def columns_held(
     automaton: ProbabilisticAutomaton, variables: Sequence[str]
 ) -> tuple[IntArray, tuple[str, ...]]:

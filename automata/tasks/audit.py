@@ -17,6 +17,7 @@ from math import sqrt
 
 import numpy as np
 
+from automata.checks import checked
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Ceiling, Task, check_at_least_one
@@ -118,6 +119,7 @@ class ShortcutAudit:
         return "\n".join([*lines, self.method])
 
 
+@checked
 def shortcut_audit(
     task: Task,
     length: int = 64,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from automata.babi import QUESTION, Story, StoryPart, read_stories
-from automata.checks import check_integer
+from automata.checks import check_integer, checked
 from automata.data_files import data_file, stored_path
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
@@ -73,6 +73,7 @@ class CatBabi(Task):
     continues = True
     document_token = 0
 
+    @checked
     def __init__(
         self,
         path: str | os.PathLike[str],

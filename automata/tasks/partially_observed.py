@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from automata.checks import checked
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray, integer_array
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
@@ -72,6 +73,7 @@ class PartiallyObserved(ObservedTask):
 
     continues = True
 
+    @checked
     def __init__(
         self,
         automaton: ProbabilisticAutomaton,

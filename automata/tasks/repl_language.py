@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import check_integer
+from automata.checks import check_integer, checked
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
 from automata.repl.commands import PROMPT
@@ -69,6 +69,7 @@ class ReplLanguage(SessionBeliefs):
         ([34], ['1'])
     """
 
+    @checked
     def __init__(
         self,
         variables: int = 3,

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from automata.checks import checked
 from automata.data_files import data_file, stored_path
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
@@ -62,6 +63,7 @@ class TextFile(Task):
 
     continues = True
 
+    @checked
     def __init__(
         self,
         path: str | os.PathLike[str],
