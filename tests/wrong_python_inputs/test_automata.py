@@ -92,6 +92,10 @@ AUTOMATA: dict[str, Row] = {
         lambda: ProgramGrammar().sample(10**20, GENERATOR),
         ["100000000000000000000 statements", "GiB of memory", "fewer"],
     ),
+    "task of programs: more statements than fit": (
+        lambda: SmallPrograms(statements=10**20).batch(1, 8, GENERATOR),
+        ["100000000000000000000 statements", "GiB of memory"],
+    ),
     "grammar: half a statement": (lambda: ProgramGrammar().sample(0.5, GENERATOR), ["statements is 0.5"]),
     "task: negative hard fraction": (lambda: make_task("S3", -1.0), ["hard_fraction is -1"]),
     "batch: length 2.5": (lambda: PARITY.batch(2, 2.5, GENERATOR), ["length is 2.5", "whole number"]),
