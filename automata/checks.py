@@ -235,6 +235,7 @@ def check_memory(what: str, needed: int, remedy: str, available: int | None = No
     if available is None:
         available = psutil.virtual_memory().available
     if needed > available:
+        needed = min(needed, 2**1000)  # a float holds it
         raise InputError(
             f"{what} needs at least {needed / GIB:.1f} GiB of memory, and {available / GIB:.1f} GiB are "
             f"available; {remedy}"

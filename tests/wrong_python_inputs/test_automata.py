@@ -128,9 +128,10 @@ AUTOMATA: dict[str, Row] = {
     "dfa: a list as state": (lambda: DFA(("a",), ("1",), {}, ["a"], ()), ["initial", "['a']", "names"]),
     "dfa: nothing accepts": (lambda: DFA(("a",), ("1",), {}, "a", None), ["accepting is None", "list"]),
     "dfa: a row that is none": (
-        lambda: DFA(("a",), ("1",), {"a": None}, "a", ()),
+        lambda: DFA(("a",), ("1",), {"a": None}, "a", ()),  # type: ignore[dict-item]
         ["'a' is None", "next states"],
     ),
+    "audit: more than a float holds": (lambda: shortcut_audit(PARITY, 10**400), ["GiB of memory", "shorter"]),
     "words: of a monoid": (lambda: count_words(symmetric_group(3), 2), ["dfa is of type Monoid", "DFA"]),
     "words: length 2.5": (lambda: count_words(parity_dfa(), 2.5), ["length is 2.5", "whole number"]),
     "words: length True": (lambda: count_words(parity_dfa(), True), ["length is True", "whole number"]),
