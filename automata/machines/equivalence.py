@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from automata.checks import checked
-from automata.errors import InputError, unknown_name
+from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.monoids.cayley import IntArray
 from automata.monoids.monoid import Monoid
@@ -41,8 +41,6 @@ def product(first: DFA, second: DFA, operation: Operation = "intersection") -> D
         >>> len(by_six.states), by_six.accepts("1" * 6), by_six.accepts("1" * 4)
         (6, True, False)
     """
-    if operation not in _ACCEPTS:
-        raise unknown_name("operation", operation, _ACCEPTS)
     right = _columns(first, second)
     left_table, right_table = first.table, second.table[:, right]
     start = (first.initial_number, second.initial_number)

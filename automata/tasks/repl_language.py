@@ -1,6 +1,6 @@
 """REPL traces as data for a language model: the tokens of a session, and the next token as the target."""
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -89,8 +89,6 @@ class ReplLanguage(SessionBeliefs):
         name: str = "repl",
         description: str | None = None,
     ) -> None:
-        if predict not in get_args(Predict):
-            raise unknown_name("predict", str(predict), get_args(Predict))
         self._form = SessionFormat(
             variables,
             actions,
