@@ -26,6 +26,7 @@ def command(argv: Sequence[str] | None = None) -> None:
         parity: last 10 of 20 tokens
         classifier                    accuracy  with position
         most frequent answer            0.5000
+        number of tokens alone          0.5000
         best on the last 0 tokens       0.5000         0.5000
         best on the last 4 tokens       0.5000         0.5000
         best on all tokens              1.0000

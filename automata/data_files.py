@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import Any, NoReturn
 
-from automata.checks import shown
+from automata.checks import check_type, shown
 from automata.errors import InputError
 
 LARGEST_FILE = 2**30
@@ -40,7 +40,14 @@ def data_file(path: str | os.PathLike[str]) -> Path:
         >>> data_file("/texts/one.txt").as_posix()
         '/texts/one.txt'
     """
+    check_type("path", path, (str, os.PathLike), "give the path of a file")
     text = os.fspath(path)
+    try:
+        os.stat(text)
+    except ValueError:  # a zero byte, or a letter that no file system takes
+        raise InputError(f"path is {shown(text)}; give one that the file system can hold") from None
+    except OSError:
+        pass  # told by whoever reads it
     if not text.startswith(_PREFIX):
         return Path(text).absolute()
     folder = os.environ.get(DATA_VARIABLE)

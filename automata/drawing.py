@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import networkx as nx
 import numpy as np
 
+from automata.checks import checked
 from automata.drawn_labels import STATE, Point, in_legend, overlapping_labels, place_labels, show_plainly
 from automata.errors import InputError
 from automata.machines.dfa import DFA
@@ -32,6 +33,7 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 """The palette of Okabe and Ito (2008), which colour-blind readers can tell apart; yellow left out."""
 
 
+@checked
 def draw_dfa(dfa: DFA, ax: "Axes | None" = None, label_of: Mapping[object, str] | None = None) -> "Axes":
     """Draw an automaton: an arrow into the initial state, double circles, one arrow for parallel symbols.
 
@@ -60,6 +62,7 @@ def draw_dfa(dfa: DFA, ax: "Axes | None" = None, label_of: Mapping[object, str] 
     return _draw(list(dfa.states), labels, arrows, ax, start=dfa.initial, doubled=dfa.accepting)
 
 
+@checked
 def draw_cayley_graph(
     monoid: Monoid, generators: Sequence[int] | None = None, ax: "Axes | None" = None
 ) -> "Axes":

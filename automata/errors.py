@@ -19,12 +19,12 @@ class InputError(ValueError):
     """
 
 
-def unknown_name(field: str, value: str, known: Iterable[str]) -> InputError:
+def unknown_name(field: str, value: object, known: Iterable[str]) -> InputError:
     """Return the error for a name that is not in a registry, with the nearest known name if one is near.
 
     Args:
         field: what the name stands for, such as ``"task"``.
-        value: the name that was given.
+        value: the name that was given; what is no text is near to none.
         known: the names that exist.
 
     Example:
@@ -34,12 +34,11 @@ def unknown_name(field: str, value: str, known: Iterable[str]) -> InputError:
         task 'zzz' is unknown; known: S5, parity
     """
     names = sorted(known)
-    near = get_close_matches(value, names, n=1)
-    if not near:  # difflib is case-sensitive: 's5' is near to 'S5' for a person
+    near = get_close_matches(value, names, n=1) if isinstance(value, str) else []
+    if not near and isinstance(value, str):  # difflib is case-sensitive: 's5' is near to 'S5' for a person
         folded = {name.casefold(): name for name in names}
         near = [folded[match] for match in get_close_matches(value.casefold(), folded, n=1)]
+    said = repr(value) if isinstance(value, str) else " ".join(repr(value).split())[:60]
     if near:
-        return InputError(
-            f"{field} {value!r} is unknown; did you mean {near[0]!r}? Known: {', '.join(names)}"
-        )
-    return InputError(f"{field} {value!r} is unknown; known: {', '.join(names)}")
+        return InputError(f"{field} {said} is unknown; did you mean {near[0]!r}? Known: {', '.join(names)}")
+    return InputError(f"{field} {said} is unknown; known: {', '.join(names)}")

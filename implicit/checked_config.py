@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
-from automata.checks import check_type
+from automata.checks import check_type, shown
 from automata.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -135,5 +135,5 @@ def _beside(config_class: type[BaseModel], place: tuple[str, ...]) -> list[str]:
 
 def _shown(value: object) -> str:
     """The value on one line, at a length that a sentence bears; text without quotes, as on a command line."""
-    text = value if isinstance(value, str) and value.isprintable() and value.strip() else repr(value)
+    text = value if isinstance(value, str) and value.isprintable() and value.strip() else shown(value)
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from automata.checks import check_integer
+from automata.checks import check_integer, check_type
 from automata.errors import InputError
 from theory.blocks import (
     check_image,
@@ -233,9 +233,22 @@ def _first_latent(transition: Transition, state: State, start: Tensor | None) ->
     if start is None:
         device = next(iter(state.values())).device
         return torch.zeros(transition.latent_size, dtype=torch.float64, device=device)
-    if start.shape != (transition.latent_size,) or start.dtype != torch.float64:
-        raise InputError(
-            f"start has shape {tuple(start.shape)} and type {start.dtype}; "
-            f"give a float64 tensor of shape ({transition.latent_size},)"
-        )
+    check_latent("start", start, transition)
     return start
+
+
+def check_latent(field: str, latent: object, transition: Transition) -> None:
+    """Refuse what is no latent of a transition: a float64 tensor of its size.
+
+    Example:
+        >>> transition = Transition(lambda z, s: z, lambda z, s: s, latent_size=2, layer_states=(("h",),))
+        >>> check_latent("latent", [0.0, 0.0], transition)
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: latent is [0.0, 0.0]; give a float64 tensor of shape (2,)
+    """
+    remedy = f"give a float64 tensor of shape ({transition.latent_size},)"
+    check_type(field, latent, Tensor, remedy)
+    assert isinstance(latent, Tensor)
+    if latent.shape != (transition.latent_size,) or latent.dtype != torch.float64:
+        raise InputError(f"{field} has shape {tuple(latent.shape)} and type {latent.dtype}; {remedy}")

@@ -12,12 +12,12 @@ For the implicit SSM of Schöne et al. 2025 (arXiv 2502.07827, Eq. 1 and 2), G(z
 and Φ(z; h, x) = f(z, G(z; h, x), x).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from automata.checks import check_integer, check_number, shown
+from automata.checks import check_integer, check_number, check_type, shown
 from automata.errors import InputError
 
 State = dict[str, Tensor]
@@ -69,6 +69,7 @@ class Transition:
         check_integer("latent_size", self.latent_size, 0)
         if not 0 < check_number("damping", self.damping) <= 1:
             raise InputError(f"damping is {self.damping}; give a number above 0 and at most 1")
+        check_type("layer_states", self.layer_states, Sequence, "give the names of each layer, (('h',),)")
         for names in self.layer_states:
             if isinstance(names, str):  # type: ignore[unreachable]
                 raise InputError(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from automata.checks import checked
 from automata.machines.dfa import DFA
 from automata.machines.equivalence import transition_monoid
 from automata.monoids.monoid import Monoid
@@ -74,6 +75,7 @@ class CircuitClass:
         return tuple(self.monoid.element_names[element] for element in self.witness)
 
 
+@checked
 def circuit_class(subject: Monoid | DFA) -> CircuitClass:
     """Return the circuit class of a monoid, or of an automaton by its transition monoid.
 

@@ -10,7 +10,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import check_memory, check_type
+from automata.checks import check_memory, check_type, checked
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 
@@ -62,6 +62,7 @@ class DFA:
     initial: State
     accepting: frozenset[State]
 
+    @checked
     def __init__(
         self,
         states: Iterable[State],
@@ -70,9 +71,6 @@ class DFA:
         initial: State,
         accepting: Iterable[State],
     ) -> None:
-        check_type(
-            "transitions", transitions, Mapping, "give the next states, as in {'even': {'1': 'odd'}, ...}"
-        )
         states, alphabet = _distinct("states", states), _distinct("alphabet", alphabet)
         accepting = tuple(accepting)
         known_states, known_symbols = frozenset(states), frozenset(alphabet)
@@ -82,6 +80,9 @@ class DFA:
             if state not in known_states:
                 raise InputError(f"accepting state {state!r} is not among the states; add it or leave it out")
         for state, row in transitions.items():
+            check_type(
+                f"transitions of state {state!r}", row, Mapping, "give the next states, as in {'1': 'odd'}"
+            )
             if state not in known_states:
                 raise InputError(f"transitions leave state {state!r}, which is not among the states; add it")
             for symbol, target in row.items():
@@ -175,9 +176,9 @@ class DFA:
         """Which states accept, shape ``[states]``."""
         return np.array([state in self.accepting for state in self.states])
 
+    @checked
     def run(self, word: Sequence[str]) -> tuple[State, ...]:
         """Return the states on the way, from the initial one to the one after the last symbol."""
-        check_type("word", word, Iterable, "give a text or a list of symbols")
         states = [self.initial]
         for position, symbol in enumerate(word):
             if symbol not in self.transitions[self.initial]:

@@ -6,7 +6,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from automata.errors import InputError, unknown_name
+from automata.checks import checked
+from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.monoids.cayley import IntArray
 from automata.monoids.monoid import Monoid
@@ -24,6 +25,7 @@ _ACCEPTS = {
 }
 
 
+@checked
 def product(first: DFA, second: DFA, operation: Operation = "intersection") -> DFA:
     """Return the automaton that runs both side by side, restricted to the reachable pairs of states.
 
@@ -41,8 +43,6 @@ def product(first: DFA, second: DFA, operation: Operation = "intersection") -> D
         >>> len(by_six.states), by_six.accepts("1" * 6), by_six.accepts("1" * 4)
         (6, True, False)
     """
-    if operation not in _ACCEPTS:
-        raise unknown_name("operation", operation, _ACCEPTS)
     right = _columns(first, second)
     left_table, right_table = first.table, second.table[:, right]
     start = (first.initial_number, second.initial_number)
@@ -65,6 +65,7 @@ def product(first: DFA, second: DFA, operation: Operation = "intersection") -> D
     return DFA.from_table(rows, 0, np.flatnonzero(accepts).tolist(), names, first.alphabet)
 
 
+@checked
 def minimise(dfa: DFA) -> DFA:
     """Return the smallest automaton of the same language, states numbered in breadth-first order.
 
@@ -93,6 +94,7 @@ def minimise(dfa: DFA) -> DFA:
     return DFA.from_table(rank[quotient[order]], 0, np.flatnonzero(accepting).tolist(), alphabet=dfa.alphabet)
 
 
+@checked
 def distinguishing_word(first: DFA, second: DFA) -> tuple[str, ...] | None:
     """Return a shortest word that one automaton accepts and the other does not, or None if none exists.
 
@@ -127,6 +129,7 @@ def distinguishing_word(first: DFA, second: DFA) -> tuple[str, ...] | None:
     return None
 
 
+@checked
 def is_equivalent(first: DFA, second: DFA) -> bool:
     """Return whether both accept the same language; InputError if the alphabets differ.
 
@@ -138,6 +141,7 @@ def is_equivalent(first: DFA, second: DFA) -> bool:
     return distinguishing_word(first, second) is None
 
 
+@checked
 def transition_monoid(dfa: DFA, largest_order: int = LARGEST_ORDER) -> Monoid:
     """Return the monoid of the maps of the states that words induce, each named by its shortest word.
 

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from automata.checks import check_memory, checked
 from automata.errors import InputError
 from automata.machines.dfa import DFA, State
 
 
+@checked
 def count_words(dfa: DFA, length: int) -> int:
     """Return how many words of this length the automaton accepts, exactly, however large.
 
@@ -24,6 +26,7 @@ def count_words(dfa: DFA, length: int) -> int:
     return _completions(dfa, length)[-1][dfa.initial_number]
 
 
+@checked
 def states_with_finite_future(dfa: DFA) -> tuple[State, ...]:
     """Return the states after which only finitely many words are accepted, such as rejecting sinks.
 
@@ -44,6 +47,7 @@ def states_with_finite_future(dfa: DFA) -> tuple[State, ...]:
     return tuple(state for state, stays in zip(dfa.states, endless, strict=True) if not stays)
 
 
+@checked
 def word_of_rank(dfa: DFA, length: int, rank: int) -> tuple[str, ...]:
     """Return the accepted word at this rank, from 0, in the lexicographic order of the alphabet.
 
@@ -58,6 +62,7 @@ def word_of_rank(dfa: DFA, length: int, rank: int) -> tuple[str, ...]:
     return _unrank(dfa, _completions(dfa, length), rank)
 
 
+@checked
 def sample_words(dfa: DFA, length: int, count: int, rng: np.random.Generator) -> list[tuple[str, ...]]:
     """Return accepted words of this length, each drawn independently and uniformly from all of them.
 
@@ -75,6 +80,7 @@ def sample_words(dfa: DFA, length: int, count: int, rng: np.random.Generator) ->
     if count < 0:
         raise InputError(f"count is {count}; give a count of at least 0")
     completions = _completions(dfa, length)
+    check_memory(f"a sample of {count} words of length {length}", 8 * count * (length + 1), "give fewer")
     total = completions[-1][dfa.initial_number]
     if not total:
         raise InputError(f"length is {length} and no word of that length is accepted; give another length")
@@ -85,6 +91,12 @@ def _completions(dfa: DFA, length: int) -> list[list[int]]:
     """Return for k = 0 … length and every state the number of words of length k that lead to acceptance."""
     if length < 0:
         raise InputError(f"length is {length}; give a length of at least 0")
+    bits = length * (len(dfa.alphabet) - 1).bit_length() // 2  # of a number of words, in the mean
+    check_memory(
+        f"counting words of length {length}",
+        (length + 1) * len(dfa.states) * (32 + bits // 8),
+        "give a shorter length",
+    )
     rows = dfa.table.tolist()
     completions = [[int(accepts) for accepts in dfa.accepting_mask]]
     for _ in range(length):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from automata.checks import checked
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.equivalence import distinguishing_word, minimise, product
@@ -47,6 +48,7 @@ class MealyMachine:
     answers: IntArray
     initial: int
 
+    @checked
     def __init__(self, table: ArrayLike, answers: ArrayLike, initial: int = 0) -> None:
         steps, spoken = integer_array("table", table), integer_array("answers", answers)
         if steps.ndim != 2 or not steps.size or steps.shape != spoken.shape:
@@ -131,6 +133,7 @@ class MealyMachine:
         return f"<MealyMachine: {self.state_count} states, {self.token_count} tokens>"
 
 
+@checked
 def minimise_mealy(machine: MealyMachine) -> MealyMachine:
     """Return the smallest machine with the same answers, states numbered in breadth-first order.
 
@@ -165,6 +168,7 @@ def minimise_mealy(machine: MealyMachine) -> MealyMachine:
     return MealyMachine(table, answers)
 
 
+@checked
 def distinguishing_tokens(
     first: MealyMachine, second: MealyMachine, allowed: DFA | None = None
 ) -> Word | None:

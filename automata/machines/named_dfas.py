@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from automata.checks import check_memory, checked
 from automata.errors import InputError
 from automata.machines.dfa import DFA, check_size
 from automata.monoids.monoid import Monoid
@@ -19,6 +20,7 @@ def parity_dfa() -> DFA:
     return DFA.from_table([[0, 1], [1, 0]], accepting=[0], states=("even", "odd"))
 
 
+@checked
 def modular_counter_dfa(modulus: int) -> DFA:
     """Return the automaton of the binary words whose number of ones is divisible by the modulus.
 
@@ -35,6 +37,7 @@ def modular_counter_dfa(modulus: int) -> DFA:
     return DFA.from_table(table, accepting=[0], states=range(modulus))
 
 
+@checked
 def flip_flop_dfa(values: int = 2) -> DFA:
     """Return the memory with the symbols "keep" and "write 0", "write 1", …; it accepts when it holds 1.
 
@@ -54,6 +57,7 @@ def flip_flop_dfa(values: int = 2) -> DFA:
     return DFA.from_table(table, 0, [1], writes, ["keep", *(f"write {value}" for value in writes)])
 
 
+@checked
 def dyck_dfa(max_depth: int, brackets: Sequence[str] = ("()",)) -> DFA:
     """Return the automaton of the balanced words of brackets, nested at most ``max_depth`` deep.
 
@@ -96,6 +100,7 @@ def dyck_dfa(max_depth: int, brackets: Sequence[str] = ("()",)) -> DFA:
     return DFA([*stacks, "error"], alphabet, transitions, "", [""])
 
 
+@checked
 def cyclic_navigation_dfa(places: int) -> DFA:
     """Return the walk on a ring with the symbols "stay", "left", "right"; it accepts at its start, place 0.
 
@@ -113,6 +118,7 @@ def cyclic_navigation_dfa(places: int) -> DFA:
     return DFA.from_table(table, 0, [0], range(places), ["stay", "left", "right"])
 
 
+@checked
 def monoid_dfa(monoid: Monoid, generators: Sequence[int] | None = None, accepting: Iterable[int] = ()) -> DFA:
     """Return the automaton that multiplies: from the identity, symbol g leads from x to x·g.
 
@@ -152,5 +158,6 @@ def monoid_dfa(monoid: Monoid, generators: Sequence[int] | None = None, acceptin
 
 
 def _at_least(field: str, value: int, smallest: int) -> None:
+    check_memory(f"{field} {value}", 1000 * value, "give a smaller one")  # a state has a dictionary
     if value < smallest:
         raise InputError(f"{field} is {value}; give a number of at least {smallest}")

@@ -6,10 +6,12 @@ object.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from automata.checks import shown
 from automata.errors import InputError
 
 IntArray = NDArray[np.int64]
@@ -17,6 +19,21 @@ IntArray = NDArray[np.int64]
 
 _ENTRIES_AT_ONCE = 2**22  # bounds the memory of one block of the associativity test to 32 MiB an array
 _MOST_WORK = 2 * 10**11  # products that the associativity test compares; some minutes
+
+
+def as_array(field: str, values: object) -> NDArray[Any]:
+    """Return the values as an array; InputError, naming the field, if they make none.
+
+    Example:
+        >>> as_array("tokens", [[0], [0, 1]])
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: tokens is [[0], [0, 1]]; give rows of one length
+    """
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"{field} is {shown(values)}; give rows of one length") from None
 
 
 def integer_array(field: str, values: ArrayLike) -> IntArray:
@@ -30,7 +47,7 @@ def integer_array(field: str, values: ArrayLike) -> IntArray:
         ...
         automata.errors.InputError: tokens holds float64 entries; give integers
     """
-    array = np.asarray(values)
+    array = as_array(field, values)
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise InputError(f"{field} holds {array.dtype} entries; give integers")
     return array.astype(np.int64, copy=False)

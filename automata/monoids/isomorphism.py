@@ -2,10 +2,12 @@
 
 import numpy as np
 
+from automata.checks import checked
 from automata.monoids.cayley import IntArray, idempotent_powers
 from automata.monoids.monoid import Monoid
 
 
+@checked
 def find_isomorphism(first: Monoid, second: Monoid) -> IntArray | None:
     """Return a bijection φ with φ(a·b) = φ(a)·φ(b), shape ``[order]``, or None if the monoids differ.
 

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.checks import check_memory, shown
+from automata.checks import check_memory, checked, shown
 from automata.errors import InputError
 from automata.monoids.cayley import (
     IntArray,
@@ -289,6 +289,7 @@ class Monoid:
         return numbers
 
 
+@checked
 def direct_product(*factors: Monoid, name: str | None = None) -> Monoid:
     """Return the direct product, whose elements multiply coordinate by coordinate.
 

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.checks import check_type
+from automata.checks import check_type, checked
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.monoids.monoid import Monoid
@@ -57,6 +57,7 @@ def permutation_group(generators: Sequence[Sequence[int]], name: str | None = No
     )
 
 
+@checked
 def transformation_closure(
     generators: ArrayLike,
     composition: Literal["functions", "reading"],

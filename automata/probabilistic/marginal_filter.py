@@ -36,12 +36,12 @@ arrangement of three, or 1/6 of all six, have the same P, and show 123 with prob
 """
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.checks import check_memory
+from automata.checks import check_memory, checked
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
 from automata.probabilistic.pfsa import FloatArray, ProbabilisticAutomaton
@@ -80,11 +80,10 @@ class MarginalFilter:
         (True, True, False)
     """
 
+    @checked
     def __init__(
         self, automaton: ProbabilisticAutomaton, variables: Sequence[str], rule: Rule = "refuse"
     ) -> None:
-        if rule not in get_args(Rule):
-            raise unknown_name("rule", str(rule), get_args(Rule))
         self.automaton, self.variables, self.rule = automaton, tuple(variables), rule
         # [variables, states]: the column of P that a variable stands in, in every state
         self.held, self.value_names = columns_held(automaton, variables)
@@ -221,6 +220,7 @@ class MarginalFilter:
         return seen
 
 
+@checked
 def columns_held(
     automaton: ProbabilisticAutomaton, variables: Sequence[str]
 ) -> tuple[IntArray, tuple[str, ...]]:

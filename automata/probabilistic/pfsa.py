@@ -18,7 +18,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import shown
+from automata.checks import checked, shown
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.monoids.cayley import IntArray, integer_array
@@ -78,6 +78,7 @@ class ProbabilisticAutomaton:
     value_names: Mapping[str, tuple[str, ...]]
     """For every reveal the names of its values, in the order of their numbers."""
 
+    @checked
     def __init__(
         self,
         states: Sequence[str],

@@ -23,7 +23,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.checks import check_integer
+from automata.checks import check_integer, checked
 from automata.errors import InputError
 from automata.probabilistic.marginal_filter import columns_held
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
@@ -116,6 +116,7 @@ class _Exact:
                 yield (token, value), posterior, total
 
 
+@checked
 def marginal_scope(
     automaton: ProbabilisticAutomaton,
     variables: Sequence[str],

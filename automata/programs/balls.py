@@ -21,7 +21,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from automata.checks import check_integer, check_memory, check_type, shown
+from automata.checks import check_integer, check_memory, check_type, checked, shown
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
 from automata.programs.phrases import PhraseTokenizer
@@ -133,6 +133,7 @@ def check_balls(balls: int) -> None:
         raise InputError(f"balls is {balls}; give a number in 2 … {MOST_BALLS}")
 
 
+@checked
 def check_swapped(swapped: str) -> None:
     """Raise InputError unless it is ``"ball"`` or ``"place"``.
 

@@ -178,11 +178,6 @@ class ProgramGrammar:
             InputError: ``statements`` is below 1 or too great for the memory, or ``rng`` is no generator.
         """
         check_integer("statements", statements, 1)
-        check_memory(
-            f"a program of {statements} statements",
-            8 * _SHORTEST_LINE * int(statements),
-            "give fewer",
-        )
         check_type("rng", rng, np.random.Generator, "give a generator, such as numpy.random.default_rng(0)")
         return self.run(self.draw(statements, Choices(rng)))
 
@@ -193,6 +188,8 @@ class ProgramGrammar:
 
     def draw(self, statements: int, choices: Choices) -> list[int]:
         """Draw the tokens of a program of exactly so many statements, without running it."""
+        needed = 8 * _SHORTEST_LINE * statements
+        check_memory(f"a program of {statements} statements", needed, "give fewer")
         return self._whole(self._writer(choices).block(statements, self._scope), choices)
 
     def draw_within(self, tokens: int, choices: Choices) -> list[int]:

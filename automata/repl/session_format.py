@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-from automata.checks import check_integer, check_number, check_type
+from automata.checks import check_integer, check_number, check_type, checked
 from automata.errors import InputError, unknown_name
 from automata.monoids.transformations import one_line_name
 from automata.repl.commands import ASSIGNMENTS, HIDDEN, VARIABLES, Command, HiddenAction, initial_assignment
@@ -19,6 +19,7 @@ Spacing = Literal["fixed", "random", "end"]
 """When reveals come: after every k-th action, after each with probability 1/k, or at the end only."""
 
 
+@checked
 @dataclass(frozen=True)
 class SessionFormat:
     """The kind of a session.
@@ -68,9 +69,8 @@ class SessionFormat:
         """Check every field."""
         if not 2 <= check_integer("variables", self.variables) <= len(VARIABLES):
             raise InputError(f"variables is {self.variables}; give a number in 2 … 26")
-        if check_integer("reveal_every", self.reveal_every) < 1:
-            raise InputError(f"reveal_every is {self.reveal_every}; give a number of at least 1")
-        check_type("reveal_first", self.reveal_first, bool, "give True or False")
+        if not 1 <= check_integer("reveal_every", self.reveal_every) < 2**63:
+            raise InputError(f"reveal_every is {self.reveal_every}; give a number of at least 1, below 2**63")
         named: dict[str, Iterable[str]] = {
             "assignment": ASSIGNMENTS,
             "initial": get_args(Initial),

@@ -10,12 +10,14 @@ accuracy is right to about k·S·1e-10 for S states, far below what anybody repo
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from math import sqrt
 
 import numpy as np
 
+from automata.checks import checked
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Ceiling, Task, check_at_least_one
@@ -65,6 +67,8 @@ class ShortcutAudit:
         length: tokens in a sequence.
         last: the figures are for the last so many tokens of it.
         majority: the share of the most frequent answer.
+        position_only: the share of the best answer to the number of tokens so far alone, counted from the
+            beginning of the sequence, or of its last document where the task marks documents.
         windows: one entry for each k.
         method: how the entries were found, in one sentence.
         ceiling: what the best answers on the whole sequence reach; None where that is not known.
@@ -84,15 +88,11 @@ class ShortcutAudit:
     length: int
     last: int
     majority: float
+    position_only: float
     windows: tuple[WindowAccuracy, ...]
     method: str
     ceiling: Ceiling | None
     last_reveal: LastRevealAccuracy | None = None
-
-    @property
-    def position_only(self) -> float | None:
-        """The share of the best answer to the position alone."""
-        return next((entry.with_position for entry in self.windows if entry.window == 0), None)
 
     def table(self) -> str:
         """Return the figures as text, a line for each classifier."""
@@ -101,6 +101,7 @@ class ShortcutAudit:
             f"{self.task}: last {self.last} of {self.length} tokens",
             f"{'classifier':<{width}}  accuracy  with position",
             f"{'most frequent answer':<{width}}  {self.majority:8.4f}",
+            f"{'number of tokens alone':<{width}}  {self.position_only:8.4f}",
         ]
         for entry in self.windows:
             tokens = "token" if entry.window == 1 else "tokens"
@@ -118,6 +119,7 @@ class ShortcutAudit:
         return "\n".join([*lines, self.method])
 
 
+@checked
 def shortcut_audit(
     task: Task,
     length: int = 64,
@@ -154,6 +156,7 @@ def shortcut_audit(
         S5-transpositions: last 10 of 64 tokens
         classifier                    accuracy  with position
         most frequent answer            0.0083
+        number of tokens alone          0.0167
         best on the last 0 tokens       0.0083         0.0167
         best on the last 8 tokens       0.0083         0.0167
         best on all tokens              1.0000
@@ -166,6 +169,7 @@ def shortcut_audit(
     if isinstance(task, WordProblem):
         known = _Known(task)
         entries = [_word_problem_window(task, length, last, k, sequences, source, known) for k in chosen]
+        blind = float(task.state_probabilities(length)[-last:].max(axis=1).mean())
         method = (
             "Exact."
             if all(entry.is_exact for entry in entries)
@@ -173,7 +177,7 @@ def shortcut_audit(
             "answered as well as possible."
         )
     else:
-        entries = _table_windows(task, length, last, chosen, sequences, source)
+        entries, blind = _table_windows(task, length, last, chosen, sequences, source)
         method = (
             f"Estimated by tables made from {sequences} sequences and measured on {sequences} others: a "
             "lower bound on the best classifier, and a weak one where most windows are seen once."
@@ -188,6 +192,7 @@ def shortcut_audit(
         length,
         last,
         task.majority_baseline(length, last=last, sequences=sequences, rng=source),
+        blind,
         tuple(entries),
         method,
         task.ceiling(length, last=last, sequences=min(sequences, 256), rng=source),
@@ -311,8 +316,11 @@ def _sampled_window(
 
 def _table_windows(
     task: Task, length: int, last: int, windows: list[int], sequences: int, rng: np.random.Generator
-) -> list[WindowAccuracy]:
-    """Estimate from tables of the most frequent target after each window, else after a shorter one."""
+) -> tuple[list[WindowAccuracy], float]:
+    """Estimate from tables of the most frequent target after each window, else after a shorter one.
+
+    Also return what a table of the number of tokens reaches.
+    """
     made, held_out = (task.batch(sequences, length, rng) for _ in range(2))
     if not made.counted[:, -last:].any() or not held_out.counted[:, -last:].any():
         raise InputError(
@@ -323,7 +331,7 @@ def _table_windows(
     entries = []
     # a window that the table has not seen is answered by a shorter one, of those asked for or a power of two
     for window in sorted({0, *windows, *(2**power for power in range(6) if 2**power < max(windows))}):
-        by_size[window] = _answers(made, held_out, window, last)
+        by_size[window] = _answers(made, held_out, last, partial(_ending, window))
     places = held_out.counted[:, -last:]
     targets = held_out.targets[:, -last:][places]
     row_of = np.nonzero(places)[0]
@@ -332,29 +340,57 @@ def _table_windows(
         for shorter in sorted((k for k in by_size if k < window), reverse=True):
             answers = np.where(answers == _NEVER_SEEN, by_size[shorter], answers)
         right = (answers == targets).astype(np.float64)
-        # the targets of one sequence depend on each other: the error is that of a ratio over sequences
-        counts = np.bincount(row_of, minlength=sequences)
-        residuals = np.bincount(row_of, right, sequences) - right.mean() * counts
-        error = sqrt(float(residuals @ residuals)) / len(right)
+        # the targets of one sequence depend on each other
+        error = cluster_error(right, row_of)
         entries.append(WindowAccuracy(window, float(right.mean()), None, error, is_exact=False))
-    return entries
+    answers = _answers(made, held_out, last, partial(_since_begin, task.document_token))
+    answers = np.where(answers == _NEVER_SEEN, by_size[0], answers)
+    return entries, float((answers == targets).mean())
 
 
-def _answers(made: Batch, held_out: Batch, window: int, last: int) -> IntArray:
+def cluster_error(values: FloatArray, clusters: IntArray) -> float:
+    """Return the standard error of a mean of values that depend on each other within clusters.
+
+    Args:
+        values: ``[count]``.
+        clusters: the number of each value's cluster, ``[count]``.
+
+    Example:
+        >>> values = np.array([1.0, 1, 0, 0])
+        >>> cluster_error(values, np.arange(4)), round(cluster_error(values, np.array([0, 0, 1, 1])), 4)
+        (0.25, 0.3536)
+    """
+    residuals = np.bincount(clusters, values - values.mean())
+    return sqrt(float(residuals @ residuals)) / len(values)
+
+
+def _ending(window: int, row: IntArray, end: int) -> IntArray:
+    """The last so many tokens."""
+    return row[max(0, end - window) : end]
+
+
+def _since_begin(document_token: int | None, row: IntArray, end: int) -> IntArray:
+    """The number of tokens since the document began, ``[1]``."""
+    begins = np.flatnonzero(row[:end] == document_token)
+    return end - begins[-1:] if len(begins) else np.array([end])
+
+
+def _answers(made: Batch, held_out: Batch, last: int, key: Callable[[IntArray, int], IntArray]) -> IntArray:
+    """The most frequent target for each key, which is a function of a row and of how much of it was read."""
     frequent: defaultdict[bytes, Counter[int]] = defaultdict(Counter)
-    for word, target in _words(made, window, last):
-        frequent[word][target] += 1
+    for known, target in _keys(made, last, key):
+        frequent[known][target] += 1
     return np.array(
         [
-            frequent[word].most_common(1)[0][0] if word in frequent else _NEVER_SEEN
-            for word, _ in _words(held_out, window, last)
+            frequent[known].most_common(1)[0][0] if known in frequent else _NEVER_SEEN
+            for known, _ in _keys(held_out, last, key)
         ]
     )
 
 
-def _words(batch: Batch, window: int, last: int) -> Iterable[tuple[bytes, int]]:
-    """Yield the last tokens and the target of every counted place among the last ones."""
+def _keys(batch: Batch, last: int, key: Callable[[IntArray, int], IntArray]) -> Iterable[tuple[bytes, int]]:
+    """Yield the key and the target of every counted place among the last ones."""
     length = batch.tokens.shape[1]
     for row, column in zip(*np.nonzero(batch.counted[:, -last:]), strict=True):
         end = length - min(last, length) + int(column) + 1
-        yield batch.tokens[row, max(0, end - window) : end].tobytes(), int(batch.targets[row, end - 1])
+        yield key(batch.tokens[row], end).tobytes(), int(batch.targets[row, end - 1])

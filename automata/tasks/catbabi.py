@@ -4,15 +4,15 @@ import copy
 import hashlib
 import os
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from automata.babi import QUESTION, Story, StoryPart, read_stories
-from automata.checks import check_integer
+from automata.checks import check_integer, checked
 from automata.data_files import data_file, stored_path
-from automata.errors import InputError, unknown_name
+from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Part, Specification, Task, check_batch, starts
 
@@ -71,7 +71,9 @@ class CatBabi(Task):
     """
 
     continues = True
+    document_token = 0
 
+    @checked
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -83,12 +85,6 @@ class CatBabi(Task):
         description: str | None = None,
         digest: str | None = None,
     ) -> None:
-        if predict not in get_args(Asked):
-            raise unknown_name("predict", str(predict), get_args(Asked))
-        if begins not in get_args(Beginning):
-            raise unknown_name("begins", str(begins), get_args(Beginning))
-        if confined_to not in _FILES:
-            raise unknown_name("part", str(confined_to), _FILES)
         self.path, self.predict, self.confined_to = data_file(path), predict, confined_to
         self.begins = begins
         self._stored_path = stored_path(path)

@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import check_integer, check_memory, check_type
+from automata.checks import check_integer, check_memory, check_type, checked
 from automata.errors import InputError
 from automata.machines.mealy import MealyMachine
-from automata.monoids.cayley import IntArray, integer_array
+from automata.monoids.cayley import IntArray, as_array, integer_array
 
 FloatArray = NDArray[np.float32]
 Part = Literal["train", "validation", "test"]
@@ -53,6 +53,8 @@ class Batch:
 
     def __post_init__(self) -> None:
         """Check the shapes."""
+        for field in ("tokens", "targets", "weights", "lengths", "end"):
+            as_array(field, getattr(self, field))
         shape = np.shape(self.tokens)
         if len(shape) != 2:
             raise InputError(f"tokens has shape {list(shape)}; give [batch, length]")
@@ -98,6 +100,7 @@ class Task(ABC):
         target_names: the name of every target.
         continues: whether a sequence can go on in the next batch. Then ``batch`` takes ``start`` and gives
             ``end``.
+        document_token: the token that every document of a row begins with; None where a row is one document.
 
     Example:
         A task of one's own: is the token the same as the one before?
@@ -129,6 +132,7 @@ class Task(ABC):
     token_names: tuple[str, ...]
     target_names: tuple[str, ...]
     continues: bool = False
+    document_token: int | None = None
     _specification: Specification | None = None
 
     @abstractmethod
@@ -171,13 +175,12 @@ class Task(ABC):
             "and train without carried states"
         )
 
-    def part(self, part: Part) -> "Task":
+    @checked
+    def part(self, part: Part) -> "Task":  # noqa: ARG002
         """Return the task confined to the data for training, validation or test.
 
         Sequences that are drawn afresh need no such division: the task itself is returned.
         """
-        if part not in ("train", "validation", "test"):
-            raise InputError(f"part is {part!r}; give 'train', 'validation' or 'test'")
         return self
 
     def machine(self) -> MealyMachine | None:

@@ -10,12 +10,13 @@ A sequence is made of actions, and of reveals with their values. Values of diffe
 same name are the same token.
 """
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.errors import InputError, unknown_name
+from automata.checks import checked
+from automata.errors import InputError
 from automata.monoids.cayley import IntArray, integer_array
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.tasks.interface import (
@@ -72,6 +73,7 @@ class PartiallyObserved(ObservedTask):
 
     continues = True
 
+    @checked
     def __init__(
         self,
         automaton: ProbabilisticAutomaton,
@@ -81,8 +83,6 @@ class PartiallyObserved(ObservedTask):
         name: str = "probabilistic automaton",
         description: str | None = None,
     ) -> None:
-        if target not in get_args(Target):
-            raise unknown_name("target", str(target), get_args(Target))
         if not automaton.actions:
             raise InputError("the automaton has no action; give it at least one")
         if target == "reveals" and not automaton.reveals:

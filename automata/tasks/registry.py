@@ -1,6 +1,6 @@
 """The tasks that have names, by name."""
 
-from automata.checks import check_type
+from automata.checks import check_number, check_type
 from automata.errors import InputError, unknown_name
 from automata.tasks.interface import Task, with_specification
 from automata.tasks.named_observed import PARTIALLY_OBSERVED
@@ -30,7 +30,7 @@ def registered_task(name: str, hard_fraction: float | None = None) -> Task:
     if name not in TASKS:
         raise unknown_name("task", name, TASKS)
     entry = TASKS[name]
-    fraction = 1.0 if hard_fraction is None else float(hard_fraction)
+    fraction = 1.0 if hard_fraction is None else check_number("hard_fraction", hard_fraction)
     task = entry.build(entry.name, entry.description, fraction)
     return with_specification(task, name if fraction == 1 else {"name": name, "hard_fraction": fraction})
 

@@ -1,11 +1,11 @@
 """REPL traces as data for a language model: the tokens of a session, and the next token as the target."""
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import check_integer
+from automata.checks import check_integer, checked
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
 from automata.repl.commands import PROMPT
@@ -69,6 +69,7 @@ class ReplLanguage(SessionBeliefs):
         ([34], ['1'])
     """
 
+    @checked
     def __init__(
         self,
         variables: int = 3,
@@ -88,8 +89,6 @@ class ReplLanguage(SessionBeliefs):
         name: str = "repl",
         description: str | None = None,
     ) -> None:
-        if predict not in get_args(Predict):
-            raise unknown_name("predict", str(predict), get_args(Predict))
         self._form = SessionFormat(
             variables,
             actions,

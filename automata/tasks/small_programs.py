@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import check_integer
+from automata.checks import check_integer, checked
 from automata.programs.choices import Choices
 from automata.programs.grammar import TOKENS_OF_LINE, VALUE_AT, ProgramGrammar
 from automata.tasks.interface import Batch, Ceiling, Specification, Task, check_at_least_one, check_batch
@@ -51,6 +51,7 @@ class SmallPrograms(Task):
         2
     """
 
+    @checked
     def __init__(
         self,
         statements: int | None = None,

@@ -6,6 +6,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from automata.checks import checked
 from automata.errors import unknown_name
 from automata.programs.balls import (
     Swapped,
@@ -62,6 +63,7 @@ class SwappingBalls(Task):
         ['4']
     """
 
+    @checked
     def __init__(
         self,
         balls: int = 5,

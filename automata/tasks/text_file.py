@@ -4,13 +4,14 @@ import copy
 import hashlib
 import os
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from automata.checks import checked
 from automata.data_files import data_file, read_file, stored_path
-from automata.errors import InputError, unknown_name
+from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Part, Specification, Task, check_batch, starts
 
@@ -64,6 +65,7 @@ class TextFile(Task):
 
     continues = True
 
+    @checked
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -74,10 +76,6 @@ class TextFile(Task):
         description: str | None = None,
         digest: str | None = None,
     ) -> None:
-        if unit not in get_args(Unit):
-            raise unknown_name("unit", str(unit), get_args(Unit))
-        if confined_to not in _SHARES:
-            raise unknown_name("part", str(confined_to), _SHARES)
         self.path, self._stored_path = data_file(path), stored_path(path)
         try:
             content = read_file(self.path, LARGEST_TEXT)

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.checks import check_memory
+from automata.checks import check_memory, checked
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.mealy import MealyMachine
@@ -82,6 +82,7 @@ class WordProblem(Task):
     """The names of the states, which are the targets."""
     continues = True
 
+    @checked
     def __init__(
         self,
         table: ArrayLike,

@@ -171,7 +171,7 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
         good["carried_share"] = 0.0  # such a model cannot go on in the next batch, nor can such a task
     steps = str(overrides.get("steps"))  # a number, or that of a flag
     if "final_steps" in good and steps.isdecimal():
-        share = min(1.0, int(steps) / good["steps"])
+        share = min(int(steps), good["steps"]) / good["steps"]
         good["final_steps"] = max(1, int(share * good["final_steps"]))
     settings = nest(TrainConfig, good)
     fields = [*flat_places(TrainConfig), *groups(TrainConfig)]

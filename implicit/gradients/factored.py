@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from automata.checks import check_number
 from automata.errors import InputError
 from implicit.caller import warn_caller
 from implicit.fixed_point import FixedPointProblem, NotConvergedWarning, Solution, Solver, Stopping
@@ -45,7 +46,7 @@ class FactoredImplicit:
     rtol: float = 1e-3
 
     def __post_init__(self) -> None:
-        if not self.rtol > 0:
+        if not check_number("rtol", self.rtol) > 0:
             raise InputError(f"rtol is {self.rtol}; give a number above 0")
 
     def attach(

@@ -57,8 +57,8 @@ class Solve:
     state_after: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.mode, Windowed) and self.mode not in MODES:
-            raise unknown_name("mode", str(self.mode), MODES)
+        if not isinstance(self.mode, Windowed) and not (isinstance(self.mode, str) and self.mode in MODES):
+            raise unknown_name("mode", self.mode, MODES)
         if self.stopping is not None:
             check_type("stopping", self.stopping, Stopping, "give Stopping(rtol=..., max_iterations=...)")
         if self.solver is not None and not _offers(self.solver, "start", "step"):

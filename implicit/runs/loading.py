@@ -156,9 +156,9 @@ def find_run(path_or_name: str | os.PathLike[str]) -> Path:
     """
     check_type("run", path_or_name, (str, os.PathLike), "give a run folder or the name of a stored run")
     path = Path(path_or_name)
-    if path.is_dir():
+    if os.path.isdir(path):  # False for names that no file system takes, which Path raises on
         return path
-    if path.exists():
+    if os.path.exists(path):
         raise InputError(f"run {path} is a file; give the folder that holds it")
     stored = [folder.name for folder in STORED_RUNS.iterdir()] if STORED_RUNS.is_dir() else []
     if path.name == os.fspath(path_or_name):

@@ -8,7 +8,7 @@ import torch
 
 from implicit import LSTM, LSTMConfig, Mamba2Config, Solve, build_model
 from implicit.fixed_point import Anderson, DampedPicard, Stopping
-from implicit.gradients import Phantom, Unrolled
+from implicit.gradients import FactoredImplicit, Phantom, Unrolled
 from implicit.modes import Windowed
 from tests.wrong_python_inputs.refused_calls import (
     PARITY,
@@ -84,6 +84,8 @@ MODELS: dict[str, Row] = {
         lambda: model().run(TOKENS, solve="sequential"),
         ["'sequential'", "Solve("],
     ),
+    "solve: an array as mode": (lambda: Solve(np.zeros(2)), ["mode", "known: auto"]),
+    "tolerance in words": (lambda: FactoredImplicit("tight"), ["rtol is 'tight'", "number"]),
     "solve: unknown mode": (lambda: Solve("serial"), ["'serial'", "'sequential'"]),
     "solve: tolerance as stopping": (lambda: Solve(stopping=1e-3), ["stopping is 0.001", "Stopping("]),
     "solve: name of a solver": (lambda: Solve(solver="anderson"), ["'anderson'", "DampedPicard"]),

@@ -17,7 +17,13 @@ from tests.wrong_python_inputs.refused_calls import (
     model,
     written,
 )
-from theory import Transition, solve_fixed_point
+from theory import (
+    Transition,
+    full_state_jacobian,
+    latent_jacobian,
+    layer_jacobians,
+    solve_fixed_point,
+)
 from theory.testing import (
     assert_contractive,
     assert_fixed_point,
@@ -60,6 +66,23 @@ THEORY: dict[str, Row] = {
     "transition: a name as layer": (
         lambda: Transition(lambda z, s: z, lambda z, s: s, 1, ("h",)),
         ["layer_states", "(('h',),)"],
+    ),
+    "transition: layers that are none": (
+        lambda: Transition(lambda z, s: z, lambda z, s: s, 1, None),
+        ["layer_states is None", "(('h',),)"],
+    ),
+    "start: a list": (lambda: solve_fixed_point(analysed()[0], analysed()[1][0], [0.0]), ["start is [0.0]"]),
+    "latent: None": (
+        lambda: layer_jacobians(analysed()[0], analysed()[1][0], None),
+        ["latent is None", "float64"],
+    ),
+    "latent: of another size": (
+        lambda: full_state_jacobian(analysed()[0], analysed()[1][0], torch.zeros(1).double()),
+        ["latent has shape (1,)", "(8,)"],
+    ),
+    "latent: of no transition": (
+        lambda: latent_jacobian(None, {}, torch.zeros(1)),
+        ["transition is None", "Transition"],
     ),
     "NumPy in Φ": (
         lambda: written(lambda z, s: torch.as_tensor(np.tanh(z.numpy()))),

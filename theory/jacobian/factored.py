@@ -15,9 +15,11 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from automata.checks import checked
 from automata.errors import InputError
 from theory.blocks import BlockMap, random_signs, real_entries, slices, validate
 from theory.derivatives import MAX_CHUNK_ENTRIES, jacobian
+from theory.fixed_point import check_latent
 from theory.jacobian.terms import diagonality, latent_derivatives, probe_direct_term
 from theory.transition import State, Transition
 
@@ -180,6 +182,7 @@ class FullStateJacobian:
         return self.matrix[self.slices[output], self.slices[source]]
 
 
+@checked
 def latent_jacobian(transition: Transition, state: State, latent: Tensor) -> Tensor:
     """Return ∂zΦ at a latent, shape ``[latent_size, latent_size]``.
 
@@ -217,6 +220,7 @@ def layer_jacobians(transition: Transition, state: State, latent: Tensor) -> tup
         tensor([[6.2500]], dtype=torch.float64)
     """
     validate(transition, state)
+    check_latent("latent", latent, transition)
     names = tuple(dict.fromkeys(name for layer in transition.layer_states for name in layer))
     left, right = _latent_factors(BlockMap(transition, state, names), latent)
     offsets = slices({name: state[name] for name in names})
@@ -255,6 +259,7 @@ def full_state_jacobian(transition: Transition, state: State, latent: Tensor) ->
                 [0.0000, 0.5000]], dtype=torch.float64)
     """
     validate(transition, state)
+    check_latent("latent", latent, transition)
     block = BlockMap(transition, state, real_entries(state))
     left, right = _latent_factors(block, latent)
     direct = jacobian(lambda vector: block.state_update(latent, vector), block.vector)

@@ -16,6 +16,7 @@ from implicit.language.harness.catalogue import HARNESS_TASKS, TASK_FILES
 from implicit.language.harness.evaluation import HarnessOptions, evaluate_folder, results_table
 from implicit.language.harness.shortcuts import DRAWN, shortcut_table
 from implicit.language.harness.tracking import DOCUMENTS, LENGTH
+from implicit.language.stored_models import load_model
 from implicit.runs.files import write_json
 
 
@@ -43,7 +44,8 @@ def command(argv: Sequence[str] | None = None) -> None:
             print(f"{name:<{width}}  {task.sentence}")
         return
     if given.shortcuts:
-        print(shortcut_table(seed=_number("seed", given.seed)))
+        tokenize = str.encode if given.model is None else load_model(Path(given.model))[1].encode
+        print(shortcut_table(seed=_number("seed", given.seed), tokens=lambda text: len(tokenize(text))))
         return
     if given.model is None:
         raise InputError("model is missing; give a folder that save_pretrained wrote")
@@ -103,7 +105,8 @@ def _parser() -> CommandParser:
     add(
         "--shortcuts",
         action="store_true",
-        help=f"measure how far one comes in tracking tasks without tracking ({DRAWN} documents), and end",
+        help=f"measure how far one comes in tracking tasks without tracking ({DRAWN} documents), and end; "
+        "lengths are in tokens of MODEL, or in bytes",
     )
     return parser
 

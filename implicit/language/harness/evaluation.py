@@ -9,8 +9,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from automata.checks import check_integer
 from automata.errors import InputError
+from automata.tasks.audit import cluster_error
 from implicit.language.harness.catalogue import TASK_FILES, check_tasks
 from implicit.language.harness.local_sets import local_files
 from implicit.language.harness.offline import offline
@@ -133,7 +136,7 @@ def evaluate_model(model: Any, tokenizer: Any, settings: HarnessOptions) -> dict
             num_fewshot=0,
             batch_size=settings.batch_size,
             limit=settings.limit,
-            log_samples=False,
+            log_samples=True,
             bootstrap_iters=_RESAMPLED,
             random_seed=settings.seed,
             numpy_random_seed=settings.seed,
@@ -141,6 +144,7 @@ def evaluate_model(model: Any, tokenizer: Any, settings: HarnessOptions) -> dict
             fewshot_random_seed=settings.seed,
         )
     assert found is not None
+    _count_clusters(found)
     told = asdict(settings)
     told.pop("data")  # a folder of this machine
     return {
@@ -150,6 +154,33 @@ def evaluate_model(model: Any, tokenizer: Any, settings: HarnessOptions) -> dict
         "settings": {**told, "tasks": list(settings.tasks), "max_length": adapted.max_length},
         "environment": describe_environment() | {name: metadata.version(name) for name in _LIBRARIES},
     }
+
+
+def _count_clusters(found: dict[str, Any]) -> None:
+    """Set the standard errors of accuracies, in place: documents with the same text are one cluster.
+
+    `lm-eval` takes documents as independent, but a model answers a text that comes again as before.
+    """
+    from lm_eval.api.metrics import pooled_sample_stderr
+
+    for task, samples in found["samples"].items():
+        clusters = np.unique([sample["prompt_hash"] for sample in samples], return_inverse=True)[1]
+        count = int(clusters.max()) + 1
+        for metric in samples[0]["metrics"]:
+            if metric.startswith("acc"):
+                right = np.array([sample[metric] for sample in samples], dtype=np.float64)
+                error = (
+                    cluster_error(right, clusters) * math.sqrt(count / (count - 1)) if count > 1 else "N/A"
+                )
+                found["results"][task][f"{metric}_stderr,none"] = error
+    for group, figures in found.get("groups", {}).items():
+        if "acc,none" not in figures:
+            continue  # a group of groups
+        parts = [found["results"][task] for task in found["group_subtasks"][group]]
+        errors = [part["acc_stderr,none"] for part in parts]
+        known = "N/A" not in errors
+        error = pooled_sample_stderr(errors, [part["sample_len"] for part in parts]) if known else "N/A"
+        figures["acc_stderr,none"] = found["results"][group]["acc_stderr,none"] = error
 
 
 def results_table(found: dict[str, Any]) -> str:

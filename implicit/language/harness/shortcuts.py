@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass
 
 from implicit.language.harness.documents import TrackingDocument
 from implicit.language.harness.tracking import LENGTHS, TRACKING_TASKS, tracking_documents
@@ -22,6 +22,7 @@ class Shortcuts:
         last_mentioned: of the choice that is mentioned last in the text, the question included.
         at_first: of what would be right if nothing had been moved.
         last_step: of the most frequent answer in other documents with the same last step and question.
+        length_alone: of the most frequent answer in other documents with the same number of tokens.
 
     Example:
         >>> found = measured_shortcuts("parity", 4, documents=500)
@@ -34,6 +35,7 @@ class Shortcuts:
     last_mentioned: float
     at_first: float
     last_step: float
+    length_alone: float
 
 
 def last_mentioned(document: TrackingDocument) -> int | None:
@@ -50,7 +52,13 @@ def last_mentioned(document: TrackingDocument) -> int | None:
     return None
 
 
-def measured_shortcuts(name: str, length: int, documents: int = DRAWN, seed: int = 0) -> Shortcuts:
+def _bytes(text: str) -> int:
+    return len(text.encode())
+
+
+def measured_shortcuts(
+    name: str, length: int, documents: int = DRAWN, seed: int = 0, tokens: Callable[[str], int] = _bytes
+) -> Shortcuts:
     """Measure what shortcuts reach; the standard error of each is at most 0.5/√documents.
 
     Args:
@@ -58,26 +66,29 @@ def measured_shortcuts(name: str, length: int, documents: int = DRAWN, seed: int
         length: steps of its documents.
         documents: to measure on, and as many to learn from.
         seed: of the documents to learn from; the others have the next.
+        tokens: the number of tokens of a text; its bytes unless given.
 
     Raises:
         InputError: as for `tracking_documents`.
     """
     learned, tested = (tracking_documents(name, length, documents, at) for at in (seed, seed + 1))
     most_frequent = Counter(document.answer for document in learned).most_common(1)[0][0]
-    after: dict[str, Counter[int]] = defaultdict(Counter)
-    for document in learned:
-        after[document.last_step][document.answer] += 1
 
-    def from_last_step(document: TrackingDocument) -> int:
-        known = after.get(document.last_step)
-        return known.most_common(1)[0][0] if known else most_frequent
+    def best_on(key: Callable[[TrackingDocument], object]) -> float:
+        after: dict[object, Counter[int]] = defaultdict(Counter)
+        for document in learned:
+            after[key(document)][document.answer] += 1
+        known = [after.get(key(document)) for document in tested]
+        answers = [most_frequent if found is None else found.most_common(1)[0][0] for found in known]
+        return _accuracy(tested, answers)
 
     return Shortcuts(
         1 / TRACKING_TASKS[name].choices,
         _accuracy(tested, [most_frequent] * documents),
         _accuracy(tested, [last_mentioned(document) for document in tested]),
         _accuracy(tested, [document.at_first for document in tested]),
-        _accuracy(tested, [from_last_step(document) for document in tested]),
+        best_on(lambda document: document.last_step),
+        best_on(lambda document: tokens(document.text)),
     )
 
 
@@ -86,21 +97,22 @@ def _accuracy(documents: Sequence[TrackingDocument], answers: Sequence[int | Non
     return right / len(documents)
 
 
-def shortcut_table(documents: int = DRAWN, seed: int = 0) -> str:
+def shortcut_table(documents: int = DRAWN, seed: int = 0, tokens: Callable[[str], int] = _bytes) -> str:
     """Return the shortcuts of all tasks and lengths as a table in Markdown.
+
+    Arguments are those of `measured_shortcuts`.
 
     Example:
         >>> print(shortcut_table(documents=2).splitlines()[0])
-        | task | length | chance | majority | last mentioned | at first | last step |
+        | task | length | chance | majority | last mentioned | at first | last step | length alone |
     """
     lines = [
-        "| task | length | chance | majority | last mentioned | at first | last step |",
-        "|---|---|---|---|---|---|---|",
+        "| task | length | chance | majority | last mentioned | at first | last step | length alone |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name in TRACKING_TASKS:
         for length in LENGTHS:
-            found = measured_shortcuts(name, length, documents, seed)
-            shares = (found.chance, found.majority, found.last_mentioned, found.at_first, found.last_step)
-            cells = " | ".join(f"{share:.2f}" for share in shares)
+            found = measured_shortcuts(name, length, documents, seed, tokens)
+            cells = " | ".join(f"{share:.2f}" for share in astuple(found))
             lines.append(f"| tracking_{name} | {length} | {cells} |")
     return "\n".join(lines)

@@ -2,13 +2,17 @@
 
 | task   | token                        | sentence                                                    |
 |--------|------------------------------|-------------------------------------------------------------|
-| parity | 1, 0                         | the switch is pressed, the switch is left alone             |
-| ring   | right, left, stay            | the cat goes on clockwise, counterclockwise, stays          |
+| parity | 1, 0                         | the switch is pressed, ignored                              |
+| ring   | right, left, stay            | the cat went to the following, preceding house, stayed      |
 | line   | a permutation σ of 1 … n     | new order: σ(1)th, σ(2)th, …: who was σ(i)th is i-th now    |
 
 A permutation is read as everywhere in this toolkit, ``state_t[i] = state_{t-1}[σ_t[i]]``, so that the line of
 friends is the product in S_n. All n! arrangements have to be told apart, since any two differ in the place
 that may be asked; the question comes last, and is about one place drawn uniformly.
+
+The number of tokens tells nothing: all steps of a task have the same number of bytes, and of tokens of GPT-2
+and of GPT-NeoX. The lamp and the cat begin in a state drawn uniformly, so that the steps alone tell nothing
+under any tokenizer.
 """
 
 from collections.abc import Iterator
@@ -25,16 +29,17 @@ HOUSES = ("gold", "blue", "gray", "pink", "navy")
 """Four letters each, one token of GPT-2 and of GPT-NeoX after a space: no choice is longer than another."""
 _ORDINALS = ("1st", "2nd", "3rd", "4th", "5th")
 _ORDERS = "Each new order tells who of the line so far comes first, who second, and so on."
-_LAMP = {"0": "The switch is left alone.", "1": "The switch is pressed."}
+_LAMPS = ("out", "lit")
+_SWITCH = {"0": "The switch is ignored.", "1": "The switch is pressed."}
 _CAT = {
-    "stay": "The cat stays.",
-    "left": "The cat goes to the next house counterclockwise.",
-    "right": "The cat goes to the next house clockwise.",
+    "stay": "The cat stayed at the current house.",
+    "left": "The cat went to the preceding house.",
+    "right": "The cat went to the following house.",
 }
 
 
 def parity_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
-    """Yield lamps that are switched: parity, answered with "off" or "on".
+    """Yield lamps that are switched: parity, answered with "out" or "lit".
 
     Args:
         length: sentences that may move something.
@@ -44,16 +49,17 @@ def parity_documents(length: int, count: int, rng: np.random.Generator) -> Itera
     Example:
         >>> document = next(parity_documents(2, 1, np.random.default_rng(0)))
         >>> print(document.text, document.choices[document.answer])
-        The lamp is off.
+        The lamp is lit.
         The switch is pressed.
         The switch is pressed.
-        Is the lamp on or off?
-        Answer: off
+        Is the lamp lit or out?
+        Answer: lit
     """
     for steps, state in _words("parity", length, count, rng):
-        sentences = [_LAMP[step] for step in steps]
-        text = "\n".join(["The lamp is off.", *sentences, "Is the lamp on or off?", "Answer:"])
-        yield TrackingDocument(text, ("off", "on"), int(state), 0, sentences[-1])
+        first = int(rng.integers(2))
+        sentences = [_SWITCH[step] for step in steps]
+        text = "\n".join([f"The lamp is {_LAMPS[first]}.", *sentences, "Is the lamp lit or out?", "Answer:"])
+        yield TrackingDocument(text, _LAMPS, (first + state) % 2, first, sentences[-1])
 
 
 def ring_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
@@ -64,19 +70,19 @@ def ring_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
     Example:
         >>> document = next(ring_documents(2, 1, np.random.default_rng(0)))
         >>> print(document.text, document.choices[document.answer])
-        Five houses stand in a circle, clockwise: gold, blue, gray, pink, navy. A cat is at the gold house.
-        The cat goes to the next house clockwise.
-        The cat goes to the next house counterclockwise.
+        Five houses stand in a circle, in this order: gold, blue, gray, pink, navy. At first ...
+        The cat went to the following house.
+        The cat went to the preceding house.
         Which house is the cat at?
-        Answer: gold
+        Answer: gray
     """
-    first = (
-        f"Five houses stand in a circle, clockwise: {', '.join(HOUSES)}. A cat is at the {HOUSES[0]} house."
-    )
+    houses = f"Five houses stand in a circle, in this order: {', '.join(HOUSES)}."
     for steps, state in _words("cyclic-navigation", length, count, rng):
+        first = int(rng.integers(len(HOUSES)))
         sentences = [_CAT[step] for step in steps]
-        text = "\n".join([first, *sentences, "Which house is the cat at?", "Answer:"])
-        yield TrackingDocument(text, HOUSES, int(state), 0, sentences[-1])
+        begin = f"{houses} At first a cat was at the {HOUSES[first]} house."
+        text = "\n".join([begin, *sentences, "Which house is the cat at?", "Answer:"])
+        yield TrackingDocument(text, HOUSES, (first + state) % len(HOUSES), first, sentences[-1])
 
 
 def line_documents(

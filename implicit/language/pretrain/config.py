@@ -272,7 +272,7 @@ def read_config(path: str | os.PathLike[str], changes: tuple[str, ...] = ()) -> 
         raise InputError(f"{path} cannot be read ({error}); give a YAML file") from error
     try:
         values = yaml.load(text, _NoKeyTwice)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} is no YAML ({' '.join(str(error).split())}); mend it") from error
     if not isinstance(values, dict):
         raise InputError(f"{path} holds no fields; give name: value, such as steps: 1000")
@@ -311,7 +311,7 @@ def _change(values: dict[str, Any], change: str) -> None:
         raise InputError(f"--set {change} has no '='; give NAME=VALUE, such as steps=100")
     try:
         value = yaml.load(text, _NoKeyTwice)
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except (yaml.YAMLError, ValueError, AttributeError, RecursionError):
         raise InputError(f"--set {change} has a value that is no YAML; put it in quotes") from None
     *outer, last = name.split(".")
     for part in outer:

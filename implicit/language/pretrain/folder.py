@@ -19,6 +19,7 @@ from implicit.runs.files import (
     HASHES,
     leftovers,
     read_json,
+    read_stored,
     write_bytes,
     write_hashes,
     write_json,

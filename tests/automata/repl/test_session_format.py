@@ -34,7 +34,7 @@ from automata.repl.commands import ASSIGNMENTS, Assignment
         ({"assignment": "all"}, "assignment 'all' is unknown; .*whole"),
         ({"initial": "random"}, "initial 'random' is unknown"),
         ({"reveal": "fully"}, "reveal 'fully' is unknown; did you mean 'full'"),
-        ({"spacing": 3}, "spacing '3' is unknown"),
+        ({"spacing": 3}, "spacing 3 is unknown"),
         ({"reveal_every": 0}, "reveal_every is 0"),
         ({"reveal_first": 1}, "reveal_first is 1; give True or False"),
         ({"hidden": "iff"}, "hidden 'iff' is unknown; did you mean 'if'"),

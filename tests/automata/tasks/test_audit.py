@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from automata import WordProblem, make_task, symmetric_group, task_from
+from automata import Batch, ReplLanguage, Task, WordProblem, make_task, symmetric_group, task_from
 from automata.audit import command, main
 from automata.errors import InputError
 from automata.tasks import audit
@@ -159,6 +159,34 @@ def test_tables_for_other_tasks_come_near_the_truth_from_below() -> None:
     assert eight.with_position is None
     assert result.ceiling is not None
     assert result.ceiling.accuracy == pytest.approx(1)
+
+
+class Documents(Task):
+    """Documents of x's behind a beginning; the number of them, modulo 2, is asked after each token."""
+
+    name, description = "documents", "the number of tokens of a document, modulo 2"
+    token_names, target_names = ("<begin>", "x"), ("even", "odd")
+    document_token = 0
+
+    def batch(self, batch_size: int, length: int, rng: np.random.Generator, start: object = None) -> Batch:
+        tokens = rng.integers(0, 2, (batch_size, length))
+        places = np.arange(length)
+        since = places - np.maximum.accumulate(np.where(tokens == 0, places, 0), axis=1)
+        return Batch(tokens, since % 2, np.ones(tokens.shape, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("task", "share"),
+    [
+        (Documents(), 1),  # counted from the last beginning
+        (make_task("parity"), 1 / 2),
+        (ReplLanguage(3, predict="values"), 1 / 3),
+    ],
+    ids=str,
+)
+def test_the_number_of_tokens_alone_is_measured_for_every_task(task: Task, share: float) -> None:
+    result = shortcut_audit(task, 128, last=64, windows=[1], sequences=500)
+    assert result.position_only == pytest.approx(share, abs=0.08)
 
 
 def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -135,7 +135,7 @@ def test_changed_files_and_bad_names_are_refused(folder: Path) -> None:
         task_from(specification)
     with pytest.raises(InputError, match="predict 'questions' is unknown"):
         CatBabi(folder, "questions")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="part 'valid' is unknown"):
+    with pytest.raises(InputError, match="confined_to 'valid' is unknown"):
         CatBabi(folder, "all", "valid")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="start holds"):
         CatBabi(folder).batch(1, 4, np.random.default_rng(0), [-2])

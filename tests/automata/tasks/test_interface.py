@@ -154,7 +154,7 @@ def test_empty_batches_are_refused(task: Task, batch_size: int, length: int, fie
         task.batch(batch_size, length, np.random.default_rng(0))
     with pytest.raises(InputError, match="last is 0"):
         task.majority_baseline(5, last=0)
-    with pytest.raises(InputError, match="part is 'tset'"):
+    with pytest.raises(InputError, match="part 'tset' is unknown"):
         task.part("tset")  # type: ignore[arg-type]
 
 

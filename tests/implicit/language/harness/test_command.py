@@ -105,8 +105,7 @@ def test_texts_that_are_cut_are_told(
 ) -> None:
     flags = ["--tasks", "tracking_parity", "--documents", "2", "--length", "1"]
     longest = max(len(document.text) for document in tracking_documents("parity", 1, documents=2))
-    answers = {len(" on"), len(" off")}
-    whole = longest + max(answers) - 1
+    whole = longest + len(" lit") - 1
     assert evaluated(folders(name), tmp_path / "a", *flags, "--max-length", str(whole))["shortened"] == 0
     assert "lost their beginning" not in capsys.readouterr().out
     assert evaluated(folders(name), tmp_path / "b", *flags, "--max-length", "20")["shortened"] == 4
@@ -128,6 +127,17 @@ def test_the_seed_draws_other_documents(folders: Folders, tmp_path: Path) -> Non
         for seed in ("0", "1")
     }
     assert shares["0"] != shares["1"]
+
+
+def test_documents_with_the_same_text_count_once_in_the_standard_error(
+    folders: Folders, tmp_path: Path
+) -> None:
+    """One step of parity has four documents: 400 drawn ones tell no more than these."""
+    flags = ["--tasks", "tracking_parity", "--documents", "400", "--length", "1"]
+    figures = evaluated(folders("gpt2"), tmp_path / "found.json", *flags)["results"]["tracking_parity"]
+    accuracy = figures["acc,none"]
+    assert 0.2 < accuracy < 0.8
+    assert figures["acc_stderr,none"] == pytest.approx((accuracy * (1 - accuracy) / 3) ** 0.5, rel=0.1)
 
 
 def test_the_tasks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

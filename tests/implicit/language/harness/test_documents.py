@@ -3,6 +3,8 @@
 import contextlib
 import io
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -11,16 +13,14 @@ from tests.implicit.language.harness.small_harness_models import DATA, needs_dat
 
 
 def lamp(text: str) -> str:
-    return ("off", "on")[text.count("is pressed") % 2]
+    return ("out", "lit")[(text.count("is pressed") + text.startswith("The lamp is lit.")) % 2]
 
 
 def cat(text: str) -> str:
-    houses = re.findall(r"clockwise: (.*?)\.", text)[0].split(", ")
-    at = 0
+    houses = re.findall(r"order: (.*?)\.", text)[0].split(", ")
+    at = houses.index(re.findall(r"was at the (\w+) house", text)[0])
     for line in text.splitlines()[1:-2]:
-        at += {"house clockwise.": 1, "house counterclockwise.": -1, "cat stays.": 0}[
-            " ".join(line.split()[-2:])
-        ]
+        at += {"following": 1, "preceding": -1, "current": 0}[line.split()[-2]]
     return str(houses[at % len(houses)])
 
 
@@ -112,7 +112,7 @@ def test_documents_are_those_of_their_seed(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in READERS if name != "programs"])
 def test_what_would_be_right_at_first_is_what_the_text_says_without_its_steps(name: str) -> None:
-    lines = r"The switch is.*|The cat (goes|stays).*|New order.*|>>> \w, \w = .*"
+    lines = r"The switch is.*|The cat (went|stayed).*|New order.*|>>> \w, \w = .*"
     step = rf"({lines}|swap ball.*?(, |\. )(?=swap|Where))\n?"
     for document in tracking_documents(name, 6, documents=20):
         still = re.sub(step, "", document.text)
@@ -127,16 +127,36 @@ def test_a_program_holds_its_first_values_at_first() -> None:
         assert document.choices[document.at_first] == first
 
 
-@needs_data
-@pytest.mark.parametrize("name", READERS)
-def test_no_answer_is_longer_than_another(name: str) -> None:
-    """In tokens of GPT-NeoX, whose tokenizer lies beside the sets."""
+def neox() -> Any:
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(DATA / "tokenizers" / "gpt-neox-20b" / "20B_tokenizer.json"))
-    (document,) = tracking_documents(name, 32, documents=1)
-    assert {len(tokenizer.encode(f" {choice}").ids) for choice in document.choices} == {1}
-    assert len(tokenizer.encode(document.text).ids) <= 660
+    return Tokenizer.from_file(str(DATA / "tokenizers" / "gpt-neox-20b" / "20B_tokenizer.json"))
+
+
+def gpt2() -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    folder = DATA / "tokenizers" / "gpt2"
+    model = models.BPE.from_file(str(folder / "encoder.json"), str(folder / "vocab.bpe"))
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return tokenizer
+
+
+@pytest.mark.parametrize(
+    "tokenizer",
+    [None, pytest.param(neox, marks=needs_data), pytest.param(gpt2, marks=needs_data)],
+    ids=["bytes", "neox", "gpt2"],
+)
+@pytest.mark.parametrize("name", READERS)
+def test_no_text_and_no_answer_is_longer_than_another(name: str, tokenizer: Callable[[], Any] | None) -> None:
+    """Programs differ in length, which tells nothing: see the shortcuts."""
+    encode = str.encode if tokenizer is None else tokenizer().encode
+    documents = tracking_documents(name, 16, documents=1 if name == "programs" else 30)
+    assert len({len(encode(document.text)) for document in documents}) == 1
+    assert len({len(encode(f" {choice}")) for choice in documents[0].choices}) == 1
+    (longest,) = tracking_documents(name, 32, documents=1)
+    assert tokenizer is None or len(encode(longest.text)) <= 660
 
 
 def test_longer_documents_have_more_steps() -> None:
