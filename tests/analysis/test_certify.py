@@ -41,7 +41,7 @@ def test_statements_of_several_layers_speak_of_each_layers_own_block(make_run: A
     certificate = certify.certify(run, states=2, sequences=2, length=6)
     assert "Nothing is claimed of blocks between layers" in certificate.statements["meaning"]
     assert "by itself" in certificate.statements["explicit"]
-    assert "own block" in verdict(certificate, "mine")
+    assert "own block" in verdict(certificate, "mine", None, "")
     check_certificate.check_certificate(certificate, run, ONE_PROCESS)
     old = certificate.model_copy(update={"statements": STATEMENTS}).sealed()
     with pytest.raises(RefusedError, match="make the certificate anew"):

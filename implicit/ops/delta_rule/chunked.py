@@ -10,6 +10,8 @@ The second line is a unit lower triangular system for all u of a chunk (the UT t
 arXiv 2406.06484; with decays arXiv 2412.06464); the first then gives outputs and the next memory.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -62,7 +64,7 @@ def delta_rule_chunked(
     if chunk_size < 1:
         raise InputError(f"chunk_size is {chunk_size}; give at least 1")
     dtype = v.dtype
-    given = q, k, v, beta, log_decay, initial_state
+    given: tuple[Any, ...] = (q, k, v, beta, log_decay, initial_state)
     batch, length, heads = q.shape[:3]
     steps_per_token = k.shape[1] // length
     q, k, v = (rows(tensor) for tensor in (q, k, v))

@@ -86,7 +86,7 @@ def test_phantom_gradients_of_any_mode_and_order_are_those_of_the_steps() -> Non
         return Phantom(1, 1.0).attach(problem_of(c), PICARD, TIGHT, solution).value.sum()
 
     one = torch.tensor(1.0)
-    found, tangent = torch.func.jvp(value, (one,), (one,))
+    found, tangent = torch.func.jvp(value, (one,), (one,))  # type: ignore[misc]
     assert (found.item(), tangent.item()) == (3, 2)
     assert torch.func.grad(lambda c: value(c).square())(one).item() == 12
     assert torch.func.grad(torch.func.grad(lambda c: value(c).square()))(one).item() == 8

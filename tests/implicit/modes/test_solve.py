@@ -91,7 +91,7 @@ def test_recording_a_gradient_changes_no_value(
     one = model.run(tokens, solve=solve)
     with torch.no_grad():
         other = model.run(tokens, solve=solve)
-        close = {"rtol": 1e-9, "atol": 1e-12}
+        close: Any = {"rtol": 1e-9, "atol": 1e-12}
         torch.testing.assert_close(one.logits, other.logits, **close)
         for part in ("value", "residual"):
             torch.testing.assert_close(getattr(one.solution, part), getattr(other.solution, part), **close)

@@ -142,12 +142,12 @@ def test_chunks_are_causal(scan: str, value: float, part: int) -> None:
     vectors = [normal(seed, 2, LENGTH, HEADS, STATE_SIZE) for seed in range(3)]
     numbers = normal(4, 2, LENGTH, HEADS).abs()
     ops: tuple[Scan, Scan]
+    rest: tuple[Tensor, ...] = ()
     if scan == "ssd":
         inputs, ops = [vectors[0], numbers, *vectors[1:]], (ssd_chunked, ssd_reference)
         rest = (-torch.linspace(0.1, 2, HEADS, dtype=torch.float64),)
     else:
         inputs, ops = [*vectors, numbers.clamp(max=1)], (delta_rule_chunked, delta_rule_reference)
-        rest = ()
     inputs[part][1, 37].view(-1)[2] = value
     given = (*inputs[:2], *rest, *inputs[2:])
     expected = ops[1](*given)

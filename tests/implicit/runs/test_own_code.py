@@ -319,6 +319,7 @@ def test_code_that_no_other_process_finds_is_refused_before_training(
 ) -> None:
     """The code of a script or a notebook, and a class that does not stand under its own name."""
     module = __import__(own_code)
+    task: Any
     task, model = {
         "class of a script": ("parity", module.Wider),
         "name of a model": ("parity", "__main__:Wider"),

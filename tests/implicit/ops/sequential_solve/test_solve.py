@@ -217,7 +217,7 @@ def test_a_sequence_that_is_not_finite_stops_alone() -> None:
 @torch.no_grad()
 def test_norms_whose_squares_vanish_or_overflow_are_those_of_the_loop(part: str, scale: float) -> None:
     model = random_model(rtol=1e-3, max_iterations=60)
-    model.get_submodule("mixers.0.out_proj" if part == "out_proj" else part).weight.mul_(scale)
+    model.get_parameter(f"{'mixers.0.out_proj' if part == 'out_proj' else part}.weight").mul_(scale)
     found = solved(model, random_tokens(1, 2), "sequential")
     model.sequential_backend = "loop"
     expected = solved(model, random_tokens(1, 2), "sequential")
