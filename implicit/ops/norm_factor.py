@@ -1,10 +1,12 @@
 """The factor of a root mean square norm, in one place for all norms in PyTorch."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 
-def norm_factor(squares: Tensor, epsilon: float) -> Tensor:
+def norm_factor(squares: Any, epsilon: float) -> Any:
     """Return (s + ε)^(−1/2) of means or sums of squares; NaN where they overflow.
 
     The factor would be 0 there, the normalised vector 0, and z = 0 a fixed point of whatever overflows.

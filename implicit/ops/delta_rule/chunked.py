@@ -86,7 +86,8 @@ def delta_rule_chunked(
     y, state = y.unflatten(0, (batch, heads)).transpose(1, 2).to(dtype), state.unflatten(0, (batch, heads))
     repeated = not_finite_sequences(y)
     if repeated is not None:
-        own = delta_rule_reference(*(None if part is None else part[repeated] for part in given))
+        taken: Any = (None if part is None else part[repeated] for part in given)
+        own = delta_rule_reference(*taken)
         y, state = (
             whole.index_copy(0, repeated, part.to(whole.dtype))
             for whole, part in zip((y, state), own, strict=True)

@@ -7,6 +7,7 @@ reach an earlier one: the recurrence as it is written down, and the mixer's defi
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -141,7 +142,7 @@ def test_chunks_are_causal(scan: str, value: float, part: int) -> None:
     """Against the definition, with and without a gradient."""
     vectors = [normal(seed, 2, LENGTH, HEADS, STATE_SIZE) for seed in range(3)]
     numbers = normal(4, 2, LENGTH, HEADS).abs()
-    ops: tuple[Scan, Scan]
+    ops: Any
     rest: tuple[Tensor, ...] = ()
     if scan == "ssd":
         inputs, ops = [vectors[0], numbers, *vectors[1:]], (ssd_chunked, ssd_reference)
