@@ -24,7 +24,7 @@ class Status(IntEnum):
 _SENTENCES = {
     Status.CONVERGED: "the residual fell below the tolerance",
     Status.MAX_ITERATIONS: (
-        "the iteration limit was reached first; "
+        "the iteration limit was reached first, here or at a token this one depends on; "
         "raise max_iterations, loosen the tolerance, or damp the self-map"
     ),
     Status.NON_FINITE: (

@@ -36,7 +36,9 @@ class Solution:
         value: z, ``[batch, tokens, features]``; a fixed point only where the status says so.
         iterations: evaluations of Φ until the token was done, ``[batch, tokens]``, int64.
         residual: ‖Φ(z) − z‖₂ of the token when it was last evaluated, ``[batch, tokens]``.
-        status: `Status` codes, ``[batch, tokens]``, int8.
+        status: `Status` codes, ``[batch, tokens]``, int8. A token that depends on one that did not converge
+            has not converged either: its code is MAX_ITERATIONS, with fewer iterations than the limit, or
+            NON_FINITE.
 
     Example:
         >>> from implicit.fixed_point import DampedPicard, FixedPointProblem, Stopping, solve

@@ -164,6 +164,9 @@ class ImplicitModel(CellStack, FixedPointModel):
     ) -> ModelOutput:
         """Find the fixed point of every token and say how that went; the status is in the solution.
 
+        The default gradient, `Phantom`, is biased: in ``docs/solvers.md`` a derivative is 24% too small. For
+        the exact one give ``Solve(gradient=Implicit())``.
+
         Raises:
             InputError: for tokens, lengths or a state that do not fit, a start of another shape, or a solver
                 or gradient rule that the windowed mode cannot use.

@@ -313,7 +313,10 @@ class FixedPointModel(SequenceModel):
 
     @uncompiled
     def forward(self, tokens: Tensor, state: State | None = None, *, lengths: Tensor | None = None) -> Tensor:
-        """Return the logits of `run`; a `NotConvergedWarning` tells if some token has no fixed point."""
+        """Return the logits of `run`; a `NotConvergedWarning` tells if some token has no fixed point.
+
+        Their default gradient is biased; ``run(tokens, solve=Solve(gradient=Implicit()))`` has the exact one.
+        """
         output = self.run(tokens, state, lengths=lengths)
         warn_unless_converged(output)
         return output.logits

@@ -30,7 +30,8 @@ class Solve:
             chooses one whose answer, where tokens converge, is that of the sequential mode.
         stopping: tolerance and limit; those that the model is configured with if None.
         solver: how the next iterate is made; damped Picard with the configured damping if None.
-        gradient: how the solution is differentiated; `Phantom` if None.
+        gradient: how the solution is differentiated; `Phantom` if None, which is biased. No rule changes a
+            value.
         start: z₀, ``[batch, length, features]``; zero if None.
         windows: options of the windowed mode, which ``"auto"`` then takes wherever no kernel runs.
         state_after: whether the state after the last token is wanted. In modes that solve several tokens
@@ -141,7 +142,9 @@ class SequenceSolution(Solution):
         where = f"{int(there.sum())} of {total} tokens (mode {self.mode}, first at position {first})"
         if worst is not Status.MAX_ITERATIONS:
             return f"{where}: {worst.sentence}"
-        return f"{where}: the iteration limit was reached first{_REMEDIES.get(self.mode, _PER_TOKEN)}"
+        own = int((there & (self.iterations == self.iterations[there].max())).sum())
+        share = "" if own == int(there.sum()) else f" at {own} of them"
+        return f"{where}: the iteration limit was reached first{share}{_REMEDIES.get(self.mode, _PER_TOKEN)}"
 
 
 _PER_TOKEN = (

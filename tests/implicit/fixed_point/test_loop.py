@@ -360,6 +360,14 @@ def test_the_message_counts_the_real_tokens_and_ends_with_the_remedy() -> None:
         )
 
 
+def test_the_message_tells_the_tokens_at_the_limit_from_those_behind_them() -> None:
+    status = torch.tensor([[0, 1, 1, 1]], dtype=torch.int8)
+    iterations = torch.tensor([[3, 9, 4, 9]])
+    parts = torch.ones(1, 4, 3), iterations, torch.zeros(1, 4), status, iterations, "sequential"
+    assert "3 of 4 tokens" in SequenceSolution(*parts).message()
+    assert "reached first at 2 of them, and later tokens rest on these" in SequenceSolution(*parts).message()
+
+
 def test_the_least_and_the_largest_that_options_allow_are_taken() -> None:
     assert Stopping(rtol=0.0, atol=0.0, max_iterations=1).max_iterations == 1
     assert DampedPicard(1.0).damping == Anderson(memory=2, damping=1.0, regularization=0.0).damping == 1.0
