@@ -22,6 +22,8 @@ from theory.transition import State
 MOVES = {False: 48, True: 4}
 """How many times entries are moved, without and with a latent; then all others are."""
 
+TRIED = 3
+"""How many of the moves that show most are looked at until one is established."""
 NEARBY = 2.0**-26
 """The share by which a state is displaced to see how rough an image is; what bends counts with its square."""
 
@@ -76,16 +78,23 @@ def look_at_other_entries(
     # The differences that J was compared with show how rough each entry is over a short way.
     noise = 2 * here.row_errors * origin.short / math.sqrt(len(vector)) + image_noise + EPSILON * size
     change = change.abs().where(~moved & change.isfinite(), 0.0)
-    clearest = (change / noise).amax(1).argmax()
-    there = solved(points[clearest])
-    if not there.holds:
-        return UNSEEN, UNSEEN
-    image_there, noise_there = _image(origin, there)
-    change, noise = (image_there - image).abs().where(~moved[clearest], 0.0), noise + noise_there
-    row = (change / noise).argmax()
-    value, error = change[row] / size[row], noise[row] / size[row]
-    widest = error if value > ERROR_MARGIN * error else (noise / size).max()
-    return Sight(value.item(), widest.item(), error.item()), look(origin, there)
+    clearest = (change / noise).amax(1).argsort(descending=True)[:TRIED]
+    found = UNSEEN, UNSEEN
+    for place in clearest.tolist():  # one of them may lie on a jump, where all is rough
+        there = solved(points[place])
+        if not there.holds:
+            continue
+        image_there, noise_there = _image(origin, there)
+        moves, rough = (image_there - image).abs().where(~moved[place], 0.0), noise + noise_there
+        row = (moves / rough).argmax()
+        value, error = moves[row] / size[row], rough[row] / size[row]
+        shown = bool(value > ERROR_MARGIN * error)
+        if shown or found[0] is UNSEEN:
+            widest = error if shown else (rough / size).max()
+            found = Sight(value.item(), widest.item(), error.item()), look(origin, there)
+        if shown:
+            break
+    return found
 
 
 def _image(origin: Origin, there: MeasuredState) -> tuple[Tensor, Tensor]:
