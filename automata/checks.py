@@ -2,7 +2,7 @@
 
 import inspect
 import operator
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import wraps
 from types import UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
@@ -206,6 +206,9 @@ def _as_kind(field: str, value: Any, kind: Any) -> Any:
             (bool, np.bool_) if origin is bool else (origin,),
             f"give {_CALLED.get(origin, 'a ' + origin.__name__)}",
         )
+        if origin is Mapping and parts:
+            for name, entry in value.items():
+                _as_kind(f"{field} of {shown(name)}", entry, parts[1])
     return value
 
 
@@ -217,10 +220,9 @@ def _as_entries(field: str, value: Any, kind: Any) -> Any:
         raise InputError(f"{field} is {shown(value)}; give a list") from None
     # names may be numbers, which are told apart as well
     kind = Hashable if kind is str or isinstance(kind, TypeVar) else kind
-    if not isinstance(value, str):
-        for entry in entries:
-            _as_kind(field, entry, kind)
-    return entries if isinstance(value, Iterator) else value
+    for entry in entries:
+        _as_kind(field, entry, kind)
+    return value if isinstance(value, Sequence) else entries
 
 
 def check_memory(what: str, needed: int, remedy: str, available: int | None = None) -> None:

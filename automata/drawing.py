@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import networkx as nx
 import numpy as np
 
-from automata.checks import checked
+from automata.checks import check_type, checked
 from automata.drawn_labels import STATE, Point, in_legend, overlapping_labels, place_labels, show_plainly
 from automata.errors import InputError
 from automata.machines.dfa import DFA
@@ -217,8 +217,10 @@ def _draw(
     doubled: frozenset[object],
 ) -> "Axes":
     import matplotlib.pyplot as plt
+    from matplotlib.axes import Axes
     from matplotlib.patches import Circle, FancyArrowPatch
 
+    check_type("ax", ax, (Axes, type(None)), "give axes of matplotlib, or leave it out")
     if len(states) > LARGEST_DRAWING:
         raise InputError(f"the drawing would have {len(states)} states; give at most {LARGEST_DRAWING}")
     axes = plt.subplots(figsize=_figure_size(len(states)), layout="constrained")[1] if ax is None else ax

@@ -77,7 +77,7 @@ def dyck_dfa(max_depth: int, brackets: Sequence[str] = ("()",)) -> DFA:
     if not brackets:
         raise InputError("brackets is empty; give at least one pair such as '()'")
     for pair in brackets:
-        if len(pair) != 2:
+        if not isinstance(pair, str) or len(pair) != 2:
             raise InputError(f"brackets holds {pair!r}; give pairs of two characters such as '()'")
     if max_depth > 10**4 or len(brackets) ** max_depth > 10**5:
         raise InputError(

@@ -25,11 +25,13 @@ from automata import (
     circuit_class,
     count_words,
     cyclic_group,
+    draw_dfa,
     hidden_permutations,
     lazy_swaps,
     make_task,
     marginal_scope,
     modular_counter_dfa,
+    monoid_dfa,
     noisy_parity,
     parity_dfa,
     permutation_group,
@@ -129,7 +131,7 @@ AUTOMATA: dict[str, Row] = {
     "dfa: nothing accepts": (lambda: DFA(("a",), ("1",), {}, "a", None), ["accepting is None", "list"]),
     "dfa: a row that is none": (
         lambda: DFA(("a",), ("1",), {"a": None}, "a", ()),  # type: ignore[dict-item]
-        ["'a' is None", "next states"],
+        ["transitions of 'a' is None", "dictionary"],
     ),
     "audit: more than a float holds": (lambda: shortcut_audit(PARITY, 10**400), ["GiB of memory", "shorter"]),
     "words: of a monoid": (lambda: count_words(symmetric_group(3), 2), ["dfa is of type Monoid", "DFA"]),
@@ -159,6 +161,15 @@ AUTOMATA: dict[str, Row] = {
         ["initial_state is 'q'", "whole number"],
     ),
     "audit: a name": (lambda: shortcut_audit("parity"), ["task is 'parity'", "Task"]),
+    "pfsa: a reveal of nothing": (
+        lambda: ProbabilisticAutomaton(["a"], [1], {"f": [[1]]}, {"look": None}),  # type: ignore[dict-item]
+        ["reveals of 'look' is None", "list"],
+    ),
+    "drawing: a number as axes": (lambda: draw_dfa(parity_dfa(), 3), ["ax is 3", "matplotlib"]),
+    "monoid: generators in letters": (
+        lambda: monoid_dfa(symmetric_group(3), "ab"),
+        ["generators is 'a'", "whole number"],
+    ),
     "audit: windows in words": (lambda: shortcut_audit(PARITY, windows=["all"]), ["'all'", "whole number"]),
     "repl: a format that is an array": (lambda: SessionFormat(3, reveal=np.zeros(2)), ["reveal is of type"]),
     "repl: a fraction of a variable": (lambda: SessionFormat(2.5), ["variables is 2.5", "whole number"]),
