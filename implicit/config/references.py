@@ -1,5 +1,7 @@
 """Tasks and models as a configuration holds them: JSON that rebuilds them, and never the objects."""
 
+import sys
+
 from automata.errors import InputError, unknown_name
 from automata.tasks.interface import Specification
 from automata.tasks.registry import task_names
@@ -30,6 +32,8 @@ def task_specification(task: TaskSource) -> tuple[Specification, float | None]:
     """
     if isinstance(task, str):
         task = specification_from_text(task)
+    if isinstance(task, str | dict):
+        _check_importable("task", task if isinstance(task, str) else str(task.get("object")))
     if isinstance(task, str):
         if ":" not in task:
             if task not in task_names():
@@ -50,19 +54,21 @@ def model_name(model: AnyModel) -> str:
     """Return the name that rebuilds a model: that of the registry, or ``module:name``.
 
     Raises:
-        InputError: for a class that cannot be imported by a name, and for what is no model.
+        InputError: for a class that another process cannot import by a name, and for what is no model.
 
     Example:
         >>> from implicit import LSTM
-        >>> model_name("lstm"), model_name(LSTM)
-        ('lstm', 'lstm')
+        >>> model_name("lstm"), model_name(LSTM), model_name("my_models:Mine")
+        ('lstm', 'lstm', 'my_models:Mine')
         >>> class Mine(LSTM):
         ...     name = "mine"
-        >>> Mine.__module__ = "my_models"
+        >>> Mine.__module__ = "__main__"
         >>> model_name(Mine)
-        'my_models:Mine'
+        Traceback (most recent call last):
+        automata.errors.InputError: model is __main__:Mine, which no other process can import; ...
     """
     if isinstance(model, str):
+        _check_importable("model", model)
         return model
     if not (isinstance(model, type) and issubclass(model, SequenceModel)):
         raise InputError(f"model is {model!r}; give a name, module:name or a subclass of SequenceModel")
@@ -73,4 +79,19 @@ def model_name(model: AnyModel) -> str:
             f"model is {model.__qualname__}, which stands in a function or a class; "
             "define it at the top level of a module, so that it can be imported"
         )
-    return f"{model.__module__}:{model.__qualname__}"
+    name = f"{model.__module__}:{model.__qualname__}"
+    _check_importable("model", name)
+    found = getattr(sys.modules.get(model.__module__), model.__qualname__, None)
+    # A reloaded module holds a new object of the same name.
+    if (getattr(found, "__module__", None), getattr(found, "__qualname__", None)) != tuple(name.split(":")):
+        raise InputError(f"model is {name}, where another object stands or none; give the class found there")
+    return name
+
+
+def _check_importable(field: str, name: str) -> None:
+    """Refuse code of a script, a notebook or a console: the run could be loaded by no other process."""
+    if name.partition(":")[0] in ("__main__", "__mp_main__"):
+        raise InputError(
+            f"{field} is {name}, which no other process can import; "
+            "move it from the script or notebook to a module of its own, and import it from there"
+        )

@@ -216,3 +216,23 @@ def test_objects_that_no_name_leads_to_are_refused(own_code: str) -> None:
         recipe("parity", int)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^task is 3; give a Task, a DFA"):
         recipe(3, "lstm")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", ["class of a script", "name of a model", "name of a task", "rebound class"])
+def test_code_that_no_other_process_finds_is_refused_before_training(
+    given: str, own_code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The code of a script or a notebook, and a class that does not stand under its own name."""
+    module = __import__(own_code)
+    task, model = {
+        "class of a script": ("parity", module.Wider),
+        "name of a model": ("parity", "__main__:Wider"),
+        "name of a task": ({"object": "__main__:clock"}, "lstm"),
+        "rebound class": ("parity", module.Wider),
+    }[given]
+    if given == "class of a script":
+        monkeypatch.setattr(module.Wider, "__module__", "__main__")
+    if given == "rebound class":
+        monkeypatch.setattr(module, "Wider", implicit.LSTM)
+    with pytest.raises(InputError, match=r"no other process can import|another object stands"):
+        recipe(task, model)
