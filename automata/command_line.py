@@ -1,6 +1,8 @@
-"""What the commands of this package share: bad input, wrong flags too, is one sentence and exit code 2."""
+"""What all commands share: bad input, wrong flags too, is one sentence and exit code 2."""
 
 import argparse
+import errno
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -12,6 +14,17 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 NOT_READ = 141
 """The exit code if whoever reads the output stopped, as for a program that SIGPIPE ends."""
+
+_REMEDIES = {
+    errno.ENOSPC: "free some space and run the same command again",
+    errno.EDQUOT: "free some space and run the same command again",
+    errno.EFBIG: "raise the limit of file sizes and run the same command again",
+    errno.EACCES: "give a place that you may write to",
+    errno.EPERM: "give a place that you may write to",
+    errno.EROFS: "give a place that you may write to",
+    errno.ENOTDIR: "give a path below a folder",
+    errno.ENAMETOOLONG: "give a shorter path",
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -29,26 +42,46 @@ class Parser(argparse.ArgumentParser):
         raise InputError(f"{message}; --help shows all flags")
 
 
-def exit_code(command: Callable[[Sequence[str] | None], int | None], argv: Sequence[str] | None) -> int:
-    """Run a command and return its exit code: its own, 0 for None, or 2 for bad input, told in one sentence.
+def exit_code(
+    command: Callable[[Sequence[str] | None], int | None], argv: Sequence[str] | None = None
+) -> int:
+    """Run a command and return its exit code; a fault of the caller becomes one sentence on standard error.
 
     It ends quietly if nobody reads its output any more, as in ``command | head -1``.
 
+    Args:
+        command: does the work; raises InputError for bad input; OSError and KeyboardInterrupt may pass.
+        argv: the arguments; those of the process if None.
+
+    Returns:
+        The code of the command, 0 for None; 2 for bad input or a failing file system; 130 if interrupted.
+
     Example:
-        >>> exit_code(lambda argv: None, [])
+        >>> exit_code(lambda argv: print("trained", argv), ["--task", "parity"])
+        trained ['--task', 'parity']
         0
     """
+    for stream in (sys.stdin, sys.stdout):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a sign that the encoding lacks ends no command
     try:
         code = command(argv) or 0
         sys.stdout.flush()
         return code
     except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return BAD_INPUT
+        return _fail(str(error), BAD_INPUT)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return _fail("interrupted; run the same command again to go on", INTERRUPTED)
     except BrokenPipeError:
         # Python flushes once more at its end, which must not fail again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOT_READ
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0, "give another path or mend the file system")
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{(error.strerror or str(error)).lower()}; {remedy}", BAD_INPUT)
+
+
+def _fail(sentence: str, code: int) -> int:
+    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
+    return code

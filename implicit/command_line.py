@@ -1,9 +1,7 @@
-"""What all commands share: flags from configurations, and faults as one sentence with exit code 2."""
+"""What the commands of runs share: flags from configurations; a command runs as all do."""
 
 import argparse
-import errno
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
@@ -11,21 +9,13 @@ from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from automata.command_line import BAD_INPUT
+from automata.command_line import exit_code as run_command
 from automata.errors import InputError
 
-BAD_INPUT = 2
-INTERRUPTED = 130
+__all__ = ["BAD_INPUT", "CommandParser", "add_config_flags", "given_fields", "run_command"]
 
 _PLACEHOLDERS = {int: "N", float: "X", str: "NAME"}
-
-_REMEDIES = {
-    errno.ENOSPC: "free some space and run the same command again",
-    errno.EACCES: "give a place that you may write to",
-    errno.EPERM: "give a place that you may write to",
-    errno.EROFS: "give a place that you may write to",
-    errno.ENOTDIR: "give a path below a folder",
-    errno.ENAMETOOLONG: "give a shorter path",
-}
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -119,39 +109,6 @@ def given_fields(
         for name, field in fields.items()
         if hasattr(arguments, name)
     }
-
-
-def run_command(main: Callable[[Sequence[str] | None], None], argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code; a fault of the caller becomes one sentence on standard error.
-
-    Args:
-        main: does the work; raises InputError for bad input, and may let OSError and KeyboardInterrupt pass.
-        argv: the arguments; those of the process if None.
-
-    Returns:
-        0; 2 for bad input or a failing file system; 130 if interrupted.
-
-    Example:
-        >>> run_command(lambda argv: print("trained", argv), ["--task", "parity"])
-        trained ['--task', 'parity']
-        0
-    """
-    try:
-        main(argv)
-    except InputError as error:
-        return _fail(str(error), BAD_INPUT)
-    except OSError as error:
-        remedy = _REMEDIES.get(error.errno or 0, "give another path or mend the file system")
-        where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{(error.strerror or str(error)).lower()}; {remedy}", BAD_INPUT)
-    except KeyboardInterrupt:
-        return _fail("interrupted; run the same command again to go on", INTERRUPTED)
-    return 0
-
-
-def _fail(sentence: str, code: int) -> int:
-    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
-    return code
 
 
 def _help(field: FieldInfo) -> str:

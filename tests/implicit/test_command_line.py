@@ -1,6 +1,9 @@
 """What all commands share: flags, exit codes, and the one sentence on standard error."""
 
 import errno
+import io
+import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -120,3 +123,21 @@ def test_faults_of_the_program_are_not_hidden() -> None:
 
     with pytest.raises(ZeroDivisionError):
         run_command(main, [])
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_signs_that_an_encoding_lacks_end_no_command(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signs of ours, and names that are not UTF-8; what is read in another encoding is a wrong name."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xc3"), encoding))
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding))
+    assert run_command(lambda argv: print("Φ → √n", "name\udcff", sys.stdin.read()), []) == 0
+
+
+def test_nobody_reads_the_output() -> None:
+    """As in ``command | head -1``."""
+    program = "import implicit.command_line as c, sys; sys.exit(c.run_command(lambda _: print('x' * 10**6)))"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=-1, stderr=-1) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == (b"", 141)

@@ -1,23 +1,15 @@
 """Print the figures of docs/belief.md: decay, underflow, rescaling and worst sequences of filters."""
 
-import argparse
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
+from automata.command_line import Parser, exit_code
 from automata.errors import InputError
 from theory.belief.report import decay_report, rescaling_report, underflow_report, worst_report
 
-BAD_INPUT = 2
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise InputError(f"{message}; --help shows all flags")
-
 
 def _command(argv: Sequence[str] | None) -> None:
-    parser = _Parser("python -m theory.belief", description=__doc__, allow_abbrev=False)
+    parser = Parser("python -m theory.belief", description=__doc__, allow_abbrev=False)
     parser.add_argument("--seed", type=int, default=0, help="of what is measured (default 0)")
     seed = parser.parse_args(argv).seed
     if seed < 0:
@@ -38,15 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         >>> main(["--seed", "-1"])
         2
     """
-    try:
-        _command(argv)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return BAD_INPUT
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    return 0
+    return exit_code(_command, argv)
 
 
 if __name__ == "__main__":
