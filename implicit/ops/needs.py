@@ -3,7 +3,9 @@
 A need is a function of a request that returns None where it is given, and else one sentence with the remedy.
 """
 
+import functools
 import importlib
+import warnings
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -34,13 +36,24 @@ def package(name: str, command: str, module: str | None = None) -> Need:
         if find_spec(name) is None:
             return f"the package {name} is not installed; install it with {command}"
         if module is not None:
-            try:
-                importlib.import_module(module)
-            except ImportError as error:
-                return f"{name} cannot be imported ({error}); reinstall it with {command}"
+            fault = _import_fault(module, name)
+            if fault is not None:
+                return f"{fault}; mend that, or reinstall it with {command}"
         return None
 
     return need
+
+
+@functools.cache
+def _import_fault(module: str, package: str) -> str | None:
+    """Import a module that needs a package; say once in a process why that fails, and return it."""
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # packages raise errors of any class where they do not fit the machine
+        fault = f"{package} cannot be imported ({' '.join(str(error).split()) or type(error).__name__})"
+        warnings.warn(f"{fault}; kernels that need it give way to PyTorch", RuntimeWarning, stacklevel=2)
+        return fault
+    return None
 
 
 def on_cuda(subject: str = "the tensors") -> Need:
@@ -165,8 +178,8 @@ def entries(request: Any) -> str | None:
     return "the tensors are empty; give at least one sequence and one token"
 
 
-NUMBA = package("numba", "pip install numba", module="numba")
-TRITON = package("triton", "pip install triton (Linux only)")
+NUMBA = package("numba", "pip install numba", module="implicit.ops.numba_shared.tiles")
+TRITON = package("triton", "pip install triton (Linux only)", module="implicit.ops.triton_shared.launch")
 
 
 def _listed(dtypes: Sequence[torch.dtype]) -> str:

@@ -13,6 +13,9 @@ from typing import Any
 
 import numba
 
+if numba.config.DISABLE_JIT:
+    raise ImportError("NUMBA_DISABLE_JIT is set, without which kernels are compiled")
+
 PACKAGE = Path(__file__).parents[2]
 FLOATING = {"contract", "reassoc", "nsz"}
 """Sums and products may be reordered and fused; nothing else is approximated. What overflows in one order may
@@ -74,11 +77,12 @@ def ordered_inner(function: Callable[..., Any]) -> Any:
 
 
 def _kept(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    folder, settings = _cache_folder(), vars(numba.config)
-    before, settings["CACHE_DIR"] = settings["CACHE_DIR"], str(folder)  # read when a function is decorated
+    settings = vars(numba.config)
+    before = settings["CACHE_DIR"]
     try:
+        settings["CACHE_DIR"] = str(_cache_folder())  # read when a function is decorated
         return numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # no folder can be written, or the function stands in no file
+    except RuntimeError:  # the user has no home, no folder can be written, or the function stands in no file
         return numba.njit(**options)(function)
     finally:
         settings["CACHE_DIR"] = before

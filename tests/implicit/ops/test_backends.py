@@ -1,5 +1,8 @@
 """The chooser: which backend runs a request, what is said about it, and what every op's table has to be."""
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -109,11 +112,37 @@ def test_nothing_is_named_where_no_backend_can() -> None:
         only.choose(Request("cpu"))
 
 
-def test_packages_that_are_missing_or_broken() -> None:
+def test_a_package_that_is_missing_is_named() -> None:
     assert "install it with pip install x" in str(package("no_such_package", "pip install x")(None))
-    broken = package("torch", "pip install torch", module="torch.no_such_module")
-    assert "torch cannot be imported (No module named" in str(broken(None))
-    assert "reinstall it with pip install torch" in str(broken(None))
+
+
+@pytest.mark.parametrize("error", ["ImportError", "RuntimeError", "OSError", "AttributeError"])
+def test_a_package_that_raises_on_import_is_told_once(
+    error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"broken_by_{error}"
+    (tmp_path / f"{name}.py").write_text(f"raise {error}('no such library')")
+    monkeypatch.syspath_prepend(tmp_path)
+    need = package(name, "pip install broken", module=name)
+    with pytest.warns(RuntimeWarning, match="no such library"):
+        told = need(None)
+    assert told == need(None)  # a second warning would be an error
+    assert "cannot be imported (no such library)" in str(told)
+    assert "reinstall it with pip install broken" in str(told)
+
+
+@pytest.mark.skipif(find_spec("numba") is None, reason="numba is not installed")
+def test_kernels_give_way_where_numba_compiles_nothing() -> None:
+    program = (
+        "import torch; from implicit.ops.ssd import ssd; x = torch.ones(1, 2, 1, 4); "
+        "[print(ssd(x, x[..., 0], -torch.ones(1), x, x)[0].shape) for _ in range(2)]"
+    )
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "torch.Size([1, 2, 1, 4])\n" * 2
+    assert done.stderr.count("NUMBA_DISABLE_JIT is set") == 1
 
 
 def test_tensors_of_several_devices_are_refused() -> None:
