@@ -13,11 +13,8 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from automata.errors import InputError
 from implicit.config.flat import flatten
@@ -25,6 +22,7 @@ from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
 from implicit.runs.files import TEMPORARY_SUFFIX, read_json, write_bytes, write_json, write_tensors
+from implicit.runs.holding import held
 
 Metrics = dict[str, Any]
 """One entry of ``metrics.jsonl``."""
@@ -99,37 +97,9 @@ class RunFolder:
                         f"out is {self.path}, which holds other files ({other.name}); give a new folder"
                     )
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep other processes from training here, for as long as the context lasts or the process lives.
-
-        The operating system holds the lock: of a process that was killed, nothing but an empty file is left.
-        A file system without locks is used without.
-
-        Raises:
-            InputError: if another process trains here.
-            OSError: if the folder cannot be made or written.
-        """
-        made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.lock_file)
-        try:
-            with contextlib.suppress(NotImplementedError):
-                lock.acquire(timeout=0)
-        except Timeout:
-            raise InputError(
-                f"out is {self.path}, where another process trains at this moment; "
-                "wait until it ends, or give another folder"
-            ) from None
-        try:
-            yield
-        finally:
-            self.lock_file.unlink(missing_ok=True)
-            lock.release()
-            if not self.begun:
-                with contextlib.suppress(OSError):
-                    for folder in made:
-                        folder.rmdir()
+    def held(self) -> contextlib.AbstractContextManager[None]:
+        """Keep other processes from training here: `implicit.runs.holding.held`."""
+        return held(self.path, lambda: self.begun)
 
     def begin(self, config: TrainConfig) -> None:
         """Make the folder with its configuration, or leave everything as it was.

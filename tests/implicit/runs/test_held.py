@@ -1,8 +1,11 @@
 """One process at a time trains in a run folder; a process that is killed leaves no lock behind."""
 
+import errno
+import os
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,3 +83,17 @@ def test_training_holds_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     run = train(CONFIG, tmp_path / "run", progress=False)
     assert not (run.path / "lock").exists()
     assert train(CONFIG, tmp_path / "run", progress=False).path == run.path  # finished: nothing to hold
+
+
+@pytest.mark.parametrize("missing", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_locks_is_used_without(
+    missing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(missing, os.strerror(missing))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = train(CONFIG, tmp_path / "run", progress=False)
+    assert not (run.path / "lock").exists()
