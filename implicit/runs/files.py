@@ -1,9 +1,11 @@
 """Files that are either as they were or complete: neither a kill nor a full disk leaves half a file behind.
 
-Weights are read from and written to safetensors; nothing is unpickled.
+Weights are read from and written to safetensors; nothing is unpickled. Their hashes lie in ``sha256.json``
+beside them: a file that changed since is refused.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -17,6 +19,7 @@ from torch import Tensor
 from automata.errors import InputError
 
 TEMPORARY_SUFFIX = ".tmp"
+HASHES = "sha256.json"
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -83,6 +86,8 @@ def write_tensors(
 ) -> None:
     """Write named tensors as safetensors, in one stroke; one that has several names is written under each.
 
+    The hash of the file is written before it, into ``sha256.json`` beside it.
+
     Example:
         >>> import torch
         >>> from tempfile import TemporaryDirectory
@@ -91,7 +96,77 @@ def write_tensors(
         ...     read_tensors(Path(folder) / "w.safetensors")
         ({'w': tensor([1., 1.])}, {'step': '3'})
     """
-    write_bytes(path, tensor_bytes(tensors, metadata))
+    content = tensor_bytes(tensors, metadata)
+    hashes = _read_hashes(path.parent)
+    before = hashes.get(path.name) or ([_sha256(path)] if path.is_file() else [])
+    # Killed between the two writes, the file is still the one before.
+    hashes[path.name] = [hashlib.sha256(content).hexdigest(), *before[:1]]
+    write_json(path.parent / HASHES, hashes)
+    write_bytes(path, content)
+
+
+def write_hashes(folder: Path, pattern: str = "*") -> None:
+    """Write the hashes of the files in and below a folder, those whose name matches, into ``sha256.json``.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_bytes(Path(folder) / "weights", b"1 2 3")
+        ...     write_hashes(Path(folder))
+        ...     check_hashes(Path(folder))
+        ...     write_bytes(Path(folder) / "weights", b"1 2 4")
+        ...     try:
+        ...         check_hashes(Path(folder))
+        ...     except InputError as error:
+        ...         print(str(error).replace(folder, "run"))
+        run/weights is not as it was written: its SHA-256 is another than in sha256.json; restore it, or ...
+    """
+    write_json(
+        folder / HASHES,
+        {name: [_sha256(file)] for name, file in _files(folder, pattern).items() if name != HASHES},
+    )
+
+
+def check_hashes(folder: Path) -> None:
+    """Refuse a folder with a file that is missing or not as it was written; one without hashes passes.
+
+    Raises:
+        InputError: naming the file.
+    """
+    found = _files(folder)
+    for name, known in _read_hashes(folder).items():
+        if name not in found:
+            raise InputError(f"{folder / name} is missing; restore it or train again")
+        _check_hash(folder / name, _sha256(found[name]), known)
+
+
+def _files(folder: Path, pattern: str = "*") -> dict[str, Path]:
+    return {
+        file.relative_to(folder).as_posix(): file for file in sorted(folder.rglob(pattern)) if file.is_file()
+    }
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_hashes(folder: Path) -> dict[str, list[str]]:
+    """The hashes that files may have, the newest first; none in folders of older versions."""
+    if not (folder / HASHES).is_file():
+        return {}
+    hashes = read_json(folder / HASHES)
+    if not (isinstance(hashes, dict) and all(isinstance(known, list) for known in hashes.values())):
+        raise InputError(f"{folder / HASHES} does not hold hashes by file name; restore or delete it")
+    return hashes
+
+
+def _check_hash(path: Path, found: str, known: list[str]) -> None:
+    if found not in known:
+        raise InputError(
+            f"{path} is not as it was written: its SHA-256 is another than in {HASHES}; restore it, or "
+            f"delete {HASHES} if you changed it yourself"
+        )
 
 
 def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
@@ -117,7 +192,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read named tensors and the metadata from safetensors.
 
     Raises:
-        InputError: for a missing file or one that is not safetensors.
+        InputError: for a missing file, one that is not safetensors, or one that is not as it was written.
 
     Example:
         >>> read_tensors(Path("nowhere.safetensors"))
@@ -131,6 +206,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise InputError(
             f"{path} is not valid safetensors ({_reason(error)}); restore it or train again"
         ) from None
+    if path.name in (hashes := _read_hashes(path.parent)):
+        _check_hash(path, hashlib.sha256(content).hexdigest(), hashes[path.name])
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     return tensors, header.get("__metadata__", {})
 

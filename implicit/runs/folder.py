@@ -8,6 +8,7 @@
 | `checkpoint/`       | weights, state of the optimiser, progress        | while unfinished    |
 | `lock`              | nothing; locked by the process that trains       | while it trains     |
 | `model.safetensors` | the final weights; a run with it is finished     | at the end          |
+| `sha256.json`       | hash of the weights; another in `checkpoint/`    | before the weights  |
 """
 
 import contextlib

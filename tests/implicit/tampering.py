@@ -25,13 +25,14 @@ def edit_config(**values: object) -> Prepare:
 
 
 def edit_weights(change: Callable[[dict[str, Tensor]], object]) -> Prepare:
-    """Change the stored weights."""
+    """Change the stored weights on purpose: the hash is deleted, too."""
 
     def edit(folder: Path) -> None:
         file = folder / "run" / "model.safetensors"
         weights = safetensors.torch.load_file(file)
         change(weights)
         file.write_bytes(safetensors.torch.save(weights))
+        file.with_name("sha256.json").unlink()
 
     return edit
 

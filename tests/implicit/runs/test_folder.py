@@ -66,7 +66,7 @@ def test_the_checkpoint_is_there_until_the_weights_are(
 def test_a_finished_run_has_nothing_left_over(begun: RunFolder) -> None:
     begun.finish(build_model("lstm", {"d_model": 4}, make_task("parity")))
     names = sorted(path.name for path in begun.path.iterdir())
-    assert names == ["config.json", "environment.json", "metrics.jsonl", "model.safetensors"]
+    assert names == ["config.json", "environment.json", "metrics.jsonl", "model.safetensors", "sha256.json"]
     begun.clear()  # again: nothing to remove
     assert sorted(path.name for path in begun.path.iterdir()) == names
 

@@ -62,7 +62,7 @@ def test_loaded_run_answers_as_the_trained_model_does(model: str, tmp_path: Path
 
 
 def test_files_of_a_finished_run(stored_run: Path) -> None:
-    names = ["config.json", "environment.json", "metrics.jsonl", "model.safetensors"]
+    names = ["config.json", "environment.json", "metrics.jsonl", "model.safetensors", "sha256.json"]
     assert sorted(path.name for path in stored_run.iterdir()) == names
     config = json.loads((stored_run / "config.json").read_text())
     assert config["sizes"] == {"d_model": 4, "layers": 1}

@@ -17,7 +17,7 @@ from implicit.runs.loading import load_run
 from implicit.train import train
 
 ROOT = Path(__file__).parents[3]
-FINISHED_FILES = ["config.json", "environment.json", "metrics.jsonl", "model.safetensors"]
+FINISHED_FILES = ["config.json", "environment.json", "metrics.jsonl", "model.safetensors", "sha256.json"]
 
 KILL_AT_EVERY_INSTANT = """
 import sys
@@ -102,8 +102,8 @@ def test_killed_at_every_instant(config: TrainConfig, tmp_path: Path) -> None:
     assert driver.returncode == 0, driver.stderr
     instants = int(driver.stdout)
     # Three (file, replace, folder) for each of: 3 files at the start, metrics at the start of the loop,
-    # 3 evaluations, 1 checkpoint, the weights.
-    assert instants == 3 * 9
+    # 3 evaluations, 1 checkpoint and the weights with their hashes.
+    assert instants == 3 * 11
     metrics = without_seconds(tmp_path / "uninterrupted")
     assert [(entry["step"], entry["length"]) for entry in metrics] == [(2, 3), (4, 3), (6, 5)]
     for kill_at in range(1, instants + 1):
