@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging
 
 from automata.errors import InputError
+from implicit.runs.files import check_hashes
 from implicit.training.train import available_device
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")
@@ -48,7 +49,8 @@ def load_model(folder: Path, device: str = "cpu") -> tuple[PreTrainedModel, Any]
 
     Raises:
         InputError: as for `check_model_folder`; the device is not there, the folder cannot be read, weights
-            are missing in it, or the tokenizer has more tokens than the model.
+            are missing in it or changed since they were written, or the tokenizer has more tokens than the
+            model.
     """
     check_model_folder(folder)
     place = available_device(device)
@@ -61,6 +63,7 @@ def load_model(folder: Path, device: str = "cpu") -> tuple[PreTrainedModel, Any]
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise InputError(f"model {folder} cannot be read ({reason}); write it again") from None
+    check_hashes(folder)
     if told["missing_keys"]:
         lacking = min(told["missing_keys"])
         raise InputError(

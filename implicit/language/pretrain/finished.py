@@ -1,6 +1,5 @@
 """A pretraining run that ended: its model, its tokenizer, and what was measured in the end."""
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,8 +75,8 @@ def finished_run(path: str | os.PathLike[str]) -> FinishedRun:
         config,
         model,
         tokenizer,
-        read_json(folder.result),
-        _metrics(folder),
+        folder.read_result(),
+        folder.read_metrics(),
     )
 
 
@@ -93,13 +92,3 @@ def _config(folder: PretrainFolder) -> PretrainConfig:
             "of one, or train again"
         )
     return validated(PretrainConfig, {name: values[name] for name in fields})
-
-
-def _metrics(folder: PretrainFolder) -> list[dict[str, Any]]:
-    try:
-        lines = folder.metrics.read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines]
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{folder.metrics} cannot be read ({str(error).rstrip('.')}); restore it or train again"
-        ) from None

@@ -1,8 +1,10 @@
 """The folder of a pretraining run: what it was made of, how it went, checkpoints, the model in the end."""
 
+import contextlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,12 @@ from transformers import PreTrainedTokenizerBase
 from automata.errors import InputError
 from implicit.language.pretrain.config import PretrainConfig
 from implicit.runs.environment import describe_environment
-from implicit.runs.files import read_json, write_bytes, write_json
+from implicit.runs.files import HASHES, TEMPORARY_SUFFIX, read_json, write_bytes, write_hashes, write_json
+from implicit.runs.holding import held
 
 FORMAT_VERSION = 1
+TIMES = "times.json"
+"""In a checkpoint: how long the run took up to it."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +32,9 @@ class PretrainFolder:
     | environment.json   | versions and platform                                                          |
     | tokenizer/         | as `transformers` stores it                                                    |
     | metrics.jsonl      | a line for every few steps, and for every measurement of the perplexity        |
-    | checkpoint-STEP/   | the last state of an unfinished run, as `accelerate` stores it                 |
-    | model/             | model and tokenizer of a finished run, for ``from_pretrained``                 |
+    | checkpoint-STEP/   | the last state of an unfinished run, as `accelerate` stores it, and hashes     |
+    | lock               | nothing; locked by the process that trains                                     |
+    | model/             | model and tokenizer of a finished run, for ``from_pretrained``, and hashes     |
     | result.json        | what a finished run measured in the end                                        |
 
     Attributes:
@@ -82,12 +88,20 @@ class PretrainFolder:
 
     def last_checkpoint(self) -> int:
         """Return the step of the last checkpoint, 0 if there is none."""
-        steps = [
-            int(found.name.removeprefix("checkpoint-"))
-            for found in self.path.glob("checkpoint-*")
-            if found.name.removeprefix("checkpoint-").isdecimal()
-        ]
-        return max(steps, default=0)
+        return max(self._checkpoints(), default=0)
+
+    def _checkpoints(self, *, others: bool = False) -> dict[int, Path]:
+        """The checkpoints by step, or other folders with such a name, which are the user's."""
+        named = (found for found in self.path.glob("checkpoint-*") if found.name[11:].isdecimal())
+        return {
+            int(found.name[11:]): found
+            for found in named
+            if others == (found.is_symlink() or not any((found / name).is_file() for name in (HASHES, TIMES)))
+        }
+
+    def held(self) -> contextlib.AbstractContextManager[None]:
+        """Keep other processes from training here: `implicit.runs.holding.held`."""
+        return held(self.path, lambda: self.begun)
 
     def begin(
         self, config: PretrainConfig, texts: dict[str, str], tokenizer: PreTrainedTokenizerBase
@@ -104,28 +118,70 @@ class PretrainFolder:
         }
         if self.begun:
             before = read_json(self.config)
+            before = before if isinstance(before, dict) else {}
             for name in made_of:
                 if before.get(name) != made_of[name]:
                     raise InputError(
                         f"{self.path} holds a run whose {name} is {_short(before.get(name))}, not "
                         f"{_short(made_of[name])}; give another --out, or the configuration of that run"
                     )
+            for step, found in self._checkpoints(others=True).items():
+                if step == config.steps or step % config.checkpoint_every == 0:
+                    raise InputError(
+                        f"{found} is no checkpoint of this run, which needs the name; move it away"
+                    )
             return
-        written = {self.tokenizer.name, "environment.json", "environment.json.tmp", "config.json.tmp"}
-        if self.path.exists() and any(entry.name not in written for entry in self.path.iterdir()):
+        environment = (
+            self.path / "environment.json"
+        )  # it is written first: without it, a tokenizer is the user's
+        written = {"lock", environment.name, *([self.tokenizer.name] if environment.exists() else [])}
+        if self.path.exists() and any(
+            entry.name not in written and entry.suffix != TEMPORARY_SUFFIX for entry in self.path.iterdir()
+        ):
             raise InputError(f"{self.path} is not empty and holds no run; give another --out")
         self.path.mkdir(parents=True, exist_ok=True)
-        tokenizer.save_pretrained(self.tokenizer)
-        write_json(self.path / "environment.json", describe_environment())
+        write_json(environment, describe_environment())
+        with writing(self.tokenizer):
+            tokenizer.save_pretrained(self.tokenizer)
         write_json(self.config, made_of)
+
+    def read_metrics(self, *, partial: bool = False) -> list[dict[str, Any]]:
+        """Return the lines of metrics.
+
+        Args:
+            partial: leave out a last line that was not written to its end.
+
+        Raises:
+            InputError: the file is missing or damaged.
+        """
+        try:
+            text = self.metrics.read_text(encoding="utf-8")
+            lines = (text[: text.rfind("\n") + 1] if partial else text).splitlines()
+            metrics = [json.loads(line) for line in lines]
+            if not all(isinstance(line, dict) and isinstance(line.get("step"), int) for line in metrics):
+                raise ValueError("a line has no step")
+            return metrics
+        except (OSError, ValueError, RecursionError) as error:
+            raise InputError(
+                f"{self.metrics} cannot be read ({str(error).rstrip('.')}); restore it or train again"
+            ) from None
+
+    def read_result(self) -> dict[str, Any]:
+        """Return what a finished run measured in the end.
+
+        Raises:
+            InputError: the file is missing or damaged.
+        """
+        found = read_json(self.result)
+        if not (isinstance(found, dict) and isinstance(found.get("validation_loss"), float)):
+            raise InputError(f"{self.result} does not hold a result; restore it, or delete it to train again")
+        return found
 
     def keep_metrics_until(self, step: int) -> None:
         """Leave out lines of metrics behind a step, which are about to be written again."""
-        if not self.metrics.exists():
-            return
-        lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True)
-        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
-        write_bytes(self.metrics, "".join(kept).encode())
+        if self.metrics.exists():
+            kept = [line for line in self.read_metrics(partial=True) if line["step"] <= step]
+            write_bytes(self.metrics, "".join(json.dumps(line) + "\n" for line in kept).encode())
 
     def add_metrics(self, values: dict[str, Any]) -> None:
         """Append a line of metrics."""
@@ -134,20 +190,75 @@ class PretrainFolder:
 
     def put_in_place(self, temporary: Path, step: int) -> None:
         """Make a folder that was written whole the checkpoint after a step; remove those before it."""
+        write_hashes(temporary)
         os.replace(temporary, self.checkpoint(step))
-        for found in self.path.glob("checkpoint-*"):
-            if found != self.checkpoint(step):
-                shutil.rmtree(found)
+        self._remove_checkpoints_but(step)
 
     def finish(self, result: dict[str, Any]) -> None:
         """Write the result, and remove the checkpoints."""
+        write_hashes(self.model, "*.safetensors")
         write_json(self.result, result)
         self.remove_checkpoints()
 
     def remove_checkpoints(self) -> None:
         """Remove the checkpoints of a finished run."""
-        for found in self.path.glob("checkpoint-*"):
-            shutil.rmtree(found)
+        self._remove_checkpoints_but(0)
+
+    def _remove_checkpoints_but(self, kept: int) -> None:
+        for step, found in self._checkpoints().items():
+            if step != kept:
+                shutil.rmtree(found)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Tell in one sentence what other packages raise, each in a class of its own, if a disk is full.
+
+    Raises:
+        InputError: for any error but those of the operating system.
+
+    Example:
+        >>> with writing(Path("runs/one/model")):
+        ...     raise RuntimeError("No space left on device")
+        Traceback (most recent call last):
+        automata.errors.InputError: runs/one/model cannot be written (No space left on device); free some ...
+    """
+    try:
+        yield
+    except (InputError, OSError):
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{path} cannot be written ({_first_line(error)}); free some space or mend the file system, and "
+            "run the same command again"
+        ) from error
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Tell in one sentence what other packages raise of a file that is missing or damaged.
+
+    Raises:
+        InputError: for any error.
+
+    Example:
+        >>> with reading(Path("runs/one/tokenizer")):
+        ...     raise KeyError("model")
+        Traceback (most recent call last):
+        automata.errors.InputError: runs/one/tokenizer cannot be read ('model'); restore it or train again ...
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{path} cannot be read ({_first_line(error)}); restore it or train again into another --out"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def _short(value: object) -> str:

@@ -2,8 +2,10 @@
 
 import math
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +22,16 @@ from automata.errors import InputError
 from implicit.language.configuration import FixedPoints
 from implicit.language.modeling import LanguageModel
 from implicit.language.pretrain.config import PretrainConfig, enter
-from implicit.language.pretrain.folder import PretrainFolder
+from implicit.language.pretrain.folder import TIMES, PretrainFolder, reading, writing
 from implicit.language.pretrain.perplexity import Validation
 from implicit.language.pretrain.tokens import digest, encoded, tokenizer_of, vocabulary_size
 from implicit.language.pretrain.windows import ShuffledWindows, Windows
 from implicit.language.quiet import only_errors_of
 from implicit.language.sizes import parameter_count
-from implicit.runs.files import read_json, write_json
+from implicit.runs.files import check_hashes, read_json, write_json
 from implicit.training.tensorboard import TensorBoard
+from implicit.training.termination import EXIT_CODE, noted_termination
 
-TIMES = "times.json"
-"""In a checkpoint: how long the run took up to it."""
 Watch = Callable[[dict[str, Any]], None]
 
 
@@ -102,12 +103,29 @@ def pretrain(
         parameters, tokens, seconds.
 
     Raises:
-        InputError: a text cannot be read or is too short, or the folder holds another run.
+        InputError: a text cannot be read or is too short, the folder holds another run, something damaged or
+            a process that trains, or it cannot be written.
+        OSError: the folder cannot be written.
         FloatingPointError: the loss, the gradient, a weight that would be stored or the validation loss is
             not finite; the last checkpoint stays.
+        SystemExit: after SIGTERM, with exit code 143; the step is stored.
     """
     accelerator = make_accelerator(config) if accelerator is None else accelerator
     folder = PretrainFolder(Path(out))
+    alone = folder.held() if accelerator.is_main_process and not folder.finished else nullcontext()
+    with alone, noted_termination() as asked_to_stop:
+        return _pretrain(config, folder, accelerator, progress, tensorboard, watch, asked_to_stop)
+
+
+def _pretrain(
+    config: PretrainConfig,
+    folder: PretrainFolder,
+    accelerator: Accelerator,
+    progress: bool,
+    tensorboard: bool,
+    watch: Watch | None,
+    asked_to_stop: Callable[[], bool],
+) -> dict[str, Any]:
     with accelerator.main_process_first():
         tokenizer = _tokenizer(config, folder)
     train, _ = encoded(config.train, tokenizer)
@@ -123,7 +141,7 @@ def pretrain(
     if folder.finished:
         if accelerator.is_main_process:
             folder.remove_checkpoints()  # a kill may have left one
-        return dict(read_json(folder.result))
+        return folder.read_result()
 
     with torch.random.fork_rng(devices=[]):  # the weights of all processes are drawn on the CPU
         torch.manual_seed(config.seed)
@@ -137,11 +155,14 @@ def pretrain(
     model, optimizer = accelerator.prepare(model, optimizer)
     done = folder.last_checkpoint()
     if done:
-        accelerator.load_state(str(folder.checkpoint(done)))
+        with reading(folder.checkpoint(done)):
+            if accelerator.is_main_process:
+                check_hashes(folder.checkpoint(done))
+            accelerator.load_state(str(folder.checkpoint(done)))
     if accelerator.is_main_process:
         folder.keep_metrics_until(done)
     accelerator.wait_for_everyone()
-    run = _Run(config, folder, accelerator, model, optimizer, validation, done)
+    run = _Run(config, folder, accelerator, model, optimizer, validation, done, asked_to_stop)
     loader = _loader(accelerator, windows, config, done + 1)
     board = folder.path / "tensorboard" if tensorboard and accelerator.is_main_process else None
     bar = tqdm(total=config.steps, initial=done, disable=not (progress and accelerator.is_main_process))
@@ -156,13 +177,21 @@ def pretrain(
                 events.write(line)
                 if watch is not None:
                     watch(line)
+            if run.stopped and step < config.steps:
+                if accelerator.is_main_process:
+                    print(f"stopped and stored at step {step}; run the same command again", file=sys.stderr)
+                raise SystemExit(EXIT_CODE)
     return _finish(run, tokenizer, held_out_bytes, len(held_out))
 
 
 def _tokenizer(config: PretrainConfig, folder: PretrainFolder) -> PreTrainedTokenizerBase:
     """The tokenizer of the run: the one that it began with, where it has."""
     if folder.begun:
-        return AutoTokenizer.from_pretrained(str(folder.tokenizer))
+        with reading(folder.tokenizer):
+            found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(str(folder.tokenizer))
+            if found.eos_token_id is None:
+                raise ValueError("no token ends a document")
+            return found
     return tokenizer_of(config.tokenizer, config.train)
 
 
@@ -210,6 +239,7 @@ class _Run:
         optimizer: Optimizer,
         validation: Validation,
         done: int,
+        asked_to_stop: Callable[[], bool],
     ) -> None:
         self.config, self.folder, self.accelerator = config, folder, accelerator
         self.model, self.optimizer, self.validation = model, optimizer, validation
@@ -217,8 +247,10 @@ class _Run:
         self.implicit = isinstance(self.language_model.config, FixedPoints)
         times = folder.checkpoint(done) / TIMES
         before = read_json(times) if times.exists() else {"seconds": 0.0, "training_seconds": 0.0}
-        self.began, self.before = time.monotonic(), float(before["seconds"])
-        self.training_seconds = float(before["training_seconds"])
+        with reading(times):
+            self.began, self.before = time.monotonic(), float(before["seconds"])
+            self.training_seconds = float(before["training_seconds"])
+        self.asked_to_stop, self.stopped = asked_to_stop, False
         self.evaluated: dict[str, Any] = {}
 
     @property
@@ -248,7 +280,10 @@ class _Run:
                     self._require_finite("the norm of the gradient", float(norm), step)
                 self.optimizer.step()
                 self.optimizer.zero_grad()
-        loss = float(self.accelerator.reduce(torch.stack(losses).mean(), "mean"))
+        mean_loss = torch.stack(losses).mean()
+        asked = mean_loss.new_tensor(float(self.asked_to_stop()))  # any process may be
+        loss, share = self.accelerator.reduce(torch.stack([mean_loss, asked]), "mean").tolist()
+        self.stopped = share > 0
         self._require_finite("loss", loss, step)
         taken = time.monotonic() - began
         self.training_seconds += taken
@@ -271,7 +306,7 @@ class _Run:
             line |= {"training_seconds": self.training_seconds, "seconds": self.seconds}
             if self.accelerator.is_main_process:
                 self.folder.add_metrics(line)
-        if last or step % config.checkpoint_every == 0:
+        if last or self.stopped or step % config.checkpoint_every == 0:
             self.store(step)
         return line
 
@@ -308,13 +343,20 @@ class _Run:
         if self.accelerator.is_main_process and temporary.exists():
             shutil.rmtree(temporary)
         self.accelerator.wait_for_everyone()
-        with only_errors_of("accelerate.utils.other"):  # that tied weights are stored once
-            self.accelerator.save_state(str(temporary))
-        self.accelerator.wait_for_everyone()
-        if self.accelerator.is_main_process:
-            times = {"training_seconds": self.training_seconds, "seconds": self.seconds}
-            write_json(temporary / TIMES, times)
-            self.folder.put_in_place(temporary, step)
+        try:
+            with (
+                writing(temporary),
+                only_errors_of("accelerate.utils.other"),
+            ):  # that tied weights are stored once
+                self.accelerator.save_state(str(temporary))
+            self.accelerator.wait_for_everyone()
+            if self.accelerator.is_main_process:
+                times = {"training_seconds": self.training_seconds, "seconds": self.seconds}
+                write_json(temporary / TIMES, times)
+                self.folder.put_in_place(temporary, step)
+        except (InputError, OSError):
+            shutil.rmtree(temporary, ignore_errors=True)  # half a checkpoint fills the disk for nothing
+            raise
         self.accelerator.wait_for_everyone()
 
 
@@ -344,9 +386,10 @@ def _finish(
         "distributed": accelerator.distributed_type.value,
     }
     if accelerator.is_main_process:
-        run.language_model.save_pretrained(folder.model, state_dict=weights)
-        tokenizer.model_max_length = config.length  # what the harness reads at once
-        tokenizer.save_pretrained(folder.model)
+        with writing(folder.model):
+            run.language_model.save_pretrained(folder.model, state_dict=weights)
+            tokenizer.model_max_length = config.length  # what the harness reads at once
+            tokenizer.save_pretrained(folder.model)
         folder.finish(result)
     accelerator.wait_for_everyone()
     return result

@@ -1,0 +1,156 @@
+"""The folder of a pretraining run: one process at a time, files of the user stay, faults in a sentence."""
+
+import contextlib
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from automata.errors import InputError
+from implicit.language.pretrain import make_accelerator, pretrain
+from implicit.language.pretrain.folder import PretrainFolder
+from implicit.language.stored_models import load_model
+from tests.implicit.language.pretrain.small_runs import small_run
+from tests.implicit.language.pretrain.test_resuming import stop_at, train
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with texts and ``run``, which was stopped behind its first checkpoint."""
+    folder = tmp_path_factory.mktemp("stopped")
+    with pytest.raises(KeyboardInterrupt):
+        train(small_run(folder), folder / "run", watch=stop_at(4))
+    return folder
+
+
+def test_one_process_at_a_time_trains_in_a_folder(tmp_path: Path) -> None:
+    config = small_run(tmp_path, steps=2)
+
+    def second(line: dict[str, Any]) -> None:
+        with pytest.raises(InputError, match="where another process trains at this moment"):
+            train(config, tmp_path / "run")
+
+    train(config, tmp_path / "run", watch=second)
+    assert not (tmp_path / "run" / "lock").exists()
+
+
+def test_folders_of_the_user_stay(tmp_path: Path) -> None:
+    config, run = small_run(tmp_path), tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        train(config, run, watch=stop_at(2))
+    theirs = ["checkpoint-3", "checkpoint-5", "checkpoint-best"]
+    for name in theirs:
+        (run / name).mkdir()
+        (run / name / "notes.txt").write_text("mine")
+    (run / "notes.tmp").write_text("mine")
+    with pytest.raises(InputError, match="checkpoint-3 is no checkpoint of this run"):
+        train(config, run)
+    assert (run / theirs.pop(0)).rename(tmp_path / "moved").is_dir()
+    train(config, run)
+    assert sorted(path.name for path in run.glob("checkpoint*")) == sorted(theirs)
+    assert all((run / name / "notes.txt").read_text() == "mine" for name in theirs)
+    assert (run / "notes.tmp").read_text() == "mine"
+
+
+def test_a_tokenizer_of_the_user_is_not_replaced(tmp_path: Path) -> None:
+    config = small_run(tmp_path, steps=2)
+    (tmp_path / "run" / "tokenizer").mkdir(parents=True)
+    with pytest.raises(InputError, match="is not empty and holds no run"):
+        train(config, tmp_path / "run")
+
+
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config.json",
+        "metrics.jsonl",
+        "tokenizer/tokenizer.json",
+        "tokenizer/tokenizer_config.json",
+        "checkpoint-3/model.safetensors",
+        "checkpoint-3/optimizer.bin",
+        "checkpoint-3/random_states_0.pkl",
+        "checkpoint-3/times.json",
+        "checkpoint-3/sha256.json",
+    ],
+)
+@pytest.mark.parametrize("hashed", [False, True])
+def test_damaged_files_are_told_in_a_sentence_or_do_no_harm(
+    name: str, lost: bool, hashed: bool, stopped: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
+    file = tmp_path / "run" / name
+    if not hashed:  # as in folders of older versions
+        (tmp_path / "run" / "checkpoint-3" / "sha256.json").unlink()
+    if lost:
+        file.unlink(missing_ok=True)
+    else:
+        file.write_bytes(b'{"step": "no')
+    with contextlib.suppress(InputError):
+        pretrain(small_run(stopped), tmp_path / "run", make_accelerator(small_run(stopped), cpu=True))
+
+
+def test_a_flipped_bit_of_a_checkpoint_or_a_model_is_told(stopped: Path, tmp_path: Path) -> None:
+    shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
+    for name in ("model.safetensors", "optimizer.bin"):
+        file = tmp_path / "run" / "checkpoint-3" / name
+        content = file.read_bytes()
+        file.write_bytes(content[:-1000] + bytes([content[-1000] ^ 1]) + content[-999:])
+        with pytest.raises(InputError, match=f"checkpoint-3/{name} is not as it was written"):
+            train(small_run(stopped), tmp_path / "run")
+        file.write_bytes(content)
+    train(small_run(stopped), tmp_path / "run")
+    weights = tmp_path / "run" / "model" / "model.safetensors"
+    load_model(weights.parent)
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(InputError, match=r"model.safetensors is not as it was written"):
+        load_model(weights.parent)
+
+
+@pytest.mark.parametrize("bytes_at_most", [100, 1_000, 5_000, 20_000])
+def test_a_full_disk_is_told_in_a_sentence(bytes_at_most: int, tmp_path: Path) -> None:
+    """A limit of the size of files stands for the disk; with room again, the run goes on."""
+    config = small_run(tmp_path, steps=2)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_at_most, before[1]))
+    try:
+        with pytest.raises((InputError, OSError)):
+            train(config, tmp_path / "run")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not (tmp_path / "run" / "checkpoint.new").exists()
+    assert train(config, tmp_path / "run")["steps"] == 2
+
+
+PROGRAM = """
+import os, signal, sys
+from pathlib import Path
+from tests.implicit.language.pretrain.small_runs import small_run
+from tests.implicit.language.pretrain.test_resuming import train
+folder = Path(sys.argv[1])
+def stop(line):
+    if line["step"] == 1:
+        os.kill(os.getpid(), signal.SIGTERM)
+train(small_run(folder), folder / "run", watch=stop)
+"""
+
+
+def test_sigterm_stores_the_step_and_the_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 128 + signal.SIGTERM
+    assert "stopped and stored at step 2; run the same command again" in done.stderr
+    assert PretrainFolder(tmp_path / "run").last_checkpoint() == 2
+    for name in ("run", "whole"):
+        train(small_run(tmp_path), tmp_path / name)
+    one, other = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("run", "whole"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
