@@ -15,7 +15,7 @@ import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
 from rich.console import Console
 
-from analysis.framework.output import check_writable
+from analysis.framework.output import check_writable, written_together
 from analysis.framework.terminal import add_output_flag
 from analysis.report import (
     ReportSettings,
@@ -120,12 +120,13 @@ def _run_demo(folder: Path, settings: DemoSettings, command: str, console: Conso
             console.print(f"  {seconds:6.1f} s  {part}", highlight=False)
         runs = [load_run(folder / "runs" / model) for model in (IMPLICIT, *CONTROLS)]
         first, *rest = runs
-        tasks = [*tasks_of(first, folder, settings), *comparison_tasks(runs, folder, settings)]
-        tasks += [task for run in rest for task in tasks_of(run, folder, settings)]
         console.print("Analysing, two tasks at a time", highlight=False)
-        parts |= finish_tasks({pool.submit(perform_quietly, task): task.label for task in tasks}, console)
-    report = collect(runs, folder, settings, time.monotonic() - began, parts, command)
-    write_report(report, folder)
+        with written_together(folder) as fresh:
+            tasks = [*tasks_of(first, fresh, settings), *comparison_tasks(runs, fresh, settings)]
+            tasks += [task for run in rest for task in tasks_of(run, fresh, settings)]
+            parts |= finish_tasks({pool.submit(perform_quietly, task): task.label for task in tasks}, console)
+            report = collect(runs, fresh, settings, time.monotonic() - began, parts, command)
+            write_report(report, fresh)
     return report
 
 

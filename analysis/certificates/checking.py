@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from analysis.certificates.parts import (
     same_json,
     shown,
 )
+from automata.processes import spawned_workers
 
 Weights = Mapping[str, NDArray[np.floating[Any]]]
 EVALUATED = re.compile(
@@ -206,7 +205,7 @@ def check_each(
                 check(checker, *claim)
                 bar.update()
             return
-        with ProcessPoolExecutor(processes, get_context("spawn"), _begin, (make, arguments)) as pool:
+        with spawned_workers(processes, _begin, (make, arguments)) as pool:
             for _ in pool.map(_check_one, [(check, claim) for claim in claims], chunksize=at_once):
                 bar.update()
 

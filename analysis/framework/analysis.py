@@ -20,6 +20,7 @@ from analysis.framework.output import (
     refuse_other_runs,
     require_different_names,
     write_analysis,
+    written_together,
 )
 from analysis.framework.report_section import ReportSection
 from analysis.framework.settings import Settings
@@ -136,7 +137,6 @@ class Analysis(ABC, Generic[Settings, Outcome]):
             figure = self.draw(outcome, width)
             write_analysis(folder, self.name, **answered, figure=figure, caption=self.caption(outcome))
             return
-        folder.mkdir(parents=True, exist_ok=True)
         if self.file is None:
             write_json(folder / f"{self.name}.json", analysis_content(self.name, **answered))
 
@@ -248,9 +248,10 @@ class RunAnalysis(Analysis[Settings, Outcome]):
         began = time.monotonic()
         resumed = self.measure_resumed
         outcome = self.measure(run, settings) if resumed is None else resumed(run, settings, folder)
-        self._write(folder, RunIdentity.of(run), settings, outcome, began, width)
-        for name, content in self.documents(run, outcome).items():
-            write_json(folder / name, content)
+        with written_together(folder) as fresh:
+            self._write(fresh, RunIdentity.of(run), settings, outcome, began, width)
+            for name, content in self.documents(run, outcome).items():
+                write_json(fresh / name, content)
         return outcome
 
     def stored_result(self, folder: Path, run: str) -> Mapping[str, Any]:
@@ -304,7 +305,8 @@ class Comparison(Analysis[Settings, Outcome]):
         began = time.monotonic()
         outcome = self.compare(runs, settings)
         identities = tuple(RunIdentity.of(run) for run in runs)
-        self._write(folders[0], identities, settings, outcome, began, width)
+        with written_together(folders[0]) as fresh:
+            self._write(fresh, identities, settings, outcome, began, width)
         return [outcome]
 
     def stored_result(self, folder: Path, run: str) -> Mapping[str, Any]:

@@ -1,12 +1,16 @@
 """Where an analysis writes and what stands in its JSON beside the numbers: run, settings, environment."""
 
+import contextlib
 import hashlib
 import json
 import math
 import os
+import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -277,6 +281,53 @@ def full_caption(
 
 def _in_words(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+@contextlib.contextmanager
+def written_together(folder: Path) -> Iterator[Path]:
+    """Give a fresh folder; in the end its files move into another one together, or none does.
+
+    Those that they replace are removed first: killed at any moment, new files never lie beside old ones.
+
+    Args:
+        folder: where the files belong; made if it does not exist.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as out:
+        ...     with written_together(Path(out) / "modes") as fresh:
+        ...         write_json(fresh / "modes.json", 1)
+        ...         before = (Path(out) / "modes" / "modes.json").exists()
+        ...     before, [path.name for path in (Path(out) / "modes").iterdir()]
+        (False, ['modes.json'])
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for left in folder.iterdir():
+        owner = re.fullmatch(r"\.unfinished-(\d+)-\w+", left.name)
+        if owner and not _lives(int(owner[1])):
+            shutil.rmtree(left, ignore_errors=True)  # of a process that was killed
+    with TemporaryDirectory(prefix=f".unfinished-{os.getpid()}-", dir=folder) as fresh:
+        yield Path(fresh)
+        targets = {
+            file: folder / file.relative_to(fresh) for file in Path(fresh).rglob("*") if file.is_file()
+        }
+        for target in targets.values():
+            target.unlink(missing_ok=True)
+        for file, target in targets.items():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(file, target)
+
+
+def _lives(process: int) -> bool:
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is another user's
+        pass
+    return True
 
 
 def write_analysis(

@@ -7,7 +7,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from analysis.framework.output import check_writable, refuse_other_runs, require_different_names
+from analysis.framework.output import (
+    check_writable,
+    refuse_other_runs,
+    require_different_names,
+    written_together,
+)
 from analysis.framework.terminal import add_output_flag, add_runs_argument
 from analysis.report.collection import collect, print_report, write_report
 from analysis.report.settings import ReportSettings
@@ -30,14 +35,15 @@ def _command(argv: Sequence[str] | None) -> None:
     check_writable(folder)
     refuse_other_runs(folder / "report.json", runs)
     console, began = Console(), time.monotonic()
-    tasks = [task for run in runs for task in tasks_of(run, folder, settings)]
-    tasks += comparison_tasks(runs, folder, settings)
-    with two_processes() as pool:
-        futures = {pool.submit(perform_quietly, task): task.label for task in tasks}
-        parts = finish_tasks(futures, console)
     command = " ".join(["python -m analysis.report", *(argv if argv is not None else sys.argv[1:])])
-    report = collect(runs, folder, settings, time.monotonic() - began, parts, command)
-    write_report(report, folder)
+    with written_together(folder) as fresh:
+        tasks = [task for run in runs for task in tasks_of(run, fresh, settings)]
+        tasks += comparison_tasks(runs, fresh, settings)
+        with two_processes() as pool:
+            futures = {pool.submit(perform_quietly, task): task.label for task in tasks}
+            parts = finish_tasks(futures, console)
+        report = collect(runs, fresh, settings, time.monotonic() - began, parts, command)
+        write_report(report, fresh)
     print_report(report, folder, console)
 
 

@@ -4,9 +4,8 @@ import contextlib
 import io
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, Future, as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -16,6 +15,7 @@ from analysis.framework.analysis import Comparison
 from analysis.framework.settings import settings_from
 from analysis.questions import question_named, reported_questions, section_of
 from analysis.report.settings import ReportSettings
+from automata.processes import spawned_workers
 from implicit.runs.loading import Run, load_run
 
 PROCESSES = 2
@@ -131,9 +131,7 @@ def two_processes() -> Iterator[Executor]:
         ...     pool.submit(abs, -2).result()
         2
     """
-    pool = ProcessPoolExecutor(
-        PROCESSES, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
-    )
+    pool = spawned_workers(PROCESSES, torch.set_num_threads, (1,))
     try:
         yield pool
     except BaseException:
