@@ -27,6 +27,7 @@ from implicit.training.optimizers import make_optimizer
 from implicit.training.state_passing import Carried
 from implicit.training.streams import Stream, TokenBatch, draw_batch, noise_generator
 from implicit.training.tensorboard import TensorBoard
+from implicit.training.termination import EXIT_CODE, noted_termination
 
 Watch = Callable[[int, SequenceModel], None]
 """Takes the number of a training step and the model after it, which it must leave as it is."""
@@ -62,6 +63,7 @@ def take_steps(
     Raises:
         InputError: if the loss or its gradient is not finite.
         OSError: if the folder cannot be written.
+        SystemExit: after SIGTERM, with exit code 143; the step is stored.
 
     Example:
         >>> from pathlib import Path
@@ -88,6 +90,7 @@ def take_steps(
     began = time.monotonic() - done.seconds
     hidden = None if show_progress else True  # tqdm reads None as "where there is no terminal"
     with (
+        noted_termination() as asked_to_stop,
         TensorBoard(folder.path / "tensorboard" if tensorboard else None, done.step) as board,
         tqdm(total=config.steps, initial=done.step, disable=hidden, leave=False, unit="step") as bar,
     ):
@@ -112,8 +115,10 @@ def take_steps(
                 done = replace(done, target_met=_target_met(config, model, phase, evaluations, done))
             if done.target_met == config.evaluation.patience or step == last:
                 break
-            if step % config.checkpoint_every == 0:
+            if (stopped := asked_to_stop()) or step % config.checkpoint_every == 0:
                 save_checkpoint(folder.checkpoint_file, model, optimizer, done, carried)
+            if stopped:
+                raise SystemExit(EXIT_CODE)
 
 
 def majority_baselines(config: TrainConfig, task: Task) -> dict[int, float]:

@@ -145,6 +145,23 @@ def test_command_is_interrupted_then_killed_then_resumed(config: TrainConfig, tm
     assert_same_run(folder.path, tmp_path / "uninterrupted")
 
 
+def test_sigterm_stores_the_step(config: TrainConfig, tmp_path: Path) -> None:
+    def stop(step: int, _: object) -> None:
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        if step == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    rare = config.updated(checkpoint_every=100)
+    with pytest.raises(SystemExit, match="143"):
+        train(rare, tmp_path / "stopped", progress=False, watch=stop)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    steps: list[int] = []
+    train(rare, tmp_path / "stopped", progress=False, watch=lambda step, _: steps.append(step))
+    assert steps[0] == 4
+    train(rare, tmp_path / "uninterrupted", progress=False)
+    assert_same_run(tmp_path / "stopped", tmp_path / "uninterrupted")
+
+
 def test_early_stop_counts_on_after_a_resume(
     config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
