@@ -19,9 +19,7 @@ NEED_TRITON = [
     "implicit/ops/*/triton_*",
 ]
 NEED_NUMBA = [
-    "analysis/one_fixed_point/proof.py",
     "implicit/enclosed/numba_*",
-    "implicit/enclosed/one_fixed_point.py",
     "implicit/modes/fused.py",
     "implicit/ops/sequential_solve/solve.py",
     "implicit/ops/*numba_*",

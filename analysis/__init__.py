@@ -5,7 +5,7 @@
   `belief` (what it knows of a hidden state), `mechanism` (how several models hold the same automaton).
 - What its transition is: `jacobian` (Theorem 1, measured).
 - How its fixed points are found: `convergence`, `agreement`, `modes`, `front_speed`.
-- What is proved of it: `certify`, `all_words`, `all_lengths`, `one_fixed_point`, `executed`, and
+- What is proved of it: `certify`, `all_words`, `all_lengths`, `executed`, and
   `check_certificate`.
 - All of it on one page: `report`; three models from nothing: `demo`.
 - The table of all questions: `QUESTIONS`. Figures like these: `styled`, `save_figure`.
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from analysis import length_generalization as length_generalization
     from analysis import mechanism as mechanism
     from analysis import modes as modes
-    from analysis import one_fixed_point as one_fixed_point
     from analysis import report as report
     from analysis.asking import ask
     from analysis.framework.figures import save_figure, styled
@@ -80,7 +79,6 @@ _MODULES = (
     "length_generalization",
     "mechanism",
     "modes",
-    "one_fixed_point",
     "report",
 )
 

@@ -21,7 +21,6 @@ from analysis import (
     length_generalization,
     mechanism,
     modes,
-    one_fixed_point,
 )
 from analysis.framework.analysis import Analysis
 from analysis.framework.report_section import ReportSection
@@ -41,7 +40,6 @@ QUESTIONS: tuple[Analysis[Any, Any], ...] = (
     certify.ANALYSIS,
     all_words.ANALYSIS,
     all_lengths.ANALYSIS,
-    one_fixed_point.ANALYSIS,
     executed.ANALYSIS,
 )
 

@@ -47,7 +47,6 @@ PACKAGES: tuple[str, ...] = (
     "analysis.belief",
     "analysis.mechanism",
     "analysis.front_speed",
-    "analysis.one_fixed_point",
     "analysis.framework",
 )
 

@@ -1,1 +1,0 @@
-"""The bounds of `implicit.enclosed.one_fixed_point` on one cell after the other, compiled by numba."""
