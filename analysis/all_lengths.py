@@ -17,9 +17,8 @@ other (`theory.rigorous.covers.orbits`). How the ellipsoids are found:
 
 It is also tried to prove that the iteration tends to the same fixed points from all latents that the last
 norm can give, and not from zero alone: by Theorem 2 of docs/when_modes_agree.md the simultaneous mode then
-tends to the same answers. That takes moments where Φ maps all latents into a ball in which it contracts
-(`implicit.enclosed.image_ball`), as of a model that was trained for it; else, with ``--cells``, it is tried
-by halving cells of latents (`theory.rigorous.attraction`).
+tends to the same answers. That holds where Φ maps all latents into a ball in which it contracts
+(`implicit.enclosed.image_ball`), as of a model that was trained for it.
 
 Only the last two steps and this are the proof. It is about the model with its weights as the exact numbers
 that their floats are, in real arithmetic and, of the sequential mode, as float64 computes it (``python -m
@@ -37,12 +36,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from analysis.certificates.attraction.document import (
-    LATENTS_FORMAT,
-    LATENTS_STATEMENTS,
-    LatentsCertificate,
-)
-from analysis.certificates.attraction.producer import ProvedAttraction, prove_attraction
 from analysis.certificates.cover.document import (
     COVER_FORMAT,
     COVER_STATEMENTS,
@@ -66,11 +59,8 @@ from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
-from implicit.enclosed.closed_loop import EnclosedClosedLoop
-from implicit.models.interface import FixedPointModel
 from implicit.runs.loading import Run
 from theory.rigorous.covers.bundling import Members
-from theory.rigorous.covers.invariant_cover import Cover
 from theory.rigorous.covers.radii import ClosedCover
 
 STATED_SHARE = 0.95
@@ -86,8 +76,7 @@ class AllLengthsAnalysis:
         settings: what was chosen.
         found: the cover with what is proved of its steps; None if there is no candidate.
         iteration: what is proved of the iteration over it; None if the cover is not closed.
-        attraction: what is proved of all latents; None if it was tried by image balls only and is not proved
-            by them, or the rest is not proved.
+        attraction: what is proved of all latents; None if that is not proved, or the rest is not.
         fault: why there is none; empty otherwise.
         seconds: how long it took.
 
@@ -99,7 +88,7 @@ class AllLengthsAnalysis:
     settings: AllLengthsSettings
     found: ClosedCover | None
     iteration: ProvedIteration | None
-    attraction: ProvedImages | ProvedAttraction | None
+    attraction: ProvedImages | None
     fault: str
     seconds: float
 
@@ -132,8 +121,6 @@ class AllLengthsAnalysis:
         """What is proved of the simultaneous mode, with the caveat."""
         if self.attraction is None:
             return ""
-        if not self.attraction.holds:
-            return f"; of the simultaneous mode nothing is proved: {self.attraction.sentence}"
         return f"; {self.attraction.sentence}, so that {OF_EVERY_START}"
 
     def numbers(self) -> dict[str, Any]:
@@ -173,7 +160,7 @@ class AllLengthsAnalysis:
         claims = self._claims(run)
         return CoverCertificate(format=COVER_FORMAT, statements=COVER_STATEMENTS, **claims).sealed()
 
-    def certificate_of_starts(self, run: Run) -> ImagesCertificate | LatentsCertificate:
+    def certificate_of_starts(self, run: Run) -> ImagesCertificate:
         """Return the same with the claim that all latents are attracted.
 
         Args:
@@ -182,15 +169,13 @@ class AllLengthsAnalysis:
         Raises:
             InputError: if that is not proved.
         """
-        if self.attraction is None or not self.attraction.holds:
+        if self.attraction is None:
             raise InputError(
-                f"of run {run.path.name} it is not proved that all latents are attracted; set cells, or "
-                "train with an image_ball_weight"
+                f"of run {run.path.name} it is not proved that all latents are attracted; train with an "
+                "image_ball_weight"
             )
         claims = self._claims(run) | self.attraction.fields()
-        if isinstance(self.attraction, ProvedImages):
-            return ImagesCertificate(format=IMAGES_FORMAT, statements=IMAGES_STATEMENTS, **claims).sealed()
-        return LatentsCertificate(format=LATENTS_FORMAT, statements=LATENTS_STATEMENTS, **claims).sealed()
+        return ImagesCertificate(format=IMAGES_FORMAT, statements=IMAGES_STATEMENTS, **claims).sealed()
 
     def _claims(self, run: Run) -> dict[str, Any]:
         """The fields of a certificate of the cover."""
@@ -251,19 +236,10 @@ def analyse(run: Run, settings: AllLengthsSettings | None = None, **chosen: Any)
         members = Members.of_cover(found.cover, found.bounds.latent_radius)
         iteration = prove_iteration(loop, members, asked, model.stopping)
         if iteration.attraction.holds:
-            attraction = _of_all_latents(model, loop, found.cover, iteration, settings.cells)
+            images = prove_images(loop, found.cover)
+            attraction = images if images.holds else None
     seconds = time.monotonic() - began
     return AllLengthsAnalysis(RunIdentity.of(run), settings, found, iteration, attraction, fault, seconds)
-
-
-def _of_all_latents(
-    model: FixedPointModel, loop: EnclosedClosedLoop, cover: Cover, iteration: ProvedIteration, cells: int
-) -> ProvedImages | ProvedAttraction | None:
-    """What is proved of all latents, by image balls or else by so many cells at each step."""
-    images = prove_images(loop, cover)
-    if images.holds:
-        return images
-    return prove_attraction(model, cover, iteration, cells) if cells else None
 
 
 def draw(analysis: AllLengthsAnalysis, width: float = TEXT_WIDTH) -> Figure:
@@ -336,8 +312,7 @@ def tables(analysis: AllLengthsAnalysis) -> list[Table | str]:
 def _documents(run: Run, found: AllLengthsAnalysis) -> dict[str, Any]:
     if not found.proved:
         return {}
-    of_starts = found.attraction is not None and found.attraction.holds
-    certificate = found.certificate_of_starts(run) if of_starts else found.certificate(run)
+    certificate = found.certificate(run) if found.attraction is None else found.certificate_of_starts(run)
     return {"certificate.json": certificate.model_dump(mode="json")}
 
 
@@ -345,7 +320,7 @@ ANALYSIS = RunAnalysis(
     name="all_lengths",
     question="Is a small model right on words of every length? A proof, with a certificate.",
     description="Prove in rigorous arithmetic that a small implicit model is right on words of every length. "
-    "The stored runs s3-small and parity-tiny have defaults of their own.",
+    "The stored run s3-small has defaults of its own.",
     settings=AllLengthsSettings,
     measure=analyse,
     draw=draw,

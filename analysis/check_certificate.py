@@ -19,8 +19,6 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from analysis.certificates.answers import Automaton
-from analysis.certificates.attraction.checker import check_latents
-from analysis.certificates.attraction.document import LATENTS_FORMAT, LatentsCertificate
 from analysis.certificates.checking import check_identity
 from analysis.certificates.cover.checker import check_cover
 from analysis.certificates.cover.document import COVER_FORMAT, CoverCertificate
@@ -51,7 +49,6 @@ from implicit.runs.loading import Run, find_run, load_run
 KINDS: dict[str, type[AnyCertificate]] = {
     WORDS_FORMAT: WordsCertificate,
     COVER_FORMAT: CoverCertificate,
-    LATENTS_FORMAT: LatentsCertificate,
     IMAGES_FORMAT: ImagesCertificate,
     EXECUTED_FORMAT: ExecutedCertificate,
 }
@@ -115,8 +112,6 @@ def check_certificate(
     how |= {"bits": settings.precision, "processes": settings.processes}
     if isinstance(certificate, CoverCertificate):
         check_cover(certificate, weights, automaton=automaton_of(run), **how)
-    elif isinstance(certificate, LatentsCertificate):
-        check_latents(certificate, weights, automaton=automaton_of(run), **how)
     elif isinstance(certificate, ImagesCertificate):
         check_images(certificate, weights, automaton=automaton_of(run), **how)
     elif isinstance(certificate, ExecutedCertificate):

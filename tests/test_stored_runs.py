@@ -21,7 +21,7 @@ from theory.testing import assert_contractive, assert_fixed_point, assert_modes_
 SEED = 20  # of the test streams here; no run was trained or selected on them
 MODES: tuple[Mode, Mode] = ("simultaneous", "sequential")
 STORED = [
-    *("parity", "parity-small", "parity-tiny", "parity-attracted", "s3", "s3-small", "s5-generators"),
+    *("parity", "parity-small", "parity-attracted", "s3", "s3-small", "s5-generators"),
     *("parity-deltanet", "s3-gated-deltanet", "parity-recipe", "s3-recipe", "a4", "s4"),
     "a5-generators",
 ]
@@ -91,7 +91,6 @@ def test_theorem1_holds_on_a_freshly_trained_run(fresh: Run) -> None:
     [
         ("parity", 256, 0.99),
         ("parity-small", 256, 0.99),
-        ("parity-tiny", 256, 0.99),
         ("parity-attracted", 256, 0.99),
         ("s3", 256, 0.99),
         ("s3-small", 256, 0.99),

@@ -8,7 +8,6 @@ import hashlib
 import json
 import math
 
-from analysis.certificates.attraction.document import LatentsCertificate
 from analysis.certificates.cover.document import CoverCertificate
 from analysis.certificates.executed.document import ExecutedCertificate
 from analysis.certificates.image_balls.document import ImagesCertificate
@@ -28,8 +27,7 @@ from automata.monoids.groups import (
 )
 from automata.monoids.isomorphism import find_isomorphism
 
-OfEveryStart = LatentsCertificate | ImagesCertificate
-AnyCertificate = Certificate | WordsCertificate | CoverCertificate | OfEveryStart | ExecutedCertificate
+AnyCertificate = Certificate | WordsCertificate | CoverCertificate | ImagesCertificate | ExecutedCertificate
 
 LONGEST_NAME = 60
 """Characters."""
@@ -98,7 +96,7 @@ def _found(certificate: AnyCertificate) -> str:
         words = f"all {certificate.words} words of up to {certificate.length} tokens are right"
     else:
         words = f"all words of every length are right, by {len(certificate.labels)} sets of states"
-    starts = f"; {OF_EVERY_START}" if isinstance(certificate, OfEveryStart) else ""
+    starts = f"; {OF_EVERY_START}" if isinstance(certificate, ImagesCertificate) else ""
     return (
         f"the answers to {words}, {certificate.scope}, with a margin of at least "
         f"{at_least(certificate.margin)}, {OF_THESE_WEIGHTS}; {certificate.caveat}{starts}"

@@ -132,43 +132,6 @@ class AnswersJudge:
                     ):
                         yield f"set {index}, token {token}: {fault}"
 
-    def starts(self, content: Content) -> Iterable[str]:
-        """Return what is not true of a certificate of every length and start."""
-        yield from self.cover(content)
-        weight, bundles, d = self.model.weights["latent_norm.weight"], content["bundles"], self.model.size
-        counts = len(content["labels"]), self.task.vocabulary_size
-        rows = {name: numbers_of(content[name]) for name in ("centres", "metrics", "norms", "latents")}
-        norms = rows["norms"].reshape(len(bundles["tokens"]), -1)
-        regions = [
-            numbers_of(bundles[name]).reshape(len(norms), -1) for name in ("latents", "metrics", "radii")
-        ]
-        latents = rows["latents"].reshape(*counts, d)
-
-        def length_in(matrix: Array, entries: Vector) -> Any:
-            return mp.norm(upper_triangular(_exact(matrix), d) * mp.matrix(entries))
-
-        for index, token in itertools.product(*map(range, counts)):
-            axes = upper_triangular(_exact(rows["metrics"].reshape(counts[0], -1)[index]), self.size) ** -1
-            axes *= numbers_of(content["radii"]).tolist()[index]
-            middle = _exact(rows["centres"].reshape(counts[0], -1)[index])
-            bundle, centre = content["bundle_of"][index][token], _exact(latents[index, token])
-            for unit in self._units(index):
-                entries = [a + b for a, b in zip(middle, axes * unit * INSIDE, strict=True)]
-                state = self.iteration.state_of(entries)
-                for z in self._latents(weight):
-                    latent, metric, (radius,) = (part[bundle] for part in regions)
-                    if length_in(metric, _minus(z, _exact(latent))) <= radius:
-                        continue
-                    after, _ = self.model.advance(token, z, state)
-                    before, later = (
-                        length_in(
-                            norms[bundle], [a / w for a, w in zip(_minus(x, centre), weight, strict=True)]
-                        )
-                        for x in (z, after)
-                    )
-                    if not later < before:
-                        yield f"norms[{bundle}]: a latent does not fall in set {index}, token {token}"
-
     def images(self, content: Content) -> Iterable[str]:
         """Return what is not true of a certificate of every length and start by image balls."""
         yield from self.cover(content)

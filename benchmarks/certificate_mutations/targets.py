@@ -81,10 +81,6 @@ def targets(folder: Path) -> Iterator[Target]:
         run,
         all_lengths(run, **COARSE).certificate(run).model_dump(mode="json"),
     )
-    scales = {"out_proj": 4.0, "head": 0.05, "in_proj": 0.1}
-    run = constant(untrained(folder / "attracted", "implicit-mamba2", TINY, scales))
-    found = all_lengths(run, cells=1000, **COARSE)
-    yield Target("every start", run, found.certificate_of_starts(run).model_dump(mode="json"))
     scales = {"out_proj": 16.0, "head": 0.05, "in_proj": 0.2}
     run = constant(untrained(folder / "gathered", "implicit-mamba2", TINY, scales))
     found = all_lengths(run, **COARSE)

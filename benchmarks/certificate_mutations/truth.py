@@ -110,7 +110,6 @@ class Judge:
             "pairs": self._pairs,
             "words": lambda content, _: self.answers.words(content),
             "every length": lambda content, _: self.answers.cover(content),
-            "every start": lambda content, _: self.answers.starts(content),
             "image balls": lambda content, _: self.answers.images(content),
             "executed": lambda content, _: self.executed.boxes(content),
         }

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
 from scipy.spatial import cKDTree
 
 from analysis.certificates.cover.reachable_states import ReachableStates, Tolerance, reachable_states
@@ -34,7 +34,6 @@ OF_STORED_RUNS: dict[str, dict[str, Any]] = {
         "tolerance": 1e-9,
         "small_radius": 3e-5,
     },
-    "parity-tiny": {"fraction": 3e-3, "cells": 20_000},
 }
 """Settings with which a proof was found, where they are others than the defaults."""
 
@@ -64,11 +63,6 @@ class AllLengthsSettings(CheckedConfig):
     )
     small_radius: PositiveFloat = Field(
         default=2e-6, description="of sets at which it is measured how gains grow with the radius"
-    )
-    cells: NonNegativeInt = Field(
-        default=0,
-        description="the most cells of latents to examine at each step, to prove that the simultaneous mode "
-        "ends in the same answers; 0 not to try it",
     )
     rtol: PositiveFloat = Field(default=1e-13, description="tolerance of the approximate fixed points")
     max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations per token")

@@ -2,7 +2,6 @@
 
 from typing import Final, Literal
 
-from analysis.certificates.attraction.document import LATENTS_STATEMENTS
 from analysis.certificates.cover.document import COVER_STATEMENTS, CoverDocument
 from analysis.certificates.parts import Numbers
 
@@ -18,7 +17,13 @@ IMAGES_STATEMENTS = {
         "latents divided by w, is below 1 at every z with |(z - c) / w| <= r. So Phi has one fixed point in "
         "K, and the damped iteration tends to it from every latent of K."
     ),
-    "simultaneous": LATENTS_STATEMENTS["simultaneous"],
+    "simultaneous": (
+        "Hence, in exact arithmetic and without end, the simultaneous mode (all tokens of a word iterated "
+        "together, with the damping of the configuration) tends to the fixed points of the sequential one on "
+        "words of every length, from every start whose latents lie in K, zero among them; and the answers "
+        "read from its limits are right. Nothing is claimed of its rounding, of a tolerance, or of a limit "
+        "of its iterations."
+    ),
 }
 
 

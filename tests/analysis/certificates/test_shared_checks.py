@@ -14,7 +14,6 @@ from analysis.certificates.answers import Automaton
 from analysis.certificates.arb.linear import precision
 from analysis.certificates.arb.model import ArbModel, entries_of
 from analysis.certificates.arb.newton import contracting_newton_map
-from analysis.certificates.attraction import document as attraction_document
 from analysis.certificates.checking import check_answers
 from analysis.certificates.cover import document as cover_document
 from analysis.certificates.executed import document as executed_document
@@ -111,7 +110,6 @@ STATEMENTS = {
     "executed floats, version 2": (executed_document.EXECUTED_STATEMENTS, "7009053fc70c1a1e"),
     "all words, version 3": (words_document.WORDS_STATEMENTS, "d9993555d79b387c"),
     "every length, version 3": (cover_document.COVER_STATEMENTS, "c9ba75e5ca5a61ac"),
-    "every length and start, version 1": (attraction_document.LATENTS_STATEMENTS, "8cd88de6b04201f3"),
     "image balls, version 1": (image_balls_document.IMAGES_STATEMENTS, "aabaca42783a0e83"),
 }
 

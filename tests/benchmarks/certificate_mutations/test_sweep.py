@@ -28,7 +28,7 @@ from benchmarks.certificate_mutations.targets import Target, targets
 from benchmarks.certificate_mutations.truth import Judge, differences
 from theory import layer_jacobians, solve_fixed_point
 
-COUNTS = {"explicit": 1350, "pairs": 150, "words": 250, "every length": 200, "every start": 50}
+COUNTS = {"explicit": 1350, "pairs": 150, "words": 250, "every length": 200}
 COUNTS |= {"image balls": 50, "executed": 250}
 ANSWERS = ("words", "every length")
 
@@ -185,20 +185,6 @@ FALSE = [
     other_bundle,
     more_of_a_bundle,
 ]
-
-
-def test_norms_in_which_latents_do_not_fall_are_found_out_by_both(
-    made: dict[str, Target], judges: dict[str, Judge]
-) -> None:
-    content = copy.deepcopy(made["every start"].content)
-    content["norms"] = scaled(content["norms"], 0.0)
-    content["sha256"] = seal(content)
-    assert str(made["every start"].refusal(json.dumps(content))).startswith("norms[")
-    assert "a latent does not fall" in str(judges["every start"].fault(content))
-    content["norms"] = scaled(made["every start"].content["norms"], 2.0)
-    content["sha256"] = seal(content)
-    assert made["every start"].refusal(json.dumps(content)) is None
-    assert judges["every start"].fault(content) is None
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from analysis.certificates.arb.image_ball import ArbImageBall
 from analysis.certificates.arb.linear import precision
 from analysis.certificates.arb.mamba2 import exact_vector
 from analysis.certificates.arb.model import ArbModel
-from analysis.certificates.attraction.document import LATENTS_STATEMENTS
+from analysis.certificates.cover.document import COVER_STATEMENTS
 from analysis.certificates.image_balls.checker import ImageBallChecker, check_images
 from analysis.certificates.image_balls.document import ImagesCertificate
 from analysis.certificates.image_balls.producer import ProvedImages
@@ -155,7 +155,7 @@ def test_weights_that_read_more_are_refused(certificate: ImagesCertificate, run:
 
 def test_other_forgeries_are_refused(certificate: ImagesCertificate, run: Run) -> None:
     with pytest.raises(RefusedError, match="statements: are not those of this format"):
-        check(certificate, run, statements=LATENTS_STATEMENTS)
+        check(certificate, run, statements=COVER_STATEMENTS)
     with pytest.raises(RefusedError, match=f"image_radii: does not hold {certificate.image_radii.size} numb"):
         check(certificate, run, image_radii=certificate.image_radii[:-1])
     content = certificate.model_dump(mode="json")

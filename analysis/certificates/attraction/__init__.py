@@ -1,1 +1,0 @@
-"""Certificates that the simultaneous mode ends in the answers that are proved right, too."""
