@@ -178,8 +178,8 @@ class Theorem1Proof:
             f"{min(b.radius for b in found):.2g} or more around the latent, at most "
             f"{max(b.error for b in found):.2g} from it, at {count['existence']}; attracting at "
             f"{count['contraction']}{rate}; the limit of the exact iteration from z0 = 0 at "
-            f"{count['orbit']}; of these ∂h'/∂h{blocks} non-diagonal at {count['non_diagonal']}, and different "
-            f"at another h, where the same is proved, at {count['non_linear']}. "
+            f"{count['orbit']}; of these ∂h'/∂h{blocks} non-diagonal at {count['non_diagonal']}, and "
+            f"different at another h, where the same is proved, at {count['non_linear']}. "
             "Not proved: anything at other states, and what the model's own floats, tolerance and limit of "
             "iterations do. No independent check exists of this proof."
         )
