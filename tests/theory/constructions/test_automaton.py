@@ -220,7 +220,7 @@ def test_the_relu_form_is_affine_at_its_states_where_a_token_leads_all_to_one(
 
 
 def test_the_transition_of_the_lookup_form_does_not_and_tracks_all_the_same() -> None:
-    """Decoding is locally constant: J = λ I at every state. Tracking is a matter of jumps, not of derivatives."""
+    """Decoding is locally constant: J = λ I at every state. Tracking is a matter of jumps, not slopes."""
     ssm = ssm_of_automaton(random_group_table(3, 2, seed=7), dtype=torch.float64)
     visited = [{"h": row} for row in torch.eye(3, dtype=torch.float64)]
     report = check_theorem1(ssm.transition(torch.tensor(1)), visited)
