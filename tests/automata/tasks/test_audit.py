@@ -182,7 +182,7 @@ class Documents(Task):
         (make_task("parity"), 1 / 2),
         (ReplLanguage(3, predict="values"), 1 / 3),
     ],
-    ids=str,
+    ids=["documents", "parity", "sessions"],
 )
 def test_the_number_of_tokens_alone_is_measured_for_every_task(task: Task, share: float) -> None:
     result = shortcut_audit(task, 128, last=64, windows=[1], sequences=500)

@@ -1,13 +1,16 @@
 """Neither property depends on units, and couplings count that only whole distances show."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import dropout
 
+from automata.errors import InputError
 from tests.theory.theorem1.adversarial import BOTH, MIXED, OWN, PLAIN, SIZE, W, explicit, implicit, random
-from theory import check_theorem1
+from theory import Transition, check_theorem1
 
 FIRST = torch.eye(SIZE, dtype=torch.float64)[0]
 DECAY = torch.tensor([1e-12, 0.5, 0.9, 1.0], dtype=torch.float64)
@@ -51,3 +54,19 @@ def test_the_kind_does_not_depend_on_the_units_of_a_latent(coupling: float) -> N
     pair = implicit(self_map, lambda z, h: h / 2 + scale * z / wide, SIZE)
     states = [{"h": scale * random(SIZE, seed=seed)} for seed in range(2)]
     assert check_theorem1(pair, states).kind.value == (BOTH if coupling else OWN)
+
+
+HALF = explicit(lambda h: h / 2)
+REFUSED = {
+    "no numbers": (HALF, torch.zeros(0, dtype=torch.float64), "without a number"),
+    "no names": (replace(HALF, layer_states=((),)), FIRST, "without a number"),
+    "a name twice": (replace(HALF, layer_states=(("h", "h"),)), FIRST, "names an entry twice"),
+    "dropout": (implicit(lambda z, h: dropout(z) / 4 + h, lambda z, h: h / 2 + z, SIZE), FIRST, "model.eval"),
+    "in place": (explicit(lambda h: h.mul_(0.5)), FIRST, "state entry 'h' in place"),
+}
+
+
+@pytest.mark.parametrize(("transition", "h", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_checked_is_refused(transition: Transition, h: Tensor, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        check_theorem1(transition, [{"h": h}])
