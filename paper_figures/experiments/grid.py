@@ -70,6 +70,7 @@ class Measurement:
         name: of the measurement, and of its files.
         measure: takes the run and the settings; returns numbers as JSON takes them.
         settings: what was chosen; part of what the result is known by.
+        keep: names of the values that a figure keeps, or ``{name: new name}``; all if None.
         trains_again: whether it repeats the training of the run.
 
     Example:
@@ -81,6 +82,7 @@ class Measurement:
     name: str
     measure: Callable[[Any, Any], Any]
     settings: BaseModel | None = None
+    keep: Sequence[str] | Mapping[str, str] | None = None
     trains_again: bool = False
 
     def __post_init__(self) -> None:
@@ -89,6 +91,13 @@ class Measurement:
                 f"measurement is named {self.name!r}; give another name than {TRAINING!r}, in letters, "
                 "digits and underscores"
             )
+
+    def kept(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values that a figure keeps, under its names."""
+        if self.keep is None:
+            return dict(found)
+        names = self.keep if isinstance(self.keep, Mapping) else {name: name for name in self.keep}
+        return {new: found[name] for name, new in names.items()}
 
     @property
     def settings_json(self) -> dict[str, Any]:

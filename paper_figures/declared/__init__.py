@@ -1,0 +1,1 @@
+"""The figures: a declaration and a caption each."""

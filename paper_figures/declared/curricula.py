@@ -1,0 +1,55 @@
+"""What training needs on S3: the recipe, the recipe without one part, and a curriculum as the paper's."""
+
+from analysis.agreement import AgreementSettings
+from analysis.length_generalization import LengthSettings
+from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, ShareOfRuns
+from paper_figures.experiments.grid import Measurement
+from paper_figures.figure import Figure, Layout, Variants
+from paper_figures.measurements.lengths import KEPT, accuracy, agreement
+from paper_figures.panels import Marks
+
+ACCURACY = LengthSettings(lengths=(32, 512), sequences=256, mode="sequential", seed=0)
+
+FIGURE = Figure(
+    title="Four ways to train on S3",
+    section="Training",
+    claim=Claim(
+        "implicit SSMs can be trained by a bounded phase, then free self-iterations with phantom gradients",
+        IMPLICIT_ARE_RNNS,
+        ShareOfRuns("accuracy@512", least=0.99, row="bounded, then free", at="512 tokens"),
+    ),
+    runs=Variants(
+        {"task": "S3", "model": "implicit-mamba2"},
+        {
+            "recipe": {},
+            "from zero": {"random_starts": 0.0},
+            "loss of all tokens": {"loss_until_error": False},
+            "bounded, then free": {
+                "free_gradient": "phantom",
+                "random_starts": 0.0,
+                "loss_until_error": False,
+                "contraction_scales": [0.1, 0.1],
+                "contraction_power": 1.0,
+                "growth_accuracy": None,
+                "start_length": 4,
+                "length_growth_every": 125,
+                "bounded_steps": 1000,
+                "bounded_iterations": 6,
+                "free_max_iterations": 24,
+                "free_rtol": 0.02,
+                "learning_rate": 1.5e-3,
+                "carried_share": 0.0,
+            },
+        },
+    ),
+    measure=(
+        Measurement("accuracy", accuracy, ACCURACY, KEPT),
+        Measurement("agreement", agreement, AgreementSettings(sequences=16, length=128, examples=0, seed=0)),
+    ),
+    panels=[
+        Marks("accuracy@512", "accuracy,\n512 tokens", chance=(1 / 6,), xlim=(-0.08, 1.08), ticks=(0, 1)),
+        Marks("agree", "modes\nagree", xlim=(-0.08, 1.08), ticks=(0, 1)),
+        Marks("updates", "training,\nupdates", ticks=(0, 750, 1500)),
+    ],
+    layout=Layout(height=(2.0, 2.0)),
+)

@@ -1,0 +1,102 @@
+"""Layers that a family needs for so many tokens of S5: the fewest with which it reaches 90% at a token."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from analysis.framework.palette import MODEL_LOOKS, model_label
+from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict
+from paper_figures.declared.s5_length_generalization import GRIDS, MEASURE, MODELS, family
+from paper_figures.figure import Figure, Layout
+from paper_figures.panels import Drawn
+from paper_figures.rows import Rows
+
+TOKENS = (4, 6, 8, 12, 16, 24, 32)
+ENOUGH = 0.9
+STRENGTHS = {1: 0.75, 2: 0.45, 4: 0.2}
+"""Of the colour of a cell, by number of layers."""
+
+
+def fewest_layers(rows: Rows, model: str, token: int, *, every: bool) -> int | None:
+    """Return the fewest layers with which all runs of a model reach 90% at a token, or one; None if none do."""
+    enough: Any = all if every else any
+    depths = [
+        row.settings.get("layers", 1)
+        for row in rows
+        if row.settings["model"] == model and enough(_reached(row.each("by_position"), row.failed, token))
+    ]
+    return min(depths, default=None)
+
+
+def _reached(runs: Iterable[list[float]], failed: tuple[int, ...], token: int) -> list[bool]:
+    return [run[token - 1] >= ENOUGH for run in runs] + [False] * len(failed)
+
+
+def _draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+    """Draw a row per family and a column per token, with the fewest layers in each cell."""
+    for place, model in enumerate(MODELS):
+        for column, token in enumerate(TOKENS):
+            best, every = (fewest_layers(rows, model, token, every=which) for which in (False, True))
+            words = "–" if best is None else str(best)
+            if best is not None:
+                axes.fill_between(
+                    [column - 0.5, column + 0.5], place - 0.5, place + 0.5,
+                    color=MODEL_LOOKS[model].color, alpha=STRENGTHS[best], linewidth=0,
+                )  # fmt: skip
+                if best != every:
+                    words = f"{best} ({every or '–'})"
+            axes.text(column, place, words, ha="center", va="center", fontsize=7)
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+
+
+def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+    """Judge that explicit Mamba-2 needs more layers for the last token than the first, and implicit does not.
+
+    An LSTM of one layer can track S5. Where it does not reach the last token, more layers are not shown to be
+    needed, and the claim is reproduced in part at best. Not reproduced if no implicit run reaches the last.
+    """
+    first, last = TOKENS[0], TOKENS[-1]
+    before, after = (fewest_layers(rows, "mamba2", token, every=False) for token in (first, last))
+    implicit = fewest_layers(rows, "implicit-mamba2", last, every=True)
+    control = fewest_layers(rows, "lstm", last, every=False)
+    because = (
+        f"layers for tokens {first} and {last}: implicit Mamba-2 "
+        f"{fewest_layers(rows, 'implicit-mamba2', first, every=True)} and {implicit} (all runs), explicit "
+        f"Mamba-2 {before} and {after} (best run); LSTM, which can do with 1, at token {last} {control}"
+    )
+    if fewest_layers(rows, "implicit-mamba2", last, every=False) is None:
+        return Verdict("not reproduced", because)
+    more = before is not None and (after is None or after > before)
+    return Verdict("reproduced" if implicit == 1 and more and control == 1 else "partly", because)
+
+
+FIGURE = Figure(
+    title="Layers against tokens on S5",
+    section="State tracking",
+    claim=Claim(
+        "explicit models need more layers for longer words of S5; one implicit layer does for all of them",
+        IMPLICIT_ARE_RNNS,
+        _judge,
+    ),
+    runs=GRIDS,
+    measure=MEASURE,
+    label=family,
+    panels=[
+        Drawn(
+            _draw,
+            {
+                "xticks": range(len(TOKENS)),
+                "xticklabels": TOKENS,
+                "yticks": range(len(MODELS)),
+                "yticklabels": [model_label(model) for model in MODELS],
+                "xlim": (-0.5, len(TOKENS) - 0.5),
+                "ylim": (len(MODELS) - 0.5, -0.5),
+                "xlabel": "number of the token",
+                "title": "fewest layers that reach 90% (in all runs)",
+            },
+        )
+    ],
+    layout=Layout(columns=(1, 1), height=(2.9, 2.9)),
+)

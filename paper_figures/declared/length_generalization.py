@@ -1,0 +1,38 @@
+"""Accuracy against length on parity: implicit Mamba-2, explicit Mamba-2 and LSTM."""
+
+from analysis.length_generalization import LengthSettings
+from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, ShareOfRuns
+from paper_figures.experiments.grid import Grid, Measurement
+from paper_figures.figure import Figure, Layout
+from paper_figures.measurements.lengths import KEPT, accuracy
+from paper_figures.panels import Lines
+
+FIGURE = Figure(
+    title="Parity: train short, test long",
+    section="State tracking",
+    claim=Claim(
+        "one implicit Mamba-2 layer tracks a state, parity, beyond its training length; explicit ones do not",
+        IMPLICIT_ARE_RNNS,
+        ShareOfRuns(
+            "accuracy@256",
+            least=0.99,
+            row=lambda row: row.settings["model"] == "implicit-mamba2",
+            controls=lambda row: row.settings["model"] == "mamba2",
+            at="256 tokens",
+        ),
+    ),
+    runs=[
+        Grid({"model": ["implicit-mamba2"], "seed": range(5)}, {"task": "parity", "carried_share": 0.9}),
+        Grid({"model": ["mamba2", "lstm"], "carried_share": [0.9, 0.0], "seed": range(3)}, {"task": "parity"}),
+    ],
+    measure=(
+        Measurement(
+            "accuracy",
+            accuracy,
+            LengthSettings(lengths=(32, 64, 128, 256, 512), sequences=512, mode="sequential", seed=0),
+            KEPT,
+        ),
+    ),
+    panels=[Lines("accuracy", chance=(0.5,), trained=(32,), ylim=(0.4, 1.04), equal=True)],
+    layout=Layout(columns=(1, 1), height=(3.2, 3.4), legend=(2, 1)),
+)

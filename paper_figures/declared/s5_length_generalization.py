@@ -1,0 +1,114 @@
+"""Accuracy against length on S5: one implicit layer, and one, two or four layers of the other families."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from analysis.framework.palette import GREY, MODEL_LOOKS, Look, model_label
+from analysis.length_generalization import LengthSettings
+from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, ShareOfRuns, Verdict
+from paper_figures.experiments.grid import Grid, Measurement
+from paper_figures.figure import Figure, Layout
+from paper_figures.measurements.lengths import accuracy
+from paper_figures.panels import Lines
+from paper_figures.rows import Rows, Settings
+
+TRAINING = {
+    "task": "S5-generators",
+    "length": 32,
+    "steps": 2000,
+    "start_length": 4,
+    "length_growth": 4,
+    "length_growth_every": 100,
+    "growth_accuracy": None,
+    "carried_after": 1200,
+}
+"""The same sequences for every model: their length follows the number of the update, not the accuracy."""
+SEEDS, LAYERS = range(3), (1, 2, 4)
+GRIDS = (
+    Grid({"model": ["implicit-mamba2", "lstm"], "seed": SEEDS}, {**TRAINING, "layers": 1}),
+    Grid({"model": ["mamba2"], "layers": LAYERS, "seed": SEEDS}, TRAINING),
+    Grid(
+        {"model": ["deltanet", "gated-deltaproduct"], "layers": LAYERS, "seed": SEEDS},
+        {**TRAINING, "negative_eigenvalues": True},  # in [-1, 1], so that a step can reflect
+    ),
+    Grid({"model": ["transformer"], "layers": LAYERS[1:], "seed": SEEDS}, TRAINING),
+)
+MEASURE = (
+    Measurement(
+        "accuracy",
+        accuracy,
+        LengthSettings(
+            lengths=(4, 8, 16, 32, 64, 128, 256, 512, 1024), sequences=256, mode="sequential", seed=0
+        ),
+        ("accuracy", "share_converged", "by_position"),
+    ),
+)
+MODELS = ("implicit-mamba2", "lstm", "mamba2", "deltanet", "gated-deltaproduct", "transformer")
+DEPTHS = {1: ("o", "-"), 2: ("s", "--"), 4: ("^", ":")}
+"""Marker and dashes by the number of layers."""
+
+
+def family(settings: Settings) -> str:
+    """Return the label of a row: model and number of layers."""
+    layers = settings.get("layers", 1)
+    return f"{model_label(settings['model'])}, {layers} layer{'s' * (layers > 1)}"
+
+
+def _look(settings: Settings) -> Look:
+    return Look(MODEL_LOOKS[settings["model"]].color, *DEPTHS[settings.get("layers", 1)])
+
+
+def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:
+    """Judge length, and tell whether explicit models had learnt the task at the length of training."""
+    lasting = ShareOfRuns(
+        "accuracy@256",
+        least=0.99,
+        row=lambda row: row.settings["model"] == "implicit-mamba2",
+        controls=lambda row: row.settings["model"] not in ("implicit-mamba2", "lstm"),
+        at="256 tokens",
+    )(rows, shared)
+    best = max(
+        value
+        for row in rows
+        if row.settings["model"] not in ("implicit-mamba2", "lstm")
+        for value in row.each("accuracy@32")
+    )
+    return Verdict(
+        lasting.word,
+        f"{lasting.because}; at the 32 tokens of training, explicit models and the Transformer have at most "
+        f"{best:.3f}",
+    )
+
+
+FIGURE = Figure(
+    title="Accuracy against length on S5",
+    section="State tracking",
+    claim=Claim(
+        "one implicit Mamba-2 layer trained at 32 tokens tracks S5 far beyond them; explicit models do not",
+        IMPLICIT_ARE_RNNS,
+        _judge,
+    ),
+    runs=GRIDS,
+    measure=MEASURE,
+    label=family,
+    looks=_look,
+    panels=[
+        Lines(
+            "accuracy",
+            title=model_label(model),
+            chance=(1 / 120,),
+            trained=(32,),
+            only=lambda row, model=model: row.settings["model"] == model,
+        )
+        for model in MODELS
+    ],
+    layout=Layout(
+        columns=(3, 2),
+        height=(3.9, 5.7),
+        share=("all", "all"),
+        legend=(5, 2),
+        keys={
+            f"{layers} layer{'s' * (layers > 1)}": Look(GREY, *look) for layers, look in DEPTHS.items()
+        },
+    ),
+)
