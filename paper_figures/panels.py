@@ -1,14 +1,14 @@
 """The kinds of panels that figures are made of. A panel is data: which values, against what, from where to where."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from analysis.framework.figures import log_axis, powers_of_two
-from analysis.framework.palette import GREY
+from analysis.framework.palette import GREY, Look
 from analysis.framework.run_lines import breadths, draw_runs
 from paper_figures.rows import MeasuredRun, Row, Rows
 
@@ -17,6 +17,8 @@ NARROW = 5.0
 _MOST_TICKS = 6
 Value = str | Callable[[MeasuredRun], Any]
 """A path such as ``accuracy@512``, or a function of the run."""
+Curve = tuple[list[float], list[float]]
+"""Places and values."""
 
 
 class Panel(Protocol):
@@ -44,22 +46,25 @@ def value_of(run: MeasuredRun, value: Value) -> Any:
 
 @dataclass(frozen=True)
 class Lines:
-    """Values against a number, a line per run; their mean thick, a band from the least to the largest.
+    """Values against a number: every run thin, the mean of a row thick, a band from the least to the largest.
 
     Attributes:
         y: leads to ``{x: value}``, or to a pair of sequences, x and values; a run of which it is None is
-            left out.
+            left out. Several quantities of all runs, each with a look, stand in a mapping
+            ``{label: (y, look)}``; lines are then named by quantity and not by row.
         xlabel: of the axis.
         ylabel: of the axis.
         title: above the panel.
         chance: dotted lines across.
         trained: dashed lines at places of training.
         only: which rows are drawn; all if None.
+        name: of a row in the legend.
         xscale: ``linear``, ``log2`` (labels are powers of two) or ``log``.
         yscale: ``linear`` or ``log``.
         ylim: from where to where; chosen by the data if None.
         xticks: places and their labels, where those of the scale do not fit.
-        band: whether runs of a row get a mean and a band, or each a line of its own.
+        band: whether runs get a mean and a band, or each a line of its own.
+        markers: whether measured places are marked.
         equal: whether the first rows are drawn broader, so that equal lines show behind one another.
 
     Example:
@@ -72,36 +77,36 @@ class Lines:
         [[32.0, 1.0], [64.0, 0.5]]
     """
 
-    y: Value
+    y: Value | Mapping[str, tuple[Value, Look]]
     xlabel: str = "tokens"
     ylabel: str = "accuracy"
     title: str = ""
     chance: tuple[float, ...] = ()
     trained: tuple[float, ...] = ()
     only: Callable[[Row], bool] | None = None
-    xscale: str = "log2"
-    yscale: str = "linear"
+    name: Callable[[Row], str] = lambda row: row.label
+    xscale: Literal["linear", "log2", "log"] = "log2"
+    yscale: Literal["linear", "log"] = "linear"
     ylim: tuple[float | None, float | None] | None = (-0.04, 1.06)
     xticks: tuple[Sequence[float], Sequence[str]] | None = None
     band: bool = True
+    markers: bool = True
     equal: bool = False
 
     def draw(self, axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Draw the lines, then what they are compared with."""
         places: set[float] = set()
-        chosen = [row for row in rows if self.only is None or self.only(row)]
-        wide = breadths(len(rows)) if self.equal else [1.8] * len(rows)
-        for row in chosen:
-            curves = [curve for run in row.runs if (curve := _curve(value_of(run, self.y))) is not None]
+        series = self._series([row for row in rows if self.only is None or self.only(row)])
+        wide = breadths(len(series)) if self.equal else [1.8] * len(series)
+        for (label, look, curves), breadth in zip(series, wide, strict=True):
+            shown = look if self.markers else replace(look, marker="")
             for x, _ in curves:
                 places.update(x)
             if self.band and curves:
-                x, values = curves[0][0], [y for _, y in curves]
-                draw_runs(axes, x, values, row.look, row.label, breadth=wide[list(rows).index(row)])
+                draw_runs(axes, curves[0][0], [y for _, y in curves], shown, label, breadth=breadth)
             else:
                 for number, (x, y) in enumerate(curves):
-                    label = row.label if number == 0 else "_nolegend_"
-                    draw_line(axes, x, y, row.look, label)
+                    draw_line(axes, x, y, shown, label if number == 0 else "_nolegend_")
         for level in self.chance:
             axes.axhline(level, color=GREY, linewidth=0.9, linestyle=":", label="chance")
         for place in self.trained:
@@ -110,6 +115,20 @@ class Lines:
         axes.set(xlabel=self.xlabel, ylabel=self.ylabel, title=self.title)
         if self.ylim is not None:
             axes.set_ylim(*self.ylim)
+
+    def _series(self, rows: Rows) -> list[tuple[str, Look, list[Curve]]]:
+        """Return label, look and the curves of all runs, of every row or quantity."""
+        if isinstance(self.y, Mapping):
+            quantities = [
+                (label, look, [run for row in rows for run in row.runs], value)
+                for label, (value, look) in self.y.items()
+            ]
+        else:
+            quantities = [(self.name(row), row.look, list(row.runs), self.y) for row in rows]
+        return [
+            (label, look, [curve for run in runs if (curve := _curve(value_of(run, value))) is not None])
+            for label, look, runs, value in quantities
+        ]
 
     def _scale(self, axes: Axes, places: Sequence[float]) -> None:
         if self.yscale == "log":
@@ -124,14 +143,14 @@ class Lines:
             axes.minorticks_off()
 
 
-def _curve(found: Any) -> tuple[list[float], list[float]] | None:
+def _curve(found: Any) -> Curve | None:
     if found is None:
         return None
     x, y = (list(found), list(found.values())) if isinstance(found, Mapping) else found
     return [float(place) for place in x], [np.nan if value is None else float(value) for value in y]
 
 
-def draw_line(axes: Axes, x: Sequence[float], y: Sequence[float], look: Any, label: str) -> None:
+def draw_line(axes: Axes, x: Sequence[float], y: Sequence[float], look: Look, label: str) -> None:
     """Draw one run as a thin line.
 
     Example:
@@ -198,12 +217,12 @@ class Marks:
             axes.axvline(level, color=GREY, linewidth=0.9, linestyle=":")
         if self.log:
             log_axis(axes, "x")
+        axes.set_xlim(*(self.xlim or (0, 1.08 * (largest or 1))))
+        if isinstance(self.ticks, int):
+            axes.locator_params(axis="x", nbins=self.ticks)
         else:
-            axes.set_xlim(*(self.xlim or (0, 1.08 * (largest or 1))))
-            if isinstance(self.ticks, int):
-                axes.locator_params(axis="x", nbins=self.ticks)
-            else:
-                axes.set_xticks(self.ticks)
+            axes.set_xticks(self.ticks, [f"{tick:g}" for tick in self.ticks])
+            axes.minorticks_off()
         axes.set(
             xlabel=self.xlabel,
             title=self.title,

@@ -1,0 +1,88 @@
+"""Both modes while a model is trained: do they reach the same fixed points, and in how many self-iterations?"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from analysis.framework.palette import MODE_LOOKS, Look
+from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict, counts, verdict
+from paper_figures.declared.iterations_at_test import GRIDS, label, look
+from paper_figures.experiments.grid import Measurement
+from paper_figures.figure import Figure, Layout
+from paper_figures.measurements.courses import AgreementCourse, agreement_course
+from paper_figures.panels import Lines
+from paper_figures.rows import MeasuredRun, Rows
+
+PUBLISHED_AGREEMENT = 0.976
+"""Share of the tokens at which the modes are said to agree in the largest published model, of 1.3B."""
+
+
+def _course(*path: str, of: str = "course") -> Callable[[MeasuredRun], dict[int, Any]]:
+    def value(run: MeasuredRun) -> dict[int, Any]:
+        found = {}
+        for entry in run.values[of]:
+            one: Any = entry
+            for name in path:
+                one = one[name]
+            found[entry["step"]] = one
+        return found
+
+    return value
+
+
+SHARES = {
+    "modes reach the same fixed point": (_course("agree"), Look("#0077BB", "o")),
+    "different ones": (_course("differ"), Look("#EE7733", "^", "--")),
+    "accuracy, sequential mode": (_course("accuracy"), Look("#009988", "s", ":")),
+}
+ITERATIONS = {
+    "sequential, to 1e-4": (_course("iterations", "sequential"), MODE_LOOKS["sequential"]),
+    "simultaneous, to 1e-4": (_course("iterations", "simultaneous"), MODE_LOOKS["simultaneous"]),
+    "in training, to its tolerance": (_course("iterations", of="training"), Look("#000000", "D", "-.")),
+}
+
+
+def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+    """Count runs whose modes agree at the end as often as in the published model."""
+    agree = {row.label: [[entry["agree"] for entry in course] for course in row.each("course")] for row in rows}
+    reached = {
+        row.label: (sum(shares[-1] >= PUBLISHED_AGREEMENT for shares in agree[row.label]), row.of)
+        for row in rows
+    }
+    least = min(share for runs in agree.values() for shares in runs for share in shares)
+    return verdict(
+        sum(count for count, _ in reached.values()),
+        sum(of for _, of in reached.values()),
+        f"runs whose modes agree at {PUBLISHED_AGREEMENT:.1%} of the tokens or more at the end: "
+        f"{counts(reached)}; least share on the way: {least:.3f}",
+    )
+
+
+FIGURE = Figure(
+    title="Agreement of the modes through training",
+    section="Fixed points",
+    claim=Claim(
+        "the simultaneous and the sequential mode of a trained implicit SSM reach the same fixed points",
+        IMPLICIT_ARE_RNNS,
+        _judge,
+    ),
+    runs=GRIDS[:2],
+    measure=(Measurement("agreement_course", agreement_course, AgreementCourse(), trains_again=True),),
+    label=label,
+    looks=look,
+    panels=[
+        Lines(
+            quantities,
+            xlabel="training step",
+            ylabel=ylabel,
+            title=task if quantities is SHARES else "",
+            only=lambda row, task=task: row.label == task,
+            xscale="linear",
+            yscale="linear" if quantities is SHARES else "log",
+            ylim=(-0.04, 1.06) if quantities is SHARES else None,
+            band=False,
+        )
+        for quantities, ylabel in ((SHARES, "share of the tokens"), (ITERATIONS, "self-iterations"))
+        for task in ("parity", "S3")
+    ],
+    layout=Layout(columns=(2, 2), height=(3.9, 4.4), share=("col", "row"), legend=(2, 1)),
+)

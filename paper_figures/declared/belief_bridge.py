@@ -1,0 +1,124 @@
+"""From the constructed filter to the trained model: who holds the belief about hidden swaps, and how long."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from paper_figures.claims import OURS, Claim, Verdict
+from paper_figures.declared.hidden_swaps import GRIDS, TRAINED_LENGTH
+from paper_figures.experiments.grid import Measurement
+from paper_figures.families import family, look
+from paper_figures.figure import Figure, Layout
+from paper_figures.measurements.belief_errors import ErrorSettings, belief_errors
+from paper_figures.measurements.beliefs import BridgeSettings, bridge
+from paper_figures.panels import Drawn, Lines
+from paper_figures.rows import MeasuredRun, Rows
+
+SHOWN = (
+    "implicit Mamba-2",
+    "LSTM",
+    "DeltaNet [-1, 1]",
+    "gated DeltaNet [-1, 1]",
+    "gated DeltaProduct [-1, 1]",
+)
+"""Two models that are not linear in their state, and the three nearest of those that are."""
+FILTERS = {
+    "implicit": ("implicit Bayes filter, constructed", "#0072B2", "-"),
+    "linear float32": ("linear filter, float32", "#D55E00", "-"),
+    "linear bfloat16": ("linear filter, bfloat16", "#D55E00", ":"),
+}
+ROUNDING, BETWEEN = 1e-17, 5e-4
+"""Smaller divergences are drawn at the first; the second is where the upper panel ends and the lower begins."""
+
+Places = Sequence[Mapping[str, Any]]
+
+
+def _curve(places: Places) -> tuple[list[float], list[float]]:
+    """Return the middles of bins of positions, and what is drawn there."""
+    middles = [float(np.sqrt(place["from"] * (place["to"] + 1))) for place in places]
+    means = [np.nan if place["mean"] is None else max(place["mean"], ROUNDING) for place in places]
+    return middles, means
+
+
+def _filters(rows: Rows) -> dict[str, Places]:
+    """Return the divergences of the filters, which depend on the task alone and are stored with implicit runs."""
+    found: dict[str, Places] = next(
+        run.values["filters"] for row in rows for run in row.runs if run.values["filters"]
+    )
+    return found
+
+
+def _panel(low: float, high: float) -> Drawn:
+    lines = Lines(
+        lambda run: _curve([place for place in run.values["by_position"] if place["mean"] is not None]),
+        xlabel="position (tokens)",
+        ylabel="KL (nats)",
+        trained=(TRAINED_LENGTH,),
+        ylim=None,
+        yscale="log",
+        xticks=((1, 8, 64, 512, 2048), ("1", "8", "64", "512", "2,048")),
+    )
+
+    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
+        for name, places in _filters(rows).items():
+            label, color, dashes = FILTERS[name]
+            axes.plot(*_curve(places), color=color, linestyle=dashes, marker=".", markersize=3, label=label)
+        lines.draw(axes, rows, shared)
+        axes.set_ylim(low, high)
+
+    return Drawn(draw)
+
+
+def _last(run: MeasuredRun) -> float:
+    return float(run.values["by_position"][-1]["mean"])
+
+
+def _at_training(run: MeasuredRun) -> float:
+    return float([place["mean"] for place in run.values["by_position"] if place["from"] < TRAINED_LENGTH][-1])
+
+
+def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+    """Compare the last bin of positions with the linear filter in float32.
+
+    Reproduced if every run of implicit Mamba-2 is nearer to the posterior, and at most twice as far as at the
+    training length; not reproduced if no run is nearer; partly otherwise.
+    """
+    place = _filters(rows)["linear float32"][-1]
+    linear = float("inf") if place["mean"] is None else float(place["mean"])
+    named = {row.label: row for row in rows}
+    because = (
+        f"KL at tokens {place['from']:,} to {place['to']:,}, in nats: linear filter in float32 {linear:.3g}, "
+    ) + "; ".join(f"{name} {', '.join(f'{_last(run):.4f}' for run in named[name].runs)}" for name in SHOWN)
+    runs = named[SHOWN[0]].runs
+    if not any(_last(run) < linear for run in runs):
+        return Verdict("not reproduced", because)
+    kept = all(_last(run) < linear and _last(run) <= 2 * _at_training(run) for run in runs)
+    return Verdict("reproduced" if kept else "partly", because)
+
+
+FIGURE = Figure(
+    title="A belief held by construction and by training",
+    section="Sessions and beliefs",
+    claim=Claim(
+        "an implicit SSM, trained in parallel, predicts by a belief that the linear filter without division "
+        "loses",
+        OURS,
+        _judge,
+    ),
+    runs=tuple(grid for grid in GRIDS if family(grid.points[0].settings) in SHOWN),
+    measure=(
+        Measurement("bridge", bridge, BridgeSettings(mode="sequential")),
+        Measurement(
+            "belief_errors",
+            belief_errors,
+            ErrorSettings(),
+            {"left": "error_left", "exact": "error_left_exact", "share_converged": "error_share_converged"},
+        ),
+    ),
+    label=family,
+    looks=look,
+    panels=[_panel(BETWEEN, 2), _panel(ROUNDING / 3, BETWEEN)],
+    layout=Layout(columns=(1, 1), height=(4.6, 5.4), share=("all", "none"), legend=(2, 1)),
+)

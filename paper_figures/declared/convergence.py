@@ -1,0 +1,112 @@
+"""The search for the fixed points on parity: residuals, and iterations against position and length."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from analysis.convergence import MODES, ConvergenceSettings, analyse
+from analysis.framework.figures import log_axis
+from analysis.framework.palette import GREY, MODE_LOOKS, Look
+from implicit.runs.loading import Run
+from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict
+from paper_figures.experiments.grid import Grid, Measurement
+from paper_figures.figure import Figure, Layout
+from paper_figures.panels import Drawn, Lines
+from paper_figures.rows import Rows
+
+SETTINGS = ConvergenceSettings(sequences=8, length=256, rtol=1e-6, max_iterations=2000, seed=0)
+
+
+def measure(run: Run, settings: ConvergenceSettings) -> dict[str, Any]:
+    """Follow the fixed-point iteration of a run in both modes.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> sorted(measure(load_run("parity"), ConvergenceSettings(sequences=1, length=2)))
+        ['sequential', 'simultaneous']
+    """
+    return analyse(run, settings).numbers()
+
+
+def _residuals(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+    """Draw the median residual of the first run, and the middle 50% and 98% of its tokens."""
+    for mode in MODES:
+        levels = rows[0].runs[0].values[mode]["residual_by_iteration"]
+        color, steps = MODE_LOOKS[mode].color, np.arange(1, len(levels["0.5"]) + 1)
+        for low, high, alpha in (("0.01", "0.99", 0.15), ("0.25", "0.75", 0.3)):
+            axes.fill_between(steps, levels[low], levels[high], color=color, alpha=alpha, linewidth=0)
+        axes.plot(steps, levels["0.5"], color=color)
+    axes.axhline(SETTINGS.rtol, color=GREY, linewidth=0.8, linestyle="--", label="tolerance")
+    log_axis(axes)
+    axes.set(title="residual (seed 0)", xlabel="self-iteration", ylabel="‖Φ(z) − z‖ / ‖z‖")
+
+
+def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+    """Reproduced if every token of every run converged in both modes; not if none did in one of them."""
+    worst = {mode: min(rows[0].each(f"{mode}@share_converged")) for mode in MODES}
+    because = (
+        f"smallest share of tokens of parity that converged to {SETTINGS.rtol:g} in a run: "
+        + ", ".join(f"{share:.2%} {mode}" for mode, share in worst.items())
+        + f" (at most {SETTINGS.max_iterations:,} self-iterations)"
+    )
+    if min(worst.values()) == 0:
+        return Verdict("not reproduced", because)
+    return Verdict("reproduced" if min(worst.values()) == 1 and not rows[0].failed else "partly", because)
+
+
+FIGURE = Figure(
+    title="The search for the fixed points",
+    section="Fixed points",
+    claim=Claim("the simultaneous and the sequential mode both find fixed points", IMPLICIT_ARE_RNNS, _judge),
+    runs=(Grid({"seed": range(5)}, {"task": "parity", "model": "implicit-mamba2"}),),
+    measure=(Measurement("convergence", measure, SETTINGS),),
+    panels=[
+        Drawn(_residuals),
+        Lines(
+            {
+                mode: (
+                    lambda run, mode=mode: (
+                        range(1, SETTINGS.length + 1),
+                        run.values[mode]["iterations_by_position"]["median"],
+                    ),
+                    Look(MODE_LOOKS[mode].color),
+                )
+                for mode in MODES
+            },
+            xlabel="position (tokens)",
+            ylabel="self-iterations (median)",
+            title="until the tolerance",
+            xscale="linear",
+            ylim=(0, None),
+        ),
+        Lines(
+            {
+                mode: (
+                    lambda run, mode=mode: {
+                        length: found["token_evaluations"]
+                        for length, found in run.values[mode]["by_length"].items()
+                    },
+                    MODE_LOOKS[mode],
+                )
+                for mode in MODES
+            },
+            xlabel="length (tokens)",
+            ylabel="evaluations of Φ",
+            title="cost of a sequence",
+            yscale="log",
+            ylim=None,
+        ),
+    ],
+    layout=Layout(
+        columns=(3, 1),
+        height=(2.6, 6.6),
+        share=("none", "none"),
+        legend=(3, 2),
+        keys={
+            **{mode: MODE_LOOKS[mode] for mode in MODES},
+            "tolerance": Look(GREY, "", "--"),
+        },
+    ),
+)

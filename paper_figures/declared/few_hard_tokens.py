@@ -1,0 +1,82 @@
+"""At how many tokens a fixed point has to be reached: most get few self-iterations, the hard ones more."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from analysis.framework.palette import Look
+from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict, verdict
+from paper_figures.declared.s5_length_generalization import TRAINING
+from paper_figures.experiments.grid import Grid, Measurement
+from paper_figures.figure import Figure, Layout
+from paper_figures.measurements.hard_tokens import HardTokenSettings, hard_pairs
+from paper_figures.panels import Lines
+from paper_figures.rows import MeasuredRun, Rows
+
+SETTINGS = HardTokenSettings()
+PLACES = range(len(SETTINGS.shares))
+
+
+def _accuracies(run: MeasuredRun, order: str, budget: int) -> list[float]:
+    return [point["accuracy"] for point in run.values[order][str(budget)]]
+
+
+def _by_share(order: str, budget: int) -> Callable[[MeasuredRun], tuple[range, list[float]]]:
+    return lambda run: (PLACES, _accuracies(run, order, budget))
+
+
+def _few_suffice(run: MeasuredRun, budget: int) -> bool:
+    """Return whether a tenth of the pairs, the hardest, restores what the budget costs, and a random one not."""
+    hardest, random = (_accuracies(run, order, budget) for order in ("hardest", "random"))
+    few = [place for place, share in enumerate(SETTINGS.shares) if 0 < share <= 0.1]
+    return hardest[-1] - hardest[0] >= 0.1 and any(
+        hardest[place] >= hardest[-1] - 0.01 > random[place] for place in few
+    )
+
+
+def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+    """Count runs in which, with some budget elsewhere, the hardest tenth of the pairs suffices."""
+    (row,) = rows
+    shown = sum(any(_few_suffice(run, budget) for budget in SETTINGS.budgets) for run in row.runs)
+    tenth = SETTINGS.shares.index(0.1)
+    told = [
+        f"{budget} elsewhere "
+        + ", ".join(
+            "/".join(f"{_accuracies(run, 'hardest', budget)[place]:.3f}" for place in (0, tenth, -1))
+            for run in row.runs
+        )
+        for budget in SETTINGS.budgets
+    ]
+    return verdict(
+        shown,
+        row.of,
+        "runs in which some budget elsewhere costs 0.1 of the accuracy, the hardest tenth of the pairs restores "
+        f"it to within 0.01 and a random tenth does not: {shown} of {row.of}; accuracy without full budgets, "
+        f"with them at that tenth, and everywhere: {'; '.join(told)}",
+    )
+
+
+FIGURE = Figure(
+    title="Few hard tokens",
+    section="Fixed points",
+    claim=Claim(
+        "approximate fixed points suffice: full convergence is needed at a small subset of the tokens",
+        IMPLICIT_ARE_RNNS,
+        _judge,
+    ),
+    runs=(Grid({"seed": range(3)}, {"model": "implicit-mamba2", **TRAINING, "layers": 1}),),
+    measure=(Measurement("hard_tokens", hard_pairs, SETTINGS),),
+    panels=[
+        Lines(
+            {
+                "hardest pairs": (_by_share("hardest", budget), Look("#0072B2", "o")),
+                "random pairs": (_by_share("random", budget), Look("#D55E00", "s", "--")),
+            },
+            xlabel="pairs with 64 (%)",
+            title=f"{budget} self-iterations\nelsewhere",
+            xscale="linear",
+            xticks=(PLACES, [f"{100 * share:g}" for share in SETTINGS.shares]),
+        )
+        for budget in SETTINGS.budgets
+    ],
+    layout=Layout(columns=(3, 1), height=(2.6, 5.7), share=("all", "all"), legend=(2, 2)),
+)

@@ -1,0 +1,83 @@
+"""S5 trained with the exact gradient and with phantom gradients, and how far off phantom gradients are."""
+
+from analysis.framework.palette import Look
+from analysis.length_generalization import LengthSettings
+from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, ShareOfRuns
+from paper_figures.experiments.grid import Grid, Measurement
+from paper_figures.figure import Figure, Layout
+from paper_figures.measurements.gradient_reach import ReachSettings, gradient_reach
+from paper_figures.measurements.lengths import KEPT, accuracy
+from paper_figures.panels import Lines
+from paper_figures.rows import MeasuredRun
+
+REACH = ReachSettings()
+RULES = {
+    "implicit": ("exact gradient", Look("#0072B2", "o")),
+    "phantom": ("4 phantom steps", Look("#D55E00", "s", "--")),
+}
+STEPS = {
+    1: Look("#CC79A7", "v", ":"),
+    4: Look("#D55E00", "s", "--"),
+    16: Look("#009988", "^", "-."),
+    64: Look("#000000", "o"),
+}
+
+
+def _distance(run: MeasuredRun, steps: int) -> tuple[range, list[float]] | None:
+    """Return the distance by tokens back; None where a token did not reach its fixed point."""
+    found = run.values["distance"]
+    return (range(REACH.length), found[str(steps)]) if found else None
+
+
+FIGURE = Figure(
+    title="Exact and phantom gradients on S5",
+    section="Training",
+    claim=Claim(
+        "phantom gradients of four steps train an implicit SSM that tracks S5 beyond its training length",
+        IMPLICIT_ARE_RNNS,
+        ShareOfRuns("accuracy@256", least=0.99, row="4 phantom steps", at="256 tokens"),
+    ),
+    runs=(
+        Grid(
+            {"free_gradient": list(RULES), "seed": range(3)},
+            {"task": "S5-generators", "model": "implicit-mamba2", "carried_share": 0.0},
+        ),
+    ),
+    measure=(
+        Measurement(
+            "accuracy",
+            accuracy,
+            LengthSettings(
+                lengths=(40, 64, 128, 256, 512, 1024), sequences=256, mode="sequential", rtol=0.01, seed=0
+            ),
+            KEPT,
+        ),
+        Measurement(
+            "gradient_reach",
+            gradient_reach,
+            REACH,
+            {"norm": "norm", "distance": "distance", "share_converged": "reach_converged"},
+        ),
+    ),
+    label=lambda settings: RULES[settings["free_gradient"]][0],
+    looks=lambda settings: RULES[settings["free_gradient"]][1],
+    panels=[
+        Lines("accuracy", title="trained with", chance=(1 / 120,), trained=(40,)),
+        Lines(
+            {
+                f"{steps} phantom step{'s' * (steps > 1)}, distance": (
+                    lambda run, steps=steps: _distance(run, steps),
+                    look,
+                )
+                for steps, look in STEPS.items()
+            },
+            xlabel="tokens back",
+            ylabel="distance from the exact gradient,\nrelative to its norm",
+            title="phantom gradients of trained models",
+            xscale="linear",
+            ylim=(-0.04, 1.3),
+            markers=False,
+        ),
+    ],
+    layout=Layout(columns=(2, 1), height=(3.2, 5.8), share=("none", "none"), legend=(2, 1)),
+)

@@ -1,0 +1,87 @@
+"""Python sessions: is the value of the final reveal right, by model and by the number of commands?"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from paper_figures.claims import CODE_AND_LINEAR_RNNS, Claim, Verdict, counts, verdict
+from paper_figures.experiments.grid import Measurement
+from paper_figures.families import (
+    COMMON,
+    GATED_DELTANET,
+    IMPLICIT_MAMBA2,
+    LSTM,
+    MAMBA2,
+    NOT_REFLECTING,
+    PLAIN_DELTANET,
+    REFLECTING_DELTANET,
+    TRANSFORMER,
+    family,
+    look,
+    seeds_of,
+)
+from paper_figures.figure import Figure, Layout
+from paper_figures.measurements.reveals import RevealSettings, final_reveal, grown_on
+from paper_figures.panels import Lines
+from paper_figures.rows import Rows
+
+GROWING = {**COMMON, "growth_accuracy": 0.95, "steps": 1200, "final_steps": 700, "batch_size": 32}
+THREE, FIVE = "repl-3-values", "repl-5-values"
+
+
+def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+    """Judge three variables: every run of DeltaNet [-1, 1] is right, none of the controls at any rate."""
+    three = [row for row in rows if row.settings["task"] == THREE]
+    reached = {family(row.settings): (row.reaching("accuracy@64", 0.95), row.of) for row in three}
+    controls = [
+        row for row in three if family(row.settings).startswith(("DeltaNet [0, 1]", "Transformer"))
+    ]
+    best = max((value for row in controls for value in row.each("accuracy@64")), default=0.0)
+    return verdict(
+        *reached["DeltaNet [-1, 1]"],
+        f"at least 0.95 after 64 commands: {counts(reached)}; the best run of DeltaNet [0, 1] and of the "
+        f"Transformer has {best:.3f}",
+        also=best < 0.95,
+    )
+
+
+FIGURE = Figure(
+    title="Python sessions, by model",
+    section="Sessions and beliefs",
+    claim=Claim(
+        "by the loss of the revealed values, DeltaNet with eigenvalues in [-1, 1] learns permutations from "
+        "sessions with sparse reveals; with [0, 1] it does not, nor does a Transformer",
+        CODE_AND_LINEAR_RNNS,
+        _judge,
+    ),
+    runs=(
+        *seeds_of(
+            REFLECTING_DELTANET, PLAIN_DELTANET, TRANSFORMER, LSTM, IMPLICIT_MAMBA2, MAMBA2, GATED_DELTANET,
+            {**PLAIN_DELTANET, "learning_rate": 1e-3}, {**TRANSFORMER, "learning_rate": 1e-3},
+            **GROWING, **grown_on(THREE),
+        ),
+        *seeds_of(
+            REFLECTING_DELTANET, PLAIN_DELTANET, TRANSFORMER, GATED_DELTANET,
+            {**GATED_DELTANET, **NOT_REFLECTING},
+            **GROWING, **grown_on(FIVE),
+        ),
+    ),  # fmt: skip
+    measure=(Measurement("final_reveal", final_reveal, RevealSettings()),),
+    label=lambda settings: f"{settings['task']}: {family(settings)}",
+    looks=look,
+    panels=[
+        Lines(
+            "accuracy",
+            xlabel="commands",
+            ylabel="accuracy of the final reveal",
+            title=title,
+            chance=(1 / values,),
+            trained=(16,),
+            only=lambda row, task=task: row.settings["task"] == task and ", rate" not in row.label,
+            name=lambda row: family(row.settings),
+            ylim=(0, 1.05),
+            equal=True,
+        )
+        for task, values, title in ((THREE, 3, "three variables"), (FIVE, 5, "five variables"))
+    ],
+    layout=Layout(columns=(2, 2), height=(3.2, 3.6), share=("all", "all"), legend=(4, 2)),
+)
