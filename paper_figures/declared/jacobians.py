@@ -1,0 +1,135 @@
+"""State-to-state Jacobians of the explicit and the implicit Mamba-2 on parity, with the verdict of Theorem 1."""
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from analysis.framework.figures import log_axis, power_of_ten
+from analysis.framework.palette import GREY, model_label
+from analysis.jacobian.measurement import JacobianSettings
+from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict, counts, verdict
+from paper_figures.experiments.grid import Grid, Measurement
+from paper_figures.figure import Figure, Layout
+from paper_figures.measurements.jacobians import FloatArray, jacobians
+from paper_figures.panels import Drawn
+from paper_figures.rows import Row, Rows
+from theory.fixed_point import ERROR_MARGIN
+
+DECADES = 6
+"""Range of the colours below the largest entry; smaller entries, but not zeros, share the lightest colour."""
+
+
+def _entries(logarithms: list[list[float | None]]) -> FloatArray:
+    """Return the magnitudes of stored logarithms; JSON holds None for that of zero."""
+    return np.array([[0.0 if entry is None else 10.0**entry for entry in row] for row in logarithms])
+
+
+def _colors(rows: Rows) -> LogNorm:
+    shown = [run.values["shown"] for row in rows for run in row.runs]
+    largest = max(_entries(one[part]).max() for one in shown for part in ("whole", "corner"))
+    return LogNorm(largest * 10.0**-DECADES, largest)
+
+
+def _image(axes: Axes, magnitudes: FloatArray, colors: LogNorm, size: int) -> None:
+    """Draw magnitudes, exact zeros in grey."""
+    shown = np.where(magnitudes > 0, np.maximum(magnitudes, colors.vmin or 0), np.nan)
+    axes.set_facecolor("#D0D0D0")
+    axes.imshow(shown, norm=colors, cmap="magma_r", extent=(0, size, size, 0), interpolation="nearest")
+    axes.grid(visible=False)
+
+
+def _block(part: str, model: str) -> Callable[[Axes, Rows, Mapping[str, Any]], None]:
+    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+        (row,) = (row for row in rows if row.settings["model"] == model)
+        shown, colors = row.runs[0].values["shown"], _colors(rows)
+        magnitudes = _entries(shown[part])
+        size = shown["size"] if part == "whole" else len(magnitudes)
+        _image(axes, magnitudes, colors, size)
+        if part == "corner":
+            axes.set(title=f"first {size} × {size} entries", xlabel="entry of h", ylabel="entry of h'")
+            return
+        ends = [*shown["heads"], size]
+        middles, names = [sum(pair) / 2 for pair in pairwise(ends)], [*map(str, range(len(ends) - 1))]
+        axes.set_xticks(middles, names)
+        axes.set_yticks(middles, names)
+        axes.set(title=row.label, xlabel="head of h, before", ylabel="head of h', after")
+        bar = axes.figure.colorbar(  # type: ignore[union-attr]
+            ScalarMappable(colors, "magma_r"), ax=axes, label="|entry| (grey: exactly 0)",
+            ticks=LogLocator(numticks=4), format=FuncFormatter(power_of_ten),
+        )  # fmt: skip
+        bar.ax.yaxis.set_minor_locator(NullLocator())
+
+    return draw
+
+
+def _conclusions(quantity: str, error: str, title: str) -> Callable[[Axes, Rows, Mapping[str, Any]], None]:
+    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+        """Draw a quantity at every state, sorted, with a tick at what it has to exceed."""
+        floor = np.finfo(np.float64).eps / 10
+        for row in rows:
+            values = row.runs[0].values
+            pairs = sorted(
+                (max(value, floor), ERROR_MARGIN * bound)
+                for value, bound in zip(values[quantity], values[error], strict=True)
+                if value is not None
+            )
+            ordered, thresholds = np.array(pairs).T
+            places = np.arange(1, len(pairs) + 1)
+            axes.plot(places, ordered, row.look.marker, color=row.look.color, markersize=2.5, label=row.label)
+            axes.plot(
+                places, thresholds, "_", color=row.look.color, markersize=3, alpha=0.6,
+                label=f"{row.label}: {ERROR_MARGIN:.0f} × error",
+            )  # fmt: skip
+            if 0 in values[quantity]:
+                axes.annotate("exactly 0", (1, floor), (0, 4), textcoords="offset points", color=GREY)
+        log_axis(axes)
+        low, high = axes.get_ylim()
+        axes.set_ylim(low, 10 * high)
+        axes.set(title=title, xlabel="visited states, sorted", ylabel="relative to ‖∂h'/∂h‖")
+
+    return draw
+
+
+def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+    """Reproduced if the conclusions hold at every state of the implicit run and at none of the explicit one."""
+
+    def held(row: Row) -> tuple[int, int]:
+        found = row.runs[0].values["theorem1"]
+        return found["counts"]["holds"], found["states"]
+
+    reached = {row.label: held(row) for row in rows}
+    return verdict(
+        *reached[model_label("implicit-mamba2")],
+        f"states at which its conclusions hold: {counts(reached)}",
+        also=reached[model_label("mamba2")][0] == 0,
+    )
+
+
+MODELS = ("mamba2", "implicit-mamba2")
+FIGURE = Figure(
+    title="State-to-state Jacobians, explicit and implicit",
+    section="Theorem 1",
+    claim=Claim(
+        "Theorem 1: the state-to-state transition of an implicit SSM is non-linear and non-diagonal",
+        IMPLICIT_ARE_RNNS,
+        _judge,
+    ),
+    runs=(Grid({"model": list(MODELS), "seed": [0]}, {"task": "parity"}),),
+    measure=(
+        Measurement("jacobians", jacobians, JacobianSettings(states=64, sequences=16, length=64, seed=0)),
+    ),
+    label=lambda settings: model_label(settings["model"]),
+    panels=[
+        *(Drawn(_block("whole", model)) for model in MODELS),
+        Drawn(_conclusions("off_diagonal_mass", "off_diagonal_error", "off-diagonal mass")),
+        *(Drawn(_block("corner", model)) for model in MODELS),
+        Drawn(_conclusions("nonlinearity", "nonlinearity_error", "nonlinearity")),
+    ],
+    layout=Layout(columns=(3, 2), height=(4.2, 6.2), share=("none", "none"), legend=(4, 1)),
+)
