@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from analysis.framework.figures import TEXT_WIDTH, new_figure, styled
-from analysis.framework.palette import Look
-from paper_figures.claims import AS_PUBLISHED, Claim, Verdict
+from analysis.framework.palette import RED, Look
+from paper_figures.claims import Claim, Verdict
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.panels import NARROW, Panel
 from paper_figures.results import RESULTS, Results
@@ -99,6 +99,23 @@ class Layout:
     legend: tuple[int, int] | None = None
     keys: Mapping[str, Look] | None = None
 
+    def axes(self, figure: mpl.Figure, count: int, narrow: int) -> list[Axes]:
+        """Return the axes of so many panels.
+
+        Args:
+            figure: empty.
+            count: of panels.
+            narrow: 0 on a page, 1 in a column.
+        """
+        columns = min(self.columns[narrow], count)
+        sharex, sharey = self.share
+        places = figure.subplots(
+            -(-count // columns), columns, sharex=sharex, sharey=sharey, squeeze=False
+        ).ravel()
+        for empty in places[count:]:
+            empty.remove()
+        return list(places[:count])
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -107,8 +124,8 @@ class Figure:
     Attributes:
         title: what it shows, in a line.
         section: one of `SECTIONS`.
-        claim: what its runs decide; None for numbers of others.
-        runs: variants of a recipe, or grids.
+        claim: what its runs decide.
+        runs: variants of a recipe, or grids; none where it shows numbers of others.
         measure: what is measured of every run; all values must have different names.
         panels: what is drawn.
         layout: of the panels.
@@ -116,7 +133,6 @@ class Figure:
         looks: of a row, if not those of its model.
         shared: numbers that belong to no run, computed when results are stored, by name.
         data: files that the runs read, as `automata.data_files` names them.
-        statement: of the claim of a figure of published numbers, and its source.
         name: of its files; given by the registry.
     """
 
@@ -159,7 +175,7 @@ class Figure:
 
     def verdict(self, results: Results) -> Verdict:
         """Judge the claim."""
-        return AS_PUBLISHED if self.published else self.claim.rule(self.rows(results), results.shared)
+        return self.claim.rule(self.rows(results), results.shared)
 
     def caption(self, results: Results) -> str:
         """Return the caption: its Markdown, the verdict and the number of runs."""
@@ -169,24 +185,18 @@ class Figure:
     def picture(self, results: Results, width: float = TEXT_WIDTH) -> mpl.Figure:
         """Draw its results, so many inches wide."""
         narrow = int(width < NARROW)
-        columns = min(self.layout.columns[narrow], len(self.panels))
-        sharex, sharey = self.layout.share
+        layout, rows = self.layout, self.rows(results)
         with styled():
-            figure = new_figure(width, self.layout.height[narrow])
-            axes = figure.subplots(
-                -(-len(self.panels) // columns), columns, sharex=sharex, sharey=sharey, squeeze=False
-            ).ravel()
-            rows = self.rows(results)
-            for place, panel in zip(axes, self.panels, strict=False):
-                panel.draw(place, rows, results.shared)
-            for empty in axes[len(self.panels) :]:
-                empty.remove()
-            for place in axes[: len(self.panels)]:
-                _label_outer(place, x=sharex in ("all", "col"), y=sharey in ("all", "row"))
-            if self.layout.legend is not None:
-                handles = handles_of(axes[: len(self.panels)], self.layout.keys)
+            mark = "Published, not measured here" if self.published else ""
+            figure = new_figure(width, layout.height[narrow], mark, color=RED)
+            places = layout.axes(figure, len(self.panels), narrow)
+            for axes, panel in zip(places, self.panels, strict=True):
+                panel.draw(axes, rows, results.shared)
+                _label_outer(axes, *layout.share)
+            if layout.legend is not None:
+                handles = handles_of(places, layout.keys)
                 figure.legend(
-                    handles.values(), handles, loc="outside lower center", ncols=self.layout.legend[narrow]
+                    handles.values(), handles, loc="outside lower center", ncols=layout.legend[narrow]
                 )
         return figure
 
@@ -215,11 +225,11 @@ def handles_of(panels: Sequence[Axes], keys: Mapping[str, Look] | None = None) -
     return handles | references
 
 
-def _label_outer(axes: Axes, *, x: bool, y: bool) -> None:
+def _label_outer(axes: Axes, sharex: str, sharey: str) -> None:
     """Leave labels of shared axes to the outer panels."""
     place = axes.get_subplotspec()
     assert place is not None
-    if x and not place.is_last_row():
+    if sharex in ("all", "col") and not place.is_last_row():
         axes.set_xlabel("")
-    if y and not place.is_first_col():
+    if sharey in ("all", "row") and not place.is_first_col():
         axes.set_ylabel("")

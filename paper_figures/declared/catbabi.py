@@ -1,0 +1,196 @@
+"""catbAbI: does the fixed point help one layer to answer questions about stories, task by task?"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from analysis.framework.palette import GREY, MODEL_LOOKS, Look, model_label
+from automata.babi import TASK_NAMES
+from automata.data_files import DATA_VARIABLE
+from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict
+from paper_figures.experiments.grid import Grid, Measurement
+from paper_figures.experiments.point import Point
+from paper_figures.figure import Figure, Layout
+from paper_figures.measurements.stories import StorySettings, story_answers
+from paper_figures.panels import Drawn
+from paper_figures.rows import Row, Rows, Settings
+
+FILE = f"${DATA_VARIABLE}/babi/en-valid-10k.tar.gz"
+DIGEST = "9f7fe3a1f20fe8ed177f01b51f6f9ea0a268430e9c8a6b6817dfc65d369f83fa"
+"""Of the stories, without the training file of task 3 and without the last story of every file."""
+NOT_TRAINED = 3
+"""The task whose training stories are missing."""
+PIECE = 200
+"""Tokens that are read at a time, in training and test."""
+PROTOCOLS = {
+    "catbabi-answers-carried": "answers, state carried",
+    "catbabi-words-carried": "all words, state carried",
+    "catbabi-answers-reset": "answers, state reset",
+    "catbabi-words-reset": "all words, state reset",
+}
+"""What is in the loss, and whether the state goes on from piece to piece, in training and in the test."""
+TRAINING = {
+    "length": PIECE,
+    "batch_size": 32,
+    "steps": 1200,
+    "learning_rate": 6e-3,
+    "gradient_clip": 1.0,
+    "bounded_steps": 0,
+    "free_max_iterations": 24,
+    "free_rtol": 0.05,
+    "free_gradient": "phantom",
+    "phantom_steps": 4,
+    "contraction_weight": 0.0,
+    "carried_after": 0,
+    "carried_always": True,
+    "evaluate_every": 400,
+    "evaluation_sequences": 32,
+    "evaluation_rtol": 0.01,
+    "evaluation_max_iterations": 64,
+}
+SIZES = {"d_model": 64, "expand": 2, "d_state": 32, "head_size": 32, "d_conv": 4}
+MODELS: tuple[dict[str, Any], ...] = (
+    {"model": "mamba2", "layers": 1, **SIZES},
+    {"model": "mamba2", "layers": 2, **SIZES},
+    {"model": "mamba2", "layers": 4, **SIZES},
+    {"model": "implicit-mamba2", "layers": 1, **SIZES},
+    {"model": "lstm", "layers": 1, "d_model": 128},
+)
+
+
+class StoryPoint(Point):
+    """A run on one of the protocols, whose names stand for how the stories are read.
+
+    Example:
+        >>> point = StoryPoint({"task": "catbabi-answers-carried", "model": "lstm", "seed": 0}, TRAINING)
+        >>> point.config.curriculum.carried_share, point.name
+        (1.0, 'catbabi-answers-carried-lstm-seed-0')
+    """
+
+    @property
+    def all_settings(self) -> dict[str, Any]:
+        """Everything that was chosen, the task as what rebuilds it, the seed last."""
+        settings = super().all_settings
+        name, seed = settings["task"], settings.pop("seed")
+        _, asked, state = name.split("-")
+        task = {
+            "catbabi": FILE,
+            "predict": {"answers": "answers", "words": "all"}[asked],
+            **({"begins": "anywhere"} if state == "reset" else {}),
+            "sha256": DIGEST,
+            "name": name,
+            "description": PROTOCOLS[name],
+        }
+        return {**settings, "task": task, "carried_share": float(state == "carried"), "seed": seed}
+
+
+def _model(settings: Settings) -> str:
+    layers = settings.get("layers", 1)
+    return model_label(settings["model"]) + (f", {layers} layers" if layers > 1 else "")
+
+
+def _look(settings: Settings) -> Look:
+    marker = {2: "D", 4: "p"}.get(settings.get("layers", 1))
+    of_model = MODEL_LOOKS[settings["model"]]
+    of_model = replace(of_model, dashes="")  # a mark is a run
+    return of_model if marker is None else replace(of_model, marker=marker)
+
+
+def _shares(row: Row, task: int) -> list[float]:
+    return [found[str(task)]["right"] / found[str(task)]["asked"] for found in row.each("tasks")]
+
+
+def _rows(rows: Rows, protocol: str) -> dict[str, Row]:
+    return {_model(row.settings): row for row in rows if row.settings["task"] == protocol}
+
+
+def _whole(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+    """Draw a row for each protocol, in it a line of marks for each model, a mark for each run."""
+    for place, protocol in enumerate(PROTOCOLS):
+        for number, (name, row) in enumerate(_rows(rows, protocol).items()):
+            values = row.each("accuracy")
+            axes.plot(
+                values, [place + 0.15 * (number - (len(MODELS) - 1) / 2)] * len(values), linestyle="",
+                marker=row.look.marker, color=row.look.color, markersize=4, label=name if not place else None,
+            )  # fmt: skip
+    axes.set(
+        yticks=range(len(PROTOCOLS)),
+        yticklabels=[words.replace(", ", ",\n") for words in PROTOCOLS.values()],
+        ylim=(len(PROTOCOLS) - 0.5, -0.5),
+        xlabel="right answers (share)",
+        title="all questions",
+    )
+
+
+def _by_task(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+    """Draw mean and range over the runs of one explicit, one implicit layer and the LSTM."""
+    found = _rows(rows, "catbabi-answers-carried")
+    for number, name in enumerate(("explicit Mamba-2", "implicit Mamba-2", "LSTM")):
+        row = found[name]
+        for task in TASK_NAMES:
+            values, place = _shares(row, task), task + 0.24 * (number - 1)
+            axes.plot([min(values), max(values)], [place, place], color=row.look.color, linewidth=0.8)
+            axes.plot(np.mean(values), place, marker=row.look.marker, color=row.look.color, markersize=4)
+    axes.axhline(NOT_TRAINED, color=GREY, linewidth=6, alpha=0.2)
+    names = [f"{name}{' (not trained)' if task == NOT_TRAINED else ''}" for task, name in TASK_NAMES.items()]
+    axes.set(
+        yticks=list(TASK_NAMES),
+        yticklabels=names,
+        ylim=(len(TASK_NAMES) + 0.6, 0.4),
+        xlim=(-0.02, 1.02),
+        xlabel="right answers (share)",
+        title="answers, state carried",
+    )
+
+
+def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+    """Count the trained tasks on which the implicit layer is ahead by means over the seeds.
+
+    Reproduced if it is on more than half in every protocol, not reproduced if in none; partly otherwise.
+    """
+    told, most = [], []
+    tasks = [task for task in TASK_NAMES if task != NOT_TRAINED]
+    for protocol, words in PROTOCOLS.items():
+        found = _rows(rows, protocol)
+        pairs = [[_shares(found[f"{kind} Mamba-2"], t) for kind in ("implicit", "explicit")] for t in tasks]
+        ahead = sum(bool(np.mean(one) > np.mean(other)) for one, other in pairs)
+        every = sum(min(one) > max(other) for one, other in pairs)
+        most.append(2 * ahead > len(tasks))
+        told.append(f"{words} {ahead} of {len(tasks)} ({every})")
+    because = (
+        "tasks on which one implicit layer is ahead of one explicit (in brackets: by every run): "
+        + "; ".join(told)
+    )
+    return Verdict("reproduced" if all(most) else "partly" if any(most) else "not reproduced", because)
+
+
+FIGURE = Figure(
+    title="catbAbI: questions about stories",
+    section="Language models",
+    claim=Claim(
+        "on catbAbI a one-layer implicit model beats a one-layer explicit one on most of the tasks",
+        IMPLICIT_ARE_RNNS,
+        _judge,
+    ),
+    runs=tuple(
+        Grid(
+            {name: [value] for name, value in {"task": task, **model, "seed": seed}.items()},
+            TRAINING,
+            StoryPoint,
+        )
+        for state in ("carried", "reset")  # the published protocol first, seed by seed
+        for seed in range(3)
+        for task in PROTOCOLS
+        if task.endswith(state)
+        for model in MODELS
+    ),
+    measure=(Measurement("answers", story_answers, StorySettings(piece=PIECE)),),
+    data=(FILE,),
+    label=lambda settings: f"{PROTOCOLS[settings['task']]}: {_model(settings)}",
+    looks=_look,
+    panels=[Drawn(_whole), Drawn(_by_task)],
+    layout=Layout(columns=(2, 1), height=(4.2, 7.4), share=("none", "none"), legend=(5, 2)),
+)
