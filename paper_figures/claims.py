@@ -36,7 +36,6 @@ class Verdict:
         return f"{self.word}: {self.because}"
 
 
-
 def as_published(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
     """Return the verdict on numbers of others, which nothing here measured."""
     return Verdict("published", "as its authors print it; nothing was run here")

@@ -16,6 +16,9 @@ from analysis.framework.figures import TEXT_WIDTH, new_figure, styled
 from analysis.framework.palette import RED, Look
 from paper_figures.claims import Claim, Verdict
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
+from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.records import Store
+from paper_figures.experiments.runner import carry_out
 from paper_figures.panels import NARROW, Panel
 from paper_figures.results import RESULTS, Results
 from paper_figures.rows import Row, Settings, model_row, rows_of
@@ -30,7 +33,7 @@ SECTIONS = (
     "Published",
 )
 """In the order of the paper; within a section, figures are in the order of their names."""
-CAPTIONS = Path(__file__).parent / "declared"
+CAPTIONS = Path(__file__).parent / "figures"
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,7 @@ class Figure:
         shared: numbers that belong to no run, computed when results are stored, by name.
         data: files that the runs read, as `automata.data_files` names them.
         name: of its files; given by the registry.
+        overrides: settings that replace those of all runs, as of a file of settings; see `Experiment`.
     """
 
     title: str
@@ -148,6 +152,7 @@ class Figure:
     shared: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     data: tuple[str, ...] = ()
     name: str = ""
+    overrides: Settings = field(default_factory=dict)
 
     @property
     def published(self) -> bool:
@@ -158,12 +163,25 @@ class Figure:
     def experiment(self) -> Experiment:
         """Its runs and measurements."""
         grids = self.runs.grids if isinstance(self.runs, Variants) else tuple(self.runs)
-        return Experiment(self.name, grids, self.measure, self.data)
+        return Experiment(self.name, grids, self.measure, self.data, self.overrides)
 
     def rows(self, results: Results) -> list[Row]:
         """Return the measured runs by row."""
         label = self.runs.label if isinstance(self.runs, Variants) else self.label
         return rows_of(results.measured, label, self.looks)
+
+    def collected(self, outcomes: Sequence[Outcome]) -> Results:
+        """Return the results of its experiment, which ended."""
+        shared = {name: compute() for name, compute in self.shared.items()}
+        return Results.collected(self.experiment, outcomes, shared)
+
+    def rerun(self, store: str | Path) -> Results:
+        """Train and measure what a store lacks, and return the results; nothing is written over stored ones.
+
+        Raises:
+            InputError: for a store that cannot be written, or data that are missing.
+        """
+        return self.collected(carry_out(self.experiment, Store(Path(store))).outcomes)
 
     def results(self, folder: Path = RESULTS) -> Results:
         """Read its stored results; empty ones for published numbers.

@@ -95,7 +95,9 @@ class PublishedTable:
         found = [row for row in self.rows if where.items() <= row.items()]
         if len(found) != 1:
             words = ", ".join(f"{column} {value}" for column, value in where.items())
-            raise InputError(f"published table {self.name}: {len(found)} rows have {words}; give what one has")
+            raise InputError(
+                f"published table {self.name}: {len(found)} rows have {words}; give what one has"
+            )
         return found[0]
 
 

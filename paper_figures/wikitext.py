@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from automata.data_files import DATA_VARIABLE
 from analysis.framework.palette import MODEL_LOOKS, Look
+from automata.data_files import DATA_VARIABLE
 from paper_figures.experiments.grid import Grid
 from paper_figures.experiments.pretraining import PretrainingPoint
 

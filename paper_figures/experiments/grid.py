@@ -119,6 +119,8 @@ class Experiment:
         grids: one or several; a point that two of them share is one point.
         measurements: taken of every run.
         data: files that are not in the package and that the runs read, as `automata.data_files` names them.
+        overrides: settings for all points, such as those of a paper, with ``sizes`` by model. They replace
+            what points have in common; what tells points apart stays.
 
     Raises:
         InputError: for two measurements of one name.
@@ -134,6 +136,7 @@ class Experiment:
     grids: tuple[Grid, ...]
     measurements: tuple[Measurement, ...]
     data: tuple[str, ...] = ()
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [measurement.name for measurement in self.measurements]
@@ -173,6 +176,15 @@ class Experiment:
             and all(name in other.settings and other.settings[name] == value for other in points)
         }
         return tuple(
-            type(point)({name: value for name, value in point.settings.items() if name not in common}, common)
+            type(point)(
+                apart := {name: value for name, value in point.settings.items() if name not in common},
+                {**common, **self._overriding(point, apart)},
+            )
             for point in points
         )
+
+    def _overriding(self, point: Point, apart: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the overrides of a point, without what tells it apart."""
+        chosen = {name: value for name, value in self.overrides.items() if name != "sizes"}
+        chosen |= self.overrides.get("sizes", {}).get(point.all_settings["model"], {})
+        return {name: value for name, value in chosen.items() if name not in apart}

@@ -29,7 +29,7 @@ class BoundedSettings(CheckedConfig):
     )
     lengths: LengthSettings = Field(
         default=LengthSettings(lengths=(32, 512), sequences=256, mode="sequential", seed=0),
-        description="lengths and sequences; their mode and tolerance are not read"
+        description="lengths and sequences; their mode and tolerance are not read",
     )
 
 

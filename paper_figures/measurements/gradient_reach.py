@@ -15,7 +15,6 @@ from implicit.gradients.factored import FactoredImplicit
 from implicit.models.interface import FixedPointModel
 from implicit.modes import Solve, Windowed
 from implicit.runs.loading import Run
-from implicit.training.evaluation import REPORTED_TOKENS
 from implicit.training.streams import Stream, draw_batch
 
 

@@ -1,1 +1,0 @@
-"""The figures: a declaration and a caption each."""
