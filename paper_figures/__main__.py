@@ -68,8 +68,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         published = [figure.name for figure in figures if figure.published]
         if arguments.names and published:
             raise InputError(
-                f"figure {published[0]} has nothing to rerun, its numbers are as their authors print them; draw "
-                "it without --rerun"
+                f"figure {published[0]} has nothing to rerun, its numbers are as their authors print them; "
+                "draw it without --rerun"
             )
         rerun = [figure for figure in figures if not figure.published]
         failures = _rerun(rerun, store, executor, results, arguments)
@@ -191,7 +191,8 @@ def _parser() -> CommandParser:
     group.add_argument(
         "--settings",
         metavar="FILE",
-        help="JSON with settings for all runs, such as docs/examples/paper/s5.json; results go into --experiments",
+        help="JSON with settings for all runs, such as docs/examples/paper/s5.json; results go into "
+        "--experiments",
     )
     group.add_argument("--device", metavar="NAME", help="where to train, such as cuda (default: cpu)")
     group.add_argument("--jobs", metavar="N", help="how many runs at once (default: 1)")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from paper_figures.rows import Row, Rows
+from paper_figures.rows import Chosen, Rows, chosen_rows
 
 Word = Literal["reproduced", "partly", "not reproduced", "published"]
 """How a claim fares; ``published`` marks numbers of others, which nothing here measured."""
@@ -117,21 +117,20 @@ class ShareOfRuns:
 
     value: str
     least: float
-    row: str | Callable[[Row], bool]
+    row: Chosen
     reproduced: float = 1.0
-    controls: Callable[[Row], bool] = lambda row: False  # noqa: ARG005
+    controls: Chosen = lambda row: False  # noqa: ARG005
     at: str = ""
 
     def __call__(self, rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG002
         """Judge the rows."""
-        wanted = (lambda row: row.label == self.row) if isinstance(self.row, str) else self.row
         reached = {row.label: (row.reaching(self.value, self.least), row.of) for row in rows}
-        chosen = [reached[row.label] for row in rows if wanted(row)]
+        chosen = [reached[row.label] for row in chosen_rows(rows, self.row)]
         shown, of = (sum(part) for part in zip(*chosen, strict=True)) if chosen else (0, 0)
         where = f" at {self.at}" if self.at else ""
         return verdict(
             shown,
             round(self.reproduced * of),
             f"at least {self.least:g}{where}: {counts(reached)}",
-            also=not any(reached[row.label][0] for row in rows if self.controls(row)),
+            also=not any(reached[row.label][0] for row in chosen_rows(rows, self.controls)),
         )

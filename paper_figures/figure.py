@@ -1,6 +1,6 @@
 """A figure of the paper is data: runs, what is measured of them, panels, a claim, and a caption beside it.
 
-``figures/NAME.py`` declares ``FIGURE``; ``figures/NAME.md`` is its caption; ``results/NAME.json`` holds its numbers.
+``figures/NAME.py`` declares ``FIGURE``, ``figures/NAME.md`` its caption, ``results/NAME.json`` the numbers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,10 +46,11 @@ class Variants:
         seeds: how many; by row, where they differ (``None`` stands for the others).
 
     Example:
-        >>> variants = Variants({"task": "S3", "model": "implicit-mamba2"}, {"recipe": {}, "Muon": {"algorithm": "Muon"}})
+        >>> base = {"task": "S3", "model": "implicit-mamba2"}
+        >>> variants = Variants(base, {"recipe": {}, "Muon": {"algorithm": "Muon"}})
         >>> [len(grid.points) for grid in variants.grids]
         [3, 3]
-        >>> variants.label({"task": "S3", "model": "implicit-mamba2", "algorithm": "Muon", "seed": 1})
+        >>> variants.label({**base, "algorithm": "Muon", "seed": 1})
         'Muon'
     """
 

@@ -1,4 +1,4 @@
-"""The kinds of panels that figures are made of. A panel is data: which values, against what, from where to where."""
+"""The kinds of panels that figures are made of; a panel is data: which values, against what, how."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from analysis.framework.figures import log_axis, powers_of_two
 from analysis.framework.palette import GREY, Look
 from analysis.framework.run_lines import breadths, draw_runs
-from paper_figures.rows import MeasuredRun, Row, Rows
+from paper_figures.rows import Chosen, MeasuredRun, Row, Rows, chosen_rows
 
 NARROW = 5.0
 """Inches below which a figure is a column of a page with two, and its labels are short."""
@@ -83,7 +83,7 @@ class Lines:
     title: str = ""
     chance: tuple[float, ...] = ()
     trained: tuple[float, ...] = ()
-    only: Callable[[Row], bool] | None = None
+    only: Chosen | None = None
     name: Callable[[Row], str] = lambda row: row.label
     xscale: Literal["linear", "log2", "log"] = "log2"
     yscale: Literal["linear", "log"] = "linear"
@@ -96,7 +96,7 @@ class Lines:
     def draw(self, axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Draw the lines, then what they are compared with."""
         places: set[float] = set()
-        series = self._series([row for row in rows if self.only is None or self.only(row)])
+        series = self._series(chosen_rows(rows, self.only))
         wide = breadths(len(series)) if self.equal else [1.8] * len(series)
         for (label, look, curves), breadth in zip(series, wide, strict=True):
             shown = look if self.markers else replace(look, marker="")
@@ -198,11 +198,11 @@ class Marks:
     xlim: tuple[float, float] | None = None
     ticks: int | tuple[float, ...] = 3
     log: bool = False
-    only: Callable[[Row], bool] | None = None
+    only: Chosen | None = None
 
     def draw(self, axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Draw the marks of each row, one below the other."""
-        chosen = [row for row in rows if self.only is None or self.only(row)]
+        chosen = chosen_rows(rows, self.only)
         largest = 0.0
         for place, row in enumerate(chosen):
             values = [float(value_of(run, self.value)) for run in row.runs]

@@ -1,4 +1,4 @@
-"""Numbers that others published, with their source: one JSON file per table; nothing of them was measured here."""
+"""Numbers that others published, with their source: one JSON file per table; nothing was measured here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -111,7 +111,7 @@ class Results:
         Example:
             >>> Results.read("primes", Path("nowhere"))
             Traceback (most recent call last):
-            automata.errors.InputError: results of figure primes are missing in nowhere; compute them with --rerun
+            automata.errors.InputError: results of figure primes are missing in nowhere; ...
         """
         path = folder / f"{figure}.json"
         if not path.is_file():

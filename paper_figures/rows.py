@@ -76,6 +76,31 @@ class Row:
 
 
 Rows = Sequence[Row]
+Chosen = str | Callable[[Row], bool]
+"""Some rows: the label of one, or a test."""
+
+
+def where(**settings: Any) -> Callable[[Row], bool]:
+    """Return the test of rows with these settings.
+
+    Example:
+        >>> where(model="lstm", layers=2)(Row("LSTM", {"model": "lstm", "layers": 1}, (), (), Look("black")))
+        False
+    """
+    return lambda row: all(row.settings.get(name) == value for name, value in settings.items())
+
+
+def chosen_rows(rows: Rows, chosen: Chosen | None) -> list[Row]:
+    """Return the rows of this label, or those that pass the test; all for None.
+
+    Example:
+        >>> rows = [Row(label, {"model": "lstm"}, (), (), Look("black")) for label in ("one", "two")]
+        >>> [len(chosen_rows(rows, chosen)) for chosen in ("one", where(model="gru"), None)]
+        [1, 0, 2]
+    """
+    if isinstance(chosen, str):
+        return [row for row in rows if row.label == chosen]
+    return [row for row in rows if chosen is None or chosen(row)]
 
 
 def model_row(settings: Settings) -> str:
@@ -106,8 +131,9 @@ def rows_of(
         looks: of a row; the model's, with other dashes where two rows would look the same, if None.
 
     Example:
-        >>> runs = [MeasuredRun({"model": "lstm", "seed": n}, {"updates": 10 * n}, "done", {}) for n in (1, 2)]
-        >>> (row,) = rows_of([*runs, MeasuredRun({"model": "lstm", "seed": 3}, {}, "failed", {})])
+        >>> chosen = [{"model": "lstm", "seed": seed} for seed in (1, 2, 3)]
+        >>> runs = [MeasuredRun(one, {"updates": 10 * one["seed"]}, "done", {}) for one in chosen[:2]]
+        >>> (row,) = rows_of([*runs, MeasuredRun(chosen[2], {}, "failed", {})])
         >>> row.label, row.each("updates"), row.failed, row.reaching("updates", 15)
         ('LSTM', [10, 20], (3,), 1)
     """

@@ -1,4 +1,4 @@
-"""Both modes while a model is trained: do they reach the same fixed points, and in how many self-iterations?"""
+"""Both modes during training: do they reach the same fixed points, and in how many self-iterations?"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -77,7 +77,7 @@ FIGURE = Figure(
             xlabel="training step",
             ylabel=ylabel,
             title=task if quantities is SHARES else "",
-            only=lambda row, task=task: row.label == task,
+            only=task,
             xscale="linear",
             yscale="linear" if quantities is SHARES else "log",
             ylim=(-0.04, 1.06) if quantities is SHARES else None,

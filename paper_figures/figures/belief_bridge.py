@@ -30,7 +30,7 @@ FILTERS = {
     "linear bfloat16": ("linear filter, bfloat16", "#D55E00", ":"),
 }
 ROUNDING, BETWEEN = 1e-17, 5e-4
-"""Smaller divergences are drawn at the first; the second is where the upper panel ends and the lower begins."""
+"""Smaller divergences are drawn at the first; the upper panel ends at the second, the lower begins there."""
 
 Places = Sequence[Mapping[str, Any]]
 
@@ -43,7 +43,7 @@ def _curve(places: Places) -> tuple[list[float], list[float]]:
 
 
 def _filters(rows: Rows) -> dict[str, Places]:
-    """Return the divergences of the filters, which depend on the task alone and are stored with implicit runs."""
+    """Return the divergences of the filters; they depend on the task alone, implicit runs store them."""
     found: dict[str, Places] = next(
         run.values["filters"] for row in rows for run in row.runs if run.values["filters"]
     )

@@ -70,8 +70,8 @@ def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
     learnt = named[FREE].reaching("accuracy@32", 0.99)
     cost = {name: float(np.mean(named[name].each("cost@total"))) for name in (PUBLISHED, FREE)}
     because = (
-        f"seeds in which it is within 0.01 of free only at 32 and 512 tokens, for less: {counts(shown)}; free "
-        f"only has at least 0.99 at 32 tokens in {learnt} of {named[FREE].of}; cost at 80%: "
+        f"seeds in which it is within 0.01 of free only at 32 and 512 tokens, for less: {counts(shown)}; "
+        f"free only has at least 0.99 at 32 tokens in {learnt} of {named[FREE].of}; cost at 80%: "
         f"{cost[PUBLISHED] / cost[FREE]:.2f} of free only"
     )
     return verdict(*shown[PUBLISHED], because, also=learnt == named[FREE].of)

@@ -1,6 +1,7 @@
 """The search for the fixed points on parity: residuals, and iterations against position and length."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict
 from paper_figures.experiments.grid import Grid, Measurement
 from paper_figures.figure import Figure, Layout
 from paper_figures.panels import Drawn, Lines
-from paper_figures.rows import Rows
+from paper_figures.rows import MeasuredRun, Rows
 
 SETTINGS = ConvergenceSettings(sequences=8, length=256, rtol=1e-6, max_iterations=2000, seed=0)
 
@@ -43,6 +44,15 @@ def _residuals(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # no
     axes.set(title="residual (seed 0)", xlabel="self-iteration", ylabel="‖Φ(z) − z‖ / ‖z‖")
 
 
+def _by_position(mode: str, run: MeasuredRun) -> tuple[range, list[float]]:
+    return range(1, SETTINGS.length + 1), run.values[mode]["iterations_by_position"]["median"]
+
+
+def _evaluations(mode: str, run: MeasuredRun) -> dict[str, float]:
+    by_length = run.values[mode]["by_length"]
+    return {length: found["token_evaluations"] for length, found in by_length.items()}
+
+
 def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
     """Reproduced if every token of every run converged in both modes; not if none did in one of them."""
     worst = {mode: min(rows[0].each(f"{mode}@share_converged")) for mode in MODES}
@@ -65,16 +75,7 @@ FIGURE = Figure(
     panels=[
         Drawn(_residuals),
         Lines(
-            {
-                mode: (
-                    lambda run, mode=mode: (
-                        range(1, SETTINGS.length + 1),
-                        run.values[mode]["iterations_by_position"]["median"],
-                    ),
-                    Look(MODE_LOOKS[mode].color),
-                )
-                for mode in MODES
-            },
+            {mode: (partial(_by_position, mode), Look(MODE_LOOKS[mode].color)) for mode in MODES},
             xlabel="position (tokens)",
             ylabel="self-iterations (median)",
             title="until the tolerance",
@@ -82,16 +83,7 @@ FIGURE = Figure(
             ylim=(0, None),
         ),
         Lines(
-            {
-                mode: (
-                    lambda run, mode=mode: {
-                        length: found["token_evaluations"]
-                        for length, found in run.values[mode]["by_length"].items()
-                    },
-                    MODE_LOOKS[mode],
-                )
-                for mode in MODES
-            },
+            {mode: (partial(_evaluations, mode), MODE_LOOKS[mode]) for mode in MODES},
             xlabel="length (tokens)",
             ylabel="evaluations of Φ",
             title="cost of a sequence",

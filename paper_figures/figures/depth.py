@@ -19,7 +19,7 @@ STRENGTHS = {1: 0.75, 2: 0.45, 4: 0.2}
 
 
 def fewest_layers(rows: Rows, model: str, token: int, *, every: bool) -> int | None:
-    """Return the fewest layers with which all runs of a model reach 90% at a token, or one; None if none do."""
+    """Return the fewest layers with which all runs of a model, or one, reach 90% at a token; None if none."""
     enough: Any = all if every else any
     depths = [
         row.settings.get("layers", 1)

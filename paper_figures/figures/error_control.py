@@ -66,7 +66,7 @@ class Forecast(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Return whether the failure is a factor of 2 off at most, or none was predicted where there is none."""
+        """Return whether the failure is at most a factor of 2 off, or was rightly not predicted."""
         if self.failed is None:
             return self.known and (self.predicted is None or self.predicted > SETTINGS.lengths[-1])
         return self.predicted is not None and self.failed / FACTOR <= self.predicted <= self.failed * FACTOR
@@ -87,8 +87,8 @@ def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
     dated = sum(forecast.right for forecast in failing)
     because = (
         f"failures predicted to a factor of {FACTOR} from shorter words: {dated} of {len(failing)}, and none "
-        f"was predicted of {sum(forecast.predicted is None for forecast in failing)} of these; runs without a "
-        f"failure of which none was predicted: {sum(f.right for f in lasting)} of {len(lasting)}"
+        f"was predicted of {sum(forecast.predicted is None for forecast in failing)} of these; runs without "
+        f"a failure of which none was predicted: {sum(f.right for f in lasting)} of {len(lasting)}"
     )
     if not dated:
         return Verdict("not reproduced", because)

@@ -25,7 +25,7 @@ def _by_share(order: str, budget: int) -> Callable[[MeasuredRun], tuple[range, l
 
 
 def _few_suffice(run: MeasuredRun, budget: int) -> bool:
-    """Return whether a tenth of the pairs, the hardest, restores what the budget costs, and a random one not."""
+    """Return whether the hardest tenth of the pairs restores what the budget costs, and a random one not."""
     hardest, random = (_accuracies(run, order, budget) for order in ("hardest", "random"))
     few = [place for place, share in enumerate(SETTINGS.shares) if 0 < share <= 0.1]
     return hardest[-1] - hardest[0] >= 0.1 and any(
@@ -49,9 +49,9 @@ def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
     return verdict(
         shown,
         row.of,
-        "runs in which some budget elsewhere costs 0.1 of the accuracy, the hardest tenth of the pairs restores "
-        f"it to within 0.01 and a random tenth does not: {shown} of {row.of}; accuracy without full budgets, "
-        f"with them at that tenth, and everywhere: {'; '.join(told)}",
+        "runs in which some budget elsewhere costs 0.1 of the accuracy, the hardest tenth of the pairs "
+        f"restores it to within 0.01 and a random tenth does not: {shown} of {row.of}; accuracy without "
+        f"full budgets, with them at that tenth, and everywhere: {'; '.join(told)}",
     )
 
 

@@ -1,5 +1,7 @@
 """S5 trained with the exact gradient and with phantom gradients, and how far off phantom gradients are."""
 
+from functools import partial
+
 from analysis.framework.palette import Look
 from analysis.length_generalization import LengthSettings
 from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, ShareOfRuns
@@ -23,7 +25,7 @@ STEPS = {
 }
 
 
-def _distance(run: MeasuredRun, steps: int) -> tuple[range, list[float]] | None:
+def _distance(steps: int, run: MeasuredRun) -> tuple[range, list[float]] | None:
     """Return the distance by tokens back; None where a token did not reach its fixed point."""
     found = run.values["distance"]
     return (range(REACH.length), found[str(steps)]) if found else None
@@ -65,10 +67,7 @@ FIGURE = Figure(
         Lines("accuracy", title="trained with", chance=(1 / 120,), trained=(40,)),
         Lines(
             {
-                f"{steps} phantom step{'s' * (steps > 1)}, distance": (
-                    lambda run, steps=steps: _distance(run, steps),
-                    look,
-                )
+                f"{steps} phantom step{'s' * (steps > 1)}, distance": (partial(_distance, steps), look)
                 for steps, look in STEPS.items()
             },
             xlabel="tokens back",

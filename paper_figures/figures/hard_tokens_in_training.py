@@ -86,8 +86,8 @@ def judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
     same = ", ".join(f"{_accuracy(run, 0.1, 'sequential', 'none'):.3f}" for run in trained.runs)
     more = ", ".join(f"{_accuracy(run, 0.5, 'sequential', 'none'):.3f}" for run in control.runs)
     because = (
-        f"of {trained.of} runs trained on 10% hard tokens and tested on 50%: {'; '.join(told)}; tested on 10% "
-        f"they reach {same}; those trained on 50% reach {more} at 50% (sequential, without a limit)"
+        f"of {trained.of} runs trained on 10% hard tokens and tested on 50%: {'; '.join(told)}; tested on "
+        f"10% they reach {same}; those trained on 50% reach {more} at 50% (sequential, without a limit)"
     )
     if not any(shown.values()):
         return Verdict("not reproduced", because)
@@ -107,8 +107,8 @@ def hard_tokens(title: str, training: Settings, settings: HardTrainingSettings, 
         title=title,
         section="Training",
         claim=Claim(
-            "trained on 10% hard tokens, implicit SSMs generalise to 50%, and 8 self-iterations suffice at 256 "
-            "tokens",
+            "trained on 10% hard tokens, implicit SSMs generalise to 50%, and 8 self-iterations suffice at "
+            "256 tokens",
             f"{IMPLICIT_ARE_RNNS}; numbers from a secondary source",
             judge,
         ),

@@ -118,7 +118,7 @@ def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
     return Verdict("reproduced" if worse else "partly", because)
 
 
-LENGTHS = {"trained": (TRAINED_LENGTH,), "equal": True, "ylim": None}
+LENGTHS: dict[str, Any] = {"trained": (TRAINED_LENGTH,), "equal": True, "ylim": None}
 FIGURE = Figure(
     title="Who holds the belief about hidden swaps",
     section="Sessions and beliefs",

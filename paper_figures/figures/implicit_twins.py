@@ -33,14 +33,14 @@ def _twins(*cells: str) -> list[str]:
 
 
 def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
-    """Reproduced if every implicit run solves parity and no explicit one does; not if no implicit run does."""
+    """Reproduced if every implicit run solves parity and no explicit one; not if no implicit run does."""
     twins = [row for row in rows if row.settings["model"].startswith("implicit-")]
     solved = {row.label: row.reaching("accuracy@256", 0.99) for row in rows}
     lifted = [row for row in twins if solved[row.label] == row.of]
     explicit = sum(solved[row.label] for row in rows if row not in twins)
     because = (
-        f"cells whose implicit runs all reach 0.99 at 256 tokens: {len(lifted)} of {len(twins)}; explicit runs "
-        f"that do: {explicit}"
+        f"cells whose implicit runs all reach 0.99 at 256 tokens: {len(lifted)} of {len(twins)}; explicit "
+        f"runs that do: {explicit}"
     )
     for row in twins:
         if row not in lifted:

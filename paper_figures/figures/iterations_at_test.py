@@ -51,8 +51,8 @@ def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
     )
     of = len(MODES) * sum(row.of for row in rows)
     because = (
-        f"rises by 0.1 or more in {len(higher)} of {of} runs and modes, in {rising} of them without a fall of "
-        "more than 0.02 on the way"
+        f"rises by 0.1 or more in {len(higher)} of {of} runs and modes, in {rising} of them without a fall "
+        "of more than 0.02 on the way"
     )
     if not any(line[-1] > line[0] for line in lines):
         return Verdict("not reproduced", because)

@@ -50,7 +50,7 @@ def _by_length(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
         for row in rows:
             Lines(
                 {row.label: quantities[row.label]},
-                only=lambda other, row=row: other is row,
+                only=row.label,
                 xlabel="length (tokens)",
                 ylabel="self-iterations\nper token",
                 yscale="log",
@@ -82,8 +82,8 @@ def _beyond(tolerance: str, words: str) -> Callable[[Axes, Rows, Mapping[str, An
         for row in rows:
             for run in row.runs:
                 axes.step(
-                    *shares_beyond(_tokens(run, tolerance)["histogram"]), where="post",
-                    color=row.look.color, marker=row.look.marker, markevery=0.06, markersize=2.5, linewidth=0.9,
+                    *shares_beyond(_tokens(run, tolerance)["histogram"]), where="post", color=row.look.color,
+                    marker=row.look.marker, markevery=0.06, markersize=2.5, linewidth=0.9,
                 )  # fmt: skip
         for threshold in SETTINGS.thresholds:
             axes.axvline(threshold, color=GREY, linewidth=0.9, linestyle=":")
@@ -129,7 +129,7 @@ def _span(shares: list[float]) -> str:
 def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
     """Count runs in which 90% of the tokens need at most 8, and 0.01% to 10% of them more than 16.
 
-    Reproduced if all runs show it at both tolerances, not reproduced if none does at either; partly otherwise.
+    Reproduced if all runs show it at both tolerances, not if none does at either; partly otherwise.
     """
     runs, of = [run for row in rows for run in row.runs], sum(row.of for row in rows)
     shown = {}

@@ -1,4 +1,4 @@
-"""State-to-state Jacobians of the explicit and the implicit Mamba-2 on parity, with the verdict of Theorem 1."""
+"""State-to-state Jacobians of explicit and implicit Mamba-2 on parity, with the verdict of Theorem 1."""
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -59,7 +59,7 @@ def _block(part: str, model: str) -> Callable[[Axes, Rows, Mapping[str, Any]], N
         axes.set_xticks(middles, names)
         axes.set_yticks(middles, names)
         axes.set(title=row.label, xlabel="head of h, before", ylabel="head of h', after")
-        bar = axes.figure.colorbar(  # type: ignore[union-attr]
+        bar = axes.figure.colorbar(
             ScalarMappable(colors, "magma_r"), ax=axes, label="|entry| (grey: exactly 0)",
             ticks=LogLocator(numticks=4), format=FuncFormatter(power_of_ten),
         )  # fmt: skip
@@ -97,7 +97,7 @@ def _conclusions(quantity: str, error: str, title: str) -> Callable[[Axes, Rows,
 
 
 def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
-    """Reproduced if the conclusions hold at every state of the implicit run and at none of the explicit one."""
+    """Reproduced if the conclusions hold at all states of the implicit run and none of the explicit one."""
 
     def held(row: Row) -> tuple[int, int]:
         found = row.runs[0].values["theorem1"]

@@ -1,4 +1,4 @@
-"""State-to-state Jacobians of parity models from their initial weights to the end, with and without window."""
+"""State-to-state Jacobians of parity models from first to last weights, with and without window."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -72,8 +72,8 @@ def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
     end, start = held(-1), held(0)
     before, of = (sum(part) for part in zip(*start.values(), strict=True))
     because = (
-        f"states at which the conclusions hold at the end of training: {counts(end)}; with the initial weights "
-        f"at {before} of {of}"
+        f"states at which the conclusions hold at the end of training: {counts(end)}; with the initial "
+        f"weights at {before} of {of}"
     )
     return verdict(sum(count for count, _ in end.values()), of, because)
 
@@ -95,7 +95,7 @@ FIGURE = Figure(
             ylabel=ylabel,
             title=label if ylabel == "share" else "",
             chance=(0.5,) if ylabel == "share" else (),
-            only=lambda row, label=label: row.label == label,
+            only=label,
             xscale="linear",
             yscale="linear" if ylabel == "share" else "log",
             ylim=(-0.04, 1.06) if ylabel == "share" else None,

@@ -6,6 +6,7 @@ from paper_figures.experiments.grid import Grid, Measurement
 from paper_figures.figure import Figure, Layout
 from paper_figures.measurements.lengths import KEPT, accuracy
 from paper_figures.panels import Lines
+from paper_figures.rows import where
 
 FIGURE = Figure(
     title="Parity: train short, test long",
@@ -16,8 +17,8 @@ FIGURE = Figure(
         ShareOfRuns(
             "accuracy@256",
             least=0.99,
-            row=lambda row: row.settings["model"] == "implicit-mamba2",
-            controls=lambda row: row.settings["model"] == "mamba2",
+            row=where(model="implicit-mamba2"),
+            controls=where(model="mamba2"),
             at="256 tokens",
         ),
     ),

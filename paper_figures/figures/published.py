@@ -83,8 +83,8 @@ FIGURE = Figure(
     title="Language models of the slides, as published",
     section="Published",
     claim=Claim(
-        "implicit Llama and Mamba-2 of 760M and 1.3B, free at the end of training, have a lower perplexity and "
-        "a higher average accuracy than explicit ones trained on the same data",
+        "implicit Llama and Mamba-2 of 760M and 1.3B, free at the end of training, have a lower perplexity "
+        "and a higher average accuracy than explicit ones trained on the same data",
         TABLE.source.cited,
         as_published,
     ),

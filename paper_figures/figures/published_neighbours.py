@@ -81,8 +81,8 @@ FIGURE = Figure(
     title="State tracking of other models, as published",
     section="Published",
     claim=Claim(
-        "PD-SSM and Mamba-3 track states that Mamba and Mamba-2 lose; Mamba with negative eigenvalues tracks S3 "
-        "beyond its training length; FP-Mamba is ahead of Mamba on CatbAbI",
+        "PD-SSM and Mamba-3 track states that Mamba and Mamba-2 lose; Mamba with negative eigenvalues tracks "
+        "S3 beyond its training length; FP-Mamba is ahead of Mamba on CatbAbI",
         "; ".join(table.source.cited for table in TABLES),
         as_published,
     ),

@@ -22,7 +22,7 @@ from paper_figures.families import (
 from paper_figures.figure import Figure, Layout
 from paper_figures.measurements.puzzles import PuzzleSettings, puzzle_accuracy
 from paper_figures.panels import Drawn, Lines
-from paper_figures.rows import Rows
+from paper_figures.rows import Rows, where
 
 BALLS, PROGRAMS = "swap-balls-3", "small-programs"
 TRAINING = {**COMMON, "steps": 600, "batch_size": 32, "growth_accuracy": None}
@@ -54,7 +54,7 @@ def _panel(task: str, title: str, unit: str, trained: int) -> Drawn:
         ylabel="accuracy of the answers",
         title=title,
         trained=(trained,),
-        only=lambda row: row.settings["task"] == task,
+        only=where(task=task),
         name=lambda row: family(row.settings),
         ylim=(0, 1.05),
         equal=True,
@@ -104,7 +104,7 @@ FIGURE = Figure(
             task=PROGRAMS,
             length=125,
         ),
-    ),  # fmt: skip
+    ),
     measure=(
         Measurement(
             "puzzle_accuracy", puzzle_accuracy, PuzzleSettings(), ("accuracy", "baseline", "share_converged")

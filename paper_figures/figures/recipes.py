@@ -50,8 +50,9 @@ FIGURE = Figure(
     title="The recipes, over seeds",
     section="Training",
     claim=Claim(
-        "one implicit layer, trained by its recipe on at most 40 tokens, tracks parity, S3, A4 and S4 for 512 "
-        "tokens without an error in five seeds of five, and A5 and S5 by generators for 1,024 with 0.99 in four",
+        "one implicit layer, trained by its recipe on at most 40 tokens, tracks parity, S3, A4 and S4 for "
+        "512 tokens without an error in five seeds of five, and A5 and S5 by generators for 1,024 with 0.99 "
+        "in four",
         OURS,
         _judge,
     ),

@@ -28,7 +28,7 @@ from paper_figures.measurements.reveals import (
     session_tokens,
 )
 from paper_figures.panels import Lines
-from paper_figures.rows import MeasuredRun, Rows
+from paper_figures.rows import MeasuredRun, Rows, where
 
 VALUES, ALL = "repl-3-values-random", "repl-3-random"
 FIVE, FIVE_ALL = "repl-5-values-random", "repl-5-random"
@@ -132,7 +132,7 @@ FIGURE = Figure(
             title=title,
             chance=(1 / (5 if task in (FIVE, FIVE_ALL) else 3),),
             trained=(TRAINED_COMMANDS,),
-            only=lambda row, task=task: row.settings["task"] == task,
+            only=where(task=task),
             name=lambda row: family(row.settings),
             ylim=(0, 1.05),
             xticks=((4, 16, 64), ("4", "16", "64")),

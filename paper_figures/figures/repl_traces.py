@@ -1,6 +1,7 @@
 """Python sessions: is the value of the final reveal right, by model and by the number of commands?"""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from paper_figures.claims import CODE_AND_LINEAR_RNNS, Claim, Verdict, counts, verdict
@@ -22,7 +23,7 @@ from paper_figures.families import (
 from paper_figures.figure import Figure, Layout
 from paper_figures.measurements.reveals import RevealSettings, final_reveal, grown_on
 from paper_figures.panels import Lines
-from paper_figures.rows import Rows
+from paper_figures.rows import Row, Rows
 
 GROWING = {**COMMON, "growth_accuracy": 0.95, "steps": 1200, "final_steps": 700, "batch_size": 32}
 THREE, FIVE = "repl-3-values", "repl-5-values"
@@ -40,6 +41,11 @@ def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
         f"Transformer has {best:.3f}",
         also=best < 0.95,
     )
+
+
+def _usual(task: str, row: Row) -> bool:
+    """Tell rows of a task at the usual learning rate."""
+    return row.settings["task"] == task and ", rate" not in row.label
 
 
 FIGURE = Figure(
@@ -74,7 +80,7 @@ FIGURE = Figure(
             **GROWING,
             **grown_on(FIVE),
         ),
-    ),  # fmt: skip
+    ),
     measure=(Measurement("final_reveal", final_reveal, RevealSettings()),),
     label=lambda settings: f"{settings['task']}: {family(settings)}",
     looks=look,
@@ -86,7 +92,7 @@ FIGURE = Figure(
             title=title,
             chance=(1 / values,),
             trained=(16,),
-            only=lambda row, task=task: row.settings["task"] == task and ", rate" not in row.label,
+            only=partial(_usual, task),
             name=lambda row: family(row.settings),
             ylim=(0, 1.05),
             equal=True,

@@ -10,7 +10,7 @@ from paper_figures.experiments.grid import Grid, Measurement
 from paper_figures.figure import Figure, Layout
 from paper_figures.measurements.lengths import accuracy
 from paper_figures.panels import Lines
-from paper_figures.rows import Rows, Settings
+from paper_figures.rows import Rows, Settings, where
 
 TRAINING = {
     "task": "S5-generators",
@@ -63,7 +63,7 @@ def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:
     lasting = ShareOfRuns(
         "accuracy@256",
         least=0.99,
-        row=lambda row: row.settings["model"] == "implicit-mamba2",
+        row=where(model="implicit-mamba2"),
         controls=lambda row: row.settings["model"] not in ("implicit-mamba2", "lstm"),
         at="256 tokens",
     )(rows, shared)
@@ -98,7 +98,7 @@ FIGURE = Figure(
             title=model_label(model),
             chance=(1 / 120,),
             trained=(32,),
-            only=lambda row, model=model: row.settings["model"] == model,
+            only=where(model=model),
         )
         for model in MODELS
     ],

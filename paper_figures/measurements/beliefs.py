@@ -1,4 +1,4 @@
-"""Beliefs about hidden swaps: divergence from the posterior, the state, worst sequences found, constructed filters."""
+"""Beliefs about hidden swaps: divergence from the posterior, worst sequences found, constructed filters."""
 
 from dataclasses import replace
 from typing import Any

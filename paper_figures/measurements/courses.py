@@ -55,7 +55,8 @@ def agreement_course(run: Run, settings: AgreementCourse) -> dict[str, Any]:
         >>> config = recipe("parity", "implicit-mamba2", steps=2, warmup_steps=1, batch_size=4, **sizes)
         >>> with TemporaryDirectory() as folder:
         ...     run = train(config, Path(folder) / "run", progress=False)
-        >>> found = agreement_course(run, AgreementCourse(steps=(0,), sequences=1, length=4, max_iterations=20))
+        >>> small = AgreementCourse(steps=(0,), sequences=1, length=4, max_iterations=20)
+        >>> found = agreement_course(run, small)
         >>> [entry["step"] for entry in found["course"]], len(found["training"])
         ([0, 2], 1)
     """
@@ -122,7 +123,8 @@ def jacobian_course(run: Run, settings: JacobianCourse) -> dict[str, Any]:
         >>> config = recipe("parity", "implicit-mamba2", steps=2, warmup_steps=1, batch_size=4, **sizes)
         >>> with TemporaryDirectory() as folder:
         ...     run = train(config, Path(folder) / "run", progress=False)
-        >>> found = jacobian_course(run, JacobianCourse(steps=(0,), states=2, sequences=1, length=4))["course"]
+        >>> small = JacobianCourse(steps=(0,), states=2, sequences=1, length=4)
+        >>> found = jacobian_course(run, small)["course"]
         >>> [entry["step"] for entry in found], sorted(found[0]["counts"])
         ([0, 2], ['fails', 'holds', 'inconclusive'])
     """

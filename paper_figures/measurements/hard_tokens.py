@@ -57,9 +57,9 @@ def accuracy_by_limit(run: Run, settings: HardTrainingSettings) -> dict[str, Any
     """Measure accuracy with every limit, in both modes, and what the tokens take without one.
 
     Returns:
-        ``tested``, by the probability of a hard token: the accuracy by mode and limit; for the sequential mode without a
-        limit the mean self-iterations of all, of easy and of hard tokens, the share of tokens that took more
-        than each limit, the share that converged, and the accuracy at shorter lengths.
+        ``tested``, by the probability of a hard token: the accuracy by mode and limit; for the sequential
+        mode without a limit the mean self-iterations of all, of easy and of hard tokens, the share of tokens
+        that took more than each limit, the share that converged, and the accuracy at shorter lengths.
 
     Example:
         >>> from implicit.runs.loading import load_run

@@ -131,8 +131,8 @@ def hardest_tokens(run: Run, settings: TokenSettings) -> dict[str, Any]:
     """Tell who the tokens are that need most self-iterations in sequential mode, at every tolerance.
 
     Returns:
-        ``hardest``, by tolerance: ``beyond``, see `beyond`; ``explained``: as of `compared`, without the first token of a sequence,
-        which meets the empty state.
+        ``hardest``, by tolerance: ``beyond``, see `beyond`; ``explained``: as of `compared`, without the
+        first token of a sequence, which meets the empty state.
 
     Raises:
         InputError: as `token_iterations` does.
