@@ -193,13 +193,17 @@ class Figure:
         return Results.none(self.name) if self.published else Results.read(self.name, folder)
 
     def verdict(self, results: Results) -> Verdict:
-        """Judge the claim."""
-        return self.claim.rule(self.rows(results), results.shared)
+        """Judge the claim; where a row has no run that ended well, nothing is reproduced."""
+        rows = self.rows(results)
+        if lost := [row.label for row in rows if not row.runs]:
+            return Verdict("not reproduced", f"no run ended well of {', '.join(lost)}")
+        return self.claim.rule(rows, results.shared)
 
     def caption(self, results: Results) -> str:
         """Return the caption: its Markdown, the verdict and the number of runs."""
         text = (CAPTIONS / f"{self.name}.md").read_text(encoding="utf-8").strip()
-        return "\n\n".join([text, str(self.verdict(results)).capitalize() + ".", *results.runs_sentence()])
+        judged = str(self.verdict(results))
+        return "\n\n".join([text, f"{judged[0].upper()}{judged[1:]}.", *results.runs_sentence()])
 
     def picture(self, results: Results, width: float = TEXT_WIDTH) -> mpl.Figure:
         """Draw its results, so many inches wide."""

@@ -217,12 +217,12 @@ class Marks:
             axes.axvline(level, color=GREY, linewidth=0.9, linestyle=":")
         if self.log:
             log_axis(axes, "x")
-        axes.set_xlim(*(self.xlim or (0, 1.08 * (largest or 1))))
-        if isinstance(self.ticks, int):
-            axes.locator_params(axis="x", nbins=self.ticks)
-        else:
+        axes.set_xlim(*(self.xlim or (None if self.log else 0, 1.08 * (largest or 1))))
+        if isinstance(self.ticks, tuple):
             axes.set_xticks(self.ticks, [f"{tick:g}" for tick in self.ticks])
             axes.minorticks_off()
+        elif not self.log:
+            axes.locator_params(axis="x", nbins=self.ticks)
         axes.set(
             xlabel=self.xlabel,
             title=self.title,
@@ -237,7 +237,7 @@ class Drawn:
     """A panel of a figure's own, for what no other kind can show.
 
     Attributes:
-        function: draws on axes, as `Panel.draw`.
+        function: draws on axes, as `Panel.draw`; it is called if every row has a run that ended well.
         settings: passed on to `matplotlib.axes.Axes.set`.
     """
 
@@ -246,5 +246,8 @@ class Drawn:
 
     def draw(self, axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
         """Call the function."""
+        if not all(row.runs for row in rows):
+            axes.text(0.5, 0.5, "rows without a run", ha="center", va="center", transform=axes.transAxes)
+            return
         self.function(axes, rows, shared)
         axes.set(**self.settings)

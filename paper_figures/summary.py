@@ -63,8 +63,8 @@ def cost_of_rerun(results: Results) -> str:
     """Return how many runs there are, and how long their training and measurements took.
 
     Example:
-        >>> cost_of_rerun(Results("f", "", "", {}, 91.0, 5400.0, {}, {}, [{}]))
-        '1 runs, 1.5 h to train, 2 min to measure'
+        >>> cost_of_rerun(Results("f", "", "", {}, 91.0, 7200.0, {}, {}, [{}]))
+        '1 runs, 2.0 h to train, 2 min to measure'
     """
     if not results.runs:
         return "nothing to rerun"

@@ -6,13 +6,16 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from analysis.belief.exact import exact_sequences
+from automata.tasks.partially_observed import PartiallyObserved
+from automata.tasks.registry import registered_task
 from paper_figures.claims import OURS, Claim, Verdict
 from paper_figures.experiments.grid import Measurement
 from paper_figures.families import family, look
 from paper_figures.figure import Figure, Layout
-from paper_figures.figures.hidden_swaps import GRIDS, TRAINED_LENGTH
+from paper_figures.figures.hidden_swaps import GRIDS, TRAINED_LENGTH, TRAINING
 from paper_figures.measurements.belief_errors import ErrorSettings, belief_errors
-from paper_figures.measurements.beliefs import BridgeSettings, bridge
+from paper_figures.measurements.beliefs import BridgeSettings, bridge, filter_divergences
 from paper_figures.panels import Drawn, Lines
 from paper_figures.rows import MeasuredRun, Rows
 
@@ -29,6 +32,7 @@ FILTERS = {
     "linear float32": ("linear filter, float32", "#D55E00", "-"),
     "linear bfloat16": ("linear filter, bfloat16", "#D55E00", ":"),
 }
+SETTINGS = BridgeSettings(mode="sequential")
 ROUNDING, BETWEEN = 1e-17, 5e-4
 """Smaller divergences are drawn at the first; the upper panel ends at the second, the lower begins there."""
 
@@ -42,12 +46,12 @@ def _curve(places: Places) -> tuple[list[float], list[float]]:
     return middles, means
 
 
-def _filters(rows: Rows) -> dict[str, Places]:
-    """Return the divergences of the filters; they depend on the task alone, implicit runs store them."""
-    found: dict[str, Places] = next(
-        run.values["filters"] for row in rows for run in row.runs if run.values["filters"]
-    )
-    return found
+def _filters() -> dict[str, Places]:
+    """Return the divergences of the filters, which depend on the task alone, on the sequences of the runs."""
+    task, length = registered_task(TRAINING["task"]), TRAINED_LENGTH * max(SETTINGS.multiples)
+    assert isinstance(task, PartiallyObserved)
+    exact = exact_sequences(task, SETTINGS.sequences, length, SETTINGS.seed, kept=[])
+    return filter_divergences(task, exact)
 
 
 def _panel(low: float, high: float) -> Drawn:
@@ -62,7 +66,7 @@ def _panel(low: float, high: float) -> Drawn:
     )
 
     def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
-        for name, places in _filters(rows).items():
+        for name, places in shared["filters"].items():
             label, color, dashes = FILTERS[name]
             axes.plot(*_curve(places), color=color, linestyle=dashes, marker=".", markersize=3, label=label)
         lines.draw(axes, rows, shared)
@@ -79,13 +83,13 @@ def _at_training(run: MeasuredRun) -> float:
     return float([place["mean"] for place in run.values["by_position"] if place["from"] < TRAINED_LENGTH][-1])
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:
     """Compare the last bin of positions with the linear filter in float32.
 
     Reproduced if every run of implicit Mamba-2 is nearer to the posterior, and at most twice as far as at the
     training length; not reproduced if no run is nearer; partly otherwise.
     """
-    place = _filters(rows)["linear float32"][-1]
+    place = shared["filters"]["linear float32"][-1]
     linear = float("inf") if place["mean"] is None else float(place["mean"])
     named = {row.label: row for row in rows}
     because = (
@@ -109,7 +113,7 @@ FIGURE = Figure(
     ),
     runs=tuple(grid for grid in GRIDS if family(grid.points[0].settings) in SHOWN),
     measure=(
-        Measurement("bridge", bridge, BridgeSettings(mode="sequential")),
+        Measurement("bridge", bridge, SETTINGS),
         Measurement(
             "belief_errors",
             belief_errors,
@@ -117,6 +121,7 @@ FIGURE = Figure(
             {"left": "error_left", "exact": "error_left_exact", "share_converged": "error_share_converged"},
         ),
     ),
+    shared={"filters": _filters},
     label=family,
     looks=look,
     panels=[_panel(BETWEEN, 2), _panel(ROUNDING / 3, BETWEEN)],

@@ -29,7 +29,7 @@ TRAINING = {
 
 
 def _twins(*cells: str) -> list[str]:
-    return [name for cell in cells for name in (f"implicit-{cell}", cell)]
+    return [name for cell in cells for name in (cell, f"implicit-{cell}")]
 
 
 def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001

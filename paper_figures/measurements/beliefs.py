@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
 from torch import Tensor
 
 from analysis.belief import BeliefSettings, measure_belief, worst_rounds
-from analysis.belief.exact import ExactSequences, exact_sequences
+from analysis.belief.exact import ExactSequences
 from analysis.belief.prediction import divergence
 from analysis.belief.statistics import binned, doubling_edges
 from analysis.jacobian.measurement import JacobianSettings
@@ -156,34 +156,28 @@ class BridgeSettings(BeliefSettings):
 
 
 def bridge(run: Run, settings: BridgeSettings) -> dict[str, Any]:
-    """Measure the divergence of a run by position, Theorem 1, and the divergences of three filters.
-
-    The filters and Theorem 1 are measured for implicit models only: the filters depend on the task alone.
+    """Measure the divergence of a run by position, and Theorem 1 for implicit models.
 
     Example:
         >>> from implicit.runs.loading import load_run
         >>> small = BridgeSettings(sequences=4, multiples=(1,))
         >>> found = bridge(load_run("lazy-swaps-gated-deltanet"), small)
         >>> sorted(found), found["theorem1"]
-        (['by_position', 'filters', 'theorem1', 'unconverged'], None)
+        (['by_position', 'theorem1', 'unconverged'], None)
     """
     check_type("task", run.task, PartiallyObserved, "give a run on a probabilistic automaton")
     assert isinstance(run.task, PartiallyObserved)
     chosen = BeliefSettings(**{name: getattr(settings, name) for name in BeliefSettings.model_fields})
     found = measure_belief(run, chosen)
     places = found.numbers()["predictions"]["kl_by_position"]
-    theorem1, filters = None, {}
+    theorem1 = None
     if run.model.implicit is not None:
         checked = analyse_jacobians(run, JacobianSettings(states=settings.states, seed=settings.seed))
         theorem1 = checked.theorem1()
-        length = max(settings.lengths_for(run))
-        exact = exact_sequences(run.task, settings.sequences, length, settings.seed, kept=[])
-        filters = filter_divergences(run.task, exact)
     return {
         "by_position": [{name: place[name] for name in ("from", "to", "mean")} for place in places],
         "unconverged": found.unconverged,
         "theorem1": theorem1,
-        "filters": filters,
     }
 
 
