@@ -67,12 +67,15 @@ class Variants:
         )
 
     def label(self, settings: Settings) -> str:
-        """Return the row that a run belongs to: the one whose differences are those of the run."""
+        """Return the row that a run belongs to: the one whose differences are those of the run.
+
+        The task of a run may be another than that of the base, by a file of settings.
+        """
         base, chosen = _plain(self.base), _plain(settings)
         different = {
             name: value
             for name, value in chosen.items()
-            if name != "seed" and not (name in base and base[name] == value)
+            if name != "seed" and not (name in base and (name == "task" or base[name] == value))
         }
         return next(name for name, row in self.rows.items() if _plain(row) == different)
 

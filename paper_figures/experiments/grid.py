@@ -120,7 +120,7 @@ class Experiment:
         measurements: taken of every run.
         data: files that are not in the package and that the runs read, as `automata.data_files` names them.
         overrides: settings for all points, such as those of a paper, with ``sizes`` by model. They replace
-            what points have in common; what tells points apart stays.
+            what points have in common, the task among it; what tells points apart stays.
 
     Raises:
         InputError: for two measurements of one name.
@@ -172,19 +172,17 @@ class Experiment:
             name: value
             for point in list(points)[:1]
             for name, value in point.settings.items()
-            if name not in ("task", "model", "seed")
-            and all(name in other.settings and other.settings[name] == value for other in points)
+            if all(name in other.settings and other.settings[name] == value for other in points)
         }
-        return tuple(
-            type(point)(
-                apart := {name: value for name, value in point.settings.items() if name not in common},
-                {**common, **self._overriding(point, apart)},
-            )
-            for point in points
-        )
+        return tuple(self._named(point, common) for point in points)
 
-    def _overriding(self, point: Point, apart: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the overrides of a point, without what tells it apart."""
+    def _named(self, point: Point, common: Mapping[str, Any]) -> Point:
+        """Return a point whose name tells task, model, seed and what is not common, with the overrides."""
         chosen = {name: value for name, value in self.overrides.items() if name != "sizes"}
-        chosen |= self.overrides.get("sizes", {}).get(point.all_settings["model"], {})
-        return {name: value for name, value in chosen.items() if name not in apart}
+        chosen |= self.overrides.get("sizes", {}).get(point.settings["model"], {})
+        told = {"task", "model", "seed"} | (point.settings.keys() - common.keys())
+        base = {name: value for name, value in {**common, **chosen}.items() if name not in told}
+        settings = {name: value for name, value in point.settings.items() if name in told}
+        if "task" in common and "task" in chosen:
+            settings["task"] = chosen["task"]
+        return type(point)(settings, base)

@@ -29,6 +29,7 @@ VARIANTS = Variants(
         ({"gradient_clip": None}, "no clipping"),  # what is that of the base may be left out
         ({**BASE, "evaluation_lengths": [16, 32]}, "more lengths"),  # lists in JSON
         ({**BASE, "steps": 400}, "longer"),
+        ({**BASE, "task": "S5", "steps": 400}, "longer"),  # a file of settings has another task
     ],
 )
 def test_a_run_is_of_the_row_whose_differences_it_has(settings: dict[str, Any], label: str) -> None:
