@@ -57,7 +57,7 @@ def phases(family: str, kind: str) -> list[dict[str, Any]]:
 
 
 class WikiTextPoint(PretrainingPoint):
-    """A model on WikiText-2: ``model`` names family and kind, ``size`` width and layers.
+    """A model on WikiText-2: ``model`` names family and kind, ``size`` width and layers; others are fields.
 
     Example:
         >>> point = WikiTextPoint({"task": "wikitext-2", "model": "free-llama", "size": "64 x 2", "seed": 1})
@@ -95,6 +95,7 @@ class WikiTextPoint(PretrainingPoint):
             "evaluation": {"every": 800, "tokens": 50_000},
             "checkpoint_every": 200,
             "log_every": 20,
+            **{name: value for name, value in chosen.items() if name not in ("task", "model", "size")},
         }
 
 

@@ -38,8 +38,6 @@ class PretrainingPoint(Point):
         Raises:
             InputError: for an unknown field or a bad value, or where pretraining is not installed.
         """
-        if unknown := self.all_settings.keys() - {"task", "model", "size", "seed"}:
-            raise InputError(f"{min(unknown)} is no setting of {self.name}; leave out --settings")
         try:
             from implicit.language.pretrain import PretrainConfig
         except ImportError as error:

@@ -13,7 +13,7 @@ from paper_figures.claims import OURS, Claim, Verdict
 from paper_figures.experiments.grid import Measurement
 from paper_figures.families import family, look
 from paper_figures.figure import Figure, Layout
-from paper_figures.figures.hidden_swaps import GRIDS, TRAINED_LENGTH, TRAINING
+from paper_figures.figures.hidden_swaps import GRIDS, TASK, TRAINED_LENGTH
 from paper_figures.measurements.belief_errors import ErrorSettings, belief_errors
 from paper_figures.measurements.beliefs import BridgeSettings, bridge, filter_divergences
 from paper_figures.panels import Drawn, Lines
@@ -48,7 +48,7 @@ def _curve(places: Places) -> tuple[list[float], list[float]]:
 
 def _filters() -> dict[str, Places]:
     """Return the divergences of the filters, which depend on the task alone, on the sequences of the runs."""
-    task, length = registered_task(TRAINING["task"]), TRAINED_LENGTH * max(SETTINGS.multiples)
+    task, length = registered_task(TASK), TRAINED_LENGTH * max(SETTINGS.multiples)
     assert isinstance(task, PartiallyObserved)
     exact = exact_sequences(task, SETTINGS.sequences, length, SETTINGS.seed, kept=[])
     return filter_divergences(task, exact)

@@ -26,8 +26,10 @@ from paper_figures.panels import Lines
 from paper_figures.rows import MeasuredRun, Row, Rows
 
 TRAINED_LENGTH = 64
+TASK = "likely-swaps-3-reveals"
+"""A swap happens nine times in ten; one event in four is a reveal."""
 TRAINING = {
-    "task": "likely-swaps-3-reveals",  # a swap happens nine times in ten; one event in four is a reveal
+    "task": TASK,
     "d_model": 64,
     "length": TRAINED_LENGTH,
     "batch_size": 64,

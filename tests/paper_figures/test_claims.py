@@ -49,4 +49,5 @@ def test_enough_runs_reach_it_and_no_control_does(
 def test_all_runs_are_needed_unless_a_share_is_given() -> None:
     claim = ShareOfRuns("accuracy@512", 0.99, where(model="lstm"))
     assert claim(rows(lstm=[RIGHT] * 4 + [WRONG], gru=[RIGHT]), {}).word == "partly"
-    assert claim(rows(lstm=[RIGHT] * 5, gru=[RIGHT]), {}).word == "reproduced"  # it is no control
+    all_right: list[float | None] = [RIGHT] * 5
+    assert claim(rows(lstm=all_right, gru=[RIGHT]), {}).word == "reproduced"  # it is no control

@@ -1,5 +1,6 @@
 """What each kind of panel draws of its rows."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from matplotlib.figure import Figure
 
 from analysis.framework.palette import Look
 from paper_figures.panels import Drawn, Lines, Marks, Panel
-from paper_figures.rows import MeasuredRun, Row, rows_of, where
+from paper_figures.rows import MeasuredRun, Row, Rows, rows_of, where
 
 VALUES = {
     ("lstm", 0): {"accuracy": {"32": 1.0, "64": 0.5}, "updates": 100},
@@ -79,7 +80,10 @@ def test_a_mark_per_run_lies_in_the_line_of_its_row_and_within_the_axis() -> Non
 
 
 def test_a_function_draws_where_every_row_has_a_run() -> None:
-    panel = Drawn(lambda axes, rows, shared: axes.plot([len(rows)], [shared.get("x", 7)]), {"title": "own"})
+    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
+        axes.plot([len(rows)], [shared.get("x", 7)])
+
+    panel = Drawn(draw, {"title": "own"})
     axes = drawn(panel)
     assert (values(axes.lines[0]), axes.get_title()) == ([7], "own")
     lost = rows_of([MeasuredRun({"model": "lstm", "seed": 0}, {}, "failed", {})])
