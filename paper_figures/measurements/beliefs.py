@@ -189,6 +189,7 @@ def filter_divergences(task: PartiallyObserved, exact: ExactSequences) -> dict[s
     as the uniform belief where nothing is left of its mass.
 
     Example:
+        >>> from analysis.belief.exact import exact_sequences
         >>> from automata.tasks.registry import registered_task
         >>> task = registered_task("likely-swaps-3-reveals")
         >>> found = filter_divergences(task, exact_sequences(task, 2, 64, seed=0, kept=[]))

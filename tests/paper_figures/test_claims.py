@@ -1,12 +1,14 @@
 """Verdicts by a share of the runs, at their borders."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from paper_figures.claims import ShareOfRuns
 from paper_figures.rows import MeasuredRun, Row, rows_of, where
 
 
-def rows(**accuracies: list[float | None]) -> list[Row]:
+def rows(**accuracies: Sequence[float | None]) -> list[Row]:
     """A row per model with an accuracy per seed; None is a run that failed."""
     return rows_of(
         MeasuredRun(
@@ -49,5 +51,4 @@ def test_enough_runs_reach_it_and_no_control_does(
 def test_all_runs_are_needed_unless_a_share_is_given() -> None:
     claim = ShareOfRuns("accuracy@512", 0.99, where(model="lstm"))
     assert claim(rows(lstm=[RIGHT] * 4 + [WRONG], gru=[RIGHT]), {}).word == "partly"
-    all_right: list[float | None] = [RIGHT] * 5
-    assert claim(rows(lstm=all_right, gru=[RIGHT]), {}).word == "reproduced"  # it is no control
+    assert claim(rows(lstm=[RIGHT] * 5, gru=[RIGHT]), {}).word == "reproduced"  # it is no control

@@ -39,13 +39,6 @@ def run_of(task: ReplLanguage, model: Reader) -> Run:
     return Run(Path("runs/by-hand"), recipe(task, "lstm", d_model=4), model, task, [{"step": 7}])
 
 
-def test_every_kind_of_run_has_three_seeds() -> None:
-    kinds = [str({**point.config.flat(), "seed": None}) for point in POINTS]
-    assert len(POINTS) == 42
-    assert {kinds.count(kind) for kind in kinds} == {3}
-    assert [point.seed for point in POINTS] == [0, 1, 2] * 14
-
-
 @pytest.mark.parametrize("name", FIRST)
 def test_sequences_hold_whole_reveals_and_grow_by_as_many_commands(name: str) -> None:
     task, first = sessions(name), FIRST[name]
@@ -64,24 +57,6 @@ def test_sequences_hold_whole_reveals_and_grow_by_as_many_commands(name: str) ->
                 assert text.count("print") == commands // every
                 assert re.search(r"\n\w \d\n$", text)
         assert len(lengths) == 16 // first
-
-
-def test_runs_of_a_task_differ_in_the_model_and_in_what_the_caption_names() -> None:
-    named = {"model", "sizes", "seed"}
-    for task in FIRST:
-        configs = [point.config for point in POINTS if point.config.task == task]
-        one = configs[0].flat()
-        for config in configs:
-            other = config.flat()
-            differs = {name for name in one if one[name] != other[name]} - named
-            if config.model == "implicit-mamba2":
-                assert differs == {"learning_rate", "gradient_clip"}
-            elif config.optimizer.learning_rate != 0.003:
-                assert differs == {"learning_rate"}
-                assert config.model in ("transformer", "deltanet")
-                assert not config.sizes.get("negative_eigenvalues")
-            else:
-                assert not differs
 
 
 @pytest.mark.parametrize("name", FIRST)
@@ -133,14 +108,6 @@ def test_all_models_and_the_three_tasks_of_one_spacing_are_asked_the_same_sessio
     assert len(first) == FEW.sequences
     assert all(torch.equal(first, other) for other in others)
     assert len(torch.unique(first, dim=0)) == FEW.sequences
-
-
-def test_sessions_of_the_measurement_are_not_those_of_training() -> None:
-    task = sessions("repl-3-values")
-    model = Reader(task, always("1"))
-    final_reveal(run_of(task, model), FEW.model_copy(update={"commands": (16,)}))
-    trained = draw_batch(task, 64, 202, 0, Stream.TRAIN, 1).tokens
-    assert not any((row == trained).all(dim=1).any() for row in torch.cat(model.read))
 
 
 def test_an_implicit_model_tells_the_share_of_fixed_points() -> None:
