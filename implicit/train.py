@@ -34,6 +34,7 @@ from implicit.config.run import TrainConfig
 from implicit.models.registry import MODELS, model_class, size_fields, size_names
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import load_run
+from implicit.runs.settings_file import read_settings
 from implicit.training.initial import begin_from
 from implicit.training.train import ShortCurriculumWarning, run_shortfall, train
 
@@ -65,6 +66,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         fields.update(given_fields(arguments, group))
     fields.update(_given_task(arguments.regex, arguments.task_file))
     sizes = given_fields(arguments, {**size_fields(), **_sizes_of_named_model(argv)})
+    if arguments.settings is not None:
+        stored = read_settings(Path(arguments.settings))
+        by_model = stored.pop("sizes", {})
+        fields = {**stored, **fields}
+        sizes = {**by_model.get(fields.get("model"), {}), **sizes}
     if arguments.initial_weights is not None and not arguments.resume:
         begins_with = load_run(arguments.initial_weights, allow_code=arguments.allow_code)
         fields.setdefault("model", begins_with.config.model)
@@ -138,6 +144,9 @@ def _parser(own_sizes: Mapping[str, FieldInfo]) -> CommandParser:
         usage="python -m implicit.train --task NAME --model NAME --out FOLDER [flags] | --list | --help",
         description="Train a model on a task. The same command again goes on with an interrupted run.",
         epilog="The defaults shown are overruled by the recipe of the task, and both by the flags given.",
+    )
+    parser.add_argument(
+        "--settings", metavar="FILE", help="JSON with fields and sizes by model, as of a paper; flags win"
     )
     parser.add_argument("--list", action="store_true", help="show the tasks and the models, then stop")
     parser.add_argument("--out", metavar="FOLDER", help="the run folder, made if it does not exist")

@@ -1,13 +1,13 @@
 """Draw the figures of the paper: ``python -m paper_figures [NAME ...] [--list] [--width INCHES] [--rerun]``.
 
-Without ``--rerun`` they are drawn from the stored results. With it, the experiment behind each is carried
-out first: what its store holds is kept, what is missing is trained and measured, and the results are stored.
-Figures of numbers that others published have no experiment; there is nothing to rerun of them. With
-``--full`` the experiment is that at the size of the paper, for a GPU; its results have a file of their own.
+Without ``--rerun`` they are drawn from the stored results. With it, the experiment behind each is carried out
+first: what its store holds is kept, what is missing is trained and measured, and the results are stored. With
+``--settings`` all runs take other settings, such as those of a paper; their results go into the store.
 """
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,15 @@ from analysis.framework.output import check_writable
 from analysis.framework.terminal import add_width_flag
 from automata.errors import InputError
 from implicit.command_line import CommandParser, run_command
+from implicit.runs.settings_file import read_settings
 from paper_figures.experiments.executors import CLUSTERS, Executor, parse_parameters
 from paper_figures.experiments.outcomes import Outcome, outcomes_of
 from paper_figures.experiments.records import Store
 from paper_figures.experiments.runner import carry_out
-from paper_figures.figures.figure import PaperFigure
-from paper_figures.registry import AnyFigure, all_figures, figure_named
-from paper_figures.stored_results import RESULTS
-from paper_figures.summary import NOTHING_TO_RERUN, at_full_size, claim_rows, summary
+from paper_figures.figure import Figure
+from paper_figures.registry import all_figures, figure_named
+from paper_figures.results import RESULTS
+from paper_figures.summary import claims_table, summary
 
 UNFINISHED = 1
 """Exit code if a run failed or did not end."""
@@ -44,75 +45,60 @@ def main(argv: Sequence[str] | None = None) -> None:
         jacobians ...
     """
     arguments = _parser().parse_args(argv)
+    figures = [figure_named(name) for name in dict.fromkeys(arguments.names or all_figures())]
     if arguments.list:
-        Console().print(claims_table(_figures(arguments.names, arguments.full)), "")
+        Console().print(claims_table(figures), "")
         return
     if arguments.summary:
-        print(summary(_figures(arguments.names, arguments.full)))
+        print(summary(figures))
         return
-    figures = _figures(arguments.names, arguments.full)
     store, executor = Store(Path(arguments.experiments)), _executor(arguments)
+    results = RESULTS
+    if arguments.settings is not None:
+        overrides, results = read_settings(Path(arguments.settings)), store.path / "results"
+        figures = [replace(figure, overrides=overrides) for figure in figures if not figure.published]
     if arguments.status:
-        _print_status(figures, store)
+        for figure in figures:
+            _print_status(figure, store)
         return
     folder, width = Path(arguments.out), checked_width(arguments.width)
-    measured = _with_experiment(figures, named=bool(arguments.names)) if arguments.rerun else []
     check_writable(folder)
-    sentences = []
+    failures = []
     if arguments.rerun:
-        device = arguments.device or "cpu"
-        sentences = _rerun(measured, store, executor, device, retry_failed=arguments.retry_failed)
-    drawn = [figure.shown(RESULTS) for figure in figures]
+        published = [figure.name for figure in figures if figure.published]
+        if arguments.names and published:
+            raise InputError(
+                f"figure {published[0]} has nothing to rerun, its numbers are as their authors print them; "
+                "draw it without --rerun"
+            )
+        rerun = [figure for figure in figures if not figure.published]
+        failures = _rerun(rerun, store, executor, results, arguments)
+    pictures = [(figure, figure.results(results)) for figure in figures]
     folder.mkdir(parents=True, exist_ok=True)
-    for figure, shown in zip(figures, drawn, strict=True):
-        png, pdf = save_figure(shown.picture(width), folder, figure.name, shown.caption)
-        print(f"{figure.name}: {png}, {pdf.name} and {figure.name}.caption.txt, {shown.numbers}")
-    if sentences:
+    for figure, found in pictures:
+        png, pdf = save_figure(figure.picture(found, width), folder, figure.name, figure.caption(found))
+        numbers = "numbers as published" if figure.published else f"results of {found.date}"
+        print(f"{figure.name}: {png}, {pdf.name} and {figure.name}.caption.txt, {numbers}")
+    if failures:
         raise SystemExit(UNFINISHED)
 
 
-def _figures(names: Sequence[str], full: bool) -> list[AnyFigure]:
-    """Return the figures of those names, or all; at the size of the paper if asked for."""
-    figures = [figure_named(name) for name in dict.fromkeys(names or all_figures())]
-    if not full:
-        return figures
-    large = at_full_size(figures)
-    if names and len(large) < len(figures):
-        found = {figure.experiment.name for figure in large}
-        (missing, *_) = (figure.name for figure in figures if figure.name not in found)
-        raise InputError(
-            f"figure {missing} has no experiment at the size of a paper; leave out --full, or name one that "
-            "python -m paper_figures --list --full shows"
-        )
-    return list(large)
-
-
-def _with_experiment(figures: Sequence[AnyFigure], *, named: bool) -> list[PaperFigure]:
-    """Return the figures that can be rerun; one of published numbers may not be asked for by name."""
-    for figure in figures:
-        if named and not isinstance(figure, PaperFigure):
-            raise InputError(
-                f"figure {figure.name} has {NOTHING_TO_RERUN}, its numbers are as their authors print them; "
-                "draw it without --rerun"
-            )
-    return [figure for figure in figures if isinstance(figure, PaperFigure)]
-
-
-def _print_status(figures: Sequence[AnyFigure], store: Store) -> None:
-    """Print the runs of every figure, or that it has none."""
-    for figure in figures:
-        if isinstance(figure, PaperFigure):
-            Console().print(status_table(figure, outcomes_of(figure.experiment, store)), "")
-        else:
-            Console().print(f"{figure.name}: no runs, its numbers are as their authors print them", "")
+def _print_status(figure: Figure, store: Store) -> None:
+    """Print the runs of a figure, or that it has none."""
+    if figure.published:
+        Console().print(f"{figure.name}: no runs, its numbers are as their authors print them", "")
+    else:
+        Console().print(status_table(figure, outcomes_of(figure.experiment, store)), "")
 
 
 def _executor(arguments: Any) -> Executor:
-    """The executor of the flags, which only ``--rerun`` takes."""
+    """Return the executor of the flags, which only ``--rerun`` takes."""
     if not arguments.rerun:
         for flag in ("jobs", "cluster", "slurm", "device", "retry_failed"):
             if getattr(arguments, flag):
                 raise InputError(f"--{flag.replace('_', '-')} is given without --rerun; give that as well")
+        if arguments.settings is not None and not arguments.status:
+            raise InputError("--settings is given without --rerun; give that as well")
     if arguments.jobs is not None and not arguments.jobs.removeprefix("-").isdecimal():
         raise InputError(f"jobs is {arguments.jobs!r}; give a whole number of at least 1")
     return Executor(
@@ -123,46 +109,33 @@ def _executor(arguments: Any) -> Executor:
 
 
 def _rerun(
-    figures: list[PaperFigure], store: Store, executor: Executor, device: str, *, retry_failed: bool
+    figures: Sequence[Figure], store: Store, executor: Executor, results: Path, arguments: Any
 ) -> list[str]:
     """Carry out the experiments and store their results; return what was said about failed runs.
 
     Raises:
         SystemExit: with code 1 if a run did not end, so that there are no results to store.
     """
-    check_writable(RESULTS, "folder of the stored results")
+    check_writable(results, "folder of the stored results")
     said = []
     for figure in figures:
-        report = carry_out(figure.experiment, store, executor, retry_failed=retry_failed, device=device)
+        report = carry_out(
+            figure.experiment,
+            store,
+            executor,
+            retry_failed=arguments.retry_failed,
+            device=arguments.device or "cpu",
+        )
         for sentence in report.sentences():
             print(f"{figure.name}: {sentence}", file=sys.stderr)
             said.append(sentence)
         if not report.complete:
             raise SystemExit(UNFINISHED)
-        figure.stored(report.outcomes).write(RESULTS)
+        figure.collected(report.outcomes).write(results)
     return said
 
 
-def claims_table(figures: Sequence[AnyFigure]) -> Table:
-    """Return a table of the claims: how they fare in the stored results, and what a rerun costs.
-
-    Claims whose numbers are only published are marked as such.
-
-    Example:
-        >>> table = claims_table([figure_named("convergence")])
-        >>> [column.header for column in table.columns]
-        ['figure', 'claim', 'verdict', 'cost of a rerun']
-    """
-    table = Table(box=None, padding=(0, 2, 1, 0))
-    table.add_column("figure", min_width=max(len(figure.name) for figure in figures))
-    for column in ("claim", "verdict", "cost of a rerun"):
-        table.add_column(column)
-    for row in claim_rows(figures):
-        table.add_row(*row)
-    return table
-
-
-def status_table(figure: PaperFigure, outcomes: Sequence[Outcome]) -> Table:
+def status_table(figure: Figure, outcomes: Sequence[Outcome]) -> Table:
     """Return a table with a line for every run of a figure's experiment.
 
     Example:
@@ -198,12 +171,6 @@ def _parser() -> CommandParser:
         action="store_true",
         help="print that list as the Markdown of docs/experiments.md, then stop",
     )
-    parser.add_argument(
-        "--full",
-        action="store_true",
-        help="of those that have one, the experiment at the size of the paper, for a GPU; with --list: which "
-        "they are and what each is expected to cost",
-    )
     parser.add_argument("--out", metavar="DIR", default="out/paper_figures", help="default: %(default)s")
     add_width_flag(parser)
     group = parser.add_argument_group("experiments")
@@ -220,6 +187,12 @@ def _parser() -> CommandParser:
         metavar="DIR",
         default="out/experiments",
         help="where runs and measurements are, and go (default: %(default)s)",
+    )
+    group.add_argument(
+        "--settings",
+        metavar="FILE",
+        help="JSON with settings for all runs, such as docs/examples/paper/s5.json; results go into "
+        "--experiments",
     )
     group.add_argument("--device", metavar="NAME", help="where to train, such as cuda (default: cpu)")
     group.add_argument("--jobs", metavar="N", help="how many runs at once (default: 1)")

@@ -1,19 +1,16 @@
-"""All figures with their claims as a table in Markdown, that of docs/experiments.md."""
+"""All figures with their claims: a table for the terminal, and the Markdown of docs/experiments.md."""
 
 from collections.abc import Sequence
 
-from paper_figures.experiments.expected_cost import expected_cost
-from paper_figures.figures.figure import PaperFigure
-from paper_figures.registry import AnyFigure
-from paper_figures.stored_results import RESULTS, StoredResults
+from rich.table import Table
 
-NOTHING_TO_RERUN = "nothing to rerun"
-"""What a rerun of published numbers costs."""
-NOT_RUN = "not run: written and checked, but nobody has trained it here"
-"""The verdict on an experiment at full size without results."""
+from paper_figures.figure import Figure
+from paper_figures.results import Results
+
+COLUMNS = ("figure", "claim", "verdict", "cost of a rerun")
 
 
-def claim_rows(figures: Sequence[AnyFigure]) -> list[tuple[str, str, str, str]]:
+def claim_rows(figures: Sequence[Figure]) -> list[tuple[str, str, str, str]]:
     """Return name, claim, verdict on the stored results and cost of a rerun of each figure.
 
     Example:
@@ -24,57 +21,61 @@ def claim_rows(figures: Sequence[AnyFigure]) -> list[tuple[str, str, str, str]]:
     """
     rows = []
     for figure in figures:
-        claim = figure.claim
-        if isinstance(figure, PaperFigure) and figure.in_full and not figure.stored_in(RESULTS):
-            cost = expected_cost(figure.experiment)
-            rows.append((figure.name, f"{claim.statement} ({claim.source})", NOT_RUN, cost))
-            continue
-        shown = figure.shown(RESULTS)
-        cost = NOTHING_TO_RERUN if shown.stored is None else cost_of_rerun(shown.stored)
-        rows.append((figure.name, f"{claim.statement} ({claim.source})", str(shown.verdict), cost))
+        results = figure.results()
+        claim = f"{figure.claim.statement} ({figure.claim.source})"
+        rows.append((figure.name, claim, str(figure.verdict(results)), cost_of_rerun(results)))
     return rows
 
 
-def at_full_size(figures: Sequence[AnyFigure]) -> list[PaperFigure]:
-    """Return those of the figures that have an experiment at the size of the paper, at that size.
+def claims_table(figures: Sequence[Figure]) -> Table:
+    """Return the rows as a table for the terminal.
 
     Example:
-        >>> from paper_figures.registry import all_figures
-        >>> at_full_size(list(all_figures().values()))[0].command
-        'python -m paper_figures jacobians_in_training --full'
+        >>> from paper_figures.registry import figure_named
+        >>> [column.header for column in claims_table([figure_named("convergence")]).columns]
+        ['figure', 'claim', 'verdict', 'cost of a rerun']
     """
-    return [figure.at_full_size() for figure in figures if isinstance(figure, PaperFigure) and figure.full]
+    table = Table(box=None, padding=(0, 2, 1, 0))
+    table.add_column(COLUMNS[0], min_width=max(len(figure.name) for figure in figures))
+    for column in COLUMNS[1:]:
+        table.add_column(column)
+    for row in claim_rows(figures):
+        table.add_row(*row)
+    return table
 
 
-def summary(figures: Sequence[AnyFigure]) -> str:
-    """Return the table in Markdown.
+def summary(figures: Sequence[Figure]) -> str:
+    """Return the rows as Markdown.
 
     Example:
         >>> from paper_figures.registry import figure_named
         >>> print(summary([figure_named("convergence")]).splitlines()[0])
-        | figure | claim | verdict on the stored results | cost of a rerun |
+        | figure | claim | verdict | cost of a rerun |
     """
-    lines = ["| figure | claim | verdict on the stored results | cost of a rerun |", "|---|---|---|---|"]
+    lines = [COLUMNS, ("---",) * len(COLUMNS)]
     for name, claim, verdict, cost in claim_rows(figures):
-        word, _, reason = verdict.partition(": ")
-        lines.append(f"| `{name}` | {claim} | **{word}**: {reason} | {cost} |")
-    return "\n".join(lines)
+        word, _, because = verdict.partition(": ")
+        lines.append((f"`{name}`", claim, f"**{word}**: {because}", cost))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def cost_of_rerun(stored: StoredResults) -> str:
-    """Return how long training and measuring took when the results were stored.
+def cost_of_rerun(results: Results) -> str:
+    """Return how many runs there are, and how long their training and measurements took.
 
     Example:
-        >>> cost_of_rerun(StoredResults.read("convergence"))
-        '5 runs, ... to train, ... to measure'
+        >>> cost_of_rerun(Results("f", "", "", {}, 91.0, 7200.0, {}, {}, [{}]))
+        '1 runs, 2.0 h to train, 2 min to measure'
     """
-    training = (
+    if not results.runs:
+        return "nothing to rerun"
+    trained = (
         "training time not stored"
-        if stored.training_seconds is None
-        else f"{_duration(stored.training_seconds)} to train"
+        if results.training_seconds is None
+        else f"{_duration(results.training_seconds)} to train"
     )
-    return f"{len(stored.runs)} runs, {training}, {_duration(stored.seconds)} to measure"
+    return f"{len(results.runs)} runs, {trained}, {_duration(results.seconds)} to measure"
 
 
 def _duration(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{seconds / 60:.0f} min"
+    minutes = seconds / 60
+    return f"{minutes / 60:.1f} h" if minutes > 90 else f"{minutes:.0f} min"

@@ -56,8 +56,10 @@ def pictures() -> list[Picture]:
     """Draw all figures: of the paper from stored results or published numbers, of analyses from a stored run.
 
     Example:
-        >>> len(all_figures()) + len(SHOWN)
-        39
+        >>> from unittest.mock import patch
+        >>> with patch("website.gallery.all_figures", return_value={}), patch.dict(SHOWN, clear=True):
+        ...     pictures()
+        []
     """
     return [_of_paper(name) for name in all_figures()] + [_of_analysis(name) for name in SHOWN]
 
@@ -84,9 +86,10 @@ def gallery_page(shown: list[Picture]) -> str:
 
 
 def _of_paper(name: str) -> Picture:
-    title, shown = all_figures()[name].title, all_figures()[name].shown()
+    figure = all_figures()[name]
+    results = figure.results()
     command = f"python -m paper_figures {name}"
-    return Picture(name, title, shown.caption, command, _png(shown.picture(TEXT_WIDTH)))
+    return Picture(name, figure.title, figure.caption(results), command, _png(figure.picture(results)))
 
 
 def _of_analysis(name: str) -> Picture:

@@ -70,6 +70,7 @@ class Measurement:
         name: of the measurement, and of its files.
         measure: takes the run and the settings; returns numbers as JSON takes them.
         settings: what was chosen; part of what the result is known by.
+        keep: names of the values that a figure keeps, or ``{name: new name}``; all if None.
         trains_again: whether it repeats the training of the run.
 
     Example:
@@ -81,6 +82,7 @@ class Measurement:
     name: str
     measure: Callable[[Any, Any], Any]
     settings: BaseModel | None = None
+    keep: Sequence[str] | Mapping[str, str] | None = None
     trains_again: bool = False
 
     def __post_init__(self) -> None:
@@ -89,6 +91,13 @@ class Measurement:
                 f"measurement is named {self.name!r}; give another name than {TRAINING!r}, in letters, "
                 "digits and underscores"
             )
+
+    def kept(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values that a figure keeps, under its names."""
+        if self.keep is None:
+            return dict(found)
+        names = self.keep if isinstance(self.keep, Mapping) else {name: name for name in self.keep}
+        return {new: found[name] for name, new in names.items()}
 
     @property
     def settings_json(self) -> dict[str, Any]:
@@ -110,6 +119,8 @@ class Experiment:
         grids: one or several; a point that two of them share is one point.
         measurements: taken of every run.
         data: files that are not in the package and that the runs read, as `automata.data_files` names them.
+        overrides: settings for all points, such as those of a paper, with ``sizes`` by model. They replace
+            what points have in common, the task among it; what tells points apart stays.
 
     Raises:
         InputError: for two measurements of one name.
@@ -125,6 +136,7 @@ class Experiment:
     grids: tuple[Grid, ...]
     measurements: tuple[Measurement, ...]
     data: tuple[str, ...] = ()
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [measurement.name for measurement in self.measurements]
@@ -160,10 +172,17 @@ class Experiment:
             name: value
             for point in list(points)[:1]
             for name, value in point.settings.items()
-            if name not in ("task", "model", "seed")
-            and all(name in other.settings and other.settings[name] == value for other in points)
+            if all(name in other.settings and other.settings[name] == value for other in points)
         }
-        return tuple(
-            type(point)({name: value for name, value in point.settings.items() if name not in common}, common)
-            for point in points
-        )
+        return tuple(self._named(point, common) for point in points)
+
+    def _named(self, point: Point, common: Mapping[str, Any]) -> Point:
+        """Return a point whose name tells task, model, seed and what is not common, with the overrides."""
+        chosen = {name: value for name, value in self.overrides.items() if name != "sizes"}
+        chosen |= self.overrides.get("sizes", {}).get(point.settings["model"], {})
+        told = {"task", "model", "seed"} | (point.settings.keys() - common.keys())
+        base = {name: value for name, value in {**common, **chosen}.items() if name not in told}
+        settings = {name: value for name, value in point.settings.items() if name in told}
+        if "task" in common and "task" in chosen:
+            settings["task"] = chosen["task"]
+        return type(point)(settings, base)

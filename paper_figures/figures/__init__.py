@@ -1,1 +1,1 @@
-"""The figures, one file each."""
+"""The figures: a declaration and a caption each."""

@@ -1,264 +1,196 @@
 """catbAbI: does the fixed point help one layer to answer questions about stories, task by task?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from analysis.framework.figures import new_figure
-from analysis.framework.palette import GREY, MODEL_LOOKS, model_label
-from paper_figures.experiments.grid import Experiment, Measurement
-from paper_figures.experiments.outcomes import Outcome
-from paper_figures.figures.catbabi_comparison import EXPLICIT, IMPLICIT, shares, tasks_ahead, tasks_apart
-from paper_figures.figures.catbabi_measured import StorySettings, measure
-from paper_figures.figures.catbabi_training import (
-    FILE,
-    GRIDS,
-    MODELS,
-    NOT_TRAINED,
-    PIECE,
-    SETTINGS_OF_STATE,
-    SIZES,
-    TRAINING,
+from analysis.framework.palette import GREY, MODEL_LOOKS, Look, model_label
+from automata.babi import TASK_NAMES
+from automata.data_files import DATA_VARIABLE
+from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict
+from paper_figures.experiments.grid import Grid, Measurement
+from paper_figures.experiments.point import Point
+from paper_figures.figure import Figure, Layout
+from paper_figures.measurements.stories import StorySettings, story_answers
+from paper_figures.panels import Drawn
+from paper_figures.rows import Row, Rows, Settings
+
+FILE = f"${DATA_VARIABLE}/babi/en-valid-10k.tar.gz"
+DIGEST = "9f7fe3a1f20fe8ed177f01b51f6f9ea0a268430e9c8a6b6817dfc65d369f83fa"
+"""Of the stories, without the training file of task 3 and without the last story of every file."""
+NOT_TRAINED = 3
+"""The task whose training stories are missing."""
+PIECE = 200
+"""Tokens that are read at a time, in training and test."""
+PROTOCOLS = {
+    "catbabi-answers-carried": "answers, state carried",
+    "catbabi-words-carried": "all words, state carried",
+    "catbabi-answers-reset": "answers, state reset",
+    "catbabi-words-reset": "all words, state reset",
+}
+"""What is in the loss, and whether the state goes on from piece to piece, in training and in the test."""
+TRAINING = {
+    "length": PIECE,
+    "batch_size": 32,
+    "steps": 1200,
+    "learning_rate": 6e-3,
+    "gradient_clip": 1.0,
+    "bounded_steps": 0,
+    "free_max_iterations": 24,
+    "free_rtol": 0.05,
+    "free_gradient": "phantom",
+    "phantom_steps": 4,
+    "contraction_weight": 0.0,
+    "carried_after": 0,
+    "carried_always": True,
+    "evaluate_every": 400,
+    "evaluation_sequences": 32,
+    "evaluation_rtol": 0.01,
+    "evaluation_max_iterations": 64,
+}
+SIZES = {"d_model": 64, "expand": 2, "d_state": 32, "head_size": 32, "d_conv": 4}
+MODELS: tuple[dict[str, Any], ...] = (
+    {"model": "mamba2", "layers": 1, **SIZES},
+    {"model": "mamba2", "layers": 2, **SIZES},
+    {"model": "mamba2", "layers": 4, **SIZES},
+    {"model": "implicit-mamba2", "layers": 1, **SIZES},
+    {"model": "lstm", "layers": 1, "d_model": 128},
 )
-from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
-from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.groups import grouped, parameters_of
-
-ANSWERS = Measurement("answers", measure, StorySettings(piece=PIECE))
-EXPERIMENT = Experiment("catbabi", GRIDS, (ANSWERS,), data=(FILE,))
-UPDATES_PUBLISHED, WIDTH_PUBLISHED = 50_000, 512
-CONTROL = "LSTM"
-FILLS = {1: None, 2: "white", 4: "#FFD9B0"}
-"""Of the marks of explicit Mamba-2, by layers."""
-MAIN = "catbabi-answers-carried"
-"""The setting that is drawn task by task."""
 
 
-def series_name(settings: Mapping[str, Any]) -> str:
-    """Return the name of a model in the legend, with its layers where there are several.
+class StoryPoint(Point):
+    """A run on one of the protocols, whose names stand for how the stories are read.
 
     Example:
-        >>> series_name({"model": "mamba2", "layers": 2}), series_name({"model": "lstm", "layers": 1})
-        ('explicit Mamba-2, 2 layers', 'LSTM')
+        >>> point = StoryPoint({"task": "catbabi-answers-carried", "model": "lstm", "seed": 0}, TRAINING)
+        >>> point.config.curriculum.carried_share, point.name
+        (1.0, 'catbabi-answers-carried-lstm-seed-0')
     """
+
+    @property
+    def all_settings(self) -> dict[str, Any]:
+        """Everything that was chosen, the task as what rebuilds it, the seed last."""
+        settings = super().all_settings
+        name, seed = settings["task"], settings.pop("seed")
+        _, asked, state = name.split("-")
+        task = {
+            "catbabi": FILE,
+            "predict": {"answers": "answers", "words": "all"}[asked],
+            **({"begins": "anywhere"} if state == "reset" else {}),
+            "sha256": DIGEST,
+            "name": name,
+            "description": PROTOCOLS[name],
+        }
+        return {**settings, "task": task, "carried_share": float(state == "carried"), "seed": seed}
+
+
+def _model(settings: Settings) -> str:
     layers = settings.get("layers", 1)
     return model_label(settings["model"]) + (f", {layers} layers" if layers > 1 else "")
 
 
-def collect(outcomes: Sequence[Outcome]) -> Results:
-    """Collect what was measured by setting, model and seed.
-
-    Example:
-        >>> collect([])["accuracies"]
-        {}
-    """
-    accuracies: dict[str, dict[str, Any]] = {}
-    for group in grouped(outcomes, ANSWERS.name):
-        settings = group["settings"]
-        accuracies.setdefault(settings["task"], {})[series_name(settings)] = {
-            "model": settings["model"],
-            "layers": settings.get("layers", 1),
-            "parameters": parameters_of(outcomes, settings),
-            "seeds": group["seeds"],
-            "failed": group["failed"],
-        }
-    return {"settings": ANSWERS.settings_json, "accuracies": accuracies}
+def _look(settings: Settings) -> Look:
+    marker = {2: "D", 4: "p"}.get(settings.get("layers", 1))
+    of_model = MODEL_LOOKS[settings["model"]]
+    of_model = replace(of_model, dashes="")  # a mark is a run
+    return of_model if marker is None else replace(of_model, marker=marker)
 
 
-def draw(found: Results, width: float) -> Figure:
-    """Draw the share of right answers over all questions, then task by task.
-
-    Example:
-        >>> from analysis.framework.figures import styled
-        >>> from paper_figures.stored_results import StoredResults
-        >>> with styled():
-        ...     len(draw(StoredResults.read("catbabi").results, 3.3).axes)
-        2
-    """
-    narrow = width < 5
-    figure = new_figure(width, 6.6 if narrow else 3.9)
-    whole, by_task = figure.subplots(*((2, 1) if narrow else (1, 2)))
-    _draw_whole(whole, found["accuracies"])
-    _draw_tasks(by_task, found["accuracies"].get(MAIN, {}))
-    handles, labels = whole.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2 if narrow else 5, handlelength=1)
-    return figure
+def _shares(row: Row, task: int) -> list[float]:
+    return [found[str(task)]["right"] / found[str(task)]["asked"] for found in row.each("tasks")]
 
 
-def _mark(axes: Axes, series: Mapping[str, Any], x: Any, y: Any, label: str = "_") -> None:
-    look = MODEL_LOOKS[series["model"]]
-    fill = FILLS[series["layers"]] if series["model"] == "mamba2" else None
-    axes.plot(
-        x,
-        y,
-        linestyle="",
-        marker=look.marker,
-        color=look.color,
-        markerfacecolor=look.color if fill is None else fill,
-        markersize=4,
-        label=label,
-    )
+def _rows(rows: Rows, protocol: str) -> dict[str, Row]:
+    return {_model(row.settings): row for row in rows if row.settings["task"] == protocol}
 
 
-def _draw_whole(axes: Axes, accuracies: Mapping[str, Mapping[str, Any]]) -> None:
-    """A row for each setting, in it a line of marks for each model, a mark for each run."""
-    told: set[str] = set()
-    for row, setting in enumerate(SETTINGS_OF_STATE):
-        models = accuracies.get(setting, {})
-        for number, (name, series) in enumerate(models.items()):
-            values = shares(series)
-            place = row + 0.15 * (number - (len(models) - 1) / 2)
-            _mark(axes, series, values, [place] * len(values), "_" if name in told else name)
-            told.add(name)
+def _whole(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+    """Draw a row for each protocol, in it a line of marks for each model, a mark for each run."""
+    for place, protocol in enumerate(PROTOCOLS):
+        for number, (name, row) in enumerate(_rows(rows, protocol).items()):
+            values = row.each("accuracy")
+            axes.plot(
+                values, [place + 0.15 * (number - (len(MODELS) - 1) / 2)] * len(values), linestyle="",
+                marker=row.look.marker, color=row.look.color, markersize=4, label=name if not place else None,
+            )  # fmt: skip
     axes.set(
-        yticks=range(len(SETTINGS_OF_STATE)),
-        yticklabels=[words.replace(", ", ",\n") for words in SETTINGS_OF_STATE.values()],
-        ylim=(len(SETTINGS_OF_STATE) - 0.5, -0.5),
-        xlabel="share of right answers, test stories",
-        title="(a) all questions",
+        yticks=range(len(PROTOCOLS)),
+        yticklabels=[words.replace(", ", ",\n") for words in PROTOCOLS.values()],
+        ylim=(len(PROTOCOLS) - 0.5, -0.5),
+        xlabel="right answers (share)",
+        title="all questions",
     )
 
 
-def _draw_tasks(axes: Axes, models: Mapping[str, Any]) -> None:
-    """A row for each task: mean and range over the runs of one explicit, one implicit layer and the LSTM."""
-    count = 20
-    for number, name in enumerate((EXPLICIT, IMPLICIT, CONTROL)):
-        if name not in models:
-            continue
-        series = models[name]
-        for task in range(1, count + 1):
-            values, place = shares(series, task), task + 0.24 * (number - 1)
-            if values:
-                axes.plot(
-                    [min(values), max(values)],
-                    [place, place],
-                    color=MODEL_LOOKS[series["model"]].color,
-                    linewidth=0.8,
-                )
-                _mark(axes, series, np.mean(values), place)
+def _by_task(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+    """Draw mean and range over the runs of one explicit, one implicit layer and the LSTM."""
+    found = _rows(rows, "catbabi-answers-carried")
+    for number, name in enumerate(("explicit Mamba-2", "implicit Mamba-2", "LSTM")):
+        row = found[name]
+        for task in TASK_NAMES:
+            values, place = _shares(row, task), task + 0.24 * (number - 1)
+            axes.plot([min(values), max(values)], [place, place], color=row.look.color, linewidth=0.8)
+            axes.plot(np.mean(values), place, marker=row.look.marker, color=row.look.color, markersize=4)
     axes.axhline(NOT_TRAINED, color=GREY, linewidth=6, alpha=0.2)
+    names = [f"{name}{' (not trained)' if task == NOT_TRAINED else ''}" for task, name in TASK_NAMES.items()]
     axes.set(
-        yticks=range(1, count + 1),
-        ylim=(count + 0.6, 0.4),
+        yticks=list(TASK_NAMES),
+        yticklabels=names,
+        ylim=(len(TASK_NAMES) + 0.6, 0.4),
         xlim=(-0.02, 1.02),
-        ylabel="task of bAbI",
-        xlabel="share of right answers",
-        title="(b) by task, answers in the loss, state carried",
+        xlabel="right answers (share)",
+        title="answers, state carried",
     )
 
 
-def caption(found: Results) -> str:
-    """Tell what is drawn and how the models were trained.
+def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+    """Count the trained tasks on which the implicit layer is ahead by means over the seeds.
 
-    Example:
-        >>> from paper_figures.stored_results import StoredResults
-        >>> print(caption(StoredResults.read("catbabi").results))
-        catbAbI, the stories of bAbI one after the other: share of the tokens after "?" that are predicted ...
+    Reproduced if it is on more than half in every protocol, not reproduced if in none; partly otherwise.
     """
-    settings, training = found["settings"], TRAINING
-    asked = {
-        run["asked"]
-        for models in found["accuracies"].values()
-        for series in models.values()
-        for run in series["seeds"].values()
-    }
-    counts = "; ".join(
-        f"{SETTINGS_OF_STATE[setting]}: {ahead} of {count} ({behind} behind), by every run {above} ({below})"
-        for setting, models in found["accuracies"].items()
-        if IMPLICIT in models and EXPLICIT in models
-        for (ahead, behind, count), (above, below) in [(tasks_ahead(models), tasks_apart(models))]
+    told, most = [], []
+    tasks = [task for task in TASK_NAMES if task != NOT_TRAINED]
+    for protocol, words in PROTOCOLS.items():
+        found = _rows(rows, protocol)
+        pairs = [[_shares(found[f"{kind} Mamba-2"], t) for kind in ("implicit", "explicit")] for t in tasks]
+        ahead = sum(bool(np.mean(one) > np.mean(other)) for one, other in pairs)
+        every = sum(min(one) > max(other) for one, other in pairs)
+        most.append(2 * ahead > len(tasks))
+        told.append(f"{words} {ahead} of {len(tasks)} ({every})")
+    because = (
+        "tasks on which one implicit layer is ahead of one explicit (in brackets: by every run): "
+        + "; ".join(told)
     )
-    return (
-        'catbAbI, the stories of bAbI one after the other: share of the tokens after "?" that are predicted '
-        f"right, over all {max(asked, default=0):,} questions of the test stories (a, a mark per run) and by "
-        "task (b, mean and range over the runs; task 3, shaded, has no training stories here and counts in a "
-        "as in the published tables). In the loss are the answers alone (QM) or all words (LM). State "
-        f"carried: training batches of {training['batch_size']} rows go on where the last ended, {PIECE} "
-        "tokens at a time, whether or not fixed points were reached, and the test is one row; state reset: "
-        f"every {PIECE} tokens are read from the initial state, in training at places drawn at random, in "
-        "the test in their order. One run's share is sure to ±0.007 (95%), of a task to ±0.03, as if "
-        "questions were independent. "
-        f"{training['steps']:,} updates of {training['batch_size']} x {PIECE} tokens, the same for all "
-        f"models of a seed, where the published protocol takes {UPDATES_PUBLISHED:,} and tests the "
-        "checkpoint that is best on the validation stories; here the last is tested. Mamba-2 of width "
-        f"{SIZES['d_model']} with state {SIZES['d_state']} (of published Mamba: {WIDTH_PUBLISHED}), LSTM of "
-        f"width {MODELS[-1]['d_model']}; parameters, which are not matched: {_parameters(found)}; peak rate "
-        f"{training['learning_rate']:g} for all, chosen for explicit Mamba-2 and the LSTM on validation "
-        "stories. The implicit layer is trained with phantom gradients of "
-        f"{training['phantom_steps']} steps at up to {training['free_max_iterations']} self-iterations, and "
-        f"read token by token to a relative tolerance of {settings['rtol']:g} within "
-        f"{settings['max_iterations']}; {_converged(found)}. Tasks on which one implicit layer is ahead of "
-        f"one explicit layer, by means over the seeds, and by every run of one and every run of the other: "
-        f"{counts or 'no runs'}."
-    )
+    return Verdict("reproduced" if all(most) else "partly" if any(most) else "not reproduced", because)
 
 
-def _parameters(found: Mapping[str, Any]) -> str:
-    counts = {
-        name: series["parameters"]
-        for models in found["accuracies"].values()
-        for name, series in models.items()
-        if series["parameters"] is not None
-    }
-    return ", ".join(f"{name} {count:,}" for name, count in counts.items()) or "no runs"
-
-
-def _converged(found: Mapping[str, Any]) -> str:
-    reached = [
-        run["share_converged"]
-        for models in found["accuracies"].values()
-        for series in models.values()
-        for run in series["seeds"].values()
-        if run["share_converged"] is not None
-    ]
-    if not reached:
-        return "no run was measured"
-    return (
-        f"at {int(1000 * min(reached)) / 1000:.3f} of the tokens of a run at least the last step is below "
-        "it, whatever the tokens before have reached"
-    )
-
-
-def judge(found: Mapping[str, Any]) -> Verdict:
-    """Judge that one implicit layer beats one explicit layer on most tasks.
-
-    Reproduced if in every setting it is ahead on more than half of the 19 tasks that were trained, by means
-    over the seeds; not reproduced if in none; partly otherwise.
-
-    Example:
-        >>> judge({"accuracies": {}}).word
-        'not reproduced'
-    """
-    counts = {
-        setting: (*tasks_ahead(models), tasks_apart(models)[0])
-        for setting, models in found["accuracies"].items()
-        if IMPLICIT in models and EXPLICIT in models
-    }
-    most = [2 * ahead > count for ahead, _, count, _ in counts.values()]
-    because = "tasks on which one implicit layer is ahead of one explicit (in brackets: by every run): " + (
-        "; ".join(
-            f"{SETTINGS_OF_STATE[setting]} {ahead} of {count} ({above})"
-            for setting, (ahead, _, count, above) in counts.items()
-        )
-        or "no runs"
-    )
-    if not any(most):
-        return Verdict("not reproduced", because)
-    return Verdict("reproduced" if all(most) and len(most) == len(SETTINGS_OF_STATE) else "partly", because)
-
-
-FIGURE = PaperFigure(
+FIGURE = Figure(
     title="catbAbI: questions about stories",
+    section="Language models",
     claim=Claim(
         "on catbAbI a one-layer implicit model beats a one-layer explicit one on most of the tasks",
         IMPLICIT_ARE_RNNS,
-        judge,
+        _judge,
     ),
-    experiment=EXPERIMENT,
-    collect=collect,
-    draw=draw,
-    caption=caption,
+    runs=tuple(
+        Grid(
+            {name: [value] for name, value in {"task": task, **model, "seed": seed}.items()},
+            TRAINING,
+            StoryPoint,
+        )
+        for state in ("carried", "reset")  # the published protocol first, seed by seed
+        for seed in range(3)
+        for task in PROTOCOLS
+        if task.endswith(state)
+        for model in MODELS
+    ),
+    measure=(Measurement("answers", story_answers, StorySettings(piece=PIECE)),),
+    data=(FILE,),
+    label=lambda settings: f"{PROTOCOLS[settings['task']]}: {_model(settings)}",
+    looks=_look,
+    panels=[Drawn(_whole), Drawn(_by_task)],
+    layout=Layout(columns=(2, 1), height=(4.2, 7.4), share=("none", "none"), legend=(5, 2)),
 )

@@ -1,10 +1,6 @@
-"""State-to-state Jacobians of the explicit and the implicit Mamba-2 on parity, with the verdict of Theorem 1.
+"""State-to-state Jacobians of explicit and implicit Mamba-2 on parity, with the verdict of Theorem 1."""
 
-The block ∂h'/∂h is shown whole, as the root mean square of its entries over cells, and its first entries one
-by one; beside them off-diagonal mass and nonlinearity at every visited state, with what they have to exceed.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -12,319 +8,128 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-from numpy.typing import NDArray
 
-from analysis.framework.figures import log_axis, new_figure, power_of_ten
+from analysis.framework.figures import log_axis, power_of_ten
 from analysis.framework.palette import GREY, model_label
-from analysis.jacobian.measurement import JacobianSettings, analyse
-from implicit.runs.loading import Run
-from paper_figures.experiments.grid import Experiment, Grid, Measurement
-from paper_figures.experiments.outcomes import Outcome
-from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict, shares
-from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.groups import Group, draw_legend, group_label, group_looks, grouped
+from analysis.jacobian.measurement import JacobianSettings
+from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict, counts, verdict
+from paper_figures.experiments.grid import Grid, Measurement
+from paper_figures.figure import Figure, Layout
+from paper_figures.measurements.jacobians import FloatArray, jacobians
+from paper_figures.panels import Drawn
+from paper_figures.rows import Row, Rows
 from theory.fixed_point import ERROR_MARGIN
 
-CELLS = 128
-"""Cells along a side of the whole block."""
-ZOOM = 24
-"""Entries along a side of the enlarged corner."""
 DECADES = 6
-"""Range of the colours below the largest entry; smaller entries, but not zeros, share the darkest colour."""
-SETTINGS = JacobianSettings(states=64, sequences=16, length=64, seed=0)
-
-FloatArray = NDArray[np.float64]
+"""Range of the colours below the largest entry; smaller entries, but not zeros, share the lightest colour."""
 
 
-def measure(run: Run, settings: JacobianSettings) -> dict[str, Any]:
-    """Check Theorem 1 at visited states of a run, and keep one Jacobian.
-
-    Raises:
-        InputError: for a run without any fixed point.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = measure(load_run("parity"), JacobianSettings(states=2, sequences=1, length=4))
-        >>> found["theorem1"]["states"], len(found["nonlinearity"])
-        (2, 2)
-    """
-    found = analyse(run, settings)
-    layers = [layer for check in found.report.checks for layer in check.layers]
-    shown: dict[str, Any] | None = None
-    if found.shown is not None:
-        block = found.shown.state_block.numpy()
-        shown = {
-            "state": next(iter(found.spectra)),
-            "size": len(block),
-            "heads": [entry.start for entry in found.shown.blocks if entry.kind == "state"],
-            "whole": logarithms(root_mean_squares(block, CELLS)),
-            "corner": logarithms(np.abs(block[:ZOOM, :ZOOM])),
-        }
-    return {
-        "theorem1": found.theorem1(),
-        "off_diagonal_mass": [layer.off_diagonal_mass for layer in layers],
-        "off_diagonal_error": [layer.off_diagonal_error for layer in layers],
-        "nonlinearity": [layer.nonlinearity for layer in layers],
-        "nonlinearity_error": [layer.nonlinearity_error for layer in layers],
-        "shown": shown,
-    }
+def _entries(logarithms: list[list[float | None]]) -> FloatArray:
+    """Return the magnitudes of stored logarithms; JSON holds None for that of zero."""
+    return np.array([[0.0 if entry is None else 10.0**entry for entry in row] for row in logarithms])
 
 
-EXPERIMENT = Experiment(
-    "jacobians",
-    (Grid({"model": ["mamba2", "implicit-mamba2"], "seed": [0]}, {"task": "parity"}),),
-    (Measurement("jacobians", measure, SETTINGS),),
-)
+def _colors(rows: Rows) -> LogNorm:
+    shown = [run.values["shown"] for row in rows for run in row.runs]
+    largest = max(_entries(one[part]).max() for one in shown for part in ("whole", "corner"))
+    return LogNorm(largest * 10.0**-DECADES, largest)
 
 
-def collect(outcomes: Sequence[Outcome], settings: JacobianSettings = SETTINGS) -> Results:
-    """Collect what was measured of every run.
-
-    Example:
-        >>> collect([])["groups"]
-        []
-    """
-    return {
-        "settings": settings.model_dump(mode="json"),
-        "cells": CELLS,
-        "groups": grouped(outcomes, "jacobians"),
-    }
-
-
-def _measured(found: Mapping[str, Any]) -> list[tuple[Group, dict[str, Any]]]:
-    """The groups of which a run ended well, each with its first run."""
-    return [(group, next(iter(group["seeds"].values()))) for group in found["groups"] if group["seeds"]]
-
-
-def root_mean_squares(matrix: FloatArray, cells: int) -> FloatArray:
-    """Return the root mean square over equal square cells, at most ``cells`` along a side.
-
-    Example:
-        >>> root_mean_squares(np.diag([2.0, 2.0, 4.0, 4.0]), 2)
-        array([[1.41421356, 0.        ],
-               [0.        , 2.82842712]])
-    """
-    starts = np.unique(np.linspace(0, len(matrix), min(cells, len(matrix)), endpoint=False).astype(int))
-    sums = np.add.reduceat(np.add.reduceat(matrix**2, starts, axis=0), starts, axis=1)
-    widths = np.diff([*starts, len(matrix)])
-    means: FloatArray = np.sqrt(sums / np.outer(widths, widths))
-    return means
-
-
-def logarithms(magnitudes: FloatArray) -> FloatArray:
-    """Return decimal logarithms to two digits, all that colours can show; minus infinity for a zero.
-
-    Example:
-        >>> logarithms(np.array([1000.0, 2.0, 0.0])).tolist()
-        [3.0, 0.3, -inf]
-    """
-    with np.errstate(divide="ignore"):
-        rounded: FloatArray = np.log10(magnitudes).round(2)
-    return rounded
-
-
-def draw(found: Results, width: float) -> Figure:
-    """Draw a column for each model, and the conclusions at all states beside or below them.
-
-    Example:
-        >>> from analysis.framework.figures import styled
-        >>> from paper_figures.stored_results import StoredResults
-        >>> with styled():
-        ...     len(draw(StoredResults.read("jacobians").results, 6.75).axes)
-        7
-    """
-    measured = _measured(found)
-    shown = [run["shown"] for _, run in measured if run["shown"] is not None]
-    largest = max((_entries(run[part]).max() for run in shown for part in ("whole", "corner")), default=1.0)
-    colors = LogNorm(largest * 10.0**-DECADES, largest)
-    figure, wholes, corners, conclusions = _panels(len(measured), width)
-    for (group, run), whole, corner in zip(measured, wholes, corners, strict=True):
-        verdict = run["theorem1"]["verdict"]
-        whole.set_title(f"{group_label(group['settings'])}:\nTheorem 1 {verdict}")
-        if run["shown"] is not None:
-            _draw_whole(whole, run["shown"], colors)
-            _draw_corner(corner, run["shown"], colors)
-    if shown:
-        bar = figure.colorbar(
-            ScalarMappable(colors, "magma_r"),
-            ax=corners,
-            label="absolute value (white: exactly 0)",
-            location="bottom",
-            aspect=30,
-            ticks=LogLocator(numticks=4),
-            format=FuncFormatter(power_of_ten),
-        )
-        bar.ax.xaxis.set_minor_locator(NullLocator())
-    for axes, quantity, error, label in zip(
-        conclusions,
-        ("off_diagonal_mass", "nonlinearity"),
-        ("off_diagonal_error", "nonlinearity_error"),
-        ("off-diagonal mass", "nonlinearity"),
-        strict=True,
-    ):
-        _draw_conclusions(axes, measured, quantity, error, label)
-    draw_legend(conclusions[-1])
-    return figure
-
-
-def _panels(models: int, width: float) -> tuple[Figure, list[Axes], list[Axes], list[Axes]]:
-    """A figure with the axes of whole blocks, of corners and of the two conclusions."""
-    columns = max(models, 1)
-    wholes, corners = ([f"{part}{column}" for column in range(columns)] for part in ("whole", "corner"))
-    if width < 5:
-        rows: list[Any] = [wholes, corners, ["mass"] * columns, ["nonlinearity"] * columns]
-        figure = new_figure(width, 7.8)
-        axes: dict[str, Axes] = figure.subplot_mosaic(rows, height_ratios=[1, 1.15, 1, 1])
-    else:
-        figure = new_figure(width, 4.7)
-        rows = [[*wholes, "mass"], [*corners, "nonlinearity"]]
-        axes = figure.subplot_mosaic(rows)
-    drawn = [[axes[name] for name in names][:models] for names in (wholes, corners)]
-    if not models:
-        axes["whole0"].set_axis_off()
-        axes["corner0"].set_axis_off()
-    return figure, drawn[0], drawn[1], [axes["mass"], axes["nonlinearity"]]
-
-
-def _draw_whole(axes: Axes, shown: Mapping[str, Any], colors: LogNorm) -> None:
-    """Draw the whole block with lines between the heads."""
-    size = shown["size"]
-    _draw_image(axes, _entries(shown["whole"]), colors, size)
-    for start in shown["heads"][1:]:
-        axes.axhline(start, color="black", linewidth=0.4, alpha=0.5)
-        axes.axvline(start, color="black", linewidth=0.4, alpha=0.5)
-    ends = [*shown["heads"], size]
-    middles = [(start + stop) / 2 for start, stop in pairwise(ends)]
-    names = [str(head) for head in range(len(middles))]
-    axes.set_xticks(middles, names)
-    axes.set_yticks(middles, names)
-    axes.tick_params(length=0)
-    axes.set(xlabel="head of h, before", ylabel="head of h', after")
-
-
-def _draw_corner(axes: Axes, shown: Mapping[str, Any], colors: LogNorm) -> None:
-    """Draw the first entries of the block one by one."""
-    corner = _entries(shown["corner"])
-    _draw_image(axes, corner, colors, len(corner))
-    axes.set(title=f"first {len(corner)} × {len(corner)} entries", xlabel="entry of h", ylabel="entry of h'")
-
-
-def _draw_image(axes: Axes, magnitudes: FloatArray, colors: LogNorm, size: int) -> None:
+def _image(axes: Axes, magnitudes: FloatArray, colors: LogNorm, size: int) -> None:
+    """Draw magnitudes, exact zeros in grey."""
     shown = np.where(magnitudes > 0, np.maximum(magnitudes, colors.vmin or 0), np.nan)
+    axes.set_facecolor("#D0D0D0")
     axes.imshow(shown, norm=colors, cmap="magma_r", extent=(0, size, size, 0), interpolation="nearest")
     axes.grid(visible=False)
-    for spine in axes.spines.values():
-        spine.set_visible(True)
 
 
-def _entries(logarithms_: list[list[float | None]]) -> FloatArray:
-    """Undo `logarithms`; JSON holds None for the logarithm of zero."""
-    return np.array([[0.0 if entry is None else 10.0**entry for entry in row] for row in logarithms_])
+def _block(part: str, model: str) -> Callable[[Axes, Rows, Mapping[str, Any]], None]:
+    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+        (row,) = (row for row in rows if row.settings["model"] == model)
+        shown, colors = row.runs[0].values["shown"], _colors(rows)
+        magnitudes = _entries(shown[part])
+        size = shown["size"] if part == "whole" else len(magnitudes)
+        _image(axes, magnitudes, colors, size)
+        if part == "corner":
+            axes.set(title=f"first {size} × {size} entries", xlabel="entry of h", ylabel="entry of h'")
+            return
+        ends = [*shown["heads"], size]
+        middles, names = [sum(pair) / 2 for pair in pairwise(ends)], [*map(str, range(len(ends) - 1))]
+        axes.set_xticks(middles, names)
+        axes.set_yticks(middles, names)
+        axes.set(title=row.label, xlabel="head of h, before", ylabel="head of h', after")
+        bar = axes.figure.colorbar(
+            ScalarMappable(colors, "magma_r"), ax=axes, label="|entry| (grey: exactly 0)",
+            ticks=LogLocator(numticks=4), format=FuncFormatter(power_of_ten),
+        )  # fmt: skip
+        bar.ax.yaxis.set_minor_locator(NullLocator())
+
+    return draw
 
 
-def _draw_conclusions(
-    axes: Axes, measured: list[tuple[Group, dict[str, Any]]], quantity: str, error: str, label: str
-) -> None:
-    """Draw a quantity at every state, sorted, with a tick at what it has to exceed."""
-    floor = np.finfo(np.float64).eps / 10
-    for look, (group, run) in zip(group_looks([group for group, _ in measured]), measured, strict=True):
-        pairs = sorted(
-            (max(value, floor), ERROR_MARGIN * bound)
-            for value, bound in zip(run[quantity], run[error], strict=True)
-            if value is not None
-        )
-        if not pairs:
-            continue
-        name = group_label(group["settings"])
-        ordered, thresholds = np.array(pairs).T
-        places = np.arange(1, len(pairs) + 1)
-        axes.plot(places, ordered, look.marker, color=look.color, markersize=2.5, label=name)
-        axes.plot(
-            places,
-            thresholds,
-            "_",
-            color=look.color,
-            markersize=3,
-            alpha=0.6,
-            label=f"its threshold, {ERROR_MARGIN:.0f} × error",
-        )
-    log_axis(axes)
-    low, high = axes.get_ylim()
-    axes.set_ylim(low, 10 * high)
-    if floor > low and any(0 in run[quantity] for _, run in measured):
-        axes.annotate("exactly 0", (1, floor), (0, 4), textcoords="offset points", color=GREY)
-    axes.set(title=f"{label} at every state", xlabel="visited states, sorted", ylabel="relative to ‖∂h'/∂h‖")
+def _conclusions(quantity: str, error: str, title: str) -> Callable[[Axes, Rows, Mapping[str, Any]], None]:
+    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+        """Draw a quantity at every state, sorted, with a tick at what it has to exceed."""
+        floor = np.finfo(np.float64).eps / 10
+        for row in rows:
+            values = row.runs[0].values
+            pairs = sorted(
+                (max(value, floor), ERROR_MARGIN * bound)
+                for value, bound in zip(values[quantity], values[error], strict=True)
+                if value is not None
+            )
+            ordered, thresholds = np.array(pairs).T
+            places = np.arange(1, len(pairs) + 1)
+            axes.plot(places, ordered, row.look.marker, color=row.look.color, markersize=2.5, label=row.label)
+            axes.plot(
+                places, thresholds, "_", color=row.look.color, markersize=3, alpha=0.6,
+                label=f"{row.label}: {ERROR_MARGIN:.0f} × error",
+            )  # fmt: skip
+            if 0 in values[quantity]:
+                axes.annotate("exactly 0", (1, floor), (0, 4), textcoords="offset points", color=GREY)
+        log_axis(axes)
+        low, high = axes.get_ylim()
+        axes.set_ylim(low, 10 * high)
+        axes.set(title=title, xlabel="visited states, sorted", ylabel="relative to ‖∂h'/∂h‖")
+
+    return draw
 
 
-def _short(value: float | None) -> str:
-    return "not measured" if value is None else "0" if value == 0 else f"{value:.2g}"
+def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+    """Reproduced if the conclusions hold at all states of the implicit run and none of the explicit one."""
 
+    def held(row: Row) -> tuple[int, int]:
+        found = row.runs[0].values["theorem1"]
+        return found["counts"]["holds"], found["states"]
 
-def caption(found: Results) -> str:
-    """Tell what is drawn, with the counts of states.
-
-    Example:
-        >>> from paper_figures.stored_results import StoredResults
-        >>> caption(StoredResults.read("jacobians").results).startswith("State-to-state Jacobian")
-        True
-    """
-    settings, measured = found["settings"], _measured(found)
-    verdicts = [f"{group_label(group['settings'])}: {_finding(run['theorem1'])}" for group, run in measured]
-    sizes = {run["shown"]["size"] for _, run in measured if run["shown"] is not None}
-    cell = max(sizes, default=found["cells"]) // found["cells"]
-    return (
-        "State-to-state Jacobian ∂h'/∂h of models trained on parity, in float64, at the visited state of "
-        f"median off-diagonal mass: root mean square over cells of {cell} × {cell} entries, and single "
-        "entries of its corner, in decimal logarithms of their absolute value. Both conclusions of Theorem "
-        "1, "
-        f"each relative to the Frobenius norm of ∂h'/∂h, at states of {settings['sequences']} "
-        f"sequences of {settings['length']} tokens (data seed {settings['seed']}). Verdicts: "
-        f"{'; '.join(verdicts)}."
+    reached = {row.label: held(row) for row in rows}
+    return verdict(
+        *reached[model_label("implicit-mamba2")],
+        f"states at which its conclusions hold: {counts(reached)}",
+        also=reached[model_label("mamba2")][0] == 0,
     )
 
 
-def _finding(theorem1: Mapping[str, Any]) -> str:
-    parts = [f"{verdict} at {count} states" for verdict, count in theorem1["counts"].items() if count]
-    mass = _short(theorem1["off_diagonal_mass"]["median"])
-    return f"{', '.join(parts)}, median off-diagonal mass {mass}"
-
-
-def judge(found: Mapping[str, Any]) -> Verdict:
-    """Judge Theorem 1: implicit transitions are non-linear and non-diagonal, explicit ones are not.
-
-    Reproduced if its conclusions hold at every visited state of the implicit run and at none of the explicit
-    one, not reproduced if they hold at no state of the implicit one; partly otherwise.
-
-    Example:
-        >>> judge({"groups": []}).word
-        'not reproduced'
-    """
-    counts = {
-        model_label(group["settings"]["model"]): (
-            run["theorem1"]["counts"]["holds"],
-            run["theorem1"]["states"],
-        )
-        for group, run in _measured(found)
-    }
-    because = f"states at which its conclusions hold: {shares(counts) or 'no runs'}"
-    holds, states = counts.get(model_label("implicit-mamba2"), (0, 0))
-    if holds == 0:
-        return Verdict("not reproduced", because)
-    complete = holds == states and counts.get(model_label("mamba2"), (0, 0))[0] == 0
-    return Verdict("reproduced" if complete else "partly", because)
-
-
-FIGURE = PaperFigure(
+MODELS = ("mamba2", "implicit-mamba2")
+FIGURE = Figure(
+    title="State-to-state Jacobians, explicit and implicit",
+    section="Theorem 1",
     claim=Claim(
         "Theorem 1: the state-to-state transition of an implicit SSM is non-linear and non-diagonal",
         IMPLICIT_ARE_RNNS,
-        judge,
+        _judge,
     ),
-    title="State-to-state Jacobians, explicit and implicit",
-    experiment=EXPERIMENT,
-    collect=collect,
-    draw=draw,
-    caption=caption,
+    runs=(Grid({"model": list(MODELS), "seed": [0]}, {"task": "parity"}),),
+    measure=(
+        Measurement("jacobians", jacobians, JacobianSettings(states=64, sequences=16, length=64, seed=0)),
+    ),
+    label=lambda settings: model_label(settings["model"]),
+    panels=[
+        *(Drawn(_block("whole", model)) for model in MODELS),
+        Drawn(_conclusions("off_diagonal_mass", "off_diagonal_error", "off-diagonal mass")),
+        *(Drawn(_block("corner", model)) for model in MODELS),
+        Drawn(_conclusions("nonlinearity", "nonlinearity_error", "nonlinearity")),
+    ],
+    layout=Layout(columns=(3, 2), height=(4.2, 6.2), share=("none", "none"), legend=(4, 1)),
 )

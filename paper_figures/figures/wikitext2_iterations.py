@@ -1,243 +1,133 @@
 """Self-iterations of language models at test: perplexity by how many are allowed, and who takes them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from analysis.framework.figures import new_panels, powers_of_two
-from analysis.framework.palette import Look
-from analysis.framework.run_lines import RUN_LINES, draw_runs
-from paper_figures.experiments.grid import Experiment, Measurement
-from paper_figures.experiments.outcomes import Outcome
-from paper_figures.figures.claim import IMPLICIT_ARE_RNNS, Claim, Verdict
-from paper_figures.figures.figure import PaperFigure, Results
-from paper_figures.figures.groups import draw_legend, grouped
-from paper_figures.figures.published import IMPLICIT
-from paper_figures.figures.wikitext2 import LABELS
-from paper_figures.figures.wikitext2_measured import IterationSettings, measure_iterations
-from paper_figures.figures.wikitext2_training import FAMILIES, KINDS, TEXTS, runs
+from analysis.framework.figures import powers_of_two
+from analysis.framework.palette import GREY, Look
+from analysis.framework.run_lines import draw_runs
+from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict, counts
+from paper_figures.experiments.grid import Measurement
+from paper_figures.figure import Figure, Layout
+from paper_figures.figures.wikitext2 import kind_and_family, look
+from paper_figures.measurements.language import IterationSettings, measure_iterations
+from paper_figures.panels import Drawn
+from paper_figures.rows import MeasuredRun, Rows
+from paper_figures.wikitext import FAMILIES, IMPLICIT, KINDS, LABELS, TEXTS, runs
 
 SETTINGS = IterationSettings(file=TEXTS["test"])
-ITERATIONS = Measurement("test_iterations", measure_iterations, SETTINGS)
-SIZE = "64 x 2"
-EXPERIMENT = Experiment(
-    "wikitext2_iterations", (runs(SIZE, range(2), KINDS[1:]),), (ITERATIONS,), data=tuple(TEXTS.values())
-)
+TOKEN_KINDS = ("begins a word", "goes on in a word", "number", "punctuation")
 WORSE = 1.005
 """A perplexity is worse than another from this ratio on."""
-TOKEN_KINDS = ("begins a word", "goes on in a word", "number", "punctuation")
 
 
-def collect(outcomes: Sequence[Outcome]) -> Results:
-    """Collect what was measured by family, kind and seed.
-
-    Example:
-        >>> collect([])["models"]
-        {}
-    """
-    models: dict[str, dict[str, Any]] = {}
-    for group in grouped(outcomes, ITERATIONS.name):
-        kind, family = group["settings"]["model"].split("-")
-        models.setdefault(family, {})[kind] = {"seeds": group["seeds"], "failed": group["failed"]}
-    return {"settings": SETTINGS.model_dump(mode="json"), "models": models}
+def _filling(one: Look) -> str:
+    """Return the colour inside of marks: those of (4+1) are hollow."""
+    return "white" if one.dashes == "--" else one.color
 
 
-def perplexities(group: Mapping[str, Any], allowed: Sequence[int]) -> list[list[float]]:
-    """Return the perplexities of every run, by the self-iterations that are allowed.
+def _perplexity(family: str) -> Callable[[Axes, Rows, Mapping[str, Any]], None]:
+    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+        """Draw perplexity by the self-iterations; the axis leaves out what is worse than with three."""
+        chosen = [row for row in rows if kind_and_family(row.settings)[1] == family]
+        for row in chosen:
+            values = [[run.at(f"perplexity@{n}") for n in SETTINGS.allowed] for run in row.runs]
+            draw_runs(axes, SETTINGS.allowed, values, row.look, row.label)
+            axes.lines[-1].set_markerfacecolor(_filling(row.look))  # of the mean, which is drawn last
+        powers_of_two(axes, (1, 2, 4, 8, 16, 32, 64))
+        every = [value for row in chosen for found in row.each("perplexity") for value in found.values()]
+        three = [value for row in chosen for value in row.each("perplexity@3")]
+        axes.set(
+            xlabel="self-iterations allowed",
+            ylabel="perplexity",
+            title=family,
+            ylim=(min(every) - 1, max(three) + 2),
+        )
 
-    Example:
-        >>> perplexities({"seeds": {"0": {"perplexity": {"1": 40.0, "2": 30.0}}}}, (1, 2))
-        [[40.0, 30.0]]
-    """
-    return [[float(run["perplexity"][str(count)]) for count in allowed] for run in group["seeds"].values()]
-
-
-def look_of(kind: str, family: str) -> Look:
-    """Return how a kind of a family is drawn; both are implicit, (4+1) is dashed.
-
-    Example:
-        >>> look_of("bounded", "Llama").dashes, look_of("free", "Llama").dashes
-        ('--', '-')
-    """
-    return replace(IMPLICIT[family], dashes="--" if kind == "bounded" else "-")
-
-
-def filling_of(look: Look) -> str:
-    """Return the colour inside of marks: those of (4+1) are hollow.
-
-    Example:
-        >>> filling_of(look_of("bounded", "Llama"))
-        'white'
-    """
-    return "white" if look.dashes == "--" else look.color
+    return draw
 
 
-def draw(found: Results, width: float) -> Figure:
-    """Draw perplexity by the self-iterations allowed for each family, then who takes them.
+def _who(
+    title: str, names: Sequence[str], values: Callable[[MeasuredRun], Sequence[float]]
+) -> Callable[[Axes, Rows, Mapping[str, Any]], None]:
+    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+        """Draw a mark for every run at each of the names, those of one row together."""
+        for number, row in enumerate(rows):
+            for run in row.runs:
+                axes.plot(
+                    np.arange(len(names)) + 0.16 * (number - (len(rows) - 1) / 2), values(run), linestyle="",
+                    marker=row.look.marker, color=row.look.color, markersize=3.5,
+                    markerfacecolor=_filling(row.look),
+                )  # fmt: skip
+        axes.set(title=title, ylabel="evaluations per token")
+        axes.set_xticks(range(len(names)), names)
+        axes.set_ylim(bottom=0)
 
-    Example:
-        >>> from analysis.framework.figures import styled
-        >>> from paper_figures.stored_results import StoredResults
-        >>> with styled():
-        ...     len(draw(StoredResults.read("wikitext2_iterations").results, 3.3).axes)
-        4
-    """
-    figure, (*curves, kinds, fifths) = new_panels(width, 4, height=2.5, columns=2)
-    allowed = found["settings"]["allowed"]
-    for axes, (family, label) in zip(curves, FAMILIES.items(), strict=True):
-        for kind, group in found["models"].get(family, {}).items():
-            look = look_of(kind, label)
-            draw_runs(axes, allowed, perplexities(group, allowed), look, LABELS[kind])
-            if group["seeds"]:
-                axes.lines[-1].set_markerfacecolor(filling_of(look))  # of the mean, which is drawn last
-        powers_of_two(axes, allowed)
-        top = _at(found, family, 3)
-        axes.set(xlabel="self-iterations allowed at test", ylabel="perplexity", title=label)
-        if top is not None:
-            axes.set_ylim(_least(found, family) - 1, top + 2)
-        draw_legend(axes)
-    _draw_bars(kinds, found, TOKEN_KINDS, lambda run, place: run["kinds"][TOKEN_KINDS[place]]["mean"])
-    kinds.set(title="by kind of token", ylabel="evaluations per token")
-    kinds.set_xticks(
-        range(len(TOKEN_KINDS)), ["begins\na word", "goes on\nin a word", "number", "punctu-\nation"]
-    )
-    names = ("least", "", "", "", "most")
-    _draw_bars(fifths, found, names, lambda run, place: run["fifths_of_surprise"][place])
-    fifths.set(title="by surprise of the next token, in fifths", ylabel="evaluations per token")
-    fifths.set_xticks(range(len(names)), names)
-    return figure
+    return draw
 
 
-def _at(found: Results, family: str, allowed: int) -> float | None:
-    values = [
-        run["perplexity"][str(allowed)]
-        for group in found["models"].get(family, {}).values()
-        for run in group["seeds"].values()
-    ]
-    return max(values, default=None)
-
-
-def _least(found: Results, family: str) -> float:
-    return min(
-        value
-        for group in found["models"][family].values()
-        for run in group["seeds"].values()
-        for value in run["perplexity"].values()
-    )
-
-
-def _draw_bars(axes: Axes, found: Results, names: Sequence[str], value: Any) -> None:
-    """A mark for every run, those of one kind and family together, at each of the names."""
-    series = [
-        (look_of(kind, FAMILIES[family]), list(group["seeds"].values()))
-        for family, kinds in found["models"].items()
-        for kind, group in kinds.items()
-    ]
-    for number, (look, members) in enumerate(series):
-        shift = 0.16 * (number - (len(series) - 1) / 2)
-        for run in members:
-            places = np.arange(len(names)) + shift
-            axes.plot(
-                places,
-                [value(run, place) for place in range(len(names))],
-                linestyle="",
-                marker=look.marker,
-                color=look.color,
-                markerfacecolor=filling_of(look),
-                markersize=3.5,
-            )
-    axes.set_ylim(bottom=0)
-
-
-def best(group: Mapping[str, Any]) -> list[tuple[int, float]]:
-    """Return the self-iterations at which every run is best, and how much worse it is at the most allowed.
-
-    Example:
-        >>> best({"seeds": {"0": {"perplexity": {"1": 40.0, "4": 30.0, "8": 33.0}}}})
-        [(4, 1.1)]
-    """
-    found = []
-    for run in group["seeds"].values():
-        by_count = {int(count): value for count, value in run["perplexity"].items()}
-        least = min(by_count, key=lambda count: by_count[count])
-        found.append((least, round(by_count[max(by_count)] / by_count[least], 6)))
-    return found
-
-
-def caption(found: Results) -> str:
-    """Tell what is drawn, and what the runs have.
-
-    Example:
-        >>> from paper_figures.stored_results import StoredResults
-        >>> print(caption(StoredResults.read("wikitext2_iterations").results))
-        Implicit language models on WikiText-2 ...
-    """
-    settings = found["settings"]
-    told = []
-    for family, kinds in found["models"].items():
-        for kind, group in kinds.items():
-            if not group["seeds"]:
-                continue
-            places = "; ".join(f"at {count}, {ratio:.3f} of it at the most" for count, ratio in best(group))
-            shares = [run["share_converged"] for run in group["seeds"].values()]
-            means = ", ".join(f"{run['mean']:.1f}" for run in group["seeds"].values())
-            most = ", ".join(f"{run['quantiles']['0.95']:.0f}" for run in group["seeds"].values())
-            told.append(
-                f"{FAMILIES[family]} {LABELS[kind].removeprefix('implicit, ')} best {places} "
-                f"(mean {means}, 95% quantile {most} evaluations per token to the tolerance, which "
-                f"{int(1000 * min(shares)) / 1000:.3f} of the tokens of a run at least reach)"
-            )
-    return (
-        f"Implicit language models on WikiText-2 of width 64 and two layers, trained with (4+1) throughout "
-        "(hollow, dashed) and with a free phase in the last fifth of the updates (filled): perplexity on "
-        f"the first {settings['windows']} windows of {settings['context']} tokens of the test text, by the "
-        "self-iterations that all tokens take, together; the axis leaves out what is worse than with three. "
-        f"{RUN_LINES} Below: evaluations of the layers that a token takes, one more than "
-        "self-iterations, to a relative tolerance of "
-        f"{settings['rtol']:g}, at most {settings['max_iterations']}, token by token; by what the token is, "
-        "and in fifths of the tokens by the surprise of the one that comes next; a mark per run, colours and "
-        f"marks as above. {'; '.join(told) or 'No run ended well'}."
-    )
-
-
-def judge(found: Mapping[str, Any]) -> Verdict:
-    """Judge that more self-iterations at test than in training do not make predictions worse.
-
-    Reproduced if no run is worse by 0.5% with the most self-iterations than where it is best; not reproduced
-    if every run is; partly otherwise.
-
-    Example:
-        >>> judge({"models": {}}).word
-        'not reproduced'
-    """
-    ratios = {
-        f"{FAMILIES[family]} {LABELS[kind].removeprefix('implicit, ')}": [ratio for _, ratio in best(group)]
-        for family, kinds in found["models"].items()
-        for kind, group in kinds.items()
+def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+    """Reproduced if no run is worse by 0.5% with the most self-iterations; not reproduced if every run is."""
+    worse = {
+        row.label: (
+            sum(
+                found[str(max(SETTINGS.allowed))] >= WORSE * min(found.values())
+                for found in row.each("perplexity")
+            ),
+            row.of,
+        )
+        for row in rows
     }
-    worse = {name: sum(ratio >= WORSE for ratio in values) for name, values in ratios.items()}
-    because = "runs that the most self-iterations make worse than their best by at least 0.5%: " + (
-        ", ".join(f"{name} {worse[name]} of {len(values)}" for name, values in ratios.items()) or "none"
+    because = (
+        f"runs that the most self-iterations make worse than their best by at least 0.5%: {counts(worse)}"
     )
-    count = sum(len(values) for values in ratios.values())
-    if sum(worse.values()) == count:
+    if all(count == of for count, of in worse.values()):
         return Verdict("not reproduced", because)
-    return Verdict("partly" if any(worse.values()) else "reproduced", because)
+    return Verdict("partly" if any(count for count, _ in worse.values()) else "reproduced", because)
 
 
-FIGURE = PaperFigure(
+FIGURE = Figure(
     title="Self-iterations of language models at test",
+    section="Language models",
     claim=Claim(
         "with more self-iterations at test than in training, language models predict no worse",
         IMPLICIT_ARE_RNNS,
-        judge,
+        _judge,
     ),
-    experiment=EXPERIMENT,
-    collect=collect,
-    draw=draw,
-    caption=caption,
+    runs=(runs("64 x 2", range(2), KINDS[1:]),),
+    measure=(Measurement("test_iterations", measure_iterations, SETTINGS),),
+    data=tuple(TEXTS.values()),
+    label=lambda settings: f"{kind_and_family(settings)[1]}, {LABELS[kind_and_family(settings)[0]]}",
+    looks=look,
+    panels=[
+        *(Drawn(_perplexity(family)) for family in FAMILIES.values()),
+        Drawn(
+            _who(
+                "by kind of token",
+                ["begins\na word", "goes on\nin a word", "number", "punctu-\nation"],
+                lambda run: [run.values["kinds"][kind]["mean"] for kind in TOKEN_KINDS],
+            )
+        ),
+        Drawn(
+            _who(
+                "by surprise of the next token",
+                ["least", "", "", "", "most"],
+                lambda run: run.values["fifths_of_surprise"],
+            )
+        ),
+    ],
+    layout=Layout(
+        columns=(2, 1),
+        height=(4.8, 8.6),
+        share=("none", "none"),
+        legend=(4, 2),
+        keys={
+            **{family: Look(one.color, one.marker, "") for family, one in IMPLICIT.items()},
+            "(4+1), hollow": Look(GREY, "", "--"),
+            "free phase, filled": Look(GREY),
+        },
+    ),
 )

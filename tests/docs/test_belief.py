@@ -5,8 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from paper_figures.figures.hidden_swaps import comparison, divergences
-from paper_figures.stored_results import StoredResults
+from paper_figures.registry import figure_named
 from tests.docs.page import ROOT, page
 from theory.belief import report
 from theory.belief.__main__ import main
@@ -69,9 +68,9 @@ def test_bad_input_is_one_sentence(
 
 
 def test_the_answer_at_the_head_of_the_page_is_that_of_the_stored_runs() -> None:
-    series = StoredResults.read("hidden_swaps").results["series"]
+    figure = figure_named("hidden_swaps")
+    rows = {row.label: row for row in figure.rows(figure.results())}
     for name in ("DeltaNet [-1, 1]", "implicit Mamba-2", "LSTM", "gated DeltaProduct [-1, 1]"):
-        values = divergences(series[name], 512)
+        values = rows[name].each("by_length@512@kl@mean")
         assert f"{min(values):.3f} to {max(values):.3f}" in PAGE.split("## 1.")[0]
-    best = comparison({"series": series})["best"]
-    assert best == "DeltaNet [-1, 1]"
+    assert "DeltaNet [-1, 1], the best linear model" in figure.verdict(figure.results()).because

@@ -44,6 +44,17 @@ def test_flags_overrule_the_recipe(tmp_path: Path, capsys: pytest.CaptureFixture
     assert load_run(out).config == expected
 
 
+def test_a_file_of_settings_stands_for_flags_which_win(tmp_path: Path) -> None:
+    file, sizes = tmp_path / "settings.json", {"lstm": {"d_model": 6, "layers": 2}, "gru": {"d_model": 9}}
+    fields = {"task": "S3", "steps": 3, "warmup_steps": 1, "batch_size": 2, "length": 4}
+    file.write_text(json.dumps({**fields, "sizes": sizes}))
+    argv = ["--settings", str(file), "--model", "lstm", "--steps", "2", "--layers", "1"]
+    assert run_command(main, [*argv, "--out", str(tmp_path / "run")]) == 0
+    config = load_run(tmp_path / "run").config
+    assert (config.task, config.steps, config.batch_size) == ("S3", 2, 2)
+    assert (config.sizes["d_model"], config.sizes["layers"]) == (6, 1)
+
+
 def test_none_unsets_what_a_recipe_sets(tmp_path: Path) -> None:
     argv = f"--task parity --model lstm --gradient-clip none --out {tmp_path / 'run'} {SMALL}".split()
     assert run_command(main, argv) == 0

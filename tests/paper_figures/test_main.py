@@ -5,38 +5,38 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from matplotlib.figure import Figure
 
 from implicit.command_line import run_command
 from implicit.runs.loading import Run
 from paper_figures import __main__ as command
+from paper_figures.claims import Claim, Verdict
 from paper_figures.experiments.executors import Executor
-from paper_figures.experiments.grid import Experiment, Grid, Measurement
-from paper_figures.figures.claim import Claim, Verdict
-from paper_figures.figures.figure import PaperFigure
-from paper_figures.registry import FIGURES, PUBLISHED, all_figures
-from paper_figures.stored_results import RESULTS, StoredResults
-from paper_figures.summary import cost_of_rerun
+from paper_figures.experiments.grid import Grid, Measurement
+from paper_figures.figure import Figure
+from paper_figures.panels import Marks
+from paper_figures.registry import all_figures
+from paper_figures.results import RESULTS, Results
 
 Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
 
 BASE = {"task": "parity", "model": "lstm", "steps": 1, "warmup_steps": 1, "batch_size": 2, "d_model": 4}
 
 
-def even(run: Run, settings: None) -> int:
+def even(run: Run, settings: None) -> dict[str, int]:
     if run.config.seed % 2:
         raise ValueError("odd")
-    return run.config.seed
+    return {"seed": run.config.seed, "steps": run.config.steps}
 
 
-def figure(name: str, *seeds: int) -> PaperFigure:
-    return PaperFigure(
-        "Seeds",
-        Claim("seeds are even", "nobody", lambda found: Verdict("partly", f"{found['seeds']}")),
-        Experiment(name, (Grid({"seed": seeds}, BASE),), (Measurement("even", even),)),
-        lambda outcomes: {"seeds": [outcome.values.get("even") for outcome in outcomes]},
-        lambda found, width: Figure((width, 2)),
-        lambda found: "Seeds.",
+def figure(name: str, *seeds: int) -> Figure:
+    return Figure(
+        title="Seeds",
+        section="Training",
+        panels=[Marks("seed")],
+        claim=Claim("seeds are even", "nobody", lambda rows, shared: Verdict("partly", f"{rows[0].of} runs")),
+        runs=(Grid({"seed": seeds}, BASE),),
+        measure=(Measurement("even", even),),
+        name=name,
     )
 
 
@@ -50,10 +50,15 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Three figures of tiny runs, whose results go to a folder of the test."""
-    monkeypatch.setitem(FIGURES, "good", figure("good", 0, 2))
-    monkeypatch.setitem(FIGURES, "failing", figure("failing", 0, 1))
+    """Two figures of tiny runs beside a published one, whose results go to a folder of the test."""
+    figures = {"good": figure("good", 0, 2), "failing": figure("failing", 0, 1)}
+    figures["published"] = all_figures()["published"]
+    monkeypatch.setattr("paper_figures.registry.all_figures", lambda: figures)
+    monkeypatch.setattr(command, "all_figures", lambda: figures)
     monkeypatch.setattr(command, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr("paper_figures.figure.CAPTIONS", tmp_path)
+    for name in figures:
+        (tmp_path / f"{name}.md").write_text("Seeds.")
     return tmp_path / "results"
 
 
@@ -62,18 +67,15 @@ def flags(folder: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("no_training")
-def test_draws_every_figure_from_the_stored_results(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command.main(["--out", str(tmp_path / "new" / "folder")])
+def test_draws_figures_from_the_stored_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["published", "recipes", "jacobians"]
+    command.main([*names, "--out", str(tmp_path / "new" / "folder")])
     assert {path.name for path in (tmp_path / "new" / "folder").iterdir()} == {
-        f"{name}.{kind}" for name in all_figures() for kind in ("png", "pdf", "caption.txt")
+        f"{name}.{kind}" for name in names for kind in ("png", "pdf", "caption.txt")
     }
-    printed = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in printed] == [*FIGURES, *PUBLISHED]
-    assert [line.endswith(", numbers as published") for line in printed] == [
-        name in PUBLISHED for name in all_figures()
-    ]
+    printed = [line for line in capsys.readouterr().out.splitlines() if ".png" in line]
+    assert [line.split(":")[0] for line in printed] == names
+    assert [line.endswith(", numbers as published") for line in printed] == [True, False, False]
 
 
 @pytest.mark.usefixtures("no_training")
@@ -85,75 +87,60 @@ def test_draws_the_same_bytes_twice(tmp_path: Path) -> None:
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_lists_claims_verdicts_and_costs(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("flag", ["--list", "--summary"])
+def test_tells_claims_verdicts_and_costs(
+    flag: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "1000")  # a line for each figure
-    command.main(["--list"])
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
-    assert lines[0].split("  ")[0] == "figure"
-    for line, (name, listed) in zip(lines[1 : len(FIGURES) + 1], FIGURES.items(), strict=True):
-        stored = StoredResults.read(name)
-        assert line.split()[0] == name
-        assert f"{listed.claim.statement} ({listed.claim.source})" in line
-        assert str(listed.claim.judge(stored.results)) in line
-        assert f"{len(stored.runs)} runs, " in line
-    for line, (name, published) in zip(lines[len(FIGURES) + 1 :], PUBLISHED.items(), strict=True):
-        told = [part.strip() for part in line.split("  ") if part.strip()]
-        assert told == [
-            name,
-            f"{published.claim.statement} ({published.claim.source})",
-            "published: as its authors print it; nothing was run here",
-            "nothing to rerun",
-        ]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "training_seconds", "cost"),
-    [
-        (89.0, None, "1 runs, training time not stored, 1 min to measure"),
-        (91.0, 5399.0, "1 runs, 90 min to train, 2 min to measure"),
-        (7200.0, 5400.0, "1 runs, 1.5 h to train, 2.0 h to measure"),
-    ],
-)
-def test_cost_of_a_rerun(seconds: float, training_seconds: float | None, cost: str) -> None:
-    stored = StoredResults("f", "c", "2026-11-20", {}, seconds, training_seconds, [0], [{}], {})
-    assert cost_of_rerun(stored) == cost
-
-
-def test_every_figure_has_its_own_module_and_results() -> None:
-    for name, found in FIGURES.items():
-        assert found.collect.__module__ == f"paper_figures.figures.{name}"
-        stored = StoredResults.read(name)
-        points = found.experiment.points
-        assert [dict(run["settings"]) for run in stored.runs] == [dict(point.settings) for point in points]
-        assert [(run["name"], run["command"]) for run in stored.runs] == [(p.name, p.command) for p in points]
-        assert stored.command == f"python -m paper_figures {name} --rerun"
-        assert stored.environment["torch"]
+    command.main([flag])
+    text = capsys.readouterr().out.replace("`", "").replace("**", "")
+    rows = {line.strip("| ").split(" ")[0]: line for line in text.splitlines() if line.strip()}
+    for name, listed in all_figures().items():
+        found = listed.results()
+        assert f"{listed.claim.statement} ({listed.claim.source})" in rows[name]
+        assert str(listed.verdict(found)) in rows[name]
+        assert ("nothing to rerun" if listed.published else f"{len(found.runs)} runs, ") in rows[name]
 
 
 def test_rerun_stores_results_and_draws_them(
     tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command.main(["good", *flags(tmp_path)])
-    stored = StoredResults.read("good", results)
-    assert stored.results == {"seeds": [0, 2]}
+    stored = Results.read("good", results)
+    assert [run.values["seed"] for run in stored.measured] == [0, 2]
     assert (tmp_path / "out" / "good.png").stat().st_size > 1000
     assert len(list((tmp_path / "experiments" / "runs").iterdir())) == 2
     assert sorted(RESULTS.glob("good*")) == []
     monkeypatch.setattr("paper_figures.experiments.point.train", None)  # nothing is trained or measured again
     command.main(["good", *flags(tmp_path)])
-    assert StoredResults.read("good", results) == stored
+    assert Results.read("good", results) == stored
 
 
 def test_rerun_of_everything_draws_what_is_published_and_trains_the_rest(
-    tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, results: Path
 ) -> None:
-    monkeypatch.setattr("paper_figures.registry.FIGURES", {"good": FIGURES["good"]})
-    command.main(flags(tmp_path))
-    assert [path.name for path in results.iterdir()] == ["good.json"]
-    drawn = {path.stem for path in (tmp_path / "out").glob("*.pdf")}
-    assert drawn == {"good", *PUBLISHED}
+    with pytest.raises(SystemExit):  # one run fails
+        command.main(flags(tmp_path))
+    assert sorted(path.name for path in results.iterdir()) == ["failing.json", "good.json"]
+    assert {path.stem for path in (tmp_path / "out").glob("*.pdf")} == {"good", "failing", "published"}
+
+
+def test_settings_replace_those_of_all_runs_and_their_results_go_to_the_store(
+    tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text('{"steps": 2, "sizes": {"lstm": {"d_model": 5}, "gru": {"d_model": 7}}}')
+    command.main(["good", *flags(tmp_path), "--settings", str(file)])
+    stored = Results.read("good", tmp_path / "experiments" / "results")
+    assert [run.values["steps"] for run in stored.measured] == [2, 2]
+    assert all("--steps 2" in run["command"] and "--d-model 5" in run["command"] for run in stored.runs)
+    assert not results.exists()
+    capsys.readouterr()
+    shown = ["good", "--status", "--experiments", str(tmp_path / "experiments")]
+    command.main([*shown, "--settings", str(file)])
+    command.main(shown)
+    other, own = capsys.readouterr().out.split("good: 2 runs")[1:]
+    assert (other.count("done"), own.count("missing")) == (2, 2)
 
 
 @pytest.mark.usefixtures("no_training")
@@ -176,8 +163,8 @@ def test_a_failed_run_is_told_and_stored_and_drawn(
         errors = capsys.readouterr().err.splitlines()
         assert errors[-1].startswith("failing: run parity-lstm-seed-1 ")
         assert "seed-1 failed (even: ValueError: odd); it stays in the results as failed" in errors[-1]
-        stored = StoredResults.read("failing", results)
-        assert stored.results == {"seeds": [0, None]}
+        stored = Results.read("failing", results)
+        assert [run.values.get("seed") for run in stored.measured] == [0, None]
         assert [run["status"] for run in stored.runs] == ["done", "failed"]
         assert (tmp_path / "out" / "failing.pdf").is_file()
 
@@ -233,6 +220,9 @@ BAD_INPUT = {
     "no width": (["--width", "wide"], "width is 'wide'; give inches from 3 to 20"),
     "too narrow": (["--width", "1"], "width is '1'; give inches from 3 to 20"),
     "retry without rerun": (["--retry-failed"], "--retry-failed is given without --rerun"),
+    "settings without rerun": (["--settings", "{file}"], "--settings is given without --rerun"),
+    "settings that are not there": (["--rerun", "--settings", "{file}x"], "which is not there"),
+    "settings that are no JSON": (["--rerun", "--settings", "{file}"], "is not valid JSON"),
     "rerun of published numbers": (["published", "--rerun"], "figure published has nothing to rerun"),
     "rerun of published numbers beside others": (
         ["jacobians", "published_neighbours", "--rerun"],

@@ -10,8 +10,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from analysis import questions
-from paper_figures.registry import FIGURES
-from paper_figures.stored_results import StoredResults
+from paper_figures.registry import figure_named
 from tests.analysis.reading_figures.conftest import FOUND
 from tests.drawn_figures import WIDTHS, faults
 
@@ -31,31 +30,33 @@ def test_every_text_can_be_read_and_no_legend_covers_data(
 
 
 def test_a_model_has_one_colour_in_all_figures(drawn: Callable[..., Figure]) -> None:
-    """The first line of its name in four drawings."""
-    drawings = {
-        "implicit Mamba-2, carried share 0.9": FIGURES["length_generalization"],
-        "implicit Mamba-2": FIGURES["jacobians"],
-    }
-    colors = [line_color(of.picture(StoredResults.read(of.name)), label) for label, of in drawings.items()]
+    """In the legends of three drawings, and of modes in two."""
+    drawings = [of_paper(name) for name in ("length_generalization", "repl_traces")]
+    colors = [line_color(figure, "implicit Mamba-2") for figure in drawings]
     colors.append(line_color(drawn("length_generalization"), "implicit-mamba2"))
     assert set(colors) == {"#0072b2"}
     modes = [
         [line_color(figure, mode) for mode in ("simultaneous", "sequential")]
         for figure in (
             drawn("convergence"),
-            FIGURES["convergence"].picture(StoredResults.read("convergence")),
+            of_paper("convergence"),
         )
     ]
     assert modes[0] == modes[1]
     assert modes[0][0] != modes[0][1]
 
 
+def of_paper(name: str) -> Figure:
+    figure = figure_named(name)
+    return figure.picture(figure.results())
+
+
 def line_color(figure: Figure, label: str) -> str:
     """The one colour of all legend entries that begin with a label."""
     (color,) = {
         to_hex(handle.get_color())  # type: ignore[union-attr]
-        for axes in figure.axes
-        if (legend := axes.get_legend()) is not None
+        for legend in [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
+        if legend is not None
         for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True)
         if text.get_text().startswith(label)
     }

@@ -5,6 +5,7 @@ import importlib
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,9 +13,11 @@ import pytest
 from automata.errors import InputError
 from implicit.config import recipes
 from implicit.config.recipes import recipe
+from implicit.runs.settings_file import read_settings
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.point import Point
-from tests.paper_figures.experiments.tiny import Length, accuracy
+from paper_figures.registry import figure_named
+from tests.paper_figures.experiments.tiny import ROOT, Length, accuracy
 
 AXES: dict[str, list[Any]] = {
     "task": ["parity", "S3"],
@@ -115,6 +118,42 @@ def test_the_command_trains_the_point(settings: dict[str, Any], monkeypatch: pyt
     with pytest.raises(KeyboardInterrupt):
         command.main(arguments)
     assert found == [point.config]
+
+
+OVERRIDES = {"steps": 16, "task": "S3", "carried_share": 0.5, "sizes": {"lstm": {"d_model": 6}, "gru": {}}}
+
+
+def test_overrides_replace_what_points_have_in_common_and_leave_what_tells_them_apart() -> None:
+    base = {"steps": 8, "warmup_steps": 1, "task": "parity", "d_model": 4}
+    grid = Grid({"model": ["lstm", "gru"], "carried_share": [0.0, 0.9], "seed": [0, 1]}, base)
+    plain, other = Experiment("e", (grid,), ()), Experiment("e", (grid,), (), overrides=OVERRIDES)
+    assert len(other.points) == len(plain.points) == 8
+    for before, after in zip(plain.points, other.points, strict=True):
+        assert after.variant == {**before.variant, "task": "S3"}
+        assert (after.config.task, after.config.steps) == ("S3", 16)
+        assert (after.config.curriculum.carried_share, after.seed) == (
+            before.settings["carried_share"],
+            before.seed,
+        )
+        assert after.config.sizes["d_model"] == (6 if after.config.model == "lstm" else 4)
+        assert after.identifier != before.identifier
+
+
+@pytest.mark.parametrize(
+    ("file", "name"), [("s5", "s5_length_generalization"), ("few_hard_tokens", "hard_tokens_in_training")]
+)
+def test_settings_of_the_paper_are_those_of_the_experiment(file: str, name: str) -> None:
+    """Every point is valid with them, and trained as their authors' public code says."""
+    settings = read_settings(ROOT / "docs" / "examples" / "paper" / f"{file}.json")
+    points = replace(figure_named(name), overrides=settings).experiment.points
+    assert len(points) == len(figure_named(name).experiment.points)
+    for config in (point.config for point in points):
+        assert (config.steps, config.batch_size, config.length) == (16384, 512, 32 if file == "s5" else 256)
+        assert config.task == ("S5" if file == "s5" else "A5xM")
+        assert (config.curriculum.bounded_steps, config.curriculum.phantom_steps) == (4005, 4)
+        assert config.sizes["d_model"] == 256
+    for model, sizes in settings["sizes"].items():
+        assert recipe(settings["task"], model, **sizes).sizes.items() >= sizes.items()
 
 
 def test_other_settings_of_a_measurement_are_another_file() -> None:

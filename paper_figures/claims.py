@@ -1,0 +1,136 @@
+"""What a figure decides: a claim, and the rule by which the stored runs judge it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from paper_figures.rows import Chosen, Rows, chosen_rows
+
+Word = Literal["reproduced", "partly", "not reproduced", "published"]
+"""How a claim fares; ``published`` marks numbers of others, which nothing here measured."""
+
+IMPLICIT_ARE_RNNS = "Schöne et al. 2025, arXiv 2502.07827"
+CODE_AND_LINEAR_RNNS = "Siems et al. 2026, arXiv 2602.14814"
+SLIDES = "slides of the talk on Schöne et al. 2025"
+OURS = "asked by this toolkit, 2026"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a claim fares.
+
+    Attributes:
+        word: the verdict.
+        because: the numbers that it rests on, in a clause.
+
+    Example:
+        >>> str(Verdict("partly", "2 of 3 runs solve it"))
+        'partly: 2 of 3 runs solve it'
+    """
+
+    word: Word
+    because: str
+
+    def __str__(self) -> str:
+        """Word and reason."""
+        return f"{self.word}: {self.because}"
+
+
+def as_published(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+    """Return the verdict on numbers of others, which nothing here measured."""
+    return Verdict("published", "as its authors print it; nothing was run here")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim and its rule.
+
+    Attributes:
+        statement: what is claimed, in our words.
+        source: who claims it.
+        rule: judges the rows of a figure, and its numbers that belong to no run.
+    """
+
+    statement: str
+    source: str
+    rule: Callable[[Rows, Mapping[str, Any]], Verdict]
+
+
+def verdict(shown: int, of: int, because: str, *, also: bool = True) -> Verdict:
+    """Return the verdict on a count of runs: all, none, or some.
+
+    Args:
+        shown: runs that show the claim.
+        of: runs that had to.
+        because: the numbers.
+        also: a further condition, without which the claim is reproduced in part at best.
+
+    Example:
+        >>> verdict(3, 3, "3 of 3").word, verdict(2, 3, "2 of 3").word, verdict(0, 3, "none").word
+        ('reproduced', 'partly', 'not reproduced')
+        >>> verdict(3, 3, "3 of 3, and so does the control", also=False).word
+        'partly'
+    """
+    if not shown:
+        return Verdict("not reproduced", because)
+    return Verdict("reproduced" if shown >= of and also else "partly", because)
+
+
+def counts(reached: Mapping[str, tuple[int, int]]) -> str:
+    """Return counts in words; many rows of which no run counts are told together.
+
+    Example:
+        >>> counts({"LSTM": (3, 3), "GRU": (0, 3)})
+        'LSTM 3 of 3; GRU 0 of 3'
+        >>> counts({"LSTM": (3, 3), "GRU": (0, 3), "Elman": (0, 3), "PD-SSM": (0, 2)})
+        'LSTM 3 of 3; the others 0 of 8'
+    """
+    none = {name: of for name, (count, of) in reached.items() if not count}
+    told = {name: pair for name, pair in reached.items() if len(none) <= 2 or name not in none}
+    if len(none) > 2:
+        told["the others" if told else "all"] = (0, sum(none.values()))
+    return "; ".join(f"{name} {count} of {of}" for name, (count, of) in told.items()) or "no runs"
+
+
+@dataclass(frozen=True)
+class ShareOfRuns:
+    """Enough runs of one row reach a value, and no run of the controls does.
+
+    Reproduced if the share ``reproduced`` of the row's runs reach it and no control does; not reproduced if
+    no run of the row does; partly otherwise. A run that failed does not reach it.
+
+    Attributes:
+        value: path of the value.
+        least: that a run has to reach.
+        row: label of the row, or a test of rows.
+        reproduced: share of the row's runs.
+        controls: rows of which no run may reach it.
+        at: where the value was taken, for the sentence, such as ``"512 tokens"``.
+
+    Example:
+        >>> from paper_figures.rows import MeasuredRun, rows_of
+        >>> runs = [MeasuredRun({"model": "lstm", "seed": n}, {"accuracy": {"512": 1 - n}}, "done", {})
+        ...         for n in (0, 1)]
+        >>> str(ShareOfRuns("accuracy@512", 0.99, "LSTM", at="512 tokens")(rows_of(runs), {}))
+        'partly: at least 0.99 at 512 tokens: LSTM 1 of 2'
+    """
+
+    value: str
+    least: float
+    row: Chosen
+    reproduced: float = 1.0
+    controls: Chosen = lambda row: False  # noqa: ARG005
+    at: str = ""
+
+    def __call__(self, rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG002
+        """Judge the rows."""
+        reached = {row.label: (row.reaching(self.value, self.least), row.of) for row in rows}
+        chosen = [reached[row.label] for row in chosen_rows(rows, self.row)]
+        shown, of = (sum(part) for part in zip(*chosen, strict=True)) if chosen else (0, 0)
+        where = f" at {self.at}" if self.at else ""
+        return verdict(
+            shown,
+            round(self.reproduced * of),
+            f"at least {self.least:g}{where}: {counts(reached)}",
+            also=not any(reached[row.label][0] for row in chosen_rows(rows, self.controls)),
+        )

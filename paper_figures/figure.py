@@ -1,0 +1,261 @@
+"""A figure of the paper is data: runs, what is measured of them, panels, a claim, and a caption beside it.
+
+``figures/NAME.py`` declares ``FIGURE``, ``figures/NAME.md`` its caption, ``results/NAME.json`` the numbers.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from matplotlib import figure as mpl
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from analysis.framework.figures import TEXT_WIDTH, new_figure, styled
+from analysis.framework.palette import RED, Look
+from paper_figures.claims import Claim, Verdict
+from paper_figures.experiments.grid import Experiment, Grid, Measurement
+from paper_figures.experiments.outcomes import Outcome
+from paper_figures.experiments.records import Store
+from paper_figures.experiments.runner import carry_out
+from paper_figures.panels import NARROW, Panel
+from paper_figures.results import RESULTS, Results
+from paper_figures.rows import Row, Settings, model_row, rows_of
+
+SECTIONS = (
+    "Theorem 1",
+    "Fixed points",
+    "State tracking",
+    "Training",
+    "Language models",
+    "Sessions and beliefs",
+    "Published",
+)
+"""In the order of the paper; within a section, figures are in the order of their names."""
+CAPTIONS = Path(__file__).parent / "figures"
+
+
+@dataclass(frozen=True)
+class Variants:
+    """A base and rows that differ from it, each over some seeds.
+
+    Attributes:
+        base: settings of every run; the recipe of the task fills in the rest.
+        rows: what differs from the base, by the label of the row.
+        seeds: how many; by row, where they differ (``None`` stands for the others).
+
+    Example:
+        >>> base = {"task": "S3", "model": "implicit-mamba2"}
+        >>> variants = Variants(base, {"recipe": {}, "Muon": {"algorithm": "Muon"}})
+        >>> [len(grid.points) for grid in variants.grids]
+        [3, 3]
+        >>> variants.label({**base, "algorithm": "Muon", "seed": 1})
+        'Muon'
+    """
+
+    base: Settings
+    rows: Mapping[str, Settings]
+    seeds: int | Mapping[str | None, int] = 3
+
+    @property
+    def grids(self) -> tuple[Grid, ...]:
+        """A grid per row."""
+        return tuple(
+            Grid({"seed": range(self._seeds(name))}, {**self.base, **different})
+            for name, different in self.rows.items()
+        )
+
+    def label(self, settings: Settings) -> str:
+        """Return the row that a run belongs to: the one whose differences are those of the run.
+
+        The task of a run may be another than that of the base, by a file of settings.
+        """
+        base, chosen = _plain(self.base), _plain(settings)
+        different = {
+            name: value
+            for name, value in chosen.items()
+            if name != "seed" and not (name in base and (name == "task" or base[name] == value))
+        }
+        return next(name for name, row in self.rows.items() if _plain(row) == different)
+
+    def _seeds(self, name: str) -> int:
+        return self.seeds if isinstance(self.seeds, int) else self.seeds.get(name, self.seeds.get(None, 3))
+
+
+def _plain(settings: Settings) -> dict[str, Any]:
+    """Return settings as JSON has them: lists in place of tuples."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the panels of a figure are arranged, on a page and in a column.
+
+    Attributes:
+        columns: panels beside each other, on a page 6.75 inches wide and in a column of 3.3.
+        height: of the figure in inches, on a page and in a column.
+        share: which axes the panels have in common, as `matplotlib.figure.Figure.subplots` takes them.
+        legend: columns of the legend below all panels, on a page and in a column; None for no legend.
+        keys: entries of the legend, if not the rows.
+    """
+
+    columns: tuple[int, int] = (3, 3)
+    height: tuple[float, float] = (2.6, 2.6)
+    share: tuple[Literal["none", "all", "row", "col"], Literal["none", "all", "row", "col"]] = ("none", "all")
+    legend: tuple[int, int] | None = None
+    keys: Mapping[str, Look] | None = None
+
+    def axes(self, figure: mpl.Figure, count: int, narrow: int) -> list[Axes]:
+        """Return the axes of so many panels.
+
+        Args:
+            figure: empty.
+            count: of panels.
+            narrow: 0 on a page, 1 in a column.
+        """
+        columns = min(self.columns[narrow], count)
+        sharex, sharey = self.share
+        places = figure.subplots(
+            -(-count // columns), columns, sharex=sharex, sharey=sharey, squeeze=False
+        ).ravel()
+        for empty in places[count:]:
+            empty.remove()
+        return list(places[:count])
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the paper.
+
+    Attributes:
+        title: what it shows, in a line.
+        section: one of `SECTIONS`.
+        claim: what its runs decide.
+        runs: variants of a recipe, or grids; none where it shows numbers of others.
+        measure: what is measured of every run; all values must have different names.
+        panels: what is drawn.
+        layout: of the panels.
+        label: of the row that a run belongs to, if `runs` are grids.
+        looks: of a row, if not those of its model.
+        shared: numbers that belong to no run, computed when results are stored, by name.
+        data: files that the runs read, as `automata.data_files` names them.
+        name: of its files; given by the registry.
+        overrides: settings that replace those of all runs, as of a file of settings; see `Experiment`.
+    """
+
+    title: str
+    section: str
+    panels: Sequence[Panel]
+    claim: Claim
+    runs: Variants | Sequence[Grid] = ()
+    measure: tuple[Measurement, ...] = ()
+    layout: Layout = Layout()
+    label: Callable[[Settings], str] = model_row
+    looks: Callable[[Settings], Look] | None = None
+    shared: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    data: tuple[str, ...] = ()
+    name: str = ""
+    overrides: Settings = field(default_factory=dict)
+
+    @property
+    def published(self) -> bool:
+        """Whether it shows numbers of others."""
+        return not self.runs
+
+    @property
+    def experiment(self) -> Experiment:
+        """Its runs and measurements."""
+        grids = self.runs.grids if isinstance(self.runs, Variants) else tuple(self.runs)
+        return Experiment(self.name, grids, self.measure, self.data, self.overrides)
+
+    def rows(self, results: Results) -> list[Row]:
+        """Return the measured runs by row."""
+        label = self.runs.label if isinstance(self.runs, Variants) else self.label
+        return rows_of(results.measured, label, self.looks)
+
+    def collected(self, outcomes: Sequence[Outcome]) -> Results:
+        """Return the results of its experiment, which ended."""
+        shared = {name: compute() for name, compute in self.shared.items()}
+        return Results.collected(self.experiment, outcomes, shared)
+
+    def rerun(self, store: str | Path) -> Results:
+        """Train and measure what a store lacks, and return the results; nothing is written over stored ones.
+
+        Raises:
+            InputError: for a store that cannot be written, or data that are missing.
+        """
+        return self.collected(carry_out(self.experiment, Store(Path(store))).outcomes)
+
+    def results(self, folder: Path = RESULTS) -> Results:
+        """Read its stored results; empty ones for published numbers.
+
+        Raises:
+            InputError: if they are missing or of another form.
+        """
+        return Results.none(self.name) if self.published else Results.read(self.name, folder)
+
+    def verdict(self, results: Results) -> Verdict:
+        """Judge the claim; where a row has no run that ended well, nothing is reproduced."""
+        rows = self.rows(results)
+        if lost := [row.label for row in rows if not row.runs]:
+            return Verdict("not reproduced", f"no run ended well of {', '.join(lost)}")
+        return self.claim.rule(rows, results.shared)
+
+    def caption(self, results: Results) -> str:
+        """Return the caption: its Markdown, the verdict and the number of runs."""
+        text = (CAPTIONS / f"{self.name}.md").read_text(encoding="utf-8").strip()
+        judged = str(self.verdict(results))
+        return "\n\n".join([text, f"{judged[0].upper()}{judged[1:]}.", *results.runs_sentence()])
+
+    def picture(self, results: Results, width: float = TEXT_WIDTH) -> mpl.Figure:
+        """Draw its results, so many inches wide."""
+        narrow = int(width < NARROW)
+        layout, rows = self.layout, self.rows(results)
+        with styled():
+            mark = "Published, not measured here" if self.published else ""
+            figure = new_figure(width, layout.height[narrow], mark, color=RED)
+            places = layout.axes(figure, len(self.panels), narrow)
+            for axes, panel in zip(places, self.panels, strict=True):
+                panel.draw(axes, rows, results.shared)
+                _label_outer(axes, *layout.share)
+            if layout.legend is not None:
+                handles = handles_of(places, layout.keys)
+                figure.legend(
+                    handles.values(), handles, loc="outside lower center", ncols=layout.legend[narrow]
+                )
+        return figure
+
+
+REFERENCES = ("chance", "in training")
+"""Labels of lines for reference, which a legend names last."""
+
+
+def handles_of(panels: Sequence[Axes], keys: Mapping[str, Look] | None = None) -> dict[str, Any]:
+    """Return the entries of one legend for all panels: every label once, without the number of its runs.
+
+    Args:
+        panels: with labelled lines.
+        keys: looks by label, in place of the lines; lines for reference stay.
+    """
+    handles: dict[str, Any] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label.split(", mean of")[0].split(", 1 run")[0], handle)
+    references = {label: handles.pop(label) for label in REFERENCES if label in handles}
+    if keys is not None:
+        handles = {
+            label: Line2D([], [], color=look.color, marker=look.marker, linestyle=look.dashes, markersize=4)
+            for label, look in keys.items()
+        }
+    return handles | references
+
+
+def _label_outer(axes: Axes, sharex: str, sharey: str) -> None:
+    """Leave labels of shared axes to the outer panels."""
+    place = axes.get_subplotspec()
+    assert place is not None
+    if sharex in ("all", "col") and not place.is_last_row():
+        axes.set_xlabel("")
+    if sharey in ("all", "row") and not place.is_first_col():
+        axes.set_ylabel("")

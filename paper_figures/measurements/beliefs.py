@@ -1,0 +1,258 @@
+"""Beliefs about hidden swaps: divergence from the posterior, worst sequences found, constructed filters."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
+from torch import Tensor
+
+from analysis.belief import BeliefSettings, measure_belief, worst_rounds
+from analysis.belief.exact import ExactSequences
+from analysis.belief.prediction import divergence
+from analysis.belief.statistics import binned, doubling_edges
+from analysis.jacobian.measurement import JacobianSettings
+from analysis.jacobian.measurement import analyse as analyse_jacobians
+from automata.checks import check_type
+from automata.monoids.cayley import IntArray
+from automata.tasks.partially_observed import PartiallyObserved
+from implicit.checked_config import CheckedConfig
+from implicit.runs.loading import Run
+from theory.belief.filters import BayesFilter
+
+_BINS = ("from", "to", "mean", "low", "high")
+
+
+class HiddenSettings(BeliefSettings):
+    """What is measured.
+
+    Example:
+        >>> HiddenSettings().reveal_probabilities
+        (0.03125, 0.0625, 0.125, 0.25, 0.5)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    reveal_probabilities: tuple[float, ...] = Field(
+        default=(1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2),
+        description="that the next event is a reveal, and not an action",
+    )
+
+
+def belief(run: Run, settings: HiddenSettings) -> dict[str, Any]:
+    """Measure the divergence from the exact posterior, the belief in the state, and the state's norm.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> small = HiddenSettings(sequences=4, multiples=(1,), probe=False, reveal_probabilities=(0.5,))
+        >>> found = belief(load_run("lazy-swaps-gated-deltanet"), small)
+        >>> sorted(found)
+        ['belief', 'by_length', 'by_position', 'by_reveal_probability', 'exact_rate', 'linear', 'norms']
+    """
+    check_type("task", run.task, PartiallyObserved, "give a run on a probabilistic automaton")
+    assert isinstance(run.task, PartiallyObserved)
+    chosen = BeliefSettings(**{name: getattr(settings, name) for name in BeliefSettings.model_fields})
+    numbers = measure_belief(run, chosen).numbers()
+    predictions, probe, norms = numbers["predictions"], numbers["probe"], numbers["norms"]
+    return {
+        "by_length": {
+            str(length): {name: found[name] for name in ("kl", "accuracy", "bayes_accuracy")}
+            for length, found in predictions["by_length"].items()
+        },
+        "by_position": [{name: place[name] for name in _BINS} for place in predictions["kl_by_position"]],
+        "by_reveal_probability": {
+            str(probability): _with_reveals(run, chosen, probability)
+            for probability in settings.reveal_probabilities
+        },
+        "belief": {
+            str(length): {name: found[name] for name in ("distance", "inconsistency", "constant")}
+            for length, found in probe.get("by_length", {}).items()
+        },
+        "linear": bool(norms and norms["linear_in_state"]),
+        "norms": []
+        if norms is None
+        else [
+            {
+                "tokens": [int(token) for token in norms["tokens"]],
+                "median": [float(value) for value in layer["norm"]["0.5"]],
+                "rate_per_token": layer["rate_per_token"],
+            }
+            for layer in norms["layers"]
+        ],
+        "exact_rate": numbers["exact_filter"]["mean"],
+    }
+
+
+def _with_reveals(run: Run, settings: BeliefSettings, probability: float) -> dict[str, float]:
+    """Return the divergence at the training length where reveals are as frequent as this."""
+    task = run.task
+    assert isinstance(task, PartiallyObserved)
+    other = PartiallyObserved(task.automaton, task.target, probability, name=task.name)
+    found = measure_belief(
+        replace(run, task=other), settings.model_copy(update={"probe": False, "multiples": (1,)})
+    )
+    estimate = found.kl(run.config.length)
+    return {"mean": estimate.mean, "low": estimate.low, "high": estimate.high}
+
+
+class AdversarySettings(CheckedConfig):
+    """What is searched.
+
+    Example:
+        >>> AdversarySettings().rounds
+        12
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    rounds: PositiveInt = Field(default=12, description="reveals of a sequence")
+    actions: PositiveInt = Field(default=3, description="swaps before each reveal")
+    beam: PositiveInt = Field(default=8, description="candidates that are kept after each round")
+    likely: float = Field(default=0.2, gt=0, le=1, description="least probability of a likely value")
+    sequences: PositiveInt = Field(default=256, description="sequences of random rounds")
+    seed: NonNegativeInt = Field(default=0, description="seed of these")
+
+
+def worst_found(run: Run, settings: AdversarySettings) -> dict[str, Any]:
+    """Measure the mean divergence over random rounds, the worst of likely values, and the worst of all.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> small = AdversarySettings(rounds=2, beam=2, sequences=16)
+        >>> found = worst_found(load_run("lazy-swaps-gated-deltanet"), small)
+        >>> sorted(found), found["any"] > found["random"]
+        (['any', 'by_round', 'likely', 'random'], True)
+    """
+    chosen = {"beam": settings.beam, "sequences": settings.sequences, "seed": settings.seed}
+    worst = worst_rounds(run, settings.rounds, settings.actions, **chosen)
+    likely = worst_rounds(run, settings.rounds, settings.actions, least_probability=settings.likely, **chosen)
+    return {
+        "random": worst.random_mean,
+        "likely": likely.mean,
+        "any": max(worst.mean, likely.mean),  # a sequence of likely values is one of any values, too
+        "by_round": {
+            "random": worst.random.mean(axis=0).tolist(),
+            "likely": likely.errors.tolist(),
+            "any": worst.errors.tolist(),
+        },
+    }
+
+
+class BridgeSettings(BeliefSettings):
+    """What is measured.
+
+    Example:
+        >>> BridgeSettings().multiples
+        (1, 2, 4, 8, 16, 32)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    multiples: tuple[PositiveInt, ...] = (1, 2, 4, 8, 16, 32)
+    sequences: int = 32
+    probe: bool = False
+    states: PositiveInt = Field(default=16, description="states at which Theorem 1 is checked")
+
+
+def bridge(run: Run, settings: BridgeSettings) -> dict[str, Any]:
+    """Measure the divergence of a run by position, and Theorem 1 for implicit models.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> small = BridgeSettings(sequences=4, multiples=(1,))
+        >>> found = bridge(load_run("lazy-swaps-gated-deltanet"), small)
+        >>> sorted(found), found["theorem1"]
+        (['by_position', 'theorem1', 'unconverged'], None)
+    """
+    check_type("task", run.task, PartiallyObserved, "give a run on a probabilistic automaton")
+    assert isinstance(run.task, PartiallyObserved)
+    chosen = BeliefSettings(**{name: getattr(settings, name) for name in BeliefSettings.model_fields})
+    found = measure_belief(run, chosen)
+    places = found.numbers()["predictions"]["kl_by_position"]
+    theorem1 = None
+    if run.model.implicit is not None:
+        checked = analyse_jacobians(run, JacobianSettings(states=settings.states, seed=settings.seed))
+        theorem1 = checked.theorem1()
+    return {
+        "by_position": [{name: place[name] for name in ("from", "to", "mean")} for place in places],
+        "unconverged": found.unconverged,
+        "theorem1": theorem1,
+    }
+
+
+def filter_divergences(task: PartiallyObserved, exact: ExactSequences) -> dict[str, Any]:
+    """Return the divergence by position of filters whose weights are those of the automaton.
+
+    ``implicit`` is the Bayes filter as an implicit SSM in float64; ``linear float32`` and ``linear bfloat16``
+    are the linear filter without the division, in these formats, read as probabilities after a division, and
+    as the uniform belief where nothing is left of its mass.
+
+    Example:
+        >>> from analysis.belief.exact import exact_sequences
+        >>> from automata.tasks.registry import registered_task
+        >>> task = registered_task("likely-swaps-3-reveals")
+        >>> found = filter_divergences(task, exact_sequences(task, 2, 64, seed=0, kept=[]))
+        >>> max(place["mean"] for place in found["implicit"]) < 1e-12
+        True
+    """
+    automaton = task.automaton
+    belief = BayesFilter(automaton.initial, automaton.matrices, automaton.readings)
+    numbers, events = _events(task, exact.tokens, belief)
+    beliefs = {"implicit": belief.ssm().run(numbers)}
+    for name, dtype in (("linear float32", torch.float32), ("linear bfloat16", torch.bfloat16)):
+        beliefs[name] = _linear(belief, numbers, dtype)
+    questions = task.questions(exact.tokens)
+    found = {}
+    for name, after in beliefs.items():
+        held = after.double().clamp(min=0).numpy()
+        mass = held.sum(axis=-1, keepdims=True)
+        held = np.divide(held, mass, out=np.full_like(held, 1 / held.shape[-1]), where=mass > 0)
+        # the belief before a question is that after the last event before it; b₀ before any
+        last = events[exact.rows, exact.columns] - 1
+        here = np.where(
+            (last >= 0)[:, None], held[exact.rows, np.maximum(last, 0)], np.array(automaton.initial)
+        )
+        predicted = task.predicted(here, questions[exact.rows, exact.columns])
+        with np.errstate(divide="ignore"):
+            errors = divergence(exact.answers, np.log(predicted))
+        edges = doubling_edges(exact.tokens.shape[1], 2)
+        bins = binned(errors, exact.rows, exact.columns + 1, edges)
+        places = zip(bins.low.tolist(), bins.high.tolist(), bins.means.tolist(), strict=True)
+        found[name] = [
+            {"from": low, "to": high, "mean": mean}
+            for low, high, mean in places
+            if mean == mean  # no NaN
+        ]
+    return found
+
+
+def _events(task: PartiallyObserved, tokens: IntArray, belief: BayesFilter) -> tuple[Tensor, IntArray]:
+    """Return the observations of each sequence without gaps, and how many came up to each token."""
+    automaton = task.automaton
+    actions, reveals = len(automaton.actions), len(automaton.reveals)
+    number = {}
+    for reveal, name in enumerate(automaton.reveals):
+        for place, value in enumerate(automaton.value_names[name]):
+            number[reveal, task.value_names.index(value)] = int(belief.offsets[reveal]) + place
+    is_event = (tokens < actions) | (tokens >= actions + reveals)
+    counts = is_event.cumsum(axis=1)
+    numbers = np.zeros((len(tokens), int(counts.max())), dtype=np.int64)
+    for row, sequence in enumerate(tokens.tolist()):
+        found = [
+            token if token < actions else number[sequence[place - 1] - actions, token - actions - reveals]
+            for place, token in enumerate(sequence)
+            if is_event[row, place]
+        ]
+        numbers[row, : len(found)] = found
+    return torch.from_numpy(numbers), counts
+
+
+def _linear(belief: BayesFilter, numbers: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return what the linear filter holds after every event in a floating-point format."""
+    operators = belief.operators.to(dtype)
+    current, states = belief.initial.to(dtype).expand(len(numbers), -1), []
+    for position in range(numbers.shape[1]):
+        current = (operators[numbers[:, position]] @ current[..., None])[..., 0]
+        states.append(current)
+    return torch.stack(states, dim=1)

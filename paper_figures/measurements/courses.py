@@ -1,0 +1,154 @@
+"""A training run followed: it is repeated, and measured after some of its updates."""
+
+from typing import Any
+
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+from analysis.agreement import analyse as compare_modes
+from analysis.convergence import analyse as follow_both
+from analysis.jacobian.measurement import analyse
+from analysis.length_generalization import LengthSettings
+from implicit.checked_config import CheckedConfig
+from implicit.runs.loading import Run
+from paper_figures.experiments.retraining import runs_on_the_way
+from paper_figures.measurements.iterations import MODES, training_course
+from paper_figures.measurements.lengths import accuracy
+
+
+class AgreementCourse(CheckedConfig):
+    """When a training run is looked at, and how.
+
+    Example:
+        >>> AgreementCourse().steps[:4]
+        (0, 20, 50, 100)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    steps: tuple[NonNegativeInt, ...] = Field(
+        default=(0, 20, 50, 100, 150, 200, 250, 300, 400, 500, 700, 1000),
+        description="training steps after which the model is looked at, beside the last one",
+    )
+    sequences: PositiveInt = Field(default=8, description="sequences that both modes solve")
+    length: PositiveInt = Field(default=64, description="tokens of a sequence")
+    rtol: PositiveFloat = Field(default=1e-4, description="relative tolerance of both modes, float64")
+    max_iterations: PositiveInt = Field(default=1000, description="the most iterations of each mode")
+    answered: PositiveInt = Field(default=64, description="sequences that accuracy is measured on")
+    seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
+
+
+def agreement_course(run: Run, settings: AgreementCourse) -> dict[str, Any]:
+    """Train a run again and compare the modes after some steps.
+
+    Returns:
+        ``course``: an entry for each step, in order; ``training``: self-iterations as training recorded them.
+
+    Raises:
+        InputError: if the training does not end in the weights of the run.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from implicit import recipe
+        >>> from implicit.train import train
+        >>> sizes = {"d_model": 4, "head_size": 4, "d_state": 2}
+        >>> config = recipe("parity", "implicit-mamba2", steps=2, warmup_steps=1, batch_size=4, **sizes)
+        >>> with TemporaryDirectory() as folder:
+        ...     run = train(config, Path(folder) / "run", progress=False)
+        >>> small = AgreementCourse(steps=(0,), sequences=1, length=4, max_iterations=20)
+        >>> found = agreement_course(run, small)
+        >>> [entry["step"] for entry in found["course"]], len(found["training"])
+        ([0, 2], 1)
+    """
+    course = runs_on_the_way(run, settings.steps).items()
+    return {
+        "course": [{"step": step, **_agreement(seen, settings)} for step, seen in course],
+        "training": training_course(run),
+    }
+
+
+def _agreement(run: Run, settings: AgreementCourse) -> dict[str, Any]:
+    """Where the modes of a model agree, what they take, and how right it is in sequential mode."""
+    how: dict[str, Any] = settings.model_dump(exclude={"steps", "answered"})
+    agreement = compare_modes(run, **how, examples=0)
+    modes = follow_both(run, **how).modes
+    answered = LengthSettings(
+        lengths=(settings.length,), sequences=settings.answered, mode="sequential", seed=settings.seed
+    )
+    lengths = accuracy(run, answered)
+    return {
+        **agreement.shares,
+        "same_answer": float(agreement.same_answer.mean()),
+        "iterations": {
+            "sequential": float(modes["sequential"].iterations.mean()),
+            "simultaneous": float(modes["simultaneous"].until(settings.length).mean()),
+        },
+        "share_converged": {mode: modes[mode].share_converged for mode in MODES},
+        "accuracy": lengths["accuracy"][settings.length],
+    }
+
+
+class JacobianCourse(CheckedConfig):
+    """When a training run is looked at, and at how many states.
+
+    Example:
+        >>> JacobianCourse().steps[:4]
+        (0, 10, 30, 60)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    steps: tuple[NonNegativeInt, ...] = Field(
+        default=(0, 10, 30, 60, 100, 150, 200, 300, 500, 700),
+        description="training steps after which the model is looked at, beside the last one",
+    )
+    states: PositiveInt = Field(default=8, description="visited states at which Theorem 1 is checked")
+    sequences: PositiveInt = Field(default=8, description="sequences that visit them")
+    length: PositiveInt = Field(default=32, description="tokens of a sequence")
+    seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
+
+
+def jacobian_course(run: Run, settings: JacobianCourse) -> dict[str, Any]:
+    """Train a run again and measure it after some steps: ``course``, an entry for each, in order.
+
+    Raises:
+        InputError: if the training does not end in the weights of the run.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from implicit import recipe
+        >>> from implicit.train import train
+        >>> sizes = {"d_model": 4, "head_size": 4, "d_state": 2}
+        >>> config = recipe("parity", "implicit-mamba2", steps=2, warmup_steps=1, batch_size=4, **sizes)
+        >>> with TemporaryDirectory() as folder:
+        ...     run = train(config, Path(folder) / "run", progress=False)
+        >>> small = JacobianCourse(steps=(0,), states=2, sequences=1, length=4)
+        >>> found = jacobian_course(run, small)["course"]
+        >>> [entry["step"] for entry in found], sorted(found[0]["counts"])
+        ([0, 2], ['fails', 'holds', 'inconclusive'])
+    """
+    course = runs_on_the_way(run, settings.steps).items()
+    return {"course": [{"step": step, **_jacobians(seen, settings)} for step, seen in course]}
+
+
+def _jacobians(run: Run, settings: JacobianCourse) -> dict[str, Any]:
+    """What is measured of a model: Theorem 1 at visited states, the blocks of ds'/ds, and accuracy."""
+    found = analyse(
+        run,
+        states=settings.states,
+        sequences=settings.sequences,
+        length=settings.length,
+        seed=settings.seed,
+    )
+    report = found.theorem1()
+    how = LengthSettings(lengths=(settings.length,), sequences=64, mode="sequential", seed=settings.seed)
+    lengths = accuracy(run, how)
+    measured = ("off_diagonal_mass", "nonlinearity", "spectral_radius")
+    return {
+        "counts": report["counts"],
+        **{name: report[name]["median"] if name in report else None for name in measured},
+        "blocks": None if found.blocks is None else found.blocks.groups,
+        "accuracy": lengths["accuracy"][settings.length],
+        "share_converged": lengths["share_converged"][settings.length],
+    }

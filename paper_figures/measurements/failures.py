@@ -1,0 +1,116 @@
+"""Failures: the length at which short words foretell that a run fails, and the accuracy at every length."""
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+from analysis import error_control, executed
+from analysis.check_certificate import check_certificate
+from analysis.framework.output import RunIdentity, json_ready
+from analysis.length_generalization import analyse
+from implicit.checked_config import CheckedConfig
+from implicit.compiled import compile_run
+from implicit.runs.loading import Run
+
+GEOMETRIC = (4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024, 1448, 2048, 2896, 4096)
+"""Powers of the root of two, rounded."""
+
+
+class FailureSettings(CheckedConfig):
+    """What is measured.
+
+    Example:
+        >>> FailureSettings().lengths[-1]
+        4096
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    lengths: tuple[PositiveInt, ...] = Field(
+        default=GEOMETRIC, min_length=1, description="lengths at which the accuracy is measured"
+    )
+    sequences: PositiveInt = Field(default=128, description="sequences of which it is the accuracy")
+    seed: NonNegativeInt = Field(default=0, description="seed of these sequences")
+    rtol: PositiveFloat = Field(default=1e-4, description="relative tolerance of their fixed points")
+    max_iterations: PositiveInt = Field(default=1000, description="the most self-iterations per token")
+    words: PositiveInt = Field(default=256, description="words from which a failure is predicted")
+    words_seed: NonNegativeInt = Field(default=1, description="seed of these words")
+    read: PositiveInt = Field(default=2, description="their length, in training lengths")
+    blocks: PositiveInt = Field(default=8, description="blocks of positions in a training length, for q")
+    pairs: PositiveInt = Field(default=32, description="pairs of states between which errors are injected")
+    follow: PositiveInt = Field(default=32, description="tokens for which these errors are followed")
+
+
+def failure(run: Run, settings: FailureSettings) -> dict[str, Any]:
+    """Predict from short words when a run fails, and measure its accuracy at every length.
+
+    The prediction is that of `analysis.error_control`, which sees no longer word than it is told.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> small = FailureSettings(lengths=(4, 8), sequences=2, words=8, pairs=2, follow=2)
+        >>> found = failure(load_run("parity-small"), small)
+        >>> found["read"], found["predicted"], found["accuracy"]
+        (32, None, {4: 1.0, 8: 1.0})
+    """
+    trained = run.config.length
+    block = max(1, trained // settings.blocks)
+    errors = error_control.analyse(
+        run,
+        sequences=settings.words,
+        length=settings.read * trained,
+        block=block,
+        every=max(1, block // 2),
+        seed=settings.words_seed,
+        pairs=settings.pairs,
+        follow=settings.follow,
+    )
+    (numbers,) = (
+        analyse(
+            run,
+            lengths=settings.lengths,
+            sequences=settings.sequences,
+            mode="sequential",
+            rtol=settings.rtol,
+            max_iterations=settings.max_iterations,
+            seed=settings.seed,
+        )
+        .numbers()
+        .values()
+    )
+    return {
+        "trained": trained,
+        "read": settings.read * trained,
+        "predicted": errors.horizon.length,
+        "how": errors.horizon.how,
+        "limit": errors.spread.limit,
+        "tokens": errors.spread.tokens.tolist(),
+        "q": errors.spread.upper.tolist(),
+        "left": errors.left,
+        **{name: numbers[name] for name in ("accuracy", "share_converged", "chance")},
+    }
+
+
+@cache
+def certified(settings: FailureSettings) -> dict[str, Any]:
+    """Compile S3 into weights, prove them right at every length, check the proof, and measure as all others.
+
+    Raises:
+        RefusedError: if the checker refuses the certificate.
+
+    Example:
+        >>> found = certified(FailureSettings(lengths=(4,), sequences=2, words=8, pairs=2, follow=2))
+        >>> found["certificate"][:40], found["accuracy"]
+        ('The certificate holds of implicit-mamba2', {'4': 1.0})
+    """
+    with TemporaryDirectory() as folder:
+        run = compile_run("S3", Path(folder) / "compiled")
+        verified = check_certificate(executed.analyse(run).certificate(run), run)
+        identity = RunIdentity.of(run)
+        found = failure(run, settings)
+    found |= {"certificate": verified, "weights_sha256": identity.weights_sha256}
+    plain: dict[str, Any] = json_ready(found)
+    return plain

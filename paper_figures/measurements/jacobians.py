@@ -1,0 +1,77 @@
+"""Theorem 1 at the visited states of a run, and one Jacobian in pixels."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.jacobian.measurement import JacobianSettings, analyse
+from implicit.runs.loading import Run
+
+CELLS = 128
+"""Cells along a side of the whole block."""
+ZOOM = 24
+"""Entries along a side of the enlarged corner."""
+
+FloatArray = NDArray[np.float64]
+
+
+def jacobians(run: Run, settings: JacobianSettings) -> dict[str, Any]:
+    """Check Theorem 1 at visited states of a run, and keep one Jacobian.
+
+    Raises:
+        InputError: for a run without any fixed point.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = jacobians(load_run("parity"), JacobianSettings(states=2, sequences=1, length=4))
+        >>> found["theorem1"]["states"], len(found["nonlinearity"])
+        (2, 2)
+    """
+    found = analyse(run, settings)
+    layers = [layer for check in found.report.checks for layer in check.layers]
+    shown: dict[str, Any] | None = None
+    if found.shown is not None:
+        block = found.shown.state_block.numpy()
+        shown = {
+            "state": next(iter(found.spectra)),
+            "size": len(block),
+            "heads": [entry.start for entry in found.shown.blocks if entry.kind == "state"],
+            "whole": logarithms(root_mean_squares(block, CELLS)),
+            "corner": logarithms(np.abs(block[:ZOOM, :ZOOM])),
+        }
+    return {
+        "theorem1": found.theorem1(),
+        "off_diagonal_mass": [layer.off_diagonal_mass for layer in layers],
+        "off_diagonal_error": [layer.off_diagonal_error for layer in layers],
+        "nonlinearity": [layer.nonlinearity for layer in layers],
+        "nonlinearity_error": [layer.nonlinearity_error for layer in layers],
+        "shown": shown,
+    }
+
+
+def root_mean_squares(matrix: FloatArray, cells: int) -> FloatArray:
+    """Return the root mean square over equal square cells, at most ``cells`` along a side.
+
+    Example:
+        >>> root_mean_squares(np.diag([2.0, 2.0, 4.0, 4.0]), 2)
+        array([[1.41421356, 0.        ],
+               [0.        , 2.82842712]])
+    """
+    starts = np.unique(np.linspace(0, len(matrix), min(cells, len(matrix)), endpoint=False).astype(int))
+    sums = np.add.reduceat(np.add.reduceat(matrix**2, starts, axis=0), starts, axis=1)
+    widths = np.diff([*starts, len(matrix)])
+    means: FloatArray = np.sqrt(sums / np.outer(widths, widths))
+    return means
+
+
+def logarithms(magnitudes: FloatArray) -> FloatArray:
+    """Return decimal logarithms to two digits, all that colours can show; minus infinity for a zero.
+
+    Example:
+        >>> logarithms(np.array([1000.0, 2.0, 0.0])).tolist()
+        [3.0, 0.3, -inf]
+    """
+    with np.errstate(divide="ignore"):
+        rounded: FloatArray = np.log10(magnitudes).round(2)
+    return rounded

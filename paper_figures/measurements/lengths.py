@@ -1,0 +1,40 @@
+"""Accuracy by length, and agreement of the modes: the analyses, with what training took beside them."""
+
+from typing import Any
+
+from analysis.agreement import AgreementSettings
+from analysis.agreement import analyse as compare_modes
+from analysis.length_generalization import LengthSettings, analyse
+from implicit.runs.loading import Run
+
+KEPT = ("accuracy", "share_converged", "updates")
+"""What most figures keep of `accuracy`."""
+
+
+def accuracy(run: Run, settings: LengthSettings) -> dict[str, Any]:
+    """Return accuracy and share of converged tokens by length, chance, accuracy by position, and updates.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = accuracy(load_run("parity"), LengthSettings(lengths=(4,), sequences=2))
+        >>> found["accuracy"], found["chance"], found["by_position"]
+        ({4: 1.0}, 0.5, [1.0, 1.0, 1.0, 1.0])
+    """
+    (numbers,) = analyse(run, settings).numbers().values()
+    return {
+        **{name: numbers[name] for name in ("accuracy", "share_converged", "chance")},
+        "by_position": [float(share) for share in numbers["accuracy_by_position"]],
+        "updates": run.metrics[-1]["step"] if run.metrics else 0,
+    }
+
+
+def agreement(run: Run, settings: AgreementSettings) -> dict[str, Any]:
+    """Return the shares of the tokens at which both modes, from zero, reach one fixed point and one answer.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> agreement(load_run("s3"), AgreementSettings(sequences=1, length=4, examples=0))
+        {'agree': 1.0, 'same_answer': 1.0}
+    """
+    found = compare_modes(run, settings)
+    return {"agree": found.shares["agree"], "same_answer": float(found.same_answer.mean())}

@@ -1,0 +1,125 @@
+"""How many answers of catbAbI's test stories a run gets right, task by task."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from torch import Tensor
+
+from automata.babi import QUESTION
+from automata.checks import check_type
+from automata.tasks.catbabi import CatBabi
+from implicit.checked_config import CheckedConfig
+from implicit.fixed_point import Stopping
+from implicit.modes import Mode, Solve
+from implicit.runs.loading import Run
+from theory.transition import State
+
+_Read = tuple[Tensor, Tensor | None]
+
+
+class StorySettings(CheckedConfig):
+    """How the test stories are read.
+
+    Example:
+        >>> StorySettings().piece
+        200
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    order: NonNegativeInt = Field(default=0, description="which order of the stories; see CatBabi")
+    piece: PositiveInt = Field(default=200, description="tokens that are read at a time")
+    batch_size: PositiveInt = Field(
+        default=64, description="pieces at a time, where each is read from the initial state"
+    )
+    mode: Mode = Field(default="sequential", description="of implicit models: how fixed points are sought")
+    rtol: PositiveFloat = Field(default=0.01, description="relative tolerance of the fixed points")
+    max_iterations: PositiveInt = Field(default=64, description="the most self-iterations per token")
+
+
+@torch.no_grad()
+def story_answers(run: Run, settings: StorySettings) -> dict[str, Any]:
+    r"""Measure the accuracy of the token after every question mark of the test stories, over all and by task.
+
+    All stories come once, one after the other. A run whose training carried its state reads them as one row,
+    piece by piece, from the initial state; of others every piece begins with that state.
+
+    A fixed point that is not reached tells of no answer to come, but all are counted: right or wrong is what
+    the last iterate says. ``share_converged`` is the share of the tokens whose own residual, from the state
+    that the token before has left, is below the tolerance.
+
+    Raises:
+        InputError: the task is not catbAbI.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import initial_model
+        >>> with TemporaryDirectory() as folder:
+        ...     for part in ("train", "valid", "test"):
+        ...         text = "1 Mary went home.\n2 Where is Mary?\thome\t1\n1 A b.\n"
+        ...         _ = (Path(folder) / f"qa1_{part}.txt").write_text(text)
+        ...     config = recipe({"catbabi": folder}, "lstm", d_model=4)
+        ...     task = config.build_task()
+        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> found = story_answers(run, StorySettings())
+        >>> found["asked"], sorted(found)
+        (1, ['accuracy', 'asked', 'carried', 'share_converged', 'tasks', 'updates'])
+    """
+    check_type("task", run.task, CatBabi, "give a run on catbAbI")
+    assert isinstance(run.task, CatBabi)
+    test = run.task.part("test")
+    tokens, targets, tasks = (torch.as_tensor(row) for row in test.whole_part(settings.order))
+    carried = run.config.curriculum.carried_share > 0
+    read = _in_one_row(run, tokens, settings) if carried else _in_pieces(run, tokens, settings)
+    found = [*read]
+    answers = torch.cat([one for one, _ in found])
+    reached = [solved for _, solved in found if solved is not None]
+    asked = tokens == test.token_names.index(QUESTION)
+    right = (answers == targets)[asked]
+    of_task = tasks[asked]
+    by_task = {
+        int(number): {"right": int(right[of_task == number].sum()), "asked": int((of_task == number).sum())}
+        for number in of_task.unique().tolist()
+    }
+    return {
+        "accuracy": float(right.double().mean()),
+        "asked": int(asked.sum()),
+        "tasks": by_task,
+        "carried": carried,
+        "share_converged": float(torch.cat(reached).double().mean()) if reached else None,
+        "updates": run.metrics[-1]["step"] if run.metrics else 0,
+    }
+
+
+def _in_one_row(run: Run, tokens: Tensor, settings: StorySettings) -> Iterator[_Read]:
+    """The likeliest next tokens and which fixed points were reached, of one row whose state is carried."""
+    state: State | None = None
+    for piece in tokens.split(settings.piece):
+        answers, reached, state = _read(run, piece[None], state, settings)
+        yield answers[0], None if reached is None else reached[0]
+
+
+def _in_pieces(run: Run, tokens: Tensor, settings: StorySettings) -> Iterator[_Read]:
+    """The same where every piece is read from the initial state."""
+    whole = len(tokens) // settings.piece * settings.piece
+    pieces = [*tokens[:whole].view(-1, settings.piece).split(settings.batch_size)] if whole else []
+    if whole < len(tokens):
+        pieces.append(tokens[whole:][None])
+    for batch in pieces:
+        answers, reached, _ = _read(run, batch, None, settings)
+        yield answers.flatten(), None if reached is None else reached.flatten()
+
+
+def _read(
+    run: Run, tokens: Tensor, state: State | None, settings: StorySettings
+) -> tuple[Tensor, Tensor | None, State]:
+    stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
+    output = run.model.run(tokens, state, Solve(settings.mode, stopping=stopping))
+    answers = output.logits.argmax(dim=-1)
+    if output.solution is None:
+        return answers, None, output.state
+    return answers, output.solution.relative_residual <= settings.rtol, output.state

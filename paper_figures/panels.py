@@ -1,0 +1,253 @@
+"""The kinds of panels that figures are made of; a panel is data: which values, against what, how."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from analysis.framework.figures import log_axis, powers_of_two
+from analysis.framework.palette import GREY, Look
+from analysis.framework.run_lines import breadths, draw_runs
+from paper_figures.rows import Chosen, MeasuredRun, Row, Rows, chosen_rows
+
+NARROW = 5.0
+"""Inches below which a figure is a column of a page with two, and its labels are short."""
+_MOST_TICKS = 6
+Value = str | Callable[[MeasuredRun], Any]
+"""A path such as ``accuracy@512``, or a function of the run."""
+Curve = tuple[list[float], list[float]]
+"""Places and values."""
+
+
+class Panel(Protocol):
+    """Something that draws rows on axes."""
+
+    def draw(self, axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
+        """Draw.
+
+        Args:
+            axes: an empty panel.
+            rows: of the figure.
+            shared: numbers of the figure that belong to no run.
+        """
+
+
+def value_of(run: MeasuredRun, value: Value) -> Any:
+    """Return a value of a run, given by its path or a function.
+
+    Example:
+        >>> value_of(MeasuredRun({}, {"updates": 3}, "done", {}), "updates")
+        3
+    """
+    return run.at(value) if isinstance(value, str) else value(run)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Values against a number: every run thin, the mean of a row thick, a band from the least to the largest.
+
+    Attributes:
+        y: leads to ``{x: value}``, or to a pair of sequences, x and values; a run of which it is None is
+            left out. Several quantities of all runs, each with a look, stand in a mapping
+            ``{label: (y, look)}``; lines are then named by quantity and not by row.
+        xlabel: of the axis.
+        ylabel: of the axis.
+        title: above the panel.
+        chance: dotted lines across.
+        trained: dashed lines at places of training.
+        only: which rows are drawn; all if None.
+        name: of a row in the legend.
+        xscale: ``linear``, ``log2`` (labels are powers of two) or ``log``.
+        yscale: ``linear`` or ``log``.
+        ylim: from where to where; chosen by the data if None.
+        xticks: places and their labels, where those of the scale do not fit.
+        band: whether runs get a mean and a band, or each a line of its own.
+        markers: whether measured places are marked.
+        equal: whether the first rows are drawn broader, so that equal lines show behind one another.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> from paper_figures.rows import rows_of
+        >>> run = MeasuredRun({"model": "lstm", "seed": 0}, {"accuracy": {"32": 1.0, "64": 0.5}}, "done", {})
+        >>> axes = Figure().subplots()
+        >>> Lines("accuracy", chance=(0.5,)).draw(axes, rows_of([run]), {})
+        >>> axes.lines[0].get_xydata().tolist()
+        [[32.0, 1.0], [64.0, 0.5]]
+    """
+
+    y: Value | Mapping[str, tuple[Value, Look]]
+    xlabel: str = "tokens"
+    ylabel: str = "accuracy"
+    title: str = ""
+    chance: tuple[float, ...] = ()
+    trained: tuple[float, ...] = ()
+    only: Chosen | None = None
+    name: Callable[[Row], str] = lambda row: row.label
+    xscale: Literal["linear", "log2", "log"] = "log2"
+    yscale: Literal["linear", "log"] = "linear"
+    ylim: tuple[float | None, float | None] | None = (-0.04, 1.06)
+    xticks: tuple[Sequence[float], Sequence[str]] | None = None
+    band: bool = True
+    markers: bool = True
+    equal: bool = False
+
+    def draw(self, axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG002
+        """Draw the lines, then what they are compared with."""
+        places: set[float] = set()
+        series = self._series(chosen_rows(rows, self.only))
+        wide = breadths(len(series)) if self.equal else [1.8] * len(series)
+        for (label, look, curves), breadth in zip(series, wide, strict=True):
+            shown = look if self.markers else replace(look, marker="")
+            for x, _ in curves:
+                places.update(x)
+            if self.band and curves:
+                draw_runs(axes, curves[0][0], [y for _, y in curves], shown, label, breadth=breadth)
+            else:
+                for number, (x, y) in enumerate(curves):
+                    draw_line(axes, x, y, shown, label if number == 0 else "_nolegend_")
+        for level in self.chance:
+            axes.axhline(level, color=GREY, linewidth=0.9, linestyle=":", label="chance")
+        for place in self.trained:
+            axes.axvline(place, color=GREY, linewidth=0.9, linestyle="--", label="in training")
+        self._scale(axes, sorted(places))
+        axes.set(xlabel=self.xlabel, ylabel=self.ylabel, title=self.title)
+        if self.ylim is not None:
+            axes.set_ylim(*self.ylim)
+
+    def _series(self, rows: Rows) -> list[tuple[str, Look, list[Curve]]]:
+        """Return label, look and the curves of all runs, of every row or quantity."""
+        if isinstance(self.y, Mapping):
+            quantities = [
+                (label, look, [run for row in rows for run in row.runs], value)
+                for label, (value, look) in self.y.items()
+            ]
+        else:
+            quantities = [(self.name(row), row.look, list(row.runs), self.y) for row in rows]
+        return [
+            (label, look, [curve for run in runs if (curve := _curve(value_of(run, value))) is not None])
+            for label, look, runs, value in quantities
+        ]
+
+    def _scale(self, axes: Axes, places: Sequence[float]) -> None:
+        if self.yscale == "log":
+            log_axis(axes)
+        if self.xscale == "log2" and places:
+            whole = [int(place) for place in places]
+            powers_of_two(axes, whole if len(whole) <= _MOST_TICKS else whole[::2])
+        elif self.xscale == "log":
+            log_axis(axes, "x")
+        if self.xticks is not None:
+            axes.set_xticks(*self.xticks)
+            axes.minorticks_off()
+
+
+def _curve(found: Any) -> Curve | None:
+    if found is None:
+        return None
+    x, y = (list(found), list(found.values())) if isinstance(found, Mapping) else found
+    return [float(place) for place in x], [np.nan if value is None else float(value) for value in y]
+
+
+def draw_line(axes: Axes, x: Sequence[float], y: Sequence[float], look: Look, label: str) -> None:
+    """Draw one run as a thin line.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> from analysis.framework.palette import Look
+        >>> axes = Figure().subplots()
+        >>> draw_line(axes, [1, 2], [0.5, 1.0], Look("black"), "accuracy")
+        >>> axes.lines[0].get_label()
+        'accuracy'
+    """
+    axes.plot(
+        x, y, color=look.color, marker=look.marker, linestyle=look.dashes, linewidth=0.9, markersize=2.5,
+        alpha=0.85, label=label,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Marks:
+    """A line of text per row, and a mark per run.
+
+    Attributes:
+        value: of a run.
+        xlabel: of the axis; a line break is kept.
+        title: above the panel.
+        chance: dotted lines.
+        xlim: from where to where; chosen by the data, and from 0, if None.
+        ticks: the numbers on the axis, or how many at most.
+        log: whether the axis is logarithmic.
+        only: which rows are drawn; all if None.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> from paper_figures.rows import rows_of
+        >>> runs = [MeasuredRun({"model": "lstm", "seed": n}, {"updates": n}, "done", {}) for n in (1, 2)]
+        >>> axes = Figure().subplots()
+        >>> Marks("updates").draw(axes, rows_of(runs), {})
+        >>> axes.lines[0].get_xdata().tolist(), [text.get_text() for text in axes.get_yticklabels()]
+        ([1.0, 2.0], ['LSTM'])
+    """
+
+    value: Value
+    xlabel: str = ""
+    title: str = ""
+    chance: tuple[float, ...] = ()
+    xlim: tuple[float, float] | None = None
+    ticks: int | tuple[float, ...] = 3
+    log: bool = False
+    only: Chosen | None = None
+
+    def draw(self, axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG002
+        """Draw the marks of each row, one below the other."""
+        chosen = chosen_rows(rows, self.only)
+        largest = 0.0
+        for place, row in enumerate(chosen):
+            values = [float(value_of(run, self.value)) for run in row.runs]
+            largest = max([largest, *values])
+            apart = min(0.18, 0.6 / max(1, len(values) - 1))
+            heights = [place + apart * (number - (len(values) - 1) / 2) for number in range(len(values))]
+            axes.plot(
+                values, heights, linestyle="", marker=row.look.marker or "o", color=row.look.color,
+                markersize=4, alpha=0.8, clip_on=False,
+            )  # fmt: skip
+        for level in self.chance:
+            axes.axvline(level, color=GREY, linewidth=0.9, linestyle=":")
+        if self.log:
+            log_axis(axes, "x")
+        axes.set_xlim(*(self.xlim or (None if self.log else 0, 1.08 * (largest or 1))))
+        if isinstance(self.ticks, tuple):
+            axes.set_xticks(self.ticks, [f"{tick:g}" for tick in self.ticks])
+            axes.minorticks_off()
+        elif not self.log:
+            axes.locator_params(axis="x", nbins=self.ticks)
+        axes.set(
+            xlabel=self.xlabel,
+            title=self.title,
+            yticks=range(len(chosen)),
+            yticklabels=[row.label for row in chosen],
+            ylim=(len(chosen) - 0.5, -0.5),
+        )
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A panel of a figure's own, for what no other kind can show.
+
+    Attributes:
+        function: draws on axes, as `Panel.draw`; it is called if every row has a run that ended well.
+        settings: passed on to `matplotlib.axes.Axes.set`.
+    """
+
+    function: Callable[[Axes, Rows, Mapping[str, Any]], None]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def draw(self, axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
+        """Call the function."""
+        if not all(row.runs for row in rows):
+            axes.text(0.5, 0.5, "rows without a run", ha="center", va="center", transform=axes.transAxes)
+            return
+        self.function(axes, rows, shared)
+        axes.set(**self.settings)

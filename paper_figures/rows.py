@@ -1,0 +1,161 @@
+"""The runs of a figure, grouped into rows: runs that differ in their seed only."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.framework.palette import Look, distinct_looks, model_label, model_looks
+
+Settings = Mapping[str, Any]
+"""What was chosen for a run: task, model, and what differs from the recipe."""
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """A training run as the results of a figure hold it.
+
+    Attributes:
+        settings: what was chosen, the seed among them.
+        values: everything measured, by name; empty for a run that failed.
+        status: ``done`` or ``failed``.
+        identity: model, number of parameters, training length and the like.
+
+    Example:
+        >>> run = MeasuredRun({"seed": 0}, {"accuracy": {"512": 0.9}, "updates": 700}, "done", {})
+        >>> run.at("accuracy@512"), run.at("updates")
+        (0.9, 700)
+    """
+
+    settings: Settings
+    values: Mapping[str, Any]
+    status: str
+    identity: Mapping[str, Any]
+
+    def at(self, path: str) -> Any:
+        """Return a value by its path, ``accuracy@512``: the entry 512 of ``accuracy``.
+
+        Raises:
+            KeyError: for a path that leads nowhere.
+        """
+        found: Any = self.values
+        for name in path.split("@"):
+            found = found[name]
+        return found
+
+
+@dataclass(frozen=True)
+class Row:
+    """Runs that differ in their seed only.
+
+    Attributes:
+        label: what they are called in the figure.
+        settings: what they share.
+        runs: those that were measured.
+        failed: seeds of the others.
+        look: their colour, marker and dashes.
+    """
+
+    label: str
+    settings: Settings
+    runs: tuple[MeasuredRun, ...]
+    failed: tuple[int, ...]
+    look: Look
+
+    @property
+    def of(self) -> int:
+        """Number of runs, failed ones included."""
+        return len(self.runs) + len(self.failed)
+
+    def each(self, path: str) -> list[Any]:
+        """Return a value of every measured run."""
+        return [run.at(path) for run in self.runs]
+
+    def reaching(self, path: str, least: float) -> int:
+        """Return how many runs have at least so much."""
+        return sum(value >= least for value in self.each(path))
+
+
+Rows = Sequence[Row]
+Chosen = str | Callable[[Row], bool]
+"""Some rows: the label of one, or a test."""
+
+
+def where(**settings: Any) -> Callable[[Row], bool]:
+    """Return the test of rows with these settings.
+
+    Example:
+        >>> where(model="lstm", layers=2)(Row("LSTM", {"model": "lstm", "layers": 1}, (), (), Look("black")))
+        False
+    """
+    return lambda row: all(row.settings.get(name) == value for name, value in settings.items())
+
+
+def chosen_rows(rows: Rows, chosen: Chosen | None) -> list[Row]:
+    """Return the rows of this label, or those that pass the test; all for None.
+
+    Example:
+        >>> rows = [Row(label, {"model": "lstm"}, (), (), Look("black")) for label in ("one", "two")]
+        >>> [len(chosen_rows(rows, chosen)) for chosen in ("one", where(model="gru"), None)]
+        [1, 0, 2]
+    """
+    if isinstance(chosen, str):
+        return [row for row in rows if row.label == chosen]
+    return [row for row in rows if chosen is None or chosen(row)]
+
+
+def model_row(settings: Settings) -> str:
+    """Return the label of a row: the model, and what else was set.
+
+    Example:
+        >>> model_row({"task": "parity", "model": "lstm", "carried_share": 0.9, "seed": 1})
+        'LSTM, carried share 0.9'
+    """
+    rest = (
+        f"{name.replace('_', ' ')} {value}"
+        for name, value in settings.items()
+        if name not in ("task", "model", "seed")
+    )
+    return ", ".join([model_label(settings["model"]), *rest])
+
+
+def rows_of(
+    runs: Iterable[MeasuredRun],
+    label: Callable[[Settings], str] = model_row,
+    looks: Callable[[Settings], Look] | None = None,
+) -> list[Row]:
+    """Group runs by their label, in the order of the first run of each.
+
+    Args:
+        runs: of a figure.
+        label: of the row that a run belongs to.
+        looks: of a row; the model's, with other dashes where two rows would look the same, if None.
+
+    Example:
+        >>> chosen = [{"model": "lstm", "seed": seed} for seed in (1, 2, 3)]
+        >>> runs = [MeasuredRun(one, {"updates": 10 * one["seed"]}, "done", {}) for one in chosen[:2]]
+        >>> (row,) = rows_of([*runs, MeasuredRun(chosen[2], {}, "failed", {})])
+        >>> row.label, row.each("updates"), row.failed, row.reaching("updates", 15)
+        ('LSTM', [10, 20], (3,), 1)
+    """
+    groups: dict[str, list[MeasuredRun]] = {}
+    for run in runs:
+        groups.setdefault(label(run.settings), []).append(run)
+    shared = [
+        {name: value for name, value in group[0].settings.items() if name != "seed"}
+        for group in groups.values()
+    ]
+    if looks is None:
+        of_model = model_looks(settings["model"] for settings in shared)
+        chosen = distinct_looks(of_model[settings["model"]] for settings in shared)
+    else:
+        chosen = [looks(settings) for settings in shared]
+    return [
+        Row(
+            name,
+            settings,
+            tuple(run for run in group if run.status == "done"),
+            tuple(int(run.settings["seed"]) for run in group if run.status != "done"),
+            look,
+        )
+        for (name, group), settings, look in zip(groups.items(), shared, chosen, strict=True)
+    ]

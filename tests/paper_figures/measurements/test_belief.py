@@ -1,0 +1,129 @@
+"""The belief about hidden swaps: models made from the exact filter are measured as what they are."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analysis.belief import worst_rounds
+from analysis.belief.exact import exact_sequences
+from automata.errors import InputError
+from automata.tasks.partially_observed import PartiallyObserved
+from automata.tasks.registry import registered_task
+from implicit.runs.loading import Run, load_run
+from paper_figures.measurements.beliefs import (
+    AdversarySettings,
+    HiddenSettings,
+    belief,
+    filter_divergences,
+    worst_found,
+)
+from tests.analysis.belief.models import ExactFilter, LinearFilter, Uniform, observed_task, run_of
+
+TASK = "likely-swaps-3-reveals"
+FEW = HiddenSettings(
+    sequences=8,
+    multiples=(1, 2),
+    probe_sequences=32,
+    probe_validation=8,
+    window=8,
+    reveal_probabilities=(0.1, 0.5),
+)
+
+
+def run_by_hand(kind: type[ExactFilter]) -> Run:
+    task = observed_task(TASK)
+    return run_of(kind(task), task)
+
+
+@pytest.fixture(scope="module")
+def exact() -> Any:
+    return belief(run_by_hand(ExactFilter), FEW)
+
+
+def test_the_exact_filter_has_no_divergence_at_any_length_and_frequency(exact: Any) -> None:
+    assert list(exact["by_length"]) == ["16", "32"]
+    assert list(exact["by_reveal_probability"]) == ["0.1", "0.5"]
+    # two orders of the same float64 sums
+    assert all(abs(found["kl"]["mean"]) < 1e-9 for found in exact["by_length"].values())
+    assert all(abs(found["mean"]) < 1e-9 for found in exact["by_reveal_probability"].values())
+    assert all(found["distance"]["mean"] < 1e-6 for found in exact["belief"].values())  # a ridge of 1e-12
+    assert all(found["constant"]["mean"] > 0.2 for found in exact["belief"].values())
+    assert not exact["linear"]
+
+
+def test_who_always_says_the_same_is_log_3_less_the_entropy_away() -> None:
+    found = belief(run_by_hand(Uniform), FEW)
+    sequences = exact_sequences(observed_task(TASK), 8, 32, 0, [])
+    gap = math.log(3) + (sequences.answers * np.log(np.maximum(sequences.answers, 1e-300))).sum(axis=-1)
+    for length, first in ((16, 0), (32, 16)):
+        inside = (sequences.columns >= first) & (sequences.columns < length)
+        kl = found["by_length"][str(length)]["kl"]["mean"]
+        assert kl == pytest.approx(gap[inside].mean(), abs=1e-9)  # float64 sums
+
+
+def test_the_linear_filter_loses_the_mass_that_is_said_and_the_exact_one_does_not() -> None:
+    settings = FEW.model_copy(update={"multiples": (1, 8), "probe": False})
+    linear, divided = (belief(run_by_hand(kind), settings) for kind in (LinearFilter, ExactFilter))
+    assert linear["linear"]
+    assert linear["belief"] == {}
+    rate = linear["norms"][0]["rate_per_token"]["per_token"]
+    # the same falling logarithm, fitted to the second half and taken as a mean, on 8 sequences of 128 tokens
+    assert rate == pytest.approx(linear["exact_rate"]["per_token"], rel=0.25)
+    assert rate < -0.05
+    assert abs(divided["norms"][0]["rate_per_token"]["per_token"]) < 0.02
+
+
+def test_one_event_in_four_is_a_reveal_which_is_one_token_in_five() -> None:
+    task = registered_task(TASK)
+    assert isinstance(task, PartiallyObserved)
+    assert task.reveal_probability == 0.25
+    batch = task.batch(64, 512, np.random.default_rng(0))
+    asked = batch.counted.mean()
+    assert asked == pytest.approx(0.25 / 1.25, abs=5 * math.sqrt(0.16 / batch.tokens.size))  # five deviations
+    assert task.automaton.reveals == ("variable 1", "variable 2", "variable 3")
+    assert np.unique(task.automaton.matrices.round(12)).tolist() == [0, 0.1, 0.9]
+
+
+def test_more_frequent_reveals_are_other_sequences_of_the_same_automaton() -> None:
+    # a belief that is never updated by reveals would be worse where they are frequent
+    found = belief(run_by_hand(Uniform), FEW)["by_reveal_probability"]
+    for probability in (0.1, 0.5):
+        task = observed_task(TASK)
+        other = PartiallyObserved(task.automaton, "reveals", probability)
+        answers = exact_sequences(other, 8, 16, 0, []).answers
+        gap = math.log(3) + (answers * np.log(np.maximum(answers, 1e-300))).sum(axis=-1).mean()
+        assert found[str(probability)]["mean"] == pytest.approx(gap, abs=1e-9)
+
+
+def test_runs_on_other_tasks_are_refused() -> None:
+    with pytest.raises(InputError, match="probabilistic automaton"):
+        belief(replace(load_run("parity")), FEW)
+
+
+def test_the_constructed_filters_are_exact_until_the_mass_is_gone() -> None:
+    task = registered_task("likely-swaps-3-reveals")
+    assert isinstance(task, PartiallyObserved)
+    found = filter_divergences(task, exact_sequences(task, 4, 1600, seed=3, kept=[]))
+    assert (
+        max(abs(place["mean"]) for place in found["implicit"]) < 1e-12
+    )  # of float64 logarithms of probabilities down to 1e-4
+    early = [place["mean"] for place in found["linear float32"] if place["to"] < 400]
+    assert max(map(abs, early)) < 1e-10  # the square of float32's rounding, added up
+    lost = found["linear float32"][-1]["mean"]
+    assert not math.isfinite(lost) or lost > 0.1
+    # bfloat16 has the range of float32 and 8 bits: farther off, and lost no later
+    rough = [place["mean"] for place in found["linear bfloat16"] if place["to"] < 400]
+    assert max(rough) > max(early)
+
+
+def test_what_is_measured_is_what_the_searches_find() -> None:
+    run = load_run("lazy-swaps-gated-deltanet")
+    settings = AdversarySettings(rounds=2, beam=2, sequences=8, likely=0.3)
+    found = worst_found(run, settings)
+    worst = worst_rounds(run, 2, 3, beam=2, sequences=8)
+    likely = worst_rounds(run, 2, 3, beam=2, sequences=8, least_probability=0.3)
+    assert (found["random"], found["any"], found["likely"]) == (worst.random_mean, worst.mean, likely.mean)
+    assert found["by_round"]["any"] == worst.errors.tolist()

@@ -1,0 +1,113 @@
+"""Reveals by spacing: what is measured, against a reader of the sessions' text."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from automata.errors import InputError
+from automata.tasks.repl_language import ReplLanguage
+from implicit.config.recipes import recipe
+from implicit.runs.loading import Run, initial_model
+from paper_figures.measurements import reveals
+from paper_figures.measurements.reveals import SpacingSettings, Test, reveals_by_spacing
+
+
+class Oracle(torch.nn.Module):
+    """Answers with the target, except at places whose number of reveals before is in ``wrong``."""
+
+    implicit = None
+    device = torch.device("cpu")
+
+    def __init__(self, task: ReplLanguage, wrong: set[int]) -> None:
+        super().__init__()
+        self.task, self.wrong = task, wrong
+
+    def run(self, tokens: torch.Tensor, solve: Any = None, lengths: Any = None) -> Any:
+        """Read the sessions as text: what every variable holds, and the number of the command."""
+        names, logits = self.task.token_names, torch.zeros(*tokens.shape, self.task.vocabulary_size)
+        for row, numbers in enumerate(tokens.tolist()):
+            text, values, commands, done = "", {}, 0, 0
+            for place, number in enumerate(numbers):
+                text += names[number]
+                while "\n" in text[done:]:
+                    line, done = text[done:].split("\n")[0], text.index("\n", done) + 1
+                    if match := re.fullmatch(r">>> (\w) = (\d)", line):
+                        values[match[1]] = int(match[2])
+                    elif match := re.fullmatch(r">>> (\w), (\w) = (\w), (\w)", line):
+                        values[match[1]], values[match[2]] = values[match[3]], values[match[4]]
+                        commands += 1
+                line = text[done:]
+                if match := re.fullmatch(r"(\w) ", line):
+                    value = values[match[1]]
+                    if commands in self.wrong:
+                        value = value % self.task.form.variables + 1
+                    logits[row, place, self.task.tokenizer.first_value - 1 + value] = 1
+        return type("Output", (), {"logits": logits, "solution": None})()
+
+
+def measured(wrong: set[int], **settings: Any) -> dict[str, Any]:
+    config = recipe("repl-3-values-random", "lstm", d_model=4)
+    task = config.build_task()
+    assert isinstance(task, ReplLanguage)
+    run = Run(Path("runs/oracle"), config, Oracle(task, wrong), task, [])  # type: ignore[arg-type]
+    return reveals_by_spacing(run, SpacingSettings(sequences=6, batch_size=4, **settings))["tests"]
+
+
+def test_a_reader_of_the_text_is_right_in_every_test() -> None:
+    tests = measured(set(), commands=(4, 8, 16))
+    for test in SpacingSettings().tests:
+        assert {n: place["accuracy"] for n, place in tests[test].items()} == dict.fromkeys(tests[test], 1.0)
+    assert list(tests["1"]) == list(tests["4"]) == ["4", "8", "16"]
+    assert list(tests["8"]) == ["8", "16"]
+    assert all(place["sessions"] == 6 for test in ("1", "4", "8") for place in tests[test].values())
+
+
+def test_who_errs_after_eight_commands_is_wrong_where_the_last_reveal_is_there() -> None:
+    tests = measured({8}, tests=("1", "4", "8"), commands=(4, 8, 10, 16))
+    assert [tests["1"][n]["accuracy"] for n in ("4", "8", "10", "16")] == [1, 0, 1, 1]
+    assert [tests["4"][n]["accuracy"] for n in ("4", "8", "10", "16")] == [1, 0, 0, 1]
+    assert [tests["8"][n]["accuracy"] for n in ("8", "10", "16")] == [0, 0, 1]
+
+
+def test_at_random_sessions_without_a_reveal_so_soon_are_left_out() -> None:
+    (tests,) = measured(set(), tests=("random",), commands=(1, 64)).values()
+    assert tests["64"]["sessions"] == 6
+    assert "1" not in tests or tests["1"]["sessions"] < 6
+
+
+def test_numbers_of_commands_are_those_of_the_text() -> None:
+    task = ReplLanguage(3, commands=9, reveal_every=2, predict="values", spacing="random")
+    sessions = task.sessions(20, np.random.default_rng(0))
+    batch = task.batch_of(sessions, task.longest_session)
+    before = reveals.commands_before(task, batch.tokens, batch.counted)
+    for row in range(20):
+        swaps, numbers = 0, []
+        for command in sessions.trace(row).commands:
+            swaps += ", " in command and "print" not in command
+            if "print" in command:
+                numbers.append(swaps)
+        assert before[row][before[row] > 0].tolist() == numbers
+
+
+def test_other_runs_are_refused() -> None:
+    config = recipe("parity", "lstm", d_model=4)
+    task = config.build_task()
+    with pytest.raises(InputError, match="give a run on Python sessions"):
+        reveals_by_spacing(Run(Path("r"), config, initial_model(config, task), task, []), SpacingSettings())
+    full = ReplLanguage(3, reveal="full", predict="values")
+    run = Run(Path("r"), config, initial_model(config, task), full, [])
+    with pytest.raises(InputError, match="reveal is 'full'"):
+        reveals_by_spacing(run, SpacingSettings())
+
+
+@pytest.mark.parametrize("test", SpacingSettings().tests)
+def test_tests_have_the_spacing_that_they_say(test: Test) -> None:
+    task = reveals.session_task(ReplLanguage(3), test, 16)
+    assert (task.form.spacing, task.form.reveal_every) == (
+        ("random", 4) if test == "random" else ("fixed", int(test))
+    )
+    assert (task.commands, task.predict, task.form.variables) == (16, "values", 3)

@@ -1,0 +1,90 @@
+"""What each kind of panel draws of its rows."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.framework.palette import Look
+from paper_figures.panels import Drawn, Lines, Marks, Panel
+from paper_figures.rows import MeasuredRun, Row, Rows, rows_of, where
+
+VALUES = {
+    ("lstm", 0): {"accuracy": {"32": 1.0, "64": 0.5}, "updates": 100},
+    ("lstm", 1): {"accuracy": {"32": 0.8, "64": 0.1}, "updates": 300},
+    ("gru", 0): {"accuracy": {"32": 0.2, "64": None}, "updates": 1000},
+}
+ROWS = rows_of(
+    [
+        MeasuredRun({"model": model, "seed": seed}, found, "done", {})
+        for (model, seed), found in VALUES.items()
+    ]
+    + [MeasuredRun({"model": "gru", "seed": 1}, {}, "failed", {})]
+)
+
+
+def drawn(panel: Panel, rows: list[Row] = ROWS) -> Axes:
+    axes = Figure().subplots()
+    panel.draw(axes, rows, {})
+    return axes
+
+
+def values(line: Any) -> list[float]:
+    found: list[float] = np.asarray(line.get_ydata(), dtype=float).tolist()
+    return found
+
+
+def test_lines_are_every_run_and_the_mean_of_a_row_within_its_band() -> None:
+    axes = drawn(Lines("accuracy", only="LSTM"))
+    assert [values(line) for line in axes.lines] == [[1.0, 0.5], [0.8, 0.1], pytest.approx([0.9, 0.3])]
+    edges = np.asarray(axes.collections[0].get_paths()[0].vertices)[:, 1]
+    assert (edges.min(), edges.max()) == (0.1, 1.0)
+    assert [axes.lines[0].get_xdata()[place] for place in (0, 1)] == [32, 64]  # type: ignore[index]
+
+
+def test_a_value_that_is_missing_breaks_the_line_and_a_run_without_values_has_none() -> None:
+    axes = drawn(Lines("accuracy", only=where(model="gru"), band=False))
+    assert [len(values(line)) for line in axes.lines] == [2]
+    assert np.isnan(values(axes.lines[0])[1])
+    by_function = Lines(lambda run: None if run.settings["model"] == "gru" else ([1, 2], [3, 4]), band=False)
+    assert [values(line) for line in drawn(by_function).lines] == [[3, 4], [3, 4]]
+
+
+def test_several_quantities_are_named_by_quantity() -> None:
+    quantities = {name: ("accuracy", Look(name)) for name in ("red", "blue")}
+    axes = drawn(Lines(quantities, only="LSTM", band=False))
+    assert [line.get_color() for line in axes.lines] == ["red", "red", "blue", "blue"]
+    assert axes.get_legend_handles_labels()[1] == ["red", "blue"]
+
+
+def test_references_stand_at_their_places() -> None:
+    axes = drawn(Lines("accuracy", only="LSTM", chance=(0.25,), trained=(40,), ylim=(0, 2)))
+    *_, chance, trained = axes.lines
+    assert set(values(chance)) == {0.25}
+    assert set(np.asarray(trained.get_xdata()).tolist()) == {40}
+    assert axes.get_ylim() == (0, 2)
+
+
+def test_a_mark_per_run_lies_in_the_line_of_its_row_and_within_the_axis() -> None:
+    axes = drawn(Marks("updates", chance=(200,)))
+    assert [text.get_text() for text in axes.get_yticklabels()] == [row.label for row in ROWS]
+    for place, (line, row) in enumerate(zip(axes.lines, ROWS, strict=False)):
+        assert np.asarray(line.get_xdata()).tolist() == row.each("updates")
+        assert all(abs(height - place) < 0.5 for height in values(line))
+    assert axes.get_xlim()[1] > 1000
+    assert drawn(Marks("updates", log=True)).get_xscale() == "log"
+    assert len(drawn(Marks("updates", only="GRU")).lines) == 1
+
+
+def test_a_function_draws_where_every_row_has_a_run() -> None:
+    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
+        axes.plot([len(rows)], [shared.get("x", 7)])
+
+    panel = Drawn(draw, {"title": "own"})
+    axes = drawn(panel)
+    assert (values(axes.lines[0]), axes.get_title()) == ([7], "own")
+    lost = rows_of([MeasuredRun({"model": "lstm", "seed": 0}, {}, "failed", {})])
+    assert not drawn(panel, [*ROWS, *lost]).lines
