@@ -149,7 +149,8 @@ class Curriculum(CheckedConfig):
         description="sequences up to this length are in the bounded phase at any step (implicit models)",
     )
     free_max_iterations: PositiveInt = Field(
-        default=24, description="the most self-iterations in the free phase"
+        default=24,
+        description="the most self-iterations in the free phase; phantom gradients add phantom_steps to them",
     )
     free_mode: Literal["auto", "simultaneous", "windowed"] = Field(
         default="auto",
@@ -291,10 +292,12 @@ class Curriculum(CheckedConfig):
                 carried_always=self.carried_always,
                 loss_until_error=self.loss_until_error,
             )
-        stopping = Stopping(rtol=self.free_rtol, max_iterations=self.free_max_iterations)
-        gradient: GradientRule = Phantom(self.phantom_steps, self.phantom_damping)
-        if self.free_gradient == "implicit":
-            gradient = FactoredImplicit()
+        gradient: GradientRule = FactoredImplicit()
+        limit = self.free_max_iterations
+        if self.free_gradient == "phantom":
+            gradient = Phantom(self.phantom_steps, self.phantom_damping)
+            limit += self.phantom_steps  # which give the gradient and do not move the latents themselves
+        stopping = Stopping(rtol=self.free_rtol, max_iterations=limit)
         mode = TRAINING_WINDOWS if self.free_mode == "windowed" else self.free_mode
         return Phase(
             "free",

@@ -208,7 +208,9 @@ class Account:
         return torch.where(self.active[..., None], following, latent)
 
 
-def solve(problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor) -> Solution:
+def solve(
+    problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor, *, steps_kept: int = 0
+) -> Solution:
     """Iterate until every token is done, each by itself.
 
     A token is done when it has converged (and, under `Dependence.CAUSAL`, all tokens before it have) or when
@@ -221,6 +223,7 @@ def solve(problem: FixedPointProblem, solver: Solver, stopping: Stopping, start:
         solver: how the next iterate is made.
         stopping: tolerance and limit.
         start: z₀, ``[batch, tokens, features]``.
+        steps_kept: the last steps to the limit that are to be taken again; the latents before them are kept.
 
     Returns:
         The `Solution`; look at its status before using its value.
@@ -240,14 +243,17 @@ def solve(problem: FixedPointProblem, solver: Solver, stopping: Stopping, start:
     """
     stopping = stopping.resolved_by(start)
     latent, memory, account = start, solver.start(start), Account.opened(start)
+    kept_at, earlier = max(1, stopping.max_iterations - steps_kept) if steps_kept else 0, None
     for evaluation in range(1, stopping.max_iterations + 1):
+        if evaluation == kept_at:
+            earlier = latent
         change = change_of(latent, problem.function(latent))
         account = account.after(latent, change, stopping, problem.dependence)
         if evaluation == stopping.max_iterations or not account.remaining:
             break
         following, memory = solver.step(latent, change, account.active, memory)
         latent = account.advance(latent, following)
-    return Solution(latent, account.iterations, account.residual, account.status)
+    return Solution(latent, account.iterations, account.residual, account.status, earlier=earlier)
 
 
 def unroll(

@@ -1,7 +1,7 @@
 """What a solve returns: the value together with an honest account of how it was reached."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -39,6 +39,8 @@ class Solution:
         status: `Status` codes, ``[batch, tokens]``, int8. A token that depends on one that did not converge
             has not converged either: its code is MAX_ITERATIONS, with fewer iterations than the limit, or
             NON_FINITE.
+        earlier: latents as many steps before the limit as were asked for, shaped like ``value``; None if the
+            solve ended before that.
 
     Example:
         >>> from implicit.fixed_point import DampedPicard, FixedPointProblem, Stopping, solve
@@ -52,6 +54,7 @@ class Solution:
     iterations: Tensor
     residual: Tensor
     status: Tensor
+    earlier: Tensor | None = field(default=None, kw_only=True, repr=False)
 
     @property
     def converged(self) -> Tensor:

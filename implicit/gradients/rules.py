@@ -99,8 +99,9 @@ class Unrolled:
 class Phantom:
     """Take the gradient of k damped steps from the solution. Memory does not grow with the iterations.
 
-    The steps give the gradient and leave the value as it is. The gradient is biased: it leaves out what more
-    steps would add (`Implicit` leaves out nothing).
+    The steps give the gradient and leave the value as it is; for a token that reached the limit they are the
+    last ones, which led to its value. The gradient is biased: it leaves out what more steps would add
+    (`Implicit` leaves out nothing).
 
     Attributes:
         steps: k.
@@ -146,6 +147,8 @@ class Phantom:
             return solution
         damping = getattr(solver, "damping", 0.8) if self.damping is None else self.damping
         latent = solution.value
+        if solution.earlier is not None:
+            latent = torch.where(solution.converged[..., None], latent, solution.earlier)
         for _ in range(self.steps):
             latent = latent + damping * (problem.function(latent) - latent)
         return replace(solution, value=with_gradient_of(solution.value, latent))

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from implicit.fixed_point import FixedPointProblem, Solution, Solver, Stopping, solve, unroll
-from implicit.gradients.rules import GradientRule, Unrolled
+from implicit.gradients.rules import GradientRule, Phantom, Unrolled
 
 
 def solve_with_gradient(
@@ -37,5 +37,6 @@ def solve_with_gradient(
     if isinstance(gradient, Unrolled):
         return unroll(problem, solver, stopping, start, gradient.iterations)
     with torch.no_grad():
-        solution = solve(problem, solver, stopping, start)
+        steps = gradient.steps if isinstance(gradient, Phantom) else 0
+        solution = solve(problem, solver, stopping, start, steps_kept=steps)
     return gradient.attach(problem, solver, stopping, solution)

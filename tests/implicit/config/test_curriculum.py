@@ -28,7 +28,7 @@ def test_bounded_then_free() -> None:
     for step in (11, 1000):
         phase = curriculum.phase(step, length=8)
         assert (phase.name, phase.length, phase.gradient) == ("free", 8, Phantom(2, 0.5))
-        assert phase.stopping == Stopping(rtol=0.1, max_iterations=20)
+        assert phase.stopping == Stopping(rtol=0.1, max_iterations=20 + 2)  # and the phantom steps
 
 
 def test_no_bounded_phase() -> None:

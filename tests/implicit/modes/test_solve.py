@@ -1,6 +1,7 @@
 """What the options of a solve change, and what they leave as it is."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -91,13 +92,13 @@ def test_recording_a_gradient_changes_no_value(
     one = model.run(tokens, solve=solve)
     with torch.no_grad():
         other = model.run(tokens, solve=solve)
-        close: Any = {"rtol": 1e-9, "atol": 1e-12}
-        torch.testing.assert_close(one.logits, other.logits, **close)
+        close = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-12)
+        close(one.logits, other.logits)
         for part in ("value", "residual"):
-            torch.testing.assert_close(getattr(one.solution, part), getattr(other.solution, part), **close)
+            close(getattr(one.solution, part), getattr(other.solution, part))
         assert torch.equal(one.solution.status, other.solution.status)
         for part, tensor in one.state.items():
-            torch.testing.assert_close(tensor, other.state[part], **close)
+            close(tensor, other.state[part])
         latents = one.solution.latents
         residual = (model.problem(tokens).function(latents) - latents).norm(dim=-1)
         assert (residual <= 1.0001e-2 * latents.norm(dim=-1))[one.solution.converged].all()

@@ -7,7 +7,6 @@ reach an earlier one: the recurrence as it is written down, and the mixer's defi
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 import torch
@@ -142,18 +141,22 @@ def test_chunks_are_causal(scan: str, value: float, part: int) -> None:
     """Against the definition, with and without a gradient."""
     vectors = [normal(seed, 2, LENGTH, HEADS, STATE_SIZE) for seed in range(3)]
     numbers = normal(4, 2, LENGTH, HEADS).abs()
-    ops: Any
-    rest: tuple[Tensor, ...] = ()
+    chunked: Scan = ssd_chunked
+    reference: Scan = ssd_reference
     if scan == "ssd":
-        inputs, ops = [vectors[0], numbers, *vectors[1:]], (ssd_chunked, ssd_reference)
-        rest = (-torch.linspace(0.1, 2, HEADS, dtype=torch.float64),)
+        inputs = [vectors[0], numbers, *vectors[1:]]
     else:
-        inputs, ops = [*vectors, numbers.clamp(max=1)], (delta_rule_chunked, delta_rule_reference)
+        inputs, chunked, reference = (
+            [*vectors, numbers.clamp(max=1)],
+            delta_rule_chunked,
+            delta_rule_reference,
+        )
     inputs[part][1, 37].view(-1)[2] = value
-    given = (*inputs[:2], *rest, *inputs[2:])
-    expected = ops[1](*given)
-    leaves = [tensor.clone().requires_grad_() for tensor in given]
-    for found in (ops[0](*given), ops[0](*leaves)):
+    if scan == "ssd":
+        inputs.insert(2, -torch.linspace(0.1, 2, HEADS, dtype=torch.float64))
+    expected = reference(*inputs)
+    leaves = [tensor.clone().requires_grad_() for tensor in inputs]
+    for found in (chunked(*inputs), chunked(*leaves)):
         for one, other in zip(found, expected, strict=True):
             assert torch.equal(one.isfinite(), other.isfinite())
             torch.testing.assert_close(one[one.isfinite()], other[one.isfinite()])

@@ -36,7 +36,9 @@ def test_loss_is_the_cross_entropy_of_every_label(name: str) -> None:
     phase = CURRICULUM.phase(2, length=6)
     result = objective(model, batch, phase)
     if isinstance(model, ImplicitModel):
-        logits = solved(model, batch.tokens, gradient=Phantom(4, 0.8), stopping=Stopping(1e-2, 0.0, 7)).logits
+        logits = solved(
+            model, batch.tokens, gradient=Phantom(4, 0.8), stopping=Stopping(1e-2, 0.0, 11)
+        ).logits
     else:
         logits = model(batch.tokens)
     numbers = logits.detach().numpy()
@@ -57,7 +59,7 @@ def test_phases_solve_and_differentiate_as_they_say() -> None:
         phase = CURRICULUM.phase(step, length=6)
         result = objective(model, batch, phase)
         assert result.solution is not None
-        assert int(result.solution.iterations.max()) <= (3 if step == 1 else 7)
+        assert int(result.solution.iterations.max()) <= (3 if step == 1 else 11)
         (gradient,) = torch.autograd.grad(result.loss, model.embedding.weight)
         logits = solved(model, batch.tokens, gradient=rule, stopping=phase.stopping).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch.targets.flatten())
@@ -131,7 +133,7 @@ def test_random_starts_are_where_the_fixed_point_is_sought_from() -> None:
         CURRICULUM.phase(2, length=5),
         gradient=FactoredImplicit(),
         random_starts=1.0,
-        stopping=Stopping(rtol=1e-9, max_iterations=1),
+        stopping=Stopping(rtol=1e-6, max_iterations=1),
     )
     found = objective(run.model, batch, phase, noise_generator(0, 1))
     from_zero = torch.zeros(3, 5, 32)

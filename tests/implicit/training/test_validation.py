@@ -61,8 +61,8 @@ def recorded(monkeypatch: pytest.MonkeyPatch, name: str) -> list[dict[str, Any]]
 @pytest.mark.parametrize(
     ("own", "stoppings", "gradients"),
     [
-        ({}, [(0.25, 3), (0.25, 7)], [Unrolled(3), Phantom(2, 0.8)]),
-        ({"evaluation_rtol": 0.5}, [(0.5, 3), (0.5, 7)], [Phantom(), Phantom()]),
+        ({}, [(0.25, 3), (0.25, 9)], [Unrolled(3), Phantom(2, 0.8)]),
+        ({"evaluation_rtol": 0.5}, [(0.5, 3), (0.5, 9)], [Phantom(), Phantom()]),
         ({"evaluation_max_iterations": 9}, [(0.25, 9), (0.25, 9)], [Phantom(), Phantom()]),
         ({"evaluation_rtol": 0.5, "evaluation_max_iterations": 9}, [(0.5, 9)] * 2, [Phantom(), Phantom()]),
     ],
@@ -247,10 +247,10 @@ def test_only_sequences_that_were_right_are_handed_on_if_asked(
 def test_sequences_go_on_unsolved_and_in_the_bounded_phase_only_if_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two evaluations to a tolerance of 1e-9 reach nothing, in either phase."""
+    """A few evaluations to a tolerance of 1e-6 reach nothing, in either phase."""
     drawn, taken = recorded(monkeypatch, "draw_batch"), recorded(monkeypatch, "objective")
     settings = {**PLAIN, "task": "S3", "bounded_steps": 1, "bounded_iterations": 2}
-    settings |= {"free_max_iterations": 2, "free_rtol": 1e-9}
+    settings |= {"free_max_iterations": 2, "free_rtol": 1e-6}
     for asked in (True, False):
         drawn.clear()
         taken.clear()

@@ -178,5 +178,5 @@ def test_where_it_is_not_proved_nothing_of_it_is_said(tmp_path: Path) -> None:
     assert few.proved
     assert few.attraction is None
     assert "simultaneous" not in few.sentence
-    with pytest.raises(InputError, match="not proved that all latents are attracted; set cells, or train"):
+    with pytest.raises(InputError, match="not proved that all latents are attracted; train with an"):
         few.certificate_of_starts(other)
