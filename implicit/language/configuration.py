@@ -207,7 +207,7 @@ class FixedPoints(LanguageModelConfig):
         training_rtol: relative tolerance in training, of all tokens together.
         training_max_iterations: the most steps without gradient in training: 24 for Mamba-2, 32 for Llama in
             Schöne et al. 2025. One evaluation more measures the residual.
-        phantom_steps: steps with gradient after these.
+        phantom_steps: steps with gradient after these; they are taken without it first, to know the value.
     """
 
     damping: float = 0.8

@@ -186,10 +186,11 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         if not self.training:
             stopping = Stopping(rtol=config.rtol, max_iterations=config.max_iterations)
             return Solve(cast("Mode", config.mode), stopping=stopping)
+        # the phantom steps are the last ones of a token at the limit; the last evaluation only measures
+        limit = config.training_max_iterations + config.phantom_steps + 1
         return Solve(
             "simultaneous",
-            # one evaluation more, the last, measures the residual and moves nothing
-            stopping=Stopping(rtol=config.training_rtol, max_iterations=config.training_max_iterations + 1),
+            stopping=Stopping(rtol=config.training_rtol, max_iterations=limit),
             gradient=Phantom(config.phantom_steps, config.damping),
         )
 

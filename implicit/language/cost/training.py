@@ -14,9 +14,9 @@ from implicit.language.pretrain.config import PAPER_PHASES, Phase
 class TrainingCost:
     """Floating-point operations of training a model.
 
-    A step evaluates the layers of an implicit model ``iterations + 1`` times without gradient, the last of
-    which measures the residual, and ``phantom_steps`` times with it. Whether the iteration is damped changes
-    none of this.
+    A step evaluates the layers of an implicit model ``iterations + phantom_steps + 1`` times without
+    gradient, the last of which measures the residual, and ``phantom_steps`` times with it. Whether the
+    iteration is damped changes none of this.
 
     Attributes:
         config: of the model.
@@ -24,15 +24,15 @@ class TrainingCost:
         gradient_checkpointing: whether the backward pass computes the layers once more.
 
     Example:
-        With one phantom step after four iterations the layers are run six times forward, and once backward,
-        which costs twice as much: eight times what an evaluation costs.
+        With one phantom step after four iterations the layers are run seven times forward, and once
+        backward, which costs twice as much: nine times what an evaluation costs.
 
         >>> from implicit.language import published_config
         >>> cost = TrainingCost(published_config("llama", "130m"))
         >>> phase = Phase(share=1, iterations=4, phantom_steps=1, rtol=0)
         >>> once = 2048 * cost.per_token(phase) - outside_layers(cost.config, 2048).forward * 3
         >>> once / Evaluation.of(cost.config, 2048).total.forward
-        8.0
+        9.0
     """
 
     config: LanguageModelConfig
@@ -88,7 +88,7 @@ class TrainingCost:
             return part.forward + back
         if phase is None:
             raise InputError("phase is None; give the phase in which the implicit model trains")
-        limit = phase.iterations + 1  # the last evaluation measures the residual
+        limit = phase.iterations + phase.phantom_steps + 1  # the last evaluation measures the residual
         mean = limit if iterations is None else check_number("iterations", iterations)
         if not 1 <= mean <= limit:
             raise InputError(f"iterations is {mean:g}; give a mean from 1 to the limit of the phase, {limit}")

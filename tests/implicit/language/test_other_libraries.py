@@ -1,10 +1,11 @@
-"""Other libraries that go by the names of classes: the labels that `Trainer` shifts."""
+"""Other libraries: the labels that `Trainer` shifts for the classes that it knows, and adapters of `peft`."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from torch.nn import functional
 from transformers import Trainer, TrainingArguments
 
@@ -27,3 +28,21 @@ def test_label_smoothing_is_of_the_next_token(name: str, tmp_path: Path) -> None
     found = trainer.compute_loss(model, {"input_ids": tokens, "labels": tokens.clone()})
     assert isinstance(found, torch.Tensor)
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft asks for it
+@pytest.mark.parametrize("name", MODELS)
+def test_adapters_of_peft_are_applied_trained_and_merged(name: str) -> None:
+    torch.manual_seed(0)
+    adapted = get_peft_model(
+        small_model(name), LoraConfig(target_modules="all-linear", init_lora_weights=False)
+    )
+    tokens = tokens_of(2, 6)
+    logits = adapted(tokens).logits
+    logits.square().sum().backward()
+    gradients = {name: part.grad for name, part in adapted.named_parameters() if "lora" in name}
+    assert gradients
+    assert [name for name, gradient in gradients.items() if gradient is None or not gradient.any()] == []
+    merged = adapted.merge_and_unload()
+    # single precision: the weights are added in another order
+    torch.testing.assert_close(merged(tokens).logits, logits, rtol=1e-3, atol=1e-3)

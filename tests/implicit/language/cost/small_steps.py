@@ -14,9 +14,9 @@ from implicit.language.pretrain import Phase
 from implicit.language.pretrain.config import enter
 from tests.implicit.language.small_language_models import MODELS, config_of, tokens_of
 
-EVALUATIONS, PHANTOM_STEPS = 3, 2
+EVALUATIONS, PHANTOM_STEPS = 5, 2
 # the last evaluation measures the residual and is no iteration
-PHASE = Phase(share=1, iterations=EVALUATIONS - 1, phantom_steps=PHANTOM_STEPS, rtol=0)
+PHASE = Phase(share=1, iterations=EVALUATIONS - PHANTOM_STEPS - 1, phantom_steps=PHANTOM_STEPS, rtol=0)
 
 
 def small_training(name: str, checkpointing: bool = False, **changes: Any) -> LanguageModel:
