@@ -103,15 +103,8 @@ class AttentionCell(Cell):
     ) -> tuple[Tensor, State]:
         """Run the cell over whole sequences; see `Cell.forward`."""
         length, earlier = inputs.shape[1], state["keys"].shape[1]
-        projected = project(self.in_proj, inputs)
-        if injection is not None:
-            projected = projected + injection
-        of_heads = projected.unflatten(-1, (-1, self.head_size))
-        turned, values = of_heads.split([self.heads + self.key_value_heads, self.key_value_heads], dim=2)
-        positions = state["position"][:, None] + torch.arange(length, device=inputs.device)
-        angles = rotary_angles(positions, self.head_size, self.rope_base, inputs.dtype)
-        queries, keys = rotate(turned, angles).split([self.heads, self.key_value_heads], dim=2)
-        real = torch.ones_like(positions, dtype=torch.bool) if mask is None else mask
+        queries, keys, values = self._project(inputs, state, injection)
+        real = inputs.new_ones(inputs.shape[:2], dtype=torch.bool) if mask is None else mask
         if mask is not None:  # nothing reads those of padding; so they do not depend on how it was solved
             keys, values = (part.masked_fill(~mask[..., None, None], 0) for part in (keys, values))
         after = {
@@ -128,6 +121,50 @@ class AttentionCell(Cell):
             allowed = (after["valid"][:, None] & (places < own)) | (places == own)  # [batch, length, tokens]
         y = attend(queries, after["keys"], after["values"], allowed)
         return project(self.out_proj, y.flatten(2)), after
+
+    def alone(self, inputs: Tensor, state: State, after: State, injection: Tensor | None = None) -> Tensor:
+        """Run the cell on every token by itself, behind keys and values of the others that stay as they are.
+
+        Args:
+            inputs: ``[batch, length, d_model]``.
+            state: before the first token.
+            after: after the last; the keys and values of a token are those that it holds of the ones before.
+            injection: ``[batch, length, injection_size]``; nothing if None.
+
+        Returns:
+            Outputs, ``[batch, length, d_model]``.
+
+        Example:
+            >>> cell, inputs = AttentionCell(8), torch.ones(1, 3, 8)
+            >>> state = cell.init_state(1)
+            >>> outputs, after = cell(inputs, state)
+            >>> torch.allclose(cell.alone(inputs, state, after), outputs)
+            True
+        """
+        length, earlier = inputs.shape[1], state["keys"].shape[1]
+        queries, keys, values = self._project(inputs, state, injection)
+        places = torch.arange(earlier + length, device=inputs.device)
+        own = places[earlier:, None]
+        allowed = torch.cat(
+            [after["valid"][:, None] & (places < own), (places[earlier:] == own).expand(len(inputs), -1, -1)],
+            dim=-1,
+        )
+        keys, values = torch.cat([after["keys"], keys], 1), torch.cat([after["values"], values], 1)
+        return project(self.out_proj, attend(queries, keys, values, allowed).flatten(2))
+
+    def _project(
+        self, inputs: Tensor, state: State, injection: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of the inputs; the first two turned by position."""
+        projected = project(self.in_proj, inputs)
+        if injection is not None:
+            projected = projected + injection
+        of_heads = projected.unflatten(-1, (-1, self.head_size))
+        turned, values = of_heads.split([self.heads + self.key_value_heads, self.key_value_heads], dim=2)
+        positions = state["position"][:, None] + torch.arange(inputs.shape[1], device=inputs.device)
+        angles = rotary_angles(positions, self.head_size, self.rope_base, inputs.dtype)
+        queries, keys = rotate(turned, angles).split([self.heads, self.key_value_heads], dim=2)
+        return queries, keys, values
 
     def step(self, inputs: Tensor, state: State, injection: Tensor | None = None) -> tuple[Tensor, State]:
         """Run the cell on one token; see `Cell.step`."""

@@ -200,8 +200,8 @@ class FixedPoints(LanguageModelConfig):
         rtol: relative tolerance outside of training.
         max_iterations: the most evaluations of the layers outside of training, as in `Stopping`.
         mode: outside of training, in which order tokens are solved; see `implicit.modes.Solve`. The choice of
-            ``"auto"`` has the answer of ``"sequential"``; Llama solves all tokens of a prompt together, and
-            sequences that do not converge so one token after the other.
+            ``"auto"`` has the answer of ``"sequential"``; Llama solves all tokens of a prompt together,
+            verifies them, and reads one after the other from the first that fails.
         unconverged: outside of training, what is done where a token has no fixed point within the limit:
             ``"warn"``, ``"raise"`` an error, or ``"ignore"``. Its status stands in the output in any case.
         training_rtol: relative tolerance in training, of all tokens together.

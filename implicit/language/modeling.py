@@ -46,6 +46,7 @@ from implicit.language.configuration import (
     Mamba2Layers,
 )
 from implicit.language.padding import Reading
+from implicit.language.prompt import read_prompt
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelOutput as StackOutput
 from implicit.models.mamba2 import Mamba2
@@ -86,6 +87,7 @@ class LanguageModelOutput(ModelOutput):
     attentions: None = None
 
 
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _HANDED_ON = frozenset(("cache_position", "token_type_ids", "max_length_q", "max_length_k"))
 """What `transformers` may give to any model, and no model here reads."""
 _BORDERS = frozenset(("cu_seq_lens_q", "cu_seq_lens_k"))
@@ -304,7 +306,12 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
     def _read(
         self, tokens: Tensor, state: State | None, solve: Solve | None, lengths: Tensor | None
     ) -> StackOutput:
-        """Run the stack; by default a state that grows is found simultaneously where that converges."""
+        """Run the stack; prompts of a model whose state grows are read together and verified."""
+        if any(getattr(self.model, kind) for kind in _HOOKS):
+            raise InputError(
+                "model has hooks, and its stack is run rather than called, so that they would not fire; give "
+                "them to the language model, or to the modules within model"
+            )
         if (
             solve is None
             or (solve.mode, solve.solver) != ("auto", None)
@@ -312,26 +319,7 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             or not (self.model.state_grows and tokens.shape[1] > 1)
         ):
             return self.model.run(tokens, state, solve, lengths=lengths)
-        found = self.model.run(tokens, state, replace(solve, mode="simultaneous"), lengths=lengths)
-        assert found.solution is not None
-        left = (~found.solution.converged.all(1)).nonzero()[:, 0]
-        if not len(left):
-            return found
-        again = self.model.run(
-            tokens[left],
-            None if state is None else {name: part[left] for name, part in state.items()},
-            replace(solve, mode="sequential", start=None if solve.start is None else solve.start[left]),
-            lengths=None if lengths is None else lengths[left],
-        )
-        changed = {
-            name: getattr(found.solution, name).index_copy(0, left, getattr(again.solution, name))
-            for name in ("value", "iterations", "residual", "status", "evaluations")
-        }
-        return StackOutput(
-            found.logits.index_copy(0, left, again.logits),
-            {name: part.index_copy(0, left, again.state[name]) for name, part in found.state.items()},
-            replace(found.solution, mode="sequential", **changed),
-        )
+        return read_prompt(cast("ImplicitModel", self.model), tokens, state, solve, lengths)
 
     def _streams(
         self, tokens: Tensor, state: State | None, lengths: Tensor | None, solution: SequenceSolution | None

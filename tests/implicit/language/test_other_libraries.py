@@ -9,6 +9,7 @@ from peft import LoraConfig, get_peft_model
 from torch.nn import functional
 from transformers import Trainer, TrainingArguments
 
+from automata.errors import InputError
 from implicit.language import ExplicitMamba2ForCausalLM
 from tests.implicit.language.small_language_models import MODELS, config_of, small_model, tokens_of
 
@@ -46,3 +47,18 @@ def test_adapters_of_peft_are_applied_trained_and_merged(name: str) -> None:
     merged = adapted.merge_and_unload()
     # single precision: the weights are added in another order
     torch.testing.assert_close(merged(tokens).logits, logits, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_hook_of_the_stack_is_refused_and_those_around_it_fire(name: str) -> None:
+    model = small_model(name)
+    fired: set[str] = set()
+    for part in (model, model.model.get_submodule("mixers.0"), model.lm_head):
+        part.register_forward_hook(lambda module, *_: fired.add(type(module).__name__))
+    model(tokens_of(1, 3))
+    assert len(fired) == 3
+    handle = model.model.register_forward_hook(lambda *_: None)
+    with pytest.raises(InputError, match="model has hooks, and its stack is run rather than called"):
+        model(tokens_of(1, 3))
+    handle.remove()
+    model(tokens_of(1, 3))

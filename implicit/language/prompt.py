@@ -1,0 +1,138 @@
+"""Prompts of a model whose state grows: all tokens together, then verified against the sequential mode.
+
+Solved together, a token begins on a wrong state and may end at another fixed point than the sequential
+mode finds, or at none. So every token is solved once more on its own, from its start, behind the keys and
+values of those before it. By induction the tokens before the first that ends elsewhere have the answer of the
+sequential mode; from that one on the sequential mode reads. So no answer depends on later tokens, and a
+prompt has the answer that its tokens have one by one.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from implicit.cells import AttentionCell
+from implicit.cells.interface import has_hooks
+from implicit.fixed_point import Dependence, FixedPointProblem
+from implicit.fixed_point import solve as solve_alone
+from implicit.models.implicit_model import ImplicitModel
+from implicit.models.interface import ModelOutput
+from implicit.models.stack import of_layer
+from implicit.modes import Solve
+from theory.transition import State
+
+AGREEMENT = 20
+"""A token passes if both solutions are within this many tolerances, as in the windowed mode."""
+
+
+def read_prompt(
+    model: ImplicitModel, tokens: Tensor, state: State | None, solve: Solve, lengths: Tensor | None
+) -> ModelOutput:
+    """Find the answer of the sequential mode, where the verification passes in the time of the simultaneous.
+
+    Args:
+        model: whose cells are `AttentionCell`; one with hooks on its cells is read token by token.
+        tokens: ``[batch, length]``.
+        state: before the first token; the beginning if None.
+        solve: how fixed points are sought; its mode does not count.
+        lengths: real tokens of each sequence, ``[batch]``; all if None.
+
+    Returns:
+        What `ImplicitModel.run` returns. The evaluations count those of the verification too.
+
+    Example:
+        >>> from implicit.language import ImplicitLlamaForCausalLM, ImplicitLlamaLMConfig
+        >>> sizes = {"vocab_size": 5, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8}
+        >>> torch.manual_seed(0) and None
+        >>> model = ImplicitLlamaForCausalLM(ImplicitLlamaLMConfig(num_hidden_layers=1, **sizes)).eval()
+        >>> with torch.no_grad():
+        ...     found = read_prompt(model.model, torch.tensor([[1, 2, 3]]), None, model.solve, None)
+        >>> found.solution.status.tolist()
+        [[0, 0, 0]]
+    """
+    sequential = replace(solve, mode="sequential")
+    if any(has_hooks(cell) for cell in model.cells):
+        return model.run(tokens, state, sequential, lengths=lengths)
+    begin = model.begin(tokens, state, lengths)[1]
+    together = replace(solve, mode="simultaneous", state_after=True)
+    found = model.run(tokens, state, together, lengths=lengths)
+    assert found.solution is not None
+    with torch.no_grad():
+        passed, evaluations = _verified(model, tokens, state, solve, lengths, found)
+    evaluations = found.solution.evaluations + evaluations
+    found = replace(found, solution=replace(found.solution, mode="sequential", evaluations=evaluations))
+    for row, token in enumerate(passed.long().cumprod(1).sum(1).tolist()):
+        if token < tokens.shape[1]:
+            here = slice(row, row + 1)
+            before = _state_before(
+                {name: part[here] for name, part in found.state.items()}, begin, row, token
+            )
+            start = None if solve.start is None else solve.start[here, token:]
+            again = model.run(
+                tokens[here, token:],
+                before,
+                replace(sequential, start=start, state_after=True),
+                lengths=None if lengths is None else lengths[here] - token,
+            )
+            found = _with_end(found, again, row, token)
+    return found if solve.state_after else replace(found, state={})
+
+
+def _verified(
+    model: ImplicitModel,
+    tokens: Tensor,
+    state: State | None,
+    solve: Solve,
+    lengths: Tensor | None,
+    found: ModelOutput,
+) -> tuple[Tensor, Tensor]:
+    """Which tokens have, behind those before them, the solution found; and the evaluations it took to see."""
+    tokens, state, mask = model.begin(tokens, state, lengths)
+    injections = model._inject(tokens)
+    cells = [cell for cell in model.cells if isinstance(cell, AttentionCell)]
+
+    def image(latent: Tensor) -> Tensor:
+        stream = latent
+        for layer, (cell, norm) in enumerate(zip(cells, model.norms, strict=True)):
+            parts = of_layer(state, layer), of_layer(found.state, layer), injections[layer]
+            stream = model._after_cell(stream, cell.alone(norm(stream), *parts), layer)
+        image = model.latent_norm(stream)
+        return image if mask is None else image.masked_fill(~mask[..., None], 0)
+
+    assert found.solution is not None
+    candidate, stopping = found.solution.latents, solve.stopping or model.stopping
+    start = torch.zeros_like(candidate) if solve.start is None else solve.start
+    problem = FixedPointProblem(image, Dependence.OWN)
+    own = solve_alone(problem, solve.solver or model.solver, stopping, start)
+    stopping = stopping.resolved_by(candidate)
+    near = AGREEMENT * (stopping.atol + stopping.rtol * candidate.norm(dim=-1))
+    passed = found.solution.converged & own.converged & ((own.value - candidate).norm(dim=-1) <= near)
+    return (passed if mask is None else passed | ~mask), own.iterations
+
+
+def _state_before(state: State, begin: State, row: int, token: int) -> State:
+    """The state of one sequence before a token, cut from the one after its last."""
+    before: State = {}
+    for name, part in state.items():
+        if name.startswith("position"):
+            before[name] = begin[name][row : row + 1] + token
+        else:
+            before[name] = part[:, : begin[name].shape[1] + token]
+    return before
+
+
+def _with_end(found: ModelOutput, end: ModelOutput, row: int, token: int) -> ModelOutput:
+    """Put what was found of the end of a sequence, from a token on, into the batch."""
+    assert found.solution is not None
+    assert end.solution is not None
+    place = torch.tensor([row], device=found.logits.device)
+
+    def put(whole: Tensor, part: Tensor) -> Tensor:
+        return whole.index_copy(0, place, torch.cat([whole[place, :token], part], dim=1))
+
+    names = ("value", "iterations", "residual", "status", "evaluations")
+    changed: Any = {name: put(getattr(found.solution, name), getattr(end.solution, name)) for name in names}
+    state = {name: part.index_copy(0, place, end.state[name]) for name, part in found.state.items()}
+    return ModelOutput(put(found.logits, end.logits), state, replace(found.solution, **changed))
