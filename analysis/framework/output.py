@@ -60,7 +60,7 @@ class RunIdentity:
     def of(cls, run: Run) -> "RunIdentity":
         """Return the identity of a loaded run."""
         return cls(
-            name=printable(run.path.resolve().name),
+            name=run_name(run),
             task=printable(run.task.name),
             model=run.config.model,
             parameters=run.model.parameter_count(),
@@ -76,6 +76,18 @@ class RunIdentity:
         if self.compiled:
             return f"{self.model} on {self.task}, compiled, not trained"
         return f"{self.model} on {self.task}, trained at length {self.training_length} with seed {self.seed}"
+
+
+def run_name(run: Run) -> str:
+    r"""Return what a run is called in results and in their folders: its folder's name, escaped.
+
+    Example:
+        >>> from dataclasses import replace
+        >>> from implicit.runs.loading import load_run
+        >>> print(run_name(replace(load_run("parity"), path=Path("runs/r\u200cb"))))
+        r\u200cb
+    """
+    return printable(run.path.resolve().name)
 
 
 def weights_sha256(model: SequenceModel) -> str:
@@ -135,7 +147,7 @@ def require_different_names(runs: Sequence[Run]) -> None:
     seen = set()
     for run in runs:
         check_type("run", run, Run, "give a loaded one, implicit.load_run(...)")
-        name = run.path.resolve().name
+        name = run_name(run)
         if name in seen:
             raise InputError(f"run name {name} is given twice; rename one of the run folders")
         seen.add(name)
