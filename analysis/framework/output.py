@@ -22,7 +22,7 @@ from automata.data_files import read_file
 from automata.errors import InputError
 from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
-from implicit.runs.files import tensor_bytes, write_json
+from implicit.runs.files import refuse_links, tensor_bytes, write_json
 from implicit.runs.loading import STORED_RUNS, Run
 
 
@@ -158,6 +158,9 @@ def default_folder(run: Run, analysis: str) -> Path:
 
     ``RUN/analysis/<analysis>``; for a run stored in the package ``out/<run>/<analysis>``.
 
+    Raises:
+        InputError: if a link there leads out of the run folder.
+
     Example:
         >>> from implicit.runs.loading import load_run
         >>> default_folder(load_run("parity"), "jacobian").as_posix()
@@ -165,6 +168,7 @@ def default_folder(run: Run, analysis: str) -> Path:
     """
     if run.path.resolve().is_relative_to(STORED_RUNS.resolve()):
         return Path("out") / run.path.name / analysis
+    refuse_links(run.path, f"analysis/{analysis}")
     return run.path / "analysis" / analysis
 
 

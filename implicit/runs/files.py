@@ -61,6 +61,37 @@ def write_bytes(path: Path, content: bytes) -> None:
         _flush_folder(path.parent)
 
 
+def refuse_links(folder: Path, written: str) -> None:
+    """Refuse links out of a run folder through which something would be written.
+
+    The folder may itself be a link, and links within it may lead to places within it.
+
+    Args:
+        folder: of a run, which may be a stranger's.
+        written: the path, from there, of a folder that is about to be written.
+
+    Raises:
+        InputError: naming the link.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     (Path(folder) / "analysis").symlink_to("/tmp")
+        ...     try:
+        ...         refuse_links(Path(folder), "analysis/jacobian")
+        ...     except InputError as error:
+        ...         print(str(error).replace(folder, "run"))
+        run/analysis is a link to /tmp; remove it, or give another folder with --out
+    """
+    below = folder / written
+    on_the_way = [place for place in below.parents if place != folder and place.is_relative_to(folder)]
+    for place in (*reversed(on_the_way), below, *below.rglob("*")):
+        if place.is_symlink() and not Path(os.path.realpath(place)).is_relative_to(os.path.realpath(folder)):
+            raise InputError(
+                f"{place} is a link to {os.readlink(place)}; remove it, or give another folder with --out"
+            )
+
+
 def leftovers(folder: Path) -> list[Path]:
     """Return the temporary files that writers which were killed have left in a folder.
 
