@@ -7,6 +7,7 @@ beside them: a file that changed since is refused.
 import contextlib
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from automata.data_files import LARGEST_FILE, read_file, strict_json
@@ -256,16 +257,44 @@ def read_tensors(path: Path, most: int = LARGEST_STORED) -> tuple[dict[str, Tens
         automata.errors.InputError: nowhere.safetensors is missing; restore it or train again
     """
     content = read_stored(path, most)
-    try:
+    with _valid(path):
         tensors = safetensors.torch.load(content)
-    except (SafetensorError, ValueError) as error:
-        raise InputError(
-            f"{path} is not valid safetensors ({_reason(error)}); restore it or train again"
-        ) from None
     if path.name in (hashes := _read_hashes(path.parent)):
         _check_hash(path, hashlib.sha256(content).hexdigest(), hashes[path.name])
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     return tensors, header.get("__metadata__", {})
+
+
+def declared_entries(path: Path) -> int:
+    """Return how many numbers a safetensors file holds by its header, which fits its size; no more is read.
+
+    Args:
+        path: of a regular file.
+
+    Raises:
+        InputError: for one that is not safetensors, or whose header stands for another size.
+
+    Example:
+        >>> import torch
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_tensors(Path(folder) / "w.safetensors", {"w": torch.ones(2, 3)})
+        ...     declared_entries(Path(folder) / "w.safetensors")
+        6
+    """
+    with _valid(path), safe_open(path, framework="pt") as file:
+        return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+
+
+@contextlib.contextmanager
+def _valid(path: Path) -> Iterator[None]:
+    """Tell in one sentence what safetensors raises of a file."""
+    try:
+        yield
+    except (SafetensorError, ValueError) as error:
+        raise InputError(
+            f"{path} is not valid safetensors ({_reason(error)}); restore it or train again"
+        ) from None
 
 
 def check_tensors(path: Path, tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
