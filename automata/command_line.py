@@ -13,6 +13,8 @@ from automata.errors import InputError
 
 BAD_INPUT = 2
 INTERRUPTED = 130
+LONGEST_SENTENCE = 1000
+"""Letters of what stands on standard error."""
 NOT_READ = 141
 """The exit code if whoever reads the output stopped, as for a program that SIGPIPE ends."""
 
@@ -84,5 +86,9 @@ def exit_code(
 
 
 def _fail(sentence: str, code: int) -> int:
-    print(f"error: {printable(' '.join(sentence.split()))}", file=sys.stderr)
+    sentence = printable(" ".join(sentence.split()))
+    if len(sentence) > LONGEST_SENTENCE:  # what was given is in the middle, and the remedy at the end
+        half = LONGEST_SENTENCE // 2
+        sentence = f"{sentence[:half]} … {sentence[-half:]}"
+    print(f"error: {sentence}", file=sys.stderr)
     return code

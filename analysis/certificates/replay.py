@@ -22,8 +22,10 @@ TOLERANCE = 1e-12
 """‖Φ(z) − z‖ / ‖z‖ at which a latent counts as the fixed point: some ten times what rounding leaves of it."""
 MORE_ITERATIONS = 2
 """Times the model's own limit: who arrives at 1e-10 within the limit is at 1e-12 within 1.2 of it."""
-MOST_ITERATIONS = 10**7
-"""All together: who writes the configuration chooses its limit."""
+MOST_WORK = 10**12
+"""Multiplications all together, two to eight minutes on one core: strangers choose limit, sizes and words."""
+OF_A_PASS, OF_A_STATE = 5 * 10**5, 32
+"""What a pass takes however small it is, and an entry of a state, in multiplications of a weight."""
 FARTHEST = 1e-7
 """How far a state may lie from the one computed here, part by part relative to its largest entry: the
 distance between float32 numbers, in which the model holds it. The producer's latents have residuals
@@ -160,7 +162,6 @@ class Replay:
         self.implicit, self.residual = model != "mamba2", bool(sizes.get("residual", True))
         self.damping, self.d_model = float(sizes.get("damping", 1.0)), int(sizes["d_model"])
         self.limit = MORE_ITERATIONS * int(sizes.get("max_iterations", 1))
-        self.left = MOST_ITERATIONS
         self.layers: list[Mamba2Layer | DeltaNetLayer] = []
         for layer in range(int(sizes["layers"])):
             prefix = f"mixers.{layer}."
@@ -169,6 +170,11 @@ class Replay:
             self.layers.append(
                 DeltaNetLayer(own, sizes) if deltanet else Mamba2Layer(own, int(sizes["groups"]))
             )
+        self.work = 0
+        begun = [layer.begin(1, index) for index, layer in enumerate(self.layers)]
+        self.of_a_row = sum(part.size for part in self.weights.values()) + OF_A_STATE * sum(
+            part.size for state in begun for part in state.values()
+        )
 
     def states(self, words: Sequence[Sequence[int]]) -> list[State | None]:
         """Return the state after every word, None where the latent of one of its tokens does not settle."""
@@ -202,11 +208,6 @@ class Replay:
         injections = [u @ self.weights[f"injections.{layer}.weight"].T for layer in range(len(self.layers))]
         latents, settled = np.zeros((len(tokens), self.d_model)), np.zeros(len(tokens), dtype=bool)
         for _ in range(self.limit):
-            if not self.left:
-                raise RefusedError(
-                    "config.sizes.max_iterations", f"lets words take more than {MOST_ITERATIONS}"
-                )
-            self.left -= 1
             going = np.flatnonzero(~settled)
             here = latents[going]
             image, _ = self._through(here, [part[going] for part in injections], _rows(state, going))
@@ -222,6 +223,9 @@ class Replay:
     def _through(
         self, stream: Array, injections: Sequence[Array] | None, state: State
     ) -> tuple[Array, State]:
+        self.work += OF_A_PASS + len(stream) * self.of_a_row
+        if self.work > MOST_WORK:
+            raise RefusedError("config.sizes", f"let words take more than {MOST_WORK} multiplications")
         after: State = {}
         for index, layer in enumerate(self.layers):
             u = rms(stream) * self.weights[f"mixer_norms.{index}.weight"]

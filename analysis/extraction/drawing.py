@@ -6,12 +6,13 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from analysis.extraction.measurement import ExtractionAnalysis
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
 from analysis.framework.palette import GREY, QUANTITY_LOOKS, RED
 from automata.drawing import COLORS, draw_dfa_or_table
-from automata.drawn_labels import in_legend
+from automata.drawn_labels import in_legend, show_plainly
 from automata.machines.dfa import DFA
 from automata.machines.mealy import MealyMachine
 
@@ -40,9 +41,9 @@ def draw(found: ExtractionAnalysis, width: float = TEXT_WIDTH) -> Figure:
         automaton.set_title("extracted automaton")
         _draw_states(states, found)
         _draw_positions(positions, found)
-        _draw_automaton(
-            automaton, found
-        )  # last: whether its labels overlap depends on the space that is left
+        show_plainly(*figure.findobj(Text))
+        # last: it lays out the figure, for whether labels overlap depends on the space that is left
+        _draw_automaton(automaton, found)
         return figure
 
 

@@ -20,6 +20,7 @@ from analysis.framework.output import (
     default_folder,
     refuse_other_runs,
     require_different_names,
+    run_name,
     write_analysis,
     written_together,
 )
@@ -235,7 +236,7 @@ class RunAnalysis(Analysis[Settings, Outcome]):
         """Return a folder for each run: ``out`` if there is one run, else one below it by the run's name."""
         if out is None:
             return [default_folder(run, self.name) for run in runs]
-        return [out] if len(runs) == 1 else [out / run.path.resolve().name for run in runs]
+        return [out] if len(runs) == 1 else [out / run_name(run) for run in runs]
 
     def answer(
         self, runs: Sequence[Run], settings: Settings, folders: Sequence[Path], width: float = TEXT_WIDTH

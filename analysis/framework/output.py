@@ -22,7 +22,7 @@ from automata.data_files import read_file
 from automata.errors import InputError
 from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
-from implicit.runs.files import tensor_bytes, write_json
+from implicit.runs.files import refuse_links, tensor_bytes, write_json
 from implicit.runs.loading import STORED_RUNS, Run
 
 
@@ -60,7 +60,7 @@ class RunIdentity:
     def of(cls, run: Run) -> "RunIdentity":
         """Return the identity of a loaded run."""
         return cls(
-            name=printable(run.path.resolve().name),
+            name=run_name(run),
             task=printable(run.task.name),
             model=run.config.model,
             parameters=run.model.parameter_count(),
@@ -76,6 +76,18 @@ class RunIdentity:
         if self.compiled:
             return f"{self.model} on {self.task}, compiled, not trained"
         return f"{self.model} on {self.task}, trained at length {self.training_length} with seed {self.seed}"
+
+
+def run_name(run: Run) -> str:
+    r"""Return what a run is called in results and in their folders: its folder's name, escaped.
+
+    Example:
+        >>> from dataclasses import replace
+        >>> from implicit.runs.loading import load_run
+        >>> print(run_name(replace(load_run("parity"), path=Path("runs/r\u200cb"))))
+        r\u200cb
+    """
+    return printable(run.path.resolve().name)
 
 
 def weights_sha256(model: SequenceModel) -> str:
@@ -135,7 +147,7 @@ def require_different_names(runs: Sequence[Run]) -> None:
     seen = set()
     for run in runs:
         check_type("run", run, Run, "give a loaded one, implicit.load_run(...)")
-        name = run.path.resolve().name
+        name = run_name(run)
         if name in seen:
             raise InputError(f"run name {name} is given twice; rename one of the run folders")
         seen.add(name)
@@ -146,6 +158,9 @@ def default_folder(run: Run, analysis: str) -> Path:
 
     ``RUN/analysis/<analysis>``; for a run stored in the package ``out/<run>/<analysis>``.
 
+    Raises:
+        InputError: if a link there leads out of the run folder.
+
     Example:
         >>> from implicit.runs.loading import load_run
         >>> default_folder(load_run("parity"), "jacobian").as_posix()
@@ -153,6 +168,7 @@ def default_folder(run: Run, analysis: str) -> Path:
     """
     if run.path.resolve().is_relative_to(STORED_RUNS.resolve()):
         return Path("out") / run.path.name / analysis
+    refuse_links(run.path, f"analysis/{analysis}")
     return run.path / "analysis" / analysis
 
 

@@ -12,6 +12,7 @@ import torch
 from rich.console import Console
 
 from analysis.framework.analysis import Comparison
+from analysis.framework.output import run_name
 from analysis.framework.settings import settings_from
 from analysis.questions import question_named, reported_questions, section_of
 from analysis.report.settings import ReportSettings
@@ -85,7 +86,7 @@ def tasks_of(run: Run, folder: Path, settings: ReportSettings) -> list[Task]:
         if not isinstance(analysis, Comparison) and analysis.needs.met_by(run.model)
     ]
     asked.sort(key=lambda analysis: -section_of(analysis).priority)
-    place = folder / RESULTS / run.path.resolve().name
+    place = folder / RESULTS / run_name(run)
     return [Task(analysis.name, (str(run.path),), place, settings) for analysis in asked]
 
 

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -27,6 +28,8 @@ StoryPart = Literal["train", "valid", "test"]
 
 QUESTION = "?"
 """The word behind which an answer stands."""
+MOST_ENTRIES = 10**4
+"""Files and folders below that of bAbI, which has some hundreds: a path may be any, such as ``/``."""
 _FILE = re.compile(r"qa(\d{1,2})_(train|valid|test)\.txt")
 
 
@@ -135,7 +138,10 @@ def _files(path: Path) -> Iterator[tuple[str, str]]:
     """The names and texts of a folder's or an archive's files of bAbI."""
     try:
         if path.is_dir():
-            for file in sorted(path.rglob("qa*.txt")):
+            found = list(islice(path.rglob("*"), MOST_ENTRIES + 1))
+            if len(found) > MOST_ENTRIES:
+                raise InputError(f"{path} holds more than {MOST_ENTRIES} files; give the folder of bAbI's")
+            for file in sorted(file for file in found if file.match("qa*.txt")):
                 yield str(file), read_file(file).decode("utf-8-sig")
             return
         with tarfile.open(fileobj=BytesIO(read_file(path))) as archive:

@@ -117,6 +117,12 @@ class ProbabilisticAutomaton:
             numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
             readings.append([numbers[value] for value in values])
             value_names[reveal] = tuple(map(str, numbers))
+            for value, number in zip(values, readings[-1], strict=True):
+                if str(value) != (name := value_names[reveal][number]):
+                    raise InputError(
+                        f"reveal {reveal!r} shows {name} and {value}, which are equal; write both alike, or "
+                        "one as a text"
+                    )
             if len(set(value_names[reveal])) < len(numbers):
                 name = next(name for name in value_names[reveal] if value_names[reveal].count(name) > 1)
                 alike = " and ".join(shown(value) for value in numbers if str(value) == name)

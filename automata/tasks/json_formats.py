@@ -175,7 +175,7 @@ def _of_dfa(content: Content, name: str, description: str) -> Task:
 def _of_monoid(content: Content, name: str, description: str) -> Task:
     names = content.get("element_names")
     monoid = Monoid(
-        _need(content["table"], "table", list),
+        _numbers(content["table"], "table", int),
         None if names is None else [str(entry) for entry in _need(names, "element_names", list)],
         name,
     )
@@ -183,7 +183,10 @@ def _of_monoid(content: Content, name: str, description: str) -> Task:
     chosen = (
         None
         if tokens is None
-        else [monoid.index(t) if isinstance(t, str) else int(t) for t in _need(tokens, "tokens", list)]
+        else [
+            monoid.index(token) if isinstance(token, str) else _numbers([token], "tokens", int)[0]
+            for token in _need(tokens, "tokens", list)
+        ]
     )
     return WordProblem.from_monoid(monoid, chosen, name=name, description=description)
 
@@ -226,8 +229,11 @@ def _of_probabilistic(content: Content, name: str, description: str) -> Task:
     reveals = _need(content.get("reveals", {}), "reveals", dict)
     automaton = ProbabilisticAutomaton(
         [str(state) for state in _need(content["states"], "states", list)],
-        _need(content["initial"], "initial", list),
-        _need(content["actions"], "actions", dict),
+        _numbers(content["initial"], "initial", int, float),
+        {
+            action: _numbers(matrix, f"the matrix of action {action!r}", int, float)
+            for action, matrix in _need(content["actions"], "actions", dict).items()
+        },
         {reveal: _need(shown, f"reveal {reveal!r}", list) for reveal, shown in reveals.items()},
     )
     probability = content.get("reveal_probability", 0.25)
@@ -247,6 +253,17 @@ def _need(value: Any, field: str, kind: type) -> Any:
         wanted = "a list" if kind is list else "an object"
         raise InputError(f"{field} is {json.dumps(value, default=str)[:60]}; give {wanted}")
     return value
+
+
+def _numbers(value: Any, field: str, *kinds: type) -> Any:
+    """The list, or the list of lists, in which no text and no truth value stands for a number."""
+    rows = _need(value, field, list)
+    for row in rows if rows and isinstance(rows[0], list) else [rows]:
+        if not set(map(type, _need(row, field, list))).issubset(kinds):
+            wrong = next(entry for entry in row if type(entry) not in kinds)
+            wanted = "numbers" if float in kinds else "whole numbers"
+            raise InputError(f"{field} holds {json.dumps(wrong)[:60]}; give {wanted}")
+    return rows
 
 
 def _text(content: Content, field: str, default: str) -> str:

@@ -135,7 +135,7 @@ def complete_sizes(name: str, sizes: Mapping[str, Any]) -> Sizes:
 
 
 def build_model(
-    name: str, sizes: Mapping[str, Any], task: Task, most_bytes: int | None = None
+    name: str, sizes: Mapping[str, Any], task: Task, most_entries: int | None = None
 ) -> SequenceModel:
     """Build a model for a task: its tokens are the input alphabet, its targets the output classes.
 
@@ -145,7 +145,7 @@ def build_model(
         name: as `model_class` takes it.
         sizes: fields of the model's configuration; those left out take their defaults.
         task: the task.
-        most_bytes: that its weights may take, beside what memory there is; the size of their file.
+        most_entries: that its weights may have, beside what memory there is; those of their file.
 
     Raises:
         InputError: for an unknown model, unknown or bad sizes, sizes that do not divide, or too large ones.
@@ -160,11 +160,11 @@ def build_model(
     """
     check_type("task", task, Task, "give a task, such as automata.task_from('parity')")
     config = _model_config(name, sizes, vocabulary_size=task.vocabulary_size, output_size=task.output_size)
-    _check_memory(name, config, most_bytes)
+    _check_memory(name, config, most_entries)
     return model_class(name)(config)
 
 
-def _check_memory(name: str, config: ModelConfig, most_bytes: int | None) -> None:
+def _check_memory(name: str, config: ModelConfig, most_entries: int | None) -> None:
     """Refuse weights that are too large, before memory is taken; a user's own model is left alone."""
     values = config.model_dump(exclude={*ALPHABETS, "max_iterations"}).values()
     sizes = [value for value in values if isinstance(value, int) and value]
@@ -178,7 +178,7 @@ def _check_memory(name: str, config: ModelConfig, most_bytes: int | None) -> Non
         needed = sum(tensor.numel() * tensor.element_size() for tensor in weights)
     except RuntimeError:  # of sizes whose product has no 64 bits
         entries = needed = 2**63
-    if most_bytes is not None and entries > most_bytes:  # of whatever dtype, an entry takes a byte
+    if most_entries is not None and entries > most_entries:
         raise InputError(f"the sizes of {name} ask for more weights than its file holds; restore it")
     check_memory(f"a {name} of these sizes", needed, "give smaller sizes")
 

@@ -7,6 +7,7 @@ beside them: a file that changed since is refused.
 import contextlib
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from automata.data_files import LARGEST_FILE, read_file, strict_json
@@ -59,6 +60,37 @@ def write_bytes(path: Path, content: bytes) -> None:
                 temporary.unlink()
             raise
         _flush_folder(path.parent)
+
+
+def refuse_links(folder: Path, written: str) -> None:
+    """Refuse links out of a run folder through which something would be written.
+
+    The folder may itself be a link, and links within it may lead to places within it.
+
+    Args:
+        folder: of a run, which may be a stranger's.
+        written: the path, from there, of a folder that is about to be written.
+
+    Raises:
+        InputError: naming the link.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     (Path(folder) / "analysis").symlink_to("/tmp")
+        ...     try:
+        ...         refuse_links(Path(folder), "analysis/jacobian")
+        ...     except InputError as error:
+        ...         print(str(error).replace(folder, "run"))
+        run/analysis is a link to /tmp; remove it, or give another folder with --out
+    """
+    below = folder / written
+    on_the_way = [place for place in below.parents if place != folder and place.is_relative_to(folder)]
+    for place in (*reversed(on_the_way), below, *below.rglob("*")):
+        if place.is_symlink() and not Path(os.path.realpath(place)).is_relative_to(os.path.realpath(folder)):
+            raise InputError(
+                f"{place} is a link to {os.readlink(place)}; remove it, or give another folder with --out"
+            )
 
 
 def leftovers(folder: Path) -> list[Path]:
@@ -225,16 +257,44 @@ def read_tensors(path: Path, most: int = LARGEST_STORED) -> tuple[dict[str, Tens
         automata.errors.InputError: nowhere.safetensors is missing; restore it or train again
     """
     content = read_stored(path, most)
-    try:
+    with _valid(path):
         tensors = safetensors.torch.load(content)
-    except (SafetensorError, ValueError) as error:
-        raise InputError(
-            f"{path} is not valid safetensors ({_reason(error)}); restore it or train again"
-        ) from None
     if path.name in (hashes := _read_hashes(path.parent)):
         _check_hash(path, hashlib.sha256(content).hexdigest(), hashes[path.name])
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     return tensors, header.get("__metadata__", {})
+
+
+def declared_entries(path: Path) -> int:
+    """Return how many numbers a safetensors file holds by its header, which fits its size; no more is read.
+
+    Args:
+        path: of a regular file.
+
+    Raises:
+        InputError: for one that is not safetensors, or whose header stands for another size.
+
+    Example:
+        >>> import torch
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_tensors(Path(folder) / "w.safetensors", {"w": torch.ones(2, 3)})
+        ...     declared_entries(Path(folder) / "w.safetensors")
+        6
+    """
+    with _valid(path), safe_open(path, framework="pt") as file:
+        return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+
+
+@contextlib.contextmanager
+def _valid(path: Path) -> Iterator[None]:
+    """Tell in one sentence what safetensors raises of a file."""
+    try:
+        yield
+    except (SafetensorError, ValueError) as error:
+        raise InputError(
+            f"{path} is not valid safetensors ({_reason(error)}); restore it or train again"
+        ) from None
 
 
 def check_tensors(path: Path, tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:

@@ -31,6 +31,7 @@ from implicit.runs.files import (
     leftovers,
     read_json,
     read_stored,
+    refuse_links,
     write_bytes,
     write_json,
     write_tensors,
@@ -131,7 +132,13 @@ class RunFolder:
                     )
 
     def held(self) -> contextlib.AbstractContextManager[None]:
-        """Keep other processes from training here: `implicit.runs.holding.held`."""
+        """Keep other processes from training here: `implicit.runs.holding.held`.
+
+        Raises:
+            InputError: if another one does, or a checkpoint would be written through a link.
+        """
+        for written in (self.checkpoint_file.parent.name, "tensorboard"):
+            refuse_links(self.path, written)
         return held(self.path, lambda: self.begun)
 
     def begin(self, config: TrainConfig) -> None:

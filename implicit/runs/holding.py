@@ -45,6 +45,8 @@ def held(folder: Path, begun: Callable[[], bool]) -> Iterator[None]:
             "wait until it ends, or give another folder"
         ) from None
     except (OSError, NotImplementedError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ELOOP:
+            raise InputError(f"{folder / 'lock'} is a link; remove it, or give another folder") from None
         if isinstance(error, OSError) and error.errno not in _NO_LOCKS:
             raise
         warnings.warn(f"{folder} lies on a file system without locks; start one process there", stacklevel=3)

@@ -14,7 +14,7 @@ from automata.tasks.specification import TaskSource
 from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.models.registry import build_model
-from implicit.runs.files import check_tensors, read_tensors
+from implicit.runs.files import check_tensors, declared_entries, read_tensors
 from implicit.runs.folder import Metrics, RunFolder
 from implicit.seeded import Seeded
 
@@ -87,7 +87,7 @@ def load_run(
         raise InputError(f"{folder.weights_file} is missing; restore it or train again")
     metrics = folder.read_metrics()
     built = config.build_task()
-    model = initial_model(config, built, folder.weights_file.stat().st_size)
+    model = initial_model(config, built, declared_entries(folder.weights_file))
     weights, _ = read_tensors(folder.weights_file, largest_file(model.state_dict()))
     take_dtype(model, weights)
     check_tensors(folder.weights_file, weights, model.state_dict())
@@ -101,19 +101,20 @@ def largest_file(weights: Mapping[str, Tensor]) -> int:
     """Return the most bytes that a file of such weights may have, in float64 and with its header.
 
     Example:
+        >>> import torch
         >>> largest_file({"w": torch.ones(3)})
         16777240
     """
     return 2**24 + 8 * sum(weight.numel() for weight in weights.values())
 
 
-def initial_model(config: TrainConfig, task: Task, most_bytes: int | None = None) -> SequenceModel:
+def initial_model(config: TrainConfig, task: Task, most_entries: int | None = None) -> SequenceModel:
     """Return the model with the initial weights of its seed, leaving the global generator alone.
 
     Args:
         config: which model.
         task: whose alphabets it takes.
-        most_bytes: as `build_model` takes it.
+        most_entries: as `build_model` takes it.
 
     Raises:
         InputError: for sizes that do not divide, or are too large.
@@ -125,7 +126,7 @@ def initial_model(config: TrainConfig, task: Task, most_bytes: int | None = None
         True
     """
     with Seeded(config.seed):
-        return build_model(config.model, config.sizes, task, most_bytes)
+        return build_model(config.model, config.sizes, task, most_entries)
 
 
 def take_dtype(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:

@@ -205,11 +205,19 @@ def test_words_that_take_gigabytes_are_refused(run: Run) -> None:
 
 
 def test_an_iteration_without_end_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "MOST_ITERATIONS", 5)
+    monkeypatch.setattr(replay, "MOST_WORK", 6 * replay.OF_A_PASS)
     weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
     sizes = {**run.config.as_json()["sizes"], "max_iterations": 10**12}
-    with pytest.raises(RefusedError, match="max_iterations"):
+    with pytest.raises(RefusedError, match=r"config\.sizes: let words take more than 3000000 mult"):
         replay.Replay(weights, sizes, run.config.model).states([[0] * 9])
+
+
+def test_the_work_of_an_iteration_counts_its_words_and_weights(run: Run) -> None:
+    weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
+    one, two = (replay.Replay(weights, run.config.as_json()["sizes"], "mamba2") for _ in range(2))
+    one.states([[0]])
+    two.states([[0], [1]])
+    assert two.work - one.work == one.of_a_row > sum(part.size for part in weights.values())
 
 
 def test_more_iterations_than_can_be_followed_are_refused(run_of_code: Path) -> None:

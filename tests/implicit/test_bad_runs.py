@@ -26,6 +26,12 @@ from tests.implicit.tampering import (
 Refuses = Callable[[Callable[..., None], list[str]], str]
 
 
+def widen_with_a_hole(folder: Path) -> None:
+    """Ask for 1 GiB of weights from a file that is as large by a hole, which takes no space."""
+    edit_config(sizes={"d_model": 8000})(folder)
+    os.truncate(folder / "run" / "model.safetensors", 2**33)
+
+
 RUNS: dict[str, tuple[Prepare, str, str]] = {
     "missing run": (nothing, "no/run", "run no/run does not exist; make one with python -m implicit.train"),
     "run is a file": (nothing, "run/config.json", "run/config.json is a file; give the folder that holds it"),
@@ -140,7 +146,17 @@ RUNS: dict[str, tuple[Prepare, str, str]] = {
     "weights are endless": (
         lambda folder: os.truncate(folder / "run" / "model.safetensors", 2**25),
         "run",
+        "run/model.safetensors is not valid safetensors",
+    ),
+    "weights are larger than a model of their sizes": (
+        edit_weights(lambda weights: weights.update(extra=torch.zeros(2**23))),
+        "run",
         "run/model.safetensors is too large",
+    ),
+    "a hole lets a model be larger than its weights": (
+        widen_with_a_hole,
+        "run",
+        "run/model.safetensors is not valid safetensors",
     ),
     "task file is a device": (edit_config(task={"file": "/dev/zero"}), "run", "/dev/zero is not a regular"),
     "text is a device": (edit_config(task={"text": "/dev/zero"}), "run", "/dev/zero is not a regular"),

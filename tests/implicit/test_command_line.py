@@ -151,3 +151,14 @@ def test_nobody_reads_the_output() -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert (process.stderr.read(), process.wait()) == (b"", 141)
+
+
+def test_a_long_sentence_keeps_its_beginning_and_its_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+    def command(_: Sequence[str] | None) -> None:
+        raise InputError(f"lengths are {'8 ' * 10**6}; give fewer")
+
+    assert run_command(command) == 2
+    error = capsys.readouterr().err
+    assert len(error) < 1100
+    assert error.startswith("error: lengths are 8 8")
+    assert error.endswith("8 ; give fewer\n")

@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from automata.checks import shown
 from automata.data_files import read_file
 from automata.errors import InputError, unknown_name
 from implicit.checked_config import CheckedConfig, validated
@@ -282,16 +283,23 @@ def read_config(path: str | os.PathLike[str], changes: tuple[str, ...] = ()) -> 
 
 
 class _NoKeyTwice(yaml.SafeLoader):
-    """Refuses a mapping that names a key twice or by no text, and keeps 010, 1:30 and dates as given.
+    """Refuses aliases and a mapping with a key twice or no text, and keeps 010, 1:30 and dates as given.
 
-    YAML 1.1 reads 8, 90 and an object there; fields that are numbers read the text themselves.
+    Nine lines of aliases can stand for gigabytes. YAML 1.1 reads 8, 90 and an object there; fields that are
+    numbers read the text themselves.
     """
 
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise ValueError(f"it holds the alias *{self.peek_event().anchor}; write out what it stands for")
+        return super().compose_node(parent, index)
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        names = [key.value for key, _ in node.value]
-        for name in names:
-            if not isinstance(name, str) or names.count(name) > 1:
-                raise ValueError(f"{name!r} is twice in one mapping, or no name")
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key.value, str) or key.value in seen:
+                raise ValueError(f"{shown(key.value)} is twice in one mapping, or no name")
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 

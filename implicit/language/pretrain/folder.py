@@ -20,6 +20,7 @@ from implicit.runs.files import (
     leftovers,
     read_json,
     read_stored,
+    refuse_links,
     write_bytes,
     write_hashes,
     write_json,
@@ -91,6 +92,11 @@ class PretrainFolder:
         """Whether nothing is left to do."""
         return self.result.exists()
 
+    @property
+    def new_checkpoint(self) -> Path:
+        """The folder of a checkpoint that is not yet whole."""
+        return self.path / "checkpoint.new"
+
     def checkpoint(self, step: int) -> Path:
         """Return the folder of the checkpoint after a step."""
         return self.path / f"checkpoint-{step}"
@@ -109,7 +115,13 @@ class PretrainFolder:
         }
 
     def held(self) -> contextlib.AbstractContextManager[None]:
-        """Keep other processes from training here: `implicit.runs.holding.held`."""
+        """Keep other processes from training here: `implicit.runs.holding.held`.
+
+        Raises:
+            InputError: if another one does, or something would be written through a link.
+        """
+        for written in (self.model, self.tokenizer, self.new_checkpoint):
+            refuse_links(self.path, written.name)
         return held(self.path, lambda: self.begun)
 
     def begin(

@@ -339,7 +339,7 @@ class _Run:
             wrong += (~own.detach().isfinite()).sum()
         wrong_anywhere = float(self.accelerator.reduce(wrong, "sum"))
         self._require_finite("a weight", math.nan if wrong_anywhere else 0.0, step)
-        temporary = self.folder.path / "checkpoint.new"
+        temporary = self.folder.new_checkpoint
         if self.accelerator.is_main_process and temporary.exists():
             shutil.rmtree(temporary)
         self.accelerator.wait_for_everyone()

@@ -1,6 +1,7 @@
 """Names that are markup, formulas, escapes or no UTF-8 are shown as they are, wherever one is shown."""
 
 import io
+import json
 import os
 import shutil
 from pathlib import Path
@@ -9,17 +10,20 @@ import pytest
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from analysis import length_generalization
+from analysis import extraction, length_generalization
 from analysis.framework.figures import new_panels, save_figure, styled
+from analysis.framework.output import RunIdentity
 from analysis.framework.palette import Look
 from analysis.framework.run_lines import draw_runs
 from analysis.framework.terminal import Terminal
 from analysis.report.markdown import markdown
+from analysis.report.settings import ReportSettings
+from analysis.report.tasks import tasks_of
 from automata.checks import printable
 from automata.drawing import draw_cayley_graph, draw_dfa_or_table, draw_transition_table
 from automata.machines.dfa import DFA
 from automata.monoids.monoid import Monoid
-from implicit.runs.loading import STORED_RUNS
+from implicit.runs.loading import STORED_RUNS, load_run
 
 NAMES = [
     "[/b]",
@@ -108,3 +112,22 @@ def test_a_run_folder_of_any_name_is_analysed_to_the_end(
     assert printable(name) in printed.out
     assert (printed.out + printed.err).replace("\n", "").replace("\r", "").isprintable()
     assert (out / "length_generalization.png").exists()
+
+
+@pytest.mark.parametrize("name", ["r\u200cb", "\x1b[2J", os.fsdecode(b"\xff")], ids=ascii)
+def test_a_report_looks_for_results_where_its_tasks_leave_them(name: str, tmp_path: Path) -> None:
+    shutil.copytree(STORED_RUNS / "parity-small", tmp_path / name)
+    run = load_run(tmp_path / name)
+    tasks = tasks_of(run, tmp_path, ReportSettings())
+    assert {task.folder.name for task in tasks} == {RunIdentity.of(run).name}
+
+
+def test_an_automaton_is_drawn_beside_names_that_are_no_formulas(tmp_path: Path) -> None:
+    shutil.copytree(STORED_RUNS / "parity-small", tmp_path / "run")
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    even = r"e$\frac{x$"
+    table = {even: {"0": even, "1": "odd"}, "odd": {"0": "odd", "1": even}}
+    config["task"] = {"automaton": {"transitions": table, "initial": even}, "name": "own"}
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    sizes = ["--sequences", "8", "--length", "8", "--fresh-words", "4"]
+    assert extraction.main([str(tmp_path / "run"), *sizes]) == 0

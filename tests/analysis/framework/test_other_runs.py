@@ -37,3 +37,18 @@ def test_a_comparison_of_other_runs_is_not_replaced(
     assert length_generalization.main([*runs[:2], *LENGTHS]) == 0
     assert length_generalization.main([*runs[1:], *LENGTHS]) == 2
     assert length_generalization.main([*runs[1::-1], *LENGTHS]) == 0  # the same runs in another order
+
+
+def test_results_are_not_written_through_a_link_out_of_the_run_folder(
+    make_run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, mine = make_run("lstm"), tmp_path / "mine"
+    (mine / "jacobian").mkdir(parents=True)
+    (mine / "jacobian" / "jacobian.json").write_text("precious")
+    (run.path / "analysis").symlink_to(mine)
+    assert jacobian.main([str(run.path), *SMALL]) == 2
+    assert f"analysis is a link to {mine}; remove it, or give another" in capsys.readouterr().err
+    assert (mine / "jacobian" / "jacobian.json").read_text() == "precious"
+    (tmp_path / "elsewhere").symlink_to(run.path.rename(tmp_path / "moved"))
+    (tmp_path / "moved" / "analysis").unlink()
+    assert jacobian.main([str(tmp_path / "elsewhere"), *SMALL]) == 0

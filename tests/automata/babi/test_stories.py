@@ -110,3 +110,10 @@ def test_bad_folders_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         read_stories(tmp_path / "a", "train")
     assert main([str(tmp_path / "missing")]) == 2
     assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_a_folder_of_everything_is_not_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write(tmp_path / "en", "qa1_test.txt", "notes", "more")
+    monkeypatch.setattr("automata.babi.stories.MOST_ENTRIES", 2)
+    with pytest.raises(InputError, match=r"en holds more than 2 files; give the folder of bAbI's"):
+        read_stories(folder, "test")

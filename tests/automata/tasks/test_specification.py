@@ -302,8 +302,20 @@ BAD: dict[str, tuple[Any, list[str]]] = {
     ),
     "ragged table": ({"automaton": {"table": [[0, 1], [1]]}}, ["automaton"]),
     "table of no monoid": ({"automaton": {"table": [[0, 1, 2], [1, 0, 0], [2, 0, 1]]}}, ["associative"]),
-    "table of fractions": ({"automaton": {"table": [[0.5]]}}, ["table holds float64"]),
+    "table of fractions": ({"automaton": {"table": [[0.5]]}}, ["table holds 0.5; give whole numbers"]),
     "unknown token": ({"automaton": {"table": [[0]], "tokens": ["x"]}}, ["'x'"]),
+    "token of a fraction": (
+        {"automaton": {"table": [[0, 1], [1, 0]], "tokens": [0, 1.9]}},
+        ["tokens holds 1.9; give whole numbers"],
+    ),
+    "token of a truth value": (
+        {"automaton": {"table": [[0, 1], [1, 0]], "tokens": [True, False]}},
+        ["tokens holds true; give whole numbers"],
+    ),
+    "table with a truth value": (
+        {"automaton": {"table": [[0, 1], [1, False]]}},
+        ["table holds false; give whole numbers"],
+    ),
     "no permutation": ({"automaton": {"generators": [[1, 4, 2]]}}, ["[1, 4, 2]", "1 … 3"]),
     "generators of two sizes": ({"automaton": {"generators": [[1, 2], [1]]}}, ["different lengths"]),
     "generators of texts": ({"automaton": {"generators": ["12"]}}, ["generators is", "give a list"]),
@@ -312,7 +324,23 @@ BAD: dict[str, tuple[Any, list[str]]] = {
         {"automaton": {**COIN, "actions": {"flip": [[0.1, 0.9], [0.8, 0.1]]}}},
         ["flip", "0.9"],
     ),
-    "matrix of texts": ({"automaton": {**COIN, "actions": {"flip": "no"}}}, ["action 'flip'", "'no'"]),
+    "matrix of texts": ({"automaton": {**COIN, "actions": {"flip": "no"}}}, ["action 'flip'", '"no"']),
+    "matrix with a text": (
+        {"automaton": {**COIN, "actions": {"flip": [["0.1", 0.9], [0.9, 0.1]]}}},
+        ["the matrix of action 'flip' holds \"0.1\"; give numbers"],
+    ),
+    "beginning of truth values": (
+        {"automaton": {**COIN, "initial": [True, 0]}},
+        ["initial holds true; give numbers"],
+    ),
+    "equal reveals": (
+        {"automaton": {**COIN, "reveals": {"look": [1, 1.0]}}},
+        ["reveal 'look' shows 1 and 1.0, which are equal"],
+    ),
+    "reveals of a truth value": (
+        {"automaton": {**COIN, "reveals": {"look": [1, True]}}},
+        ["reveal 'look' shows 1 and True, which are equal"],
+    ),
     "no states": ({"automaton": {"actions": {}, "initial": [1]}}, ["states is missing"]),
     "unknown target": ({"automaton": {**COIN, "target": "value"}}, ["'value'"]),
     "probability of a text": (

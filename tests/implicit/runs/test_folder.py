@@ -84,3 +84,18 @@ def test_metrics_that_json_cannot_hold_are_not_written(begun: RunFolder) -> None
     with pytest.raises(ValueError, match="not JSON compliant"):
         begun.write_metrics([{"step": 1, "loss": float("nan")}])
     assert begun.metrics_file.read_bytes() == before
+
+
+def test_no_checkpoint_is_written_through_a_link_out_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "run").symlink_to(tmp_path / "scratch")
+    run = RunFolder(tmp_path / "run")  # itself a link, as to a disk with more space
+    run.begin(CONFIG)
+    with run.held():
+        run.checkpoint_file.parent.mkdir()
+    run.clear()
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    run.checkpoint_file.parent.symlink_to(mine)
+    with pytest.raises(InputError, match=r"run/checkpoint is a link to .*/mine; remove it"), run.held():
+        pass

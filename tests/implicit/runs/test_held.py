@@ -97,3 +97,9 @@ def test_a_file_system_without_locks_is_used_without(
         warnings.simplefilter("ignore")
         run = train(CONFIG, tmp_path / "run", progress=False)
     assert not (run.path / "lock").exists()
+
+
+def test_a_lock_that_is_a_looping_link_is_told(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to(tmp_path / "lock")
+    with pytest.raises(InputError, match="lock is a link; remove it"), RunFolder(tmp_path).held():
+        pass
