@@ -109,7 +109,7 @@ class _Global:
         self.own.contexts = [*self._contexts(), seeded]
         with _ENTERING:
             self.open += 1
-            torch.random.default_generator = self  # type: ignore[attr-defined]
+            torch.random.default_generator = self  # type: ignore[attr-defined, assignment]
 
     def leave(self) -> None:
         self.own.contexts = self._contexts()[:-1]
