@@ -106,6 +106,7 @@ def draw_cayley_graph(
     return axes
 
 
+@checked
 def draw_dfa_or_table(
     dfa: DFA, ax: "Axes | None" = None, label_of: Mapping[object, str] | None = None
 ) -> "Axes":
@@ -142,6 +143,7 @@ def draw_dfa_or_table(
     return axes
 
 
+@checked
 def draw_transition_table(
     dfa: DFA, ax: "Axes | None" = None, label_of: Mapping[object, str] | None = None
 ) -> "Axes":
@@ -168,6 +170,7 @@ def draw_transition_table(
     import matplotlib.pyplot as plt
     from matplotlib.transforms import Bbox
 
+    _check_axes(ax)
     axes = plt.subplots(figsize=_figure_size(len(dfa.states)), layout="constrained")[1] if ax is None else ax
     axes.set_axis_off()
     names = {
@@ -200,6 +203,12 @@ def draw_transition_table(
     return axes
 
 
+def _check_axes(ax: object) -> None:
+    from matplotlib.axes import Axes
+
+    check_type("ax", ax, (Axes, type(None)), "give axes of matplotlib, or leave it out")
+
+
 def _symbols_of_edges(dfa: DFA) -> dict[tuple[object, object], list[str]]:
     symbols: dict[tuple[object, object], list[str]] = defaultdict(list)
     for source, row in dfa.transitions.items():
@@ -217,10 +226,9 @@ def _draw(
     doubled: frozenset[object],
 ) -> "Axes":
     import matplotlib.pyplot as plt
-    from matplotlib.axes import Axes
     from matplotlib.patches import Circle, FancyArrowPatch
 
-    check_type("ax", ax, (Axes, type(None)), "give axes of matplotlib, or leave it out")
+    _check_axes(ax)
     if len(states) > LARGEST_DRAWING:
         raise InputError(f"the drawing would have {len(states)} states; give at most {LARGEST_DRAWING}")
     axes = plt.subplots(figsize=_figure_size(len(states)), layout="constrained")[1] if ax is None else ax

@@ -1,27 +1,23 @@
 """Random weights from a generator of their own: the global one is shared by all threads."""
 
+import threading
 from collections.abc import Iterable, Mapping
+from types import TracebackType
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
+from torch import Generator, Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-_DRAWS = frozenset(
-    (
-        *("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson"),
-        *("rand_like", "randn_like", "randint_like"),
-        *("uniform_", "normal_", "random_", "bernoulli_", "exponential_", "cauchy_", "geometric_"),
-        *("log_normal_", "kaiming_uniform_"),  # of torch.nn.init, which hides the draw within
-    )
-)
+_CPU = torch.device("cpu")
 
 
-class Seeded(TorchFunctionMode):
+class Seeded(TorchDispatchMode):
     """A context whose draws are those after ``torch.manual_seed``, with the global generator left alone.
 
-    It holds for its own thread. Draws that PyTorch makes within other operations, as dropout does, are not
-    among them.
+    It holds for its own thread, and for every draw of PyTorch on the CPU: also those within other operations,
+    as of dropout. In the context ``torch.manual_seed`` and all else of ``torch.random`` mean its generator.
+    On other devices draws that take no generator are left as they are, and ``torch.manual_seed`` too.
 
     Args:
         seed: of the draws.
@@ -37,27 +33,125 @@ class Seeded(TorchFunctionMode):
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.seed = seed
-        self.generators: dict[torch.device, torch.Generator] = {}
+        self.generators: dict[torch.device, Generator] = {}
 
-    def __torch_function__(
+    def __enter__(self) -> "Seeded":
+        """Begin."""
+        _GLOBAL.enter(self)
+        return super().__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End."""
+        super().__exit__(kind, error, traceback)
+        _GLOBAL.leave()
+
+    def __torch_dispatch__(
         self,
         func: Any,
         types: Iterable[type],
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call a function of PyTorch, one that draws with the generator of its device."""
+        """Call an operation of PyTorch, one that draws with the generator of its device."""
         del types
         options = dict(kwargs or {})
-        if getattr(func, "__name__", None) in _DRAWS and options.get("generator") is None:
-            tensors = (value for value in (*args, *options.values()) if isinstance(value, Tensor))
-            first = next(tensors, None)
-            device = options.get("device") or torch.get_default_device() if first is None else first.device
-            if torch.device(device).type != "meta":
-                options["generator"] = self._generator(torch.device(device))
+        if torch.Tag.nondeterministic_seeded not in func.tags or _GLOBAL.seeded() is not self:
+            return func(*args, **options)
+        device = _device(args, options)
+        if device.type == "meta":
+            return func(*args, **options)
+        func = _with_generator(func)
+        names = [argument.name for argument in func._schema.arguments]
+        if "generator" in names:
+            place = names.index("generator")
+            given = args[place] if place < len(args) else options.get("generator")
+            if given is None or _same(given, torch.default_generator):
+                args, options["generator"] = args[:place], self.generator(device)
+        elif device == _CPU:
+            return self._exchanged(func, args, options)
         return func(*args, **options)
 
-    def _generator(self, device: torch.device) -> torch.Generator:
+    def generator(self, device: torch.device = _CPU) -> Generator:
+        """Return the generator of the draws on a device."""
         if device not in self.generators:
-            self.generators[device] = torch.Generator(device).manual_seed(self.seed)
+            self.generators[device] = Generator(device).manual_seed(self.seed)
         return self.generators[device]
+
+    def _exchanged(self, func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Call what draws from the global generator, which has the state of the context's meanwhile.
+
+        So of these draws, unlike all others, one of another thread at that very moment would be a part.
+        """
+        own, shared = self.generator(), torch.default_generator
+        with _EXCHANGE:
+            before = shared.get_state()
+            shared.set_state(own.get_state())
+            try:
+                return func(*args, **options)
+            finally:
+                own.set_state(shared.get_state())
+                shared.set_state(before)
+
+
+class _Global:
+    """What stands in ``torch.random`` for the global generator while a context is open; each thread's own."""
+
+    def __init__(self) -> None:
+        self.own = threading.local()
+        self.open = 0
+
+    def enter(self, seeded: Seeded) -> None:
+        self.own.contexts = [*self._contexts(), seeded]
+        with _ENTERING:
+            self.open += 1
+            torch.random.default_generator = self  # type: ignore[attr-defined, assignment]
+
+    def leave(self) -> None:
+        self.own.contexts = self._contexts()[:-1]
+        with _ENTERING:
+            self.open -= 1
+            if not self.open:
+                torch.random.default_generator = torch.default_generator  # type: ignore[attr-defined]
+
+    def seeded(self) -> Seeded | None:
+        """The innermost context of the thread."""
+        return next(reversed(self._contexts()), None)
+
+    def _contexts(self) -> list[Seeded]:
+        return getattr(self.own, "contexts", [])
+
+    def __getattr__(self, name: str) -> Any:
+        seeded = self.seeded()
+        return getattr(torch.default_generator if seeded is None else seeded.generator(), name)
+
+
+_ENTERING, _EXCHANGE = threading.Lock(), threading.Lock()
+_GLOBAL = _Global()
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two generators are one; operations get a new Python object of what was given to them."""
+    return bool(one._cdata == other._cdata)
+
+
+def _with_generator(func: Any) -> Any:
+    """The overload of an operation that takes a generator, or the operation where there is none."""
+    names = {"default": ("generator",), "low_dtype": ("low_generator_dtype",)}
+    for name in names.get(func._overloadname, (f"{func._overloadname}_generator",)):
+        if name in func.overloadpacket.overloads():
+            return getattr(func.overloadpacket, name)
+    return func
+
+
+def _device(args: Iterable[Any], options: Mapping[str, Any]) -> torch.device:
+    """Where an operation draws."""
+    if options.get("device") is not None:
+        return torch.device(options["device"])
+    tensors = (value for value in (*args, *options.values()) if isinstance(value, Tensor))
+    first = next(tensors, None)
+    return torch.get_default_device() if first is None else first.device

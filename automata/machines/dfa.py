@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from automata.checks import check_memory, check_type, checked
 from automata.errors import InputError
-from automata.monoids.cayley import IntArray
+from automata.monoids.cayley import IntArray, as_array, integer_array
 
 State = Hashable
 Named = TypeVar("Named", bound=Hashable)
@@ -106,6 +106,7 @@ class DFA:
         object.__setattr__(self, "accepting", frozenset(accepting))
 
     @classmethod
+    @checked
     def from_table(
         cls,
         table: ArrayLike,
@@ -123,15 +124,19 @@ class DFA:
             states: their names; ``"q0"``, ``"q1"``, … if left out.
             alphabet: the symbols; ``"0"``, ``"1"``, … if left out.
 
+        Raises:
+            InputError: an entry is no integer or no number of a state, names do not fit the shape, or as for
+                the class.
+
         Example:
             >>> DFA.from_table([[0, 1], [1, 0]], accepting=[0]).accepts("11")
             True
         """
-        given = np.asarray(table)
-        if given.ndim != 2:
-            raise InputError(f"table has shape {list(given.shape)}; give [states, symbols]")
+        given = as_array("table", table)
+        if given.ndim != 2 or not given.size:
+            raise InputError(f"table has shape {list(given.shape)}; give [states, symbols], none empty")
         check_size(*given.shape)
-        array = np.array(given, dtype=np.int64)
+        array, accepting = integer_array("table", given), tuple(accepting)
         names = tuple(f"q{q}" for q in range(len(array))) if states is None else tuple(states)
         symbols = tuple(map(str, range(array.shape[1]))) if alphabet is None else tuple(alphabet)
         if array.shape != (len(names), len(symbols)):

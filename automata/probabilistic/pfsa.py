@@ -153,6 +153,7 @@ class ProbabilisticAutomaton:
         return ProbabilisticAutomaton, (self.states, self.initial, actions, reveals)
 
     @classmethod
+    @checked
     def from_dfa(cls, dfa: DFA) -> "ProbabilisticAutomaton":
         """Return the deterministic special case: symbols are actions, and "state" and "accepting" reveals.
 

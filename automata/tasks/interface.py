@@ -259,7 +259,7 @@ class Task(ABC):
         """Return JSON that ``automata.tasks.specification.task_from`` rebuilds this task from.
 
         Raises:
-            InputError: the task holds code of one's own, and nobody said what to import.
+            InputError: the task holds code of one's own, be it of a subclass, and nobody said what to import.
         """
         if self._specification is None:
             raise InputError(

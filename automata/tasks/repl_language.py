@@ -112,6 +112,7 @@ class ReplLanguage(SessionBeliefs):
         self.description = description or _described(self.form, predict)
 
     @classmethod
+    @checked
     def from_fields(
         cls, given: dict[str, Any], name: str = "repl", description: str | None = None
     ) -> "ReplLanguage":
@@ -282,7 +283,7 @@ class ReplLanguage(SessionBeliefs):
 
     def specification(self) -> Specification:
         """Return the name of a registered task, or else the fields."""
-        if self._specification is not None:
+        if self._specification is not None or type(self) is not ReplLanguage:
             return super().specification()
         return {
             "repl": {**self.form.to_fields(), "commands": self.commands, "predict": self.predict},

@@ -178,7 +178,7 @@ class SwappingBalls(Task):
 
     def specification(self) -> Specification:
         """Return the name of a registered task, or else the numbers."""
-        if self._specification is not None:
+        if self._specification is not None or type(self) is not SwappingBalls:
             return super().specification()
         return {
             "balls": {

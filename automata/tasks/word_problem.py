@@ -1,6 +1,6 @@
 """The word problem as training data: tokens are elements or symbols, the label is the state after each."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -146,6 +146,7 @@ class WordProblem(Task):
             object.__setattr__(self, field, value)
 
     @classmethod
+    @checked
     def from_monoid(
         cls,
         monoid: Monoid,
@@ -194,12 +195,13 @@ class WordProblem(Task):
         )
 
     @classmethod
+    @checked
     def from_dfa(
         cls,
         dfa: DFA,
         *,
         hard_fraction: float = 1.0,
-        avoid: Iterable[object] = (),
+        avoid: Iterable[Hashable] = (),
         name: str = "automaton",
         description: str = "",
     ) -> "WordProblem":
@@ -313,7 +315,7 @@ class WordProblem(Task):
             >>> WordProblem([[0]], 0, ["a"], ["q"], name="one").specification()["word_problem"]["table"]
             [[0]]
         """
-        if self._specification is not None:
+        if self._specification is not None or type(self) is not WordProblem:
             return super().specification()
         return {
             "word_problem": {

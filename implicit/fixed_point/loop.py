@@ -1,7 +1,6 @@
 """The loop that every solver shares: counts, tolerance, non-finite check, and what is kept as it is."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -75,9 +74,7 @@ class Stopping:
         warn_caller(f"rtol is {self.rtol:g}, which {name} cannot resolve; {least:.1g} is taken", UserWarning)
         return replace(self, rtol=least)
 
-    def is_met(
-        self, latent: Tensor, residual: Tensor, norm: Callable[[Tensor], Tensor] = token_norm
-    ) -> Tensor:
+    def is_met(self, latent: Tensor, residual: Tensor, size: Tensor | None = None) -> Tensor:
         """Return per token whether the residual is within the tolerance, ``[batch, tokens]``.
 
         A latent whose norm overflows meets no relative tolerance: an infinite one would say nothing.
@@ -85,14 +82,14 @@ class Stopping:
         Args:
             latent: z, ``[batch, tokens, features]``.
             residual: ‖Φ(z) − z‖, ``[batch, tokens]``.
-            norm: of the latents.
+            size: ‖z‖, where it is known, ``[batch, tokens]``.
 
         Example:
             >>> large = torch.full((1, 1, 4), 3e19)  # finite, and the sum of its squares is not
             >>> Stopping(rtol=0.01).is_met(large, torch.tensor([[6e18]]))
             tensor([[False]])
         """
-        tolerance = self.rtol * norm(latent)
+        tolerance = self.rtol * (token_norm(latent) if size is None else size)
         if self.atol:
             tolerance = tolerance + self.atol
         return (residual <= tolerance) & (tolerance < math.inf)
@@ -169,19 +166,19 @@ class Account:
         """
         active = self.active
         latent, change = latent.detach(), change.detach()
-        norm: Callable[[Tensor], Tensor] = _NORM
-        measured = norm(change)
-        least, most = map(float, measured.aminmax()) if measured.numel() else (1.0, 1.0)
+        measured, size = _NORM(change), _NORM(latent)
+        least, most = 1.0, 1.0
+        if measured.numel():
+            least, most = float(measured.amin()), float(torch.maximum(measured, size).amax())
         usual = least > least_norm(change.dtype) and most < math.inf  # also refuses NaN
         if not usual:  # seldom: padding, and what is hardly there or far too large
-            norm = token_norm
-            measured = norm(change)
+            measured, size = token_norm(change), token_norm(latent)
         if self.remaining == active.numel():  # in most evaluations, and fewer operations
-            residual, met = measured, stopping.is_met(latent, measured, norm)
+            residual, met = measured, stopping.is_met(latent, measured, size)
         else:
             residual = torch.where(active, measured, self.residual)
             # Nobody waits for one that is done: what depends on one that was not finite ended with it.
-            met = ~active | stopping.is_met(latent, residual, norm)
+            met = ~active | stopping.is_met(latent, residual, size)
         status = self.status
         if not usual:
             finite = with_all_it_depends_on(measured.isfinite() | ~active, dependence)

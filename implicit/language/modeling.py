@@ -11,9 +11,11 @@ Source: Schöne et al. 2025, arXiv 2502.07827; the layers are those of Mamba-2 (
 """
 
 import math
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -53,6 +55,7 @@ from implicit.models.mamba2 import Mamba2
 from implicit.models.stack import CellStack
 from implicit.models.transformer import Transformer
 from implicit.modes import Mode, SequenceSolution, Solve
+from implicit.runs.files import HASHES, check_hashes, write_hashes
 from theory.transition import State
 
 
@@ -141,6 +144,34 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
     def _supports_default_dynamic_cache(cls) -> bool:
         """Whether `transformers` may make the cache; the model makes its own."""
         return False
+
+    @classmethod
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: str | os.PathLike[str] | None, *others: Any, **options: Any
+    ) -> Self:
+        """Read a model as `transformers` does; of a folder with hashes, files that changed are refused.
+
+        Raises:
+            InputError: a file is missing or not as it was written.
+        """
+        if pretrained_model_name_or_path is not None:
+            folder = Path(pretrained_model_name_or_path) / (options.get("subfolder") or "")
+            if folder.is_dir():
+                check_hashes(folder)
+        model: Self = super().from_pretrained(pretrained_model_name_or_path, *others, **options)
+        return model
+
+    def save_pretrained(
+        self, save_directory: str | os.PathLike[str], is_main_process: bool = True, **options: Any
+    ) -> None:
+        """Write a model as `transformers` does; hashes of a folder that has them are written anew."""
+        hashes = Path(save_directory) / HASHES
+        hashed = is_main_process and hashes.is_file()
+        if hashed:
+            hashes.unlink()  # killed between the two, the folder has no hashes
+        super().save_pretrained(save_directory, is_main_process=is_main_process, **options)
+        if hashed:
+            write_hashes(hashes.parent, "*.safetensors")
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:

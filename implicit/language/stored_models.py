@@ -10,7 +10,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging
 
 from automata.errors import InputError
-from implicit.runs.files import check_hashes
 from implicit.training.train import available_device
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")
@@ -63,7 +62,6 @@ def load_model(folder: Path, device: str = "cpu") -> tuple[PreTrainedModel, Any]
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise InputError(f"model {folder} cannot be read ({reason}); write it again") from None
-    check_hashes(folder)
     if told["missing_keys"]:
         lacking = min(told["missing_keys"])
         raise InputError(

@@ -151,8 +151,9 @@ def write_tensors(
     """
     content = tensor_bytes(tensors, metadata)
     hashes = _read_hashes(path.parent)
-    before = hashes.get(path.name) or ([_sha256(path)] if path.is_file() else [])
-    # Killed between the two writes, the file is still the one before.
+    found = [_sha256(path)] if path.is_file() else []
+    # Killed between the two writes, the file is still the one before: that of any of its hashes, or of none.
+    before = [known for known in hashes.get(path.name, found) if known in found]
     hashes[path.name] = [hashlib.sha256(content).hexdigest(), *before[:1]]
     write_json(path.parent / HASHES, hashes)
     write_bytes(path, content)

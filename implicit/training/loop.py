@@ -27,7 +27,7 @@ from implicit.training.optimizers import make_optimizer
 from implicit.training.state_passing import Carried
 from implicit.training.streams import Stream, TokenBatch, draw_batch, noise_generator
 from implicit.training.tensorboard import TensorBoard
-from implicit.training.termination import EXIT_CODE, noted_termination
+from implicit.training.termination import EXIT_CODE
 
 Watch = Callable[[int, SequenceModel], None]
 """Takes the number of a training step and the model after it, which it must leave as it is."""
@@ -44,6 +44,7 @@ def take_steps(
     tensorboard: bool = False,
     baselines: dict[int, float] | None = None,
     watch: Watch | None = None,
+    asked_to_stop: Callable[[], bool] | None = None,
 ) -> None:
     """Take the training steps that are left, from the folder's checkpoint if it has one.
 
@@ -59,11 +60,12 @@ def take_steps(
         tensorboard: whether to write event files into the folder.
         baselines: the `majority_baselines`; computed if None.
         watch: called after each of these steps.
+        asked_to_stop: asked after each of these steps, as `noted_termination` gives it; never if None.
 
     Raises:
         InputError: if the loss or its gradient is not finite.
         OSError: if the folder cannot be written.
-        SystemExit: after SIGTERM, with exit code 143; the step is stored.
+        SystemExit: where asked to stop before the last step, with exit code 143; the step is stored.
 
     Example:
         >>> from pathlib import Path
@@ -90,7 +92,6 @@ def take_steps(
     began = time.monotonic() - done.seconds
     hidden = None if show_progress else True  # tqdm reads None as "where there is no terminal"
     with (
-        noted_termination() as asked_to_stop,
         TensorBoard(folder.path / "tensorboard" if tensorboard else None, done.step) as board,
         tqdm(total=config.steps, initial=done.step, disable=hidden, leave=False, unit="step") as bar,
     ):
@@ -115,7 +116,8 @@ def take_steps(
                 done = replace(done, target_met=_target_met(config, model, phase, evaluations, done))
             if done.target_met == config.evaluation.patience or step == last:
                 break
-            if (stopped := asked_to_stop()) or step % config.checkpoint_every == 0:
+            stopped = asked_to_stop is not None and asked_to_stop()
+            if stopped or step % config.checkpoint_every == 0:
                 save_checkpoint(folder.checkpoint_file, model, optimizer, done, carried)
             if stopped:
                 raise SystemExit(EXIT_CODE)

@@ -17,6 +17,7 @@ from implicit.training.initial import load_initial_weights
 from implicit.training.loop import Watch, majority_baselines, take_steps
 from implicit.training.penalties.image_ball import check_one_mamba2_layer
 from implicit.training.state_passing import check_state_passing
+from implicit.training.termination import noted_termination
 
 
 class ShortCurriculumWarning(UserWarning):
@@ -63,6 +64,7 @@ def train(
             no longer there, a folder that holds something else or a run of another configuration, one that
             another process trains in, or a loss that is no longer finite.
         OSError: if the folder cannot be written; what was there stays whole.
+        SystemExit: after SIGTERM, with exit code 143; the step is stored, and with the last one the run.
 
     Warns:
         ShortCurriculumWarning: if the curriculum does not reach the training length.
@@ -106,8 +108,10 @@ def train(
         else:
             folder.begin(config)
         if not folder.finished:
-            take_steps(config, built_task, built_model, folder, progress, tensorboard, baselines, watch)
-            folder.finish(built_model)
+            options = progress, tensorboard, baselines, watch
+            with noted_termination() as asked_to_stop:  # after the last step, the run is finished first
+                take_steps(config, built_task, built_model, folder, *options, asked_to_stop)
+                folder.finish(built_model)
     run = load_run(folder.path, allow_code=True)
     if config.shortfall() is None and (shortfall := run_shortfall(run)):  # else it was said before
         warnings.warn(shortfall, ShortCurriculumWarning, stacklevel=2)

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -78,6 +79,14 @@ def test_drawings_can_be_rendered() -> None:
         figure.canvas.draw()
         pixels = np.asarray(figure.canvas.buffer_rgba())  # type: ignore[attr-defined]
         assert (pixels[..., :3] < 128).any()
+
+
+@pytest.mark.parametrize("draw", [draw_dfa, draw_dfa_or_table, draw_transition_table])
+def test_what_is_drawn_and_where_is_checked(draw: Any) -> None:
+    with pytest.raises(InputError, match="ax is 3; give axes"):
+        draw(parity_dfa(), 3)
+    with pytest.raises(InputError, match="dfa is 3; give a DFA"):
+        draw(3)
 
 
 def test_too_many_states_are_refused() -> None:

@@ -93,9 +93,17 @@ def test_unknown_symbol_in_a_word_is_named() -> None:
         ([[0, 2], [0, 1]], {}, "state number 2"),
         ([[0, 1], [0, 1]], {"initial": 2}, "state number 2"),
         ([[0, 1], [0, 1]], {"states": ["p"]}, "each of the 1 states"),
+        ([[0.5, 1.0], [1.0, 0.0]], {}, "table holds float64 entries; give integers"),
+        ([[0, 1], [1]], {}, "give rows of one length"),
+        ([[], []], {}, r"shape \[2, 0\]"),
+        ([[0, 1], [0, 1]], {"accepting": ["q0"]}, "accepting is 'q0'; give a whole number"),
+        ([[0, 1], [0, 1]], {"accepting": [[0]]}, r"accepting is \[0\]; give a whole number"),
+        ([[0, 1], [0, 1]], {"accepting": 0}, "accepting is 0; give a list"),
+        ([[0, 1], [0, 1]], {"accepting": iter([0, 2])}, "state number 2"),
+        ([[0, 1], [0, 1]], {"states": 3}, "states is 3; give a list"),
     ],
 )
-def test_bad_tables_are_refused(table: list[list[int]], arguments: dict[str, object], message: str) -> None:
+def test_bad_tables_are_refused(table: list[list[float]], arguments: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         DFA.from_table(table, **arguments)  # type: ignore[arg-type]
 

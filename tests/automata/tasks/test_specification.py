@@ -1,5 +1,6 @@
 """Tasks from what a user gives, each against the object it should be; bad input in one sentence."""
 
+import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -167,6 +168,17 @@ def test_an_object_of_ones_own_says_that_it_cannot_be_stored(folder: Path) -> No
         InputError, match=r"class users_tasks:Echo, which a run folder cannot hold; give the task as"
     ):
         task.specification()
+
+
+@pytest.mark.parametrize("source", ["parity", {"repl": {"variables": 2}}, {"balls": {}}, {"program": {}}])
+def test_a_subclass_is_not_stored_as_what_it_is_made_from(source: Any) -> None:
+    """What it overrides would silently be left out."""
+    task = make_task(source) if isinstance(source, str) else task_from(source)
+    own = copy.copy(task)
+    object.__setattr__(own, "__class__", type("Hard", (type(task),), {}))
+    object.__setattr__(own, "_specification", None)
+    with pytest.raises(InputError, match=r":Hard, which a run folder cannot hold; give the task as"):
+        task_from(own).specification()
 
 
 def test_the_alphabet_of_an_expression() -> None:

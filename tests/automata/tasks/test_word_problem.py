@@ -232,6 +232,12 @@ def test_bad_problems_are_refused(arguments: dict[str, object], message: str) ->
 
 
 def test_bad_sources_are_refused() -> None:
+    with pytest.raises(InputError, match="monoid is 3; give a Monoid"):
+        WordProblem.from_monoid(3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="dfa is 3; give a DFA"):
+        WordProblem.from_dfa(3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"avoid holds \[1\]; give names"):
+        WordProblem.from_dfa(parity_dfa(), avoid=[[1]])  # type: ignore[list-item]
     with pytest.raises(InputError, match="tokens holds 3"):
         WordProblem.from_monoid(cyclic_group(3), tokens=[3])
     with pytest.raises(InputError, match="easy_tokens holds 2"):

@@ -80,6 +80,17 @@ def test_nan_in_one_sequence_leaves_the_others_as_they_are(solver: Solver) -> No
     assert poisoned.iterations.max() <= clean.iterations.max() + 1  # nothing waits for what cannot converge
 
 
+def test_a_latent_whose_squares_overflow_is_solved_alone_as_beside_another() -> None:
+    fixed_point = torch.stack([torch.full((1, 4), 3e19), torch.zeros(1, 4)])
+
+    def iterations(rows: int) -> int:
+        problem = FixedPointProblem(lambda z: z / 2 + fixed_point[:rows] / 2)
+        start = torch.zeros(rows, 1, 4)
+        return int(solve(problem, DampedPicard(1.0), Stopping(rtol=1e-3), start).iterations[0])
+
+    assert iterations(1) == iterations(2)
+
+
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 @both_solvers
 def test_a_token_that_becomes_non_finite_is_named_and_its_neighbours_converge(

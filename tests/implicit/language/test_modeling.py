@@ -14,6 +14,7 @@ from automata.errors import InputError
 from implicit.enclosed.mamba2 import enclosable
 from implicit.fixed_point import FixedPointError, NotConvergedWarning, Stopping
 from implicit.modes import Solve
+from implicit.runs.files import write_hashes
 from tests.implicit.language.small_language_models import (
     IMPLICIT,
     MODELS,
@@ -41,6 +42,28 @@ def test_a_stored_model_is_found_by_its_folder(name: str, tmp_path: Path) -> Non
         assert torch.equal(read.state_dict()[key], part)
     options = {"max_new_tokens": 6, "do_sample": False}
     assert torch.equal(read.generate(tokens, **options), model.generate(tokens, **options))
+
+
+@pytest.mark.parametrize("shard", ["50GB", "2KB"])
+def test_a_model_with_hashes_is_checked_and_stored_anew(shard: str, tmp_path: Path) -> None:
+    """As pretraining writes it; also in several files, of which one is no more after a change."""
+    small_model(IMPLICIT[0]).save_pretrained(tmp_path, max_shard_size=shard)
+    assert not (tmp_path / "sha256.json").exists()
+    write_hashes(tmp_path, "*.safetensors")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path)
+    with torch.no_grad():
+        model.lm_head.weight.zero_()
+    model.save_pretrained(tmp_path, max_shard_size=shard)
+    assert not AutoModelForCausalLM.from_pretrained(tmp_path).lm_head.weight.any()
+    weights = max(tmp_path.glob("*.safetensors"))
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    for read in (AutoModelForCausalLM, MODELS[IMPLICIT[0]]):
+        with pytest.raises(InputError, match=f"{weights.name} is not as it was written"):
+            read.from_pretrained(tmp_path)
+    MODELS[IMPLICIT[0]].from_pretrained(None, config=model.config, state_dict=model.state_dict())
+    model.save_pretrained(tmp_path)
+    assert not AutoModelForCausalLM.from_pretrained(tmp_path).lm_head.weight.any()
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -219,3 +219,27 @@ def test_a_file_that_is_replaced_is_good_before_and_after(
         assert read_tensors(path)[0]["w"].item() == value - 1
         write_tensors(path, {"w": torch.full((1,), value)})
         assert read_tensors(path)[0]["w"].item() == value
+
+
+def test_writes_that_fail_again_and_again_leave_the_file_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hash that is kept is that of the file, not that of the write which failed last."""
+    path, replace = tmp_path / "w.safetensors", os.replace
+
+    def killed(source: Path, target: Path) -> None:
+        if target == path:
+            raise Killed
+        replace(source, target)
+
+    write_tensors(path, {"w": torch.zeros(1)})
+    monkeypatch.setattr(os, "replace", killed)
+    for value in (1.0, 2.0, 3.0):
+        with pytest.raises(Killed):
+            write_tensors(path, {"w": torch.full((1,), value)})
+        assert read_tensors(path)[0]["w"].item() == 0
+    path.write_bytes(tensor_bytes({"w": torch.ones(1)}))  # by somebody else: a failed write forgives it not
+    with pytest.raises(Killed):
+        write_tensors(path, {"w": torch.full((1,), 4.0)})
+    with pytest.raises(InputError, match="is not as it was written"):
+        read_tensors(path)

@@ -22,6 +22,7 @@ from implicit.models.interface import SequenceModel
 from implicit.models.registry import MODELS
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import initial_model, load_run
+from implicit.seeded import Seeded
 from implicit.train import train
 from implicit.training.initial import begin_from
 from tests.small_models import small_sizes
@@ -210,3 +211,49 @@ def test_initial_models_of_threads_are_those_of_their_seeds() -> None:
     assert drawn == other.result()
     for model, weights in zip(models, expected, strict=True):
         assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
+
+
+def draws() -> list[object]:
+    """One of every way to draw, the ones behind the others."""
+    ones, gumbel = torch.ones(40), torch.nn.functional.gumbel_softmax
+    drawn = [
+        torch.rand(2),
+        torch.rand_like(ones),
+        torch.randint(9, (3,)),
+        torch.randint_like(ones, 3, 9),
+        torch.randperm(9),
+        torch.normal(ones, 1.0),
+        torch.distributions.Gamma(ones, ones).sample(),
+        torch.distributions.Dirichlet(ones).sample(),
+        torch.binomial(9 * ones, 0.5 * ones),
+        torch.poisson(ones),
+        torch.multinomial(ones, 3),
+        torch.nn.functional.dropout(ones, 0.5),
+        torch.nn.functional.alpha_dropout(ones, 0.5),
+        torch.nn.RReLU()(-ones),
+        gumbel(ones),
+        torch.nn.LSTM(2, 2, 2, dropout=0.5)(torch.ones(3, 2))[0].detach(),
+        torch.nn.init.orthogonal_(torch.empty(3, 3)),
+        torch.rand(2, generator=torch.default_generator),
+    ]
+    with torch.random.fork_rng():
+        torch.manual_seed(1234)
+        drawn += [torch.randn(2), torch.nn.functional.dropout(ones, 0.5)]
+    return [torch.initial_seed(), *(values.tolist() for values in drawn), torch.randn(2).tolist()]
+
+
+def test_every_draw_is_that_of_the_seed() -> None:
+    """Those too that take no generator, and those after a seed of the code itself."""
+    torch.manual_seed(3)
+    expected = draws()
+    state = torch.manual_seed(5).get_state()
+    with Seeded(3):
+        assert draws() == expected
+    with Seeded(4):
+        with Seeded(3):
+            assert draws() == expected
+        beside = torch.rand(2)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert vars(torch.random)["default_generator"] is torch.default_generator
+    torch.manual_seed(4)
+    assert torch.equal(torch.rand(2), beside)

@@ -162,6 +162,24 @@ def test_sigterm_stores_the_step(config: TrainConfig, tmp_path: Path) -> None:
     assert_same_run(tmp_path / "stopped", tmp_path / "uninterrupted")
 
 
+@pytest.mark.parametrize("changes", [{"steps": 3}, {"target_accuracy": 1e-9, "patience": 1}])
+def test_sigterm_in_the_last_step_finishes_the_run(
+    changes: dict[str, object], config: TrainConfig, tmp_path: Path
+) -> None:
+    """Also where that is the last one because the target is met, and while its evaluation is going on."""
+    short = config.updated(**{"bounded_steps": 0, "evaluate_every": 3, "checkpoint_every": 100, **changes})
+
+    def stop(step: int, _: object) -> None:
+        if step == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(SystemExit, match="143"):
+        train(short, tmp_path / "stopped", progress=False, watch=stop)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert train(short, tmp_path / "uninterrupted", progress=False).metrics[-1]["step"] == 3
+    assert_same_run(tmp_path / "stopped", tmp_path / "uninterrupted")
+
+
 def test_early_stop_counts_on_after_a_resume(
     config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
