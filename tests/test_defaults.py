@@ -50,7 +50,8 @@ implicit.training.evaluation:evaluate sequences=256, batch_size=64, seed=0, stre
 implicit.training.streams:TokenBatch lengths=None, end=None
 implicit.config.initial:InitialWeights noise=0.0
 implicit.training.initial:begin_from noise=0.0, allow_code=False
-implicit.training.loop:take_steps show_progress=False, tensorboard=False, baselines=None, watch=None, asked_to_stop=None
+implicit.training.loop:take_steps show_progress=False, tensorboard=False, baselines=None, watch=None,
+    asked_to_stop=None
 implicit.training.train:train progress=True, tensorboard=False, device='cpu', task=None, model=None,
     watch=None
 implicit.training.objective:objective noise=None, state=None
