@@ -49,8 +49,11 @@ def _import_fault(module: str, package: str) -> str | None:
     """Import a module that needs a package; say once in a process why that fails, and return it."""
     try:
         importlib.import_module(module)
-    except Exception as error:  # packages raise errors of any class where they do not fit the machine
-        fault = f"{package} cannot be imported ({' '.join(str(error).split()) or type(error).__name__})"
+    except (Exception, SystemExit) as error:  # of any class where packages do not fit the machine
+        reason = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, SystemExit):
+            reason = f"it would end Python: {reason}"
+        fault = f"{package} cannot be imported ({reason})"
         warnings.warn(f"{fault}; kernels that need it give way to PyTorch", RuntimeWarning, stacklevel=2)
         return fault
     return None
