@@ -221,18 +221,20 @@ def test_every_entry_however_small_is_that_of_exact_rationals() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "kept", "lost"), [(torch.float64, 1e-170, 1e-180), (torch.float32, 1e-30, 1e-33)]
+    ("dtype", "rare", "belief"),
+    [
+        (torch.float64, 1e-307, [0, 2 / 3, 1 / 3]),
+        (torch.float32, 1e-37, [0, 2 / 3, 1 / 3]),
+        (torch.float32, 1e-46, [0, 0, 0]),  # below the least number of the format
+    ],
 )
-def test_what_is_too_rare_for_the_format_leaves_nothing_as_the_page_says(
-    dtype: torch.dtype, kept: float, lost: float
+def test_what_is_rare_is_right_while_the_format_holds_it(
+    dtype: torch.dtype, rare: float, belief: list[float]
 ) -> None:
-    found = []
-    for rare in (kept, lost):
-        exact = BayesFilter([1 - rare, 2 * rare / 3, rare / 3], [np.eye(3)], [[0, 1, 1]])
-        model = compile_bayes_filter(exact).to(dtype)
-        found.append(latent_beliefs(model, torch.tensor([[0, 2]]))[0, -1].tolist())
-    assert found[0] == pytest.approx([0, 2 / 3, 1 / 3], rel=1e-6, abs=0)  # some roundings of float32
-    assert found[1] == [0, 0, 0]
+    exact = BayesFilter([1 - rare, 2 * rare / 3, rare / 3], [np.eye(3)], [[0, 1, 1]])
+    model = compile_bayes_filter(exact).to(dtype)
+    found = latent_beliefs(model, torch.tensor([[0, 2]]))[0, -1].tolist()
+    assert found == pytest.approx(belief, rel=1e-6, abs=0)  # some roundings of float32
 
 
 def test_what_was_not_compiled_from_a_filter_is_refused() -> None:
