@@ -23,7 +23,7 @@ TOLERANCE = 1e-12
 MORE_ITERATIONS = 2
 """Times the model's own limit: who arrives at 1e-10 within the limit is at 1e-12 within 1.2 of it."""
 MOST_WORK = 10**12
-"""Multiplications all together, two to eight minutes on one core: strangers choose limit, sizes and words."""
+"""Multiplications all together, minutes on one core: strangers choose limit, sizes and words."""
 OF_A_PASS, OF_A_STATE = 5 * 10**5, 32
 """What a pass takes however small it is, and an entry of a state, in multiplications of a weight."""
 FARTHEST = 1e-7

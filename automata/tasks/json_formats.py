@@ -35,6 +35,7 @@ from typing import Any
 
 import numpy as np
 
+from automata.checks import shown
 from automata.data_files import read_file, strict_json
 from automata.errors import InputError, unknown_name
 from automata.machines.dfa import DFA
@@ -180,15 +181,16 @@ def _of_monoid(content: Content, name: str, description: str) -> Task:
         name,
     )
     tokens = content.get("tokens")
-    chosen = (
-        None
-        if tokens is None
-        else [
-            monoid.index(token) if isinstance(token, str) else _numbers([token], "tokens", int)[0]
-            for token in _need(tokens, "tokens", list)
-        ]
-    )
+    chosen = None if tokens is None else [_element(monoid, t) for t in _need(tokens, "tokens", list)]
     return WordProblem.from_monoid(monoid, chosen, name=name, description=description)
+
+
+def _element(monoid: Monoid, token: Any) -> int:
+    if type(token) is int:
+        return token
+    if not isinstance(token, str):
+        raise InputError(f"tokens holds {json.dumps(token)[:60]}; give numbers or names of elements")
+    return monoid.index(token)
 
 
 def _of_generators(content: Content, name: str, description: str) -> Task:
@@ -202,7 +204,9 @@ def _of_generators(content: Content, name: str, description: str) -> Task:
     for row in rows:
         for image in row:
             if type(image) is not int or not 1 <= image <= degree:
-                raise InputError(f"generators holds {row}; give one-line forms with numbers in 1 … {degree}")
+                raise InputError(
+                    f"generators holds {shown(row)}; give one-line forms with numbers in 1 … {degree}"
+                )
     maps = np.array(rows) - 1
     elements, table, words = transformation_closure(maps, composition="functions")
     numbers = {element.tobytes(): number for number, element in enumerate(elements)}

@@ -153,6 +153,11 @@ RUNS: dict[str, tuple[Prepare, str, str]] = {
         "run",
         "run/model.safetensors is too large",
     ),
+    "header of no tensors": (
+        write("run/model.safetensors", (15).to_bytes(8, "little") + b'{"head.bias":1}'),
+        "run",
+        "run/model.safetensors is not valid safetensors",
+    ),
     "a hole lets a model be larger than its weights": (
         widen_with_a_hole,
         "run",

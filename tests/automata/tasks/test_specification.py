@@ -318,11 +318,11 @@ BAD: dict[str, tuple[Any, list[str]]] = {
     "unknown token": ({"automaton": {"table": [[0]], "tokens": ["x"]}}, ["'x'"]),
     "token of a fraction": (
         {"automaton": {"table": [[0, 1], [1, 0]], "tokens": [0, 1.9]}},
-        ["tokens holds 1.9; give whole numbers"],
+        ["tokens holds 1.9; give numbers or names of elements"],
     ),
     "token of a truth value": (
         {"automaton": {"table": [[0, 1], [1, 0]], "tokens": [True, False]}},
-        ["tokens holds true; give whole numbers"],
+        ["tokens holds true; give numbers or names of elements"],
     ),
     "table with a truth value": (
         {"automaton": {"table": [[0, 1], [1, False]]}},
