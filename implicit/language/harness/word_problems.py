@@ -13,8 +13,8 @@ that may be asked; the question comes last, and is about one place drawn uniform
 
 The number of tokens tells nothing of the lamp and the cat under any tokenizer that splits text at spaces: all
 documents of as many steps have the same words, punctuation included, and only the order of the words differs.
-All new orders have the same ordinals, and one length under GPT-2's and GPT-NeoX's tokenizers. The lamp and the
-cat begin in a state drawn uniformly.
+All new orders have the same ordinals, and one length under the tokenizers of GPT-2 and GPT-NeoX. The lamp and
+the cat begin in a state drawn uniformly.
 """
 
 from collections.abc import Iterator
