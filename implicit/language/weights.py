@@ -255,7 +255,7 @@ def load_weights(
 def _check_config(ours: LanguageModelConfig, config: PreTrainedConfig | Mapping[str, Any]) -> None:
     """Refuse the configuration of a model that computes something else of the same weights."""
     check_type("config", config, (PreTrainedConfig, Mapping), "give the configuration of the weights")
-    given = dict(config) if isinstance(config, Mapping) else config.to_dict()
+    given = dict(_with_floats(config)) if isinstance(config, Mapping) else config.to_dict()
     given |= given.get("ssm_cfg") or {}  # of mamba_ssm
     kind = Mamba2Layers if isinstance(ours, Mamba2Layers) else LlamaLayers
     known = {"llama", "mistral"} if kind is LlamaLayers else {"mamba2"}
@@ -268,6 +268,17 @@ def _check_config(ours: LanguageModelConfig, config: PreTrainedConfig | Mapping[
     for name, value in theirs.layer_sizes.items():
         if value != ours.layer_sizes[name]:
             raise InputError(f"config has {name} {value}, the model {ours.layer_sizes[name]}; give the same")
+
+
+def _with_floats(stored: Any) -> Any:
+    """Read what `transformers` writes for numbers that JSON lacks, such as ``{"__float__": "Infinity"}``."""
+    if isinstance(stored, Mapping):
+        if stored.keys() == {"__float__"} and stored["__float__"] in ("Infinity", "-Infinity", "NaN"):
+            return float(stored["__float__"])
+        return {name: _with_floats(part) for name, part in stored.items()}
+    if isinstance(stored, list | tuple):
+        return type(stored)(map(_with_floats, stored))
+    return stored
 
 
 def _injection_of_the_first_layer(found: dict[str, Tensor]) -> dict[str, Tensor]:

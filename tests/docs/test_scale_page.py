@@ -119,14 +119,18 @@ def test_every_file_of_the_page_is_there() -> None:
 
 
 def test_the_page_counts_evaluations_as_the_formulas_do() -> None:
-    """k + 3p + 1: in Llama, whose layers are products, a backward pass costs exactly two forward ones."""
+    """k + 4p + 1: in Llama, whose layers are products, a backward pass costs exactly two forward ones."""
     whole = Evaluation.of(published_config("llama", "130m"), 64).total
-    counts = []
+    counts, evaluations = [], []
     for family in ("mamba2", "llama"):
         for phase in published_phases(family):
             k, p = phase.iterations, phase.phantom_steps
-            counts.append(((k + p + 1) * whole.forward + p * whole.backward) // whole.forward)
-    assert counts == [8, 37, 8, 45]
-    assert "8 in (4+1), 37 in (24+4) and 45 in (32+4)" in PAGE
+            evaluations.append(k + 2 * p + 1)
+            counts.append(((k + 2 * p + 1) * whole.forward + p * whole.backward) // whole.forward)
+    assert counts == [9, 41, 9, 49]
+    assert "9 in (4+1), 41 in (24+4) and 49 in (32+4)" in PAGE
+    told = f"{min(evaluations)} to {max(evaluations)}"
+    assert f"each of the {told} evaluations" in PAGE
+    assert f"its layers {told} times" in (FOLDER / "accelerate_sharded.yaml").read_text(encoding="utf-8")
     sharded = WeightMemory.of(published_config("mamba2", "1.3b"), 8, sharded=True)
     assert f"{sharded.passing / 2 / 2**30:.1f} GiB for the largest size" in PAGE

@@ -4,8 +4,9 @@ python -m implicit.language.harness MODEL --tasks local_piqa,state_tracking --da
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,9 @@ def command(argv: Sequence[str] | None = None) -> None:
             print(f"{name:<{width}}  {task.sentence}")
         return
     if given.shortcuts:
-        tokenize = str.encode if given.model is None else load_model(Path(given.model))[1].encode
+        tokenize: Callable[[str], Sized] = str.encode
+        if given.model is not None:
+            tokenize = partial(load_model(Path(given.model))[1].encode, verbose=False)
         print(shortcut_table(seed=_number("seed", given.seed), tokens=lambda text: len(tokenize(text))))
         return
     if given.model is None:

@@ -11,6 +11,9 @@ from torch import nn
 from automata.errors import InputError
 from implicit.language.modeling import LanguageModel, LanguageModelOutput
 
+_TOO_LONG = "sequence-length-is-longer-than-the-specified-maximum"
+"""Under this name tokenizers of `transformers` keep that they have warned of a long text, once for all."""
+
 
 @dataclass
 class FixedPointAccount:
@@ -59,12 +62,17 @@ class HarnessModel(HFLM):
     Attributes:
         account: of the fixed points that were sought.
         shortened: texts that were longer than ``max_length`` and lost their beginning.
+        read: by text and answer, what is read of the text, as a hash of its tokens, and whether it lost its
+            beginning.
     """
 
     def __init__(self, pretrained: nn.Module, **options: Any) -> None:
         super().__init__(pretrained=pretrained, backend="causal", **options)
+        # It would say that long texts lead to indexing errors; they are cut, or read at any length.
+        self.tokenizer.deprecation_warnings[_TOO_LONG] = True
         self.account = FixedPointAccount()
         self.shortened = 0
+        self.read: dict[tuple[str, str], tuple[int, bool]] = {}
         self._grows = isinstance(pretrained, LanguageModel) and options.get("max_length") is None
         self._unpadded = isinstance(pretrained, LanguageModel) and pretrained.solve is not None
 
@@ -87,7 +95,10 @@ class HarnessModel(HFLM):
                 f"max_length is {self.max_length}, and an answer has {longest} tokens; give at least as many"
             )
         read = [len(context) + len(continuation) - 1 for _, context, continuation in requests]
-        self.shortened += sum(length > self.max_length for length in read)
+        for (texts, context, _), length in zip(requests, read, strict=True):
+            cut = max(0, length - self.max_length)
+            self.shortened += cut > 0
+            self.read[texts] = hash(tuple(context[cut:])), cut > 0
         if not self._unpadded:
             return super()._loglikelihood_tokens(requests, disable_tqdm, override_bs)
         places = defaultdict(list)

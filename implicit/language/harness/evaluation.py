@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -26,6 +26,8 @@ KEPT = ("results", "groups", "group_subtasks", "versions", "n-shot", "n-samples"
 """What is kept of the answer of `lm-eval`: figures and how they came about, no texts and no paths."""
 _RESAMPLED = 1000
 """Samples for the standard error of a perplexity; that of an accuracy is computed."""
+_Read = Mapping[tuple[str, str], tuple[int, bool]]
+"""What `HarnessModel.read` holds."""
 _LIBRARIES = ("lm_eval", "transformers", "datasets", "tokenizers")
 
 
@@ -111,7 +113,8 @@ def evaluate_model(model: Any, tokenizer: Any, settings: HarnessOptions) -> dict
     Returns:
         JSON: what is `KEPT` of the answer of `lm-eval`; ``fixed_points``, how those of an implicit model
         ended over all texts that were read, or None; ``shortened``, how many texts, each with one of the
-        answers, were longer than the limit and lost their beginning; ``settings``; ``environment``, with the
+        answers, were longer than the limit and lost their beginning; ``cut``, of how many documents of each
+        task some did; ``settings``; ``environment``, with the
         versions of the libraries.
 
     Raises:
@@ -144,34 +147,41 @@ def evaluate_model(model: Any, tokenizer: Any, settings: HarnessOptions) -> dict
             fewshot_random_seed=settings.seed,
         )
     assert found is not None
-    _count_clusters(found)
+    _count_clusters(found, adapted.read)
     told = asdict(settings)
     told.pop("data")  # a folder of this machine
     return {
         **{name: _plain(found[name]) for name in KEPT if name in found},
         "fixed_points": adapted.account.summary(),
         "shortened": adapted.shortened,
+        "cut": _cut_documents(found, adapted.read),
         "settings": {**told, "tasks": list(settings.tasks), "max_length": adapted.max_length},
         "environment": describe_environment() | {name: metadata.version(name) for name in _LIBRARIES},
     }
 
 
-def _count_clusters(found: dict[str, Any]) -> None:
-    """Set the standard errors of accuracies, in place: documents with the same text are one cluster.
+def _count_clusters(found: dict[str, Any], read: _Read) -> None:
+    """Set the standard errors of accuracies, in place: documents that are read alike are one cluster.
 
-    `lm-eval` takes documents as independent, but a model answers a text that comes again as before.
+    `lm-eval` takes documents as independent, but a model answers what it reads again as before. Of a text
+    that is cut only the end counts. Few clusters can agree by chance, so that no error is smaller than that
+    of independent documents.
     """
     from lm_eval.api.metrics import pooled_sample_stderr
 
     for task, samples in found["samples"].items():
-        clusters = np.unique([sample["prompt_hash"] for sample in samples], return_inverse=True)[1]
-        count = int(clusters.max()) + 1
+        numbers: dict[tuple[int, ...], int] = {}
+        for sample in samples:
+            numbers.setdefault(_read_of(sample, read), len(numbers))
+        clusters = np.array([numbers[_read_of(sample, read)] for sample in samples])
+        count = len(numbers)
         for metric in samples[0]["metrics"]:
             if metric.startswith("acc"):
                 right = np.array([sample[metric] for sample in samples], dtype=np.float64)
-                error = (
-                    cluster_error(right, clusters) * math.sqrt(count / (count - 1)) if count > 1 else "N/A"
-                )
+                error: float | str = "N/A"
+                if count > 1:
+                    error = cluster_error(right, clusters) * math.sqrt(count / (count - 1))
+                    error = max(error, float(right.std(ddof=1)) / math.sqrt(len(right)))
                 found["results"][task][f"{metric}_stderr,none"] = error
     for group, figures in found.get("groups", {}).items():
         if "acc,none" not in figures:
@@ -183,13 +193,42 @@ def _count_clusters(found: dict[str, Any]) -> None:
         figures["acc_stderr,none"] = found["results"][group]["acc_stderr,none"] = error
 
 
+def _read_of(sample: dict[str, Any], read: _Read) -> tuple[int, ...]:
+    return tuple(read[tuple(texts)][0] for texts in sample["arguments"])
+
+
+def _cut_documents(found: dict[str, Any], read: _Read) -> dict[str, int]:
+    """By task, how many documents lost their beginning with at least one of their answers."""
+    return {
+        task: sum(any(read[tuple(texts)][1] for texts in sample["arguments"]) for sample in samples)
+        for task, samples in found["samples"].items()
+    }
+
+
 def results_table(found: dict[str, Any]) -> str:
-    """Return the tables of `lm-eval` as text: tasks, and groups if there are any."""
+    """Return the tables of `lm-eval` as text: tasks, and groups if there are any.
+
+    Names of tasks, and of groups of them, say how many documents lost their beginning.
+    """
     from lm_eval.utils import make_table
 
-    tables = [make_table(found)]
+    def tasks_of(name: str) -> list[str]:
+        below = found.get("group_subtasks", {}).get(name, ())
+        return [task for part in below for task in tasks_of(part)] if below else [name]
+
+    def marked(figures: dict[str, Any]) -> dict[str, Any]:
+        rows = {}
+        for name, row in figures.items():
+            cut = sum(found["cut"].get(task, 0) for task in tasks_of(name))
+            count = sum(found["n-samples"].get(task, {}).get("effective", 0) for task in tasks_of(name))
+            mark = {"alias": f"{row.get('alias', name)} ({cut} of {count} cut)"} if cut else {}
+            rows[name] = row | mark
+        return rows
+
+    told = found | {column: marked(found[column]) for column in ("results", "groups") if column in found}
+    tables = [make_table(told)]
     if found.get("groups"):
-        tables.append(make_table(found, "groups"))
+        tables.append(make_table(told, "groups"))
     return "\n".join(table.rstrip() for table in tables)
 
 

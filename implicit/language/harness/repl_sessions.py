@@ -12,7 +12,9 @@ FORM = SessionFormat(variables=5, spacing="end")
 
 
 def repl_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
-    """Yield sessions up to the value that they print, answered with that value.
+    """Yield sessions up to the values that they print, answered with the first of these.
+
+    All variables are printed, so that the number of tokens does not tell which one comes first.
 
     Args:
         length: swaps of two of five variables.
@@ -22,14 +24,16 @@ def repl_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
     Example:
         >>> document = next(repl_documents(1, 1, np.random.default_rng(1)))
         >>> document.text.splitlines()[-3:], document.choices[document.answer]
-        (['>>> b, c = c, b', ">>> print('d', d)", 'd'], '4')
+        (['>>> b, c = c, b', ">>> print('now', d, e, a, b, c, sep=' ')", 'now'], '4')
     """
     names = FORM.variable_names
     values = tuple(str(number) for number in range(1, len(names) + 1))
     for trace in sample_traces(FORM, count, rng, commands=length):
         ((start, end),) = trace.reveal_spans
-        text = trace.text[:start].rstrip()
-        variable = names.index(text[-1])
+        variable = names.index(trace.text[:start].rstrip()[-1])
+        order = ", ".join(names[variable:] + names[:variable])
+        print_all = f"print('now', {order}, sep=' ')"
+        text = "\n".join([*(f">>> {command}" for command in (*trace.commands[:-1], print_all)), "now"])
         first = trace.states[len(names) - 1][variable]
         answer = values.index(trace.text[start:end])
         yield TrackingDocument(text, values, answer, first - 1, " ".join(trace.commands[-2:]))

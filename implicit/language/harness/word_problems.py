@@ -2,17 +2,19 @@
 
 | task   | token                        | sentence                                                    |
 |--------|------------------------------|-------------------------------------------------------------|
-| parity | 1, 0                         | the switch is pressed, ignored                              |
-| ring   | right, left, stay            | the cat went to the following, preceding house, stayed      |
+| parity | 1, 0                         | the switch is pressed and not ignored, or the reverse       |
+| ring   | right, left, stay            | the cat visits one house of the following, preceding and    |
+|        |                              | current one, and not the other two                          |
 | line   | a permutation σ of 1 … n     | new order: σ(1)th, σ(2)th, …: who was σ(i)th is i-th now    |
 
 A permutation is read as everywhere in this toolkit, ``state_t[i] = state_{t-1}[σ_t[i]]``, so that the line of
 friends is the product in S_n. All n! arrangements have to be told apart, since any two differ in the place
 that may be asked; the question comes last, and is about one place drawn uniformly.
 
-The number of tokens tells nothing: all steps of a task have the same number of bytes, and of tokens of GPT-2
-and of GPT-NeoX. The lamp and the cat begin in a state drawn uniformly, so that the steps alone tell nothing
-under any tokenizer.
+The number of tokens tells nothing of the lamp and the cat under any tokenizer that splits text at spaces: all
+documents of as many steps have the same words, punctuation included, and only the order of the words differs.
+All new orders have the same ordinals, and one length under the tokenizers of GPT-2 and GPT-NeoX. The lamp and
+the cat begin in a state drawn uniformly.
 """
 
 from collections.abc import Iterator
@@ -30,11 +32,14 @@ HOUSES = ("gold", "blue", "gray", "pink", "navy")
 _ORDINALS = ("1st", "2nd", "3rd", "4th", "5th")
 _ORDERS = "Each new order tells who of the line so far comes first, who second, and so on."
 _LAMPS = ("out", "lit")
-_SWITCH = {"0": "The switch is ignored.", "1": "The switch is pressed."}
+_SWITCH = {
+    "0": "The switch is ignored and not pressed now.",
+    "1": "The switch is pressed and not ignored now.",
+}
 _CAT = {
-    "stay": "The cat stayed at the current house.",
-    "left": "The cat went to the preceding house.",
-    "right": "The cat went to the following house.",
+    "stay": "The cat visits the current and not the preceding or following house.",
+    "left": "The cat visits the preceding and not the current or following house.",
+    "right": "The cat visits the following and not the preceding or current house.",
 }
 
 
@@ -49,16 +54,17 @@ def parity_documents(length: int, count: int, rng: np.random.Generator) -> Itera
     Example:
         >>> document = next(parity_documents(2, 1, np.random.default_rng(0)))
         >>> print(document.text, document.choices[document.answer])
-        The lamp is lit.
-        The switch is pressed.
-        The switch is pressed.
+        The lamp is lit and not out at first.
+        The switch is pressed and not ignored now.
+        The switch is pressed and not ignored now.
         Is the lamp lit or out?
         Answer: lit
     """
     for steps, state in _words("parity", length, count, rng):
         first = int(rng.integers(2))
         sentences = [_SWITCH[step] for step in steps]
-        text = "\n".join([f"The lamp is {_LAMPS[first]}.", *sentences, "Is the lamp lit or out?", "Answer:"])
+        begin = f"The lamp is {_LAMPS[first]} and not {_LAMPS[1 - first]} at first."
+        text = "\n".join([begin, *sentences, "Is the lamp lit or out?", "Answer:"])
         yield TrackingDocument(text, _LAMPS, (first + state) % 2, first, sentences[-1])
 
 
@@ -70,17 +76,17 @@ def ring_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
     Example:
         >>> document = next(ring_documents(2, 1, np.random.default_rng(0)))
         >>> print(document.text, document.choices[document.answer])
-        Five houses stand in a circle, in this order: gold, blue, gray, pink, navy. At first ...
-        The cat went to the following house.
-        The cat went to the preceding house.
+        Five houses stand in a circle: gray, pink, navy, gold, blue, and so on. A cat ...
+        The cat visits the following and not the preceding or current house.
+        The cat visits the preceding and not the current or following house.
         Which house is the cat at?
         Answer: gray
     """
-    houses = f"Five houses stand in a circle, in this order: {', '.join(HOUSES)}."
     for steps, state in _words("cyclic-navigation", length, count, rng):
         first = int(rng.integers(len(HOUSES)))
         sentences = [_CAT[step] for step in steps]
-        begin = f"{houses} At first a cat was at the {HOUSES[first]} house."
+        houses = ", ".join(HOUSES[first:] + HOUSES[:first])
+        begin = f"Five houses stand in a circle: {houses}, and so on. A cat visits the first of these."
         text = "\n".join([begin, *sentences, "Which house is the cat at?", "Answer:"])
         yield TrackingDocument(text, HOUSES, (first + state) % len(HOUSES), first, sentences[-1])
 

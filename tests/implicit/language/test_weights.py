@@ -1,5 +1,6 @@
 """Weights from elsewhere: published ones against a loop over the formulas, others against `transformers`."""
 
+import json
 import math
 from typing import Any, cast
 
@@ -318,6 +319,18 @@ def test_weights_of_a_model_that_computes_something_else_are_refused(
         load_weights(model, theirs.state_dict(), {**config, field: value})
     with pytest.warns(UserWarning, match="give their config"):
         load_weights(model, theirs.state_dict())
+
+
+def test_the_content_of_a_written_configuration_is_read() -> None:
+    """`transformers` writes the limit of time steps, which is infinite, as ``{"__float__": "Infinity"}``."""
+    theirs, sizes = theirs_of("mamba2")
+    content = json.loads(theirs.config.to_json_string(use_diff=False))
+    assert content["time_step_limit"] == [0.0, {"__float__": "Infinity"}]
+    model = MODELS["ExplicitMamba2ForCausalLM"](config_of("ExplicitMamba2ForCausalLM", **sizes))
+    load_weights(model, theirs.state_dict(), content)
+    content["time_step_limit"] = [{"__float__": "-Infinity"}, {"__float__": "Infinity"}]
+    with pytest.raises(InputError, match=r"time_step_limit is \(-inf, inf\)"):
+        load_weights(model, theirs.state_dict(), content)
 
 
 def test_a_model_of_another_depth_is_told() -> None:

@@ -2,18 +2,26 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
 from automata.data_files import DATA_VARIABLE
-from implicit.language.harness import LOCAL_SETS, TRACKING_TASKS, tracking_documents
+from implicit.language.harness import (
+    LOCAL_SETS,
+    TRACKING_TASKS,
+    TrackingDocument,
+    TrackingTask,
+    tracking_documents,
+)
 from implicit.language.harness.__main__ import main
 from tests.implicit.language.harness.small_harness_models import (
     DATA,
+    byte_tokenizer,
     needs_data,
     other_model,
     small_byte_model,
@@ -107,9 +115,45 @@ def test_texts_that_are_cut_are_told(
     longest = max(len(document.text) for document in tracking_documents("parity", 1, documents=2))
     whole = longest + len(" lit") - 1
     assert evaluated(folders(name), tmp_path / "a", *flags, "--max-length", str(whole))["shortened"] == 0
-    assert "lost their beginning" not in capsys.readouterr().out
+    assert " cut" not in capsys.readouterr().out
     assert evaluated(folders(name), tmp_path / "b", *flags, "--max-length", "20")["shortened"] == 4
-    assert "4 texts had more than 20 tokens and lost their beginning" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "4 texts had more than 20 tokens and lost their beginning" in told
+    assert "|tracking_parity (2 of 2 cut)|" in told
+
+
+def test_the_table_tells_by_task_and_group_what_was_cut(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Sessions of 32 steps have more than 500 bytes; the tokenizer warns of no indexing errors."""
+    tokenizer = byte_tokenizer()
+    tokenizer.model_max_length = 500
+    other_model().save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    flags = ["--documents", "2", "--max-length", "500"]
+    assert main([str(tmp_path), "--tasks", "tracking_repl_by_length", *flags]) == 0
+    out, err = capfd.readouterr()
+    assert "|tracking_repl_by_length (2 of 8 cut)|" in out
+    assert "::length_32 (2 of 2 cut)|" in out
+    assert out.count(" cut)") == 3
+    assert "indexing errors" not in err
+
+
+def test_documents_that_are_read_alike_count_once_in_the_standard_error(
+    folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixty texts that end in two ways are two inputs when they are cut: 0.065 was printed."""
+
+    def draw(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
+        for number in range(count):
+            text = f"{number:03d} is {'odd ' if number % 2 else 'even'} Answer:"
+            yield TrackingDocument(text, ("lit", "out"), number % 2, 0, "")
+
+    monkeypatch.setitem(TRACKING_TASKS, "parity", TrackingTask("read from its end", 2, draw))
+    flags = ["--tasks", "tracking_parity", "--documents", "60", "--max-length", "15"]
+    figures = evaluated(folders("gpt2"), tmp_path / "found.json", *flags)["results"]["tracking_parity"]
+    assert figures["acc,none"] == 0.5
+    assert figures["acc_stderr,none"] == pytest.approx(0.5)
 
 
 def test_a_text_may_not_be_shorter_than_an_answer(folders: Folders, tmp_path: Path) -> None:

@@ -13,14 +13,14 @@ from tests.implicit.language.harness.small_harness_models import DATA, needs_dat
 
 
 def lamp(text: str) -> str:
-    return ("out", "lit")[(text.count("is pressed") + text.startswith("The lamp is lit.")) % 2]
+    return ("out", "lit")[(text.count("is pressed") + text.startswith("The lamp is lit and")) % 2]
 
 
 def cat(text: str) -> str:
-    houses = re.findall(r"order: (.*?)\.", text)[0].split(", ")
-    at = houses.index(re.findall(r"was at the (\w+) house", text)[0])
+    houses = re.findall(r"circle: (.*?), and so on", text)[0].split(", ")
+    at = 0
     for line in text.splitlines()[1:-2]:
-        at += {"following": 1, "preceding": -1, "current": 0}[line.split()[-2]]
+        at += {"following": 1, "preceding": -1, "current": 0}[line.split()[4]]
     return str(houses[at % len(houses)])
 
 
@@ -36,7 +36,7 @@ def balls(text: str) -> str:
     places = {number: number for number in "12345"}
     for one, other in re.findall(r"swap ball (\d) and (\d)", text):
         places[one], places[other] = places[other], places[one]
-    return places[re.findall(r"Where does ball (\d)", text)[0]]
+    return places[re.findall(r"Where do balls (\d)", text)[0]]
 
 
 def printed(source: str) -> list[str]:
@@ -60,7 +60,7 @@ def session(text: str) -> str:
     assert all(command.startswith(">>> ") for command in commands)
     (answer,) = printed("\n".join(command.removeprefix(">>> ") for command in commands))
     assert answer.startswith(f"{shown} ")
-    return answer.removeprefix(f"{shown} ")
+    return answer.removeprefix(f"{shown} ").split()[0]
 
 
 READERS = {
@@ -112,7 +112,7 @@ def test_documents_are_those_of_their_seed(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in READERS if name != "programs"])
 def test_what_would_be_right_at_first_is_what_the_text_says_without_its_steps(name: str) -> None:
-    lines = r"The switch is.*|The cat (went|stayed).*|New order.*|>>> \w, \w = .*"
+    lines = r"The switch is.*|The cat visits.*|New order.*|>>> \w, \w = .*"
     step = rf"({lines}|swap ball.*?(, |\. )(?=swap|Where))\n?"
     for document in tracking_documents(name, 6, documents=20):
         still = re.sub(step, "", document.text)
