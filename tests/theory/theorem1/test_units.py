@@ -9,7 +9,18 @@ from torch import Tensor
 from torch.nn.functional import dropout
 
 from automata.errors import InputError
-from tests.theory.theorem1.adversarial import BOTH, MIXED, OWN, PLAIN, SIZE, W, explicit, implicit, random
+from tests.theory.theorem1.adversarial import (
+    BOTH,
+    MIXED,
+    OWN,
+    PLAIN,
+    SIZE,
+    W,
+    explicit,
+    implicit,
+    random,
+    two_layers,
+)
 from theory import Transition, check_theorem1
 
 FIRST = torch.eye(SIZE, dtype=torch.float64)[0]
@@ -57,6 +68,32 @@ def test_the_kind_does_not_depend_on_the_units_of_a_latent(coupling: float) -> N
 
 
 HALF = explicit(lambda h: h / 2)
+STILL: dict[str, tuple[Transition, list[Tensor], str]] = {
+    "one entry": (HALF, [torch.tensor([first, 5.0]).double() for first in (1, 2)], PLAIN),
+    "of two layers": (
+        two_layers(lambda a: a / 2, lambda b: b / 2),
+        [torch.tensor(each).double() for each in ([1.0, 2.0, 2.0, 3.0], [0.0, 2.0, 2.0, 1.0])],
+        PLAIN,
+    ),
+    "between neighbouring floats": (
+        HALF,
+        [torch.tensor([1.0 + k * 2.0**-52], dtype=torch.float64) for k in (0, 1)],
+        PLAIN,
+    ),
+    "too little for a float": (explicit(lambda h: 1e-170 * h), [k * 1e-160 * FIRST for k in (1, 2)], PLAIN),
+}
+
+
+@pytest.mark.parametrize(("transition", "vectors", "kind"), STILL.values(), ids=STILL)
+def test_where_nothing_moves_nothing_is_seen(
+    transition: Transition, vectors: list[Tensor], kind: str
+) -> None:
+    names = [name for layer in transition.layer_states for name in layer]
+    states = [dict(zip(names, each.chunk(len(names)), strict=True)) for each in vectors]
+    for seed in range(3):
+        assert check_theorem1(transition, states, seed=seed).kind.value == kind
+
+
 REFUSED = {
     "no numbers": (HALF, torch.zeros(0, dtype=torch.float64), "without a number"),
     "no names": (replace(HALF, layer_states=((),)), FIRST, "without a number"),
