@@ -67,6 +67,36 @@ def test_the_kind_does_not_depend_on_the_units_of_a_latent(coupling: float) -> N
     assert check_theorem1(pair, states).kind.value == (BOTH if coupling else OWN)
 
 
+def _jump(units: Tensor, latent_units: Tensor, *, chained: bool) -> Transition:
+    """A latent that is zero up to a step, of which h' takes more; its own derivative is diagonal."""
+    size, first = len(units), torch.eye(len(units), dtype=torch.float64)[0]
+
+    def self_map(z: Tensor, h: Tensor) -> Tensor:
+        rest, step = z / latent_units / 2, first * ((h / units)[-1] > 0.2)
+        if not chained:
+            return (rest + step) * latent_units
+        inner, outer = rest.chunk(2)
+        return torch.cat([inner + step[: size // 2], outer + inner]) * latent_units
+
+    def update(z: Tensor, h: Tensor) -> Tensor:
+        read = z / latent_units
+        return (h / units / 2 + (torch.cat([read[size // 2 :]] * 2) if chained else read)) * units
+
+    return implicit(self_map, update, size)
+
+
+@pytest.mark.parametrize("chained", [False, True], ids=["one latent", "through another one"])
+@pytest.mark.parametrize("wide", [False, True], ids=["units of 1", "units of 1e-8 to 1e8"])
+def test_latents_at_rest_have_the_units_of_what_they_do(wide: bool, chained: bool) -> None:
+    size = 40
+    units = 10.0 ** (wide * (torch.arange(size, dtype=torch.float64) % 5 * 4 - 8))
+    transition = _jump(units, units.flip(0), chained=chained)
+    states = [{"h": units * random(size, seed=seed)} for seed in range(5)]
+    for state, last in zip(states, (-2.8, 0.44, 0.84, 0.63, -0.95), strict=True):
+        state["h"][-1] = last * units[-1]
+    assert check_theorem1(transition, states, seed=1).kind.value == BOTH
+
+
 HALF = explicit(lambda h: h / 2)
 STILL: dict[str, tuple[Transition, list[Tensor], str]] = {
     "one entry": (HALF, [torch.tensor([first, 5.0]).double() for first in (1, 2)], PLAIN),
