@@ -206,6 +206,12 @@ def test_what_the_comparison_is_too_rough_to_see_proves_nothing(hidden: Callable
     assert (found["non_diagonal"], found["non_linear"]) == (0, 0)
 
 
+def test_numbers_whose_squares_overflow_are_proved_without_a_warning() -> None:
+    pair = _transition(lambda z, s: torch.tanh(ROTATION @ z + s["h"]) / 2, NON_LINEAR.state_update, size=2)
+    found = prove_theorem1(pair, [{"h": _vector(1, 1e200)}, {"h": _vector(0, 0)}])
+    assert found.summary()["non_linear"] == 2
+
+
 def test_an_update_written_in_place_is_proved() -> None:
     def update(z: Any, s: Any) -> Any:
         h = s["h"] / 2

@@ -129,6 +129,7 @@ REFUSED = {
     "no names": (replace(HALF, layer_states=((),)), FIRST, "without a number"),
     "a name twice": (replace(HALF, layer_states=(("h", "h"),)), FIRST, "names an entry twice"),
     "dropout": (implicit(lambda z, h: dropout(z) / 4 + h, lambda z, h: h / 2 + z, SIZE), FIRST, "model.eval"),
+    "too large to square": (HALF, 1e200 * FIRST, "size 1e\\+200, whose square is too large"),
     "in place": (explicit(lambda h: h.mul_(0.5)), FIRST, "state entry 'h' in place"),
 }
 
