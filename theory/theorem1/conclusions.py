@@ -90,7 +90,8 @@ class LayerConclusion:
 
         Args:
             other: the measurement in other units, with what it alone has measured.
-            trusted: whether the units here suit all entries, so that what is decided here stays.
+            trusted: whether the units here suit all entries, so that what is decided here stays, also that
+                finite differences deny J.
         """
 
         def stays(mine: Verdict, theirs: Verdict) -> bool:
@@ -103,7 +104,8 @@ class LayerConclusion:
         if not stays(self.non_linear, other.non_linear):
             prefixes += ["nonlinearity", "secant", "change_", "compared", "unvisited"]
         names = [field.name for field in fields(self) if field.name.startswith(tuple(prefixes))]
-        contradicted = self.contradicted and other.contradicted
+        denials = (self.contradicted, other.contradicted)
+        contradicted = any(denials) if trusted else all(denials)
         return replace(self, **{name: getattr(other, name) for name in names}, contradicted=contradicted)
 
     def _either(self, at_a_point: Verdict, value: float, error: float, rounding: float) -> Verdict:
