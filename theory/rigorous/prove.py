@@ -310,6 +310,7 @@ class _Prover:
         """For each state another one, the farthest in h at first, nearer ones later."""
         blocks = [name for names in self.transition.layer_states for name in names]
         vectors = np.concatenate([self.state[name].reshape(len(self.states), -1) for name in blocks], axis=1)
+        vectors = vectors / (np.abs(vectors).max(initial=0.0) or 1.0)  # squares of the largest are floats
         order = np.argsort(-np.square(vectors[:, None] - vectors[None]).sum(-1), axis=1)
         return order[:, (order.shape[1] - 1) * (2**attempt - 1) // 2**attempt]
 

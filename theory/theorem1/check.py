@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from automata.checks import check_integer
+from automata.errors import InputError
 from theory.blocks import BlockMap, validate
 from theory.fixed_point import EPSILON, ERROR_MARGIN
 from theory.pure_maps import validate_states
@@ -34,6 +35,9 @@ from theory.theorem1.probes import Probes
 from theory.theorem1.report import StateCheck, Theorem1Report
 from theory.theorem1.units import Units
 from theory.transition import State, Transition
+
+LARGEST = 1e150
+"""The largest number of a state: norms add the squares of many, and of what is some way beyond."""
 
 
 def check_theorem1(
@@ -62,7 +66,7 @@ def check_theorem1(
             system's, if not given, so that no transition can be made for them; ``StateCheck.seed`` holds it.
 
     Raises:
-        InputError: if there is no state, or one cannot be used.
+        InputError: if there is no state, or one cannot be used, such as one beyond ±1e150.
 
     Example:
         An RNN in implicit form: h' = tanh(W h), with Φ(z) = h, is non-diagonal and non-linear; the linear
@@ -96,6 +100,7 @@ def check_theorem1(
     others = states if alternatives is None else alternatives
     for state in others:
         validate(transition, state)
+    _check_sizes(transition, (*states, *others))
     probes = [Probes() if seed is None else Probes(seed + index) for index in range(len(states))]
     return Theorem1Report(
         tuple(
@@ -109,6 +114,19 @@ def check_theorem1(
             for index, state in enumerate(states)
         )
     )
+
+
+def _check_sizes(transition: Transition, states: Sequence[State]) -> None:
+    """Refuse numbers whose squares, which norms are made of, are no floats."""
+    for name in dict.fromkeys(name for names in transition.layer_states for name in names):
+        largest = max(
+            (state[name].abs().max().item() for state in states if state[name].numel()), default=0.0
+        )
+        if largest > LARGEST:
+            raise InputError(
+                f"state entry {name!r} holds a number of size {largest:.2g}, whose square is too large for a "
+                f"float; give the transition in larger units, with states up to {LARGEST:.0e}"
+            )
 
 
 def _check_in_any_units(

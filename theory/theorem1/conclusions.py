@@ -42,6 +42,12 @@ class LayerConclusion:
         >>> even = LayerConclusion(("h",), 0.5, 1e-9, 0.0, 1e-9, secant_defect=0.3, secant_error=1e-9)
         >>> even.non_linear.value
         'holds'
+
+        No affine map has a diagonal J and couples entries afar.
+
+        >>> jump = LayerConclusion(("h",), 0.0, 1e-9, 0.0, 1e-9, other_defect=0.3, other_error=1e-9)
+        >>> jump.non_diagonal.value, jump.non_linear.value
+        ('holds', 'inconclusive')
     """
 
     names: tuple[str, ...]
@@ -69,16 +75,23 @@ class LayerConclusion:
 
     @property
     def non_linear(self) -> Verdict:
-        """Whether J or a secant contradicts an affine map; *fails* where rounding explains all of both."""
+        """Whether J or a secant contradicts an affine map; *fails* where rounding explains all of both.
+
+        Where J is diagonal and yet moves of other entries show in h'_i, no affine map is claimed.
+        """
         change = self._judged(self.nonlinearity, self.nonlinearity_error, self.change_rounding)
-        return self._either(change, self.secant_defect, self.secant_error, self.secant_rounding)
+        found = self._either(change, self.secant_defect, self.secant_error, self.secant_rounding)
+        mass = self._judged(self.off_diagonal_mass, self.off_diagonal_error, self.rounding)
+        jumps = mass is Verdict.FAILS and self.non_diagonal is Verdict.HOLDS
+        return Verdict.INCONCLUSIVE if jumps and found is Verdict.FAILS else found
 
     def sharpened(self, other: "LayerConclusion", *, trusted: bool) -> "LayerConclusion":
         """Return these numbers, but those of another measurement where it decides otherwise.
 
         Args:
             other: the measurement in other units, with what it alone has measured.
-            trusted: whether the units here suit all entries, so that what is decided here stays.
+            trusted: whether the units here suit all entries, so that what is decided here stays, also that
+                finite differences deny J.
         """
 
         def stays(mine: Verdict, theirs: Verdict) -> bool:
@@ -91,7 +104,8 @@ class LayerConclusion:
         if not stays(self.non_linear, other.non_linear):
             prefixes += ["nonlinearity", "secant", "change_", "compared", "unvisited"]
         names = [field.name for field in fields(self) if field.name.startswith(tuple(prefixes))]
-        contradicted = self.contradicted and other.contradicted
+        denials = (self.contradicted, other.contradicted)
+        contradicted = any(denials) if trusted else all(denials)
         return replace(self, **{name: getattr(other, name) for name in names}, contradicted=contradicted)
 
     def _either(self, at_a_point: Verdict, value: float, error: float, rounding: float) -> Verdict:

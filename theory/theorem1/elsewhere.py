@@ -123,13 +123,26 @@ class Origin:
         """Return what rounding may leave of J (h̃ − h), as a norm."""
         return EPSILON * self.here.jacobian.magnitude(vector - self.block.vector).norm()
 
-    def sight(self, length: float, defect: float, product_rounding: float, slope: float = 0.0) -> Sight:
-        """Return what a defect and a change of J g show, without the error of the image there."""
+    def sight(
+        self, length: float, defect: float, product_rounding: float, slope: float = 0.0, there: float = 0.0
+    ) -> Sight:
+        """Return what a defect and a change of J g show; nothing where the state did not move.
+
+        Args:
+            length: ‖h̃ − h‖.
+            defect: ‖F(h̃) − F(h) − J (h̃ − h)‖.
+            product_rounding: what rounding may leave of J (h̃ − h).
+            slope: the change of J g.
+            there: the error of the image at h̃.
+        """
         here, start_error, short = self.here, self.image[1], self.short
+        unit, slope = here.scale * length, slope / here.scale
+        if unit == 0:  # also where it is too small for a float
+            return UNSEEN
         # J's error was measured over short displacements. Over these it shows how rough the map is.
         rounding = here.error * short + EPSILON * here.scale * length + start_error
-        error = here.error * max(length, short) + start_error + product_rounding
-        unit, slope = here.scale * length, slope / here.scale
+        error = here.error * max(length, short) + start_error + product_rounding + there
+        rounding += there
         if not math.isfinite(defect):
             return Sight(math.inf, math.inf, rounding / unit, slope)
         return Sight(defect / unit, error / unit, rounding / unit, slope)
@@ -149,9 +162,7 @@ def look(origin: Origin, there: MeasuredState, *, slope: bool = False) -> Sight:
     change = (_product(there, block, origin.direction) - origin.product).norm().item() if slope else 0.0
     length = (block.vector - origin.block.vector).norm().item()
     defect = origin.deviation(block.vector, image).norm().item()
-    sight = origin.sight(length, defect, origin.product_rounding(block.vector).item(), change)
-    unit = origin.here.scale * length
-    return Sight(sight.defect, sight.error + error / unit, sight.rounding + error / unit, sight.slope)
+    return origin.sight(length, defect, origin.product_rounding(block.vector).item(), change, error)
 
 
 @torch.no_grad()

@@ -15,6 +15,9 @@ from theory.blocks import BlockMap, flatten, replace
 from theory.derivatives import jacobian, jacobian_by_rows
 from theory.transition import State, Transition
 
+LINKS = 4
+"""Through how many others a latent is followed to h'."""
+
 
 @dataclass(frozen=True)
 class Units:
@@ -38,7 +41,16 @@ class Units:
 
     @classmethod
     def of(cls, transition: Transition, state: State, others: Sequence[State], latent: Tensor) -> "Units":
-        """Return the largest number that each entry is at the states, and that its terms are at a latent."""
+        """Return the largest number that each entry is at the states, and that its terms are at a latent.
+
+        Example:
+            A latent that is zero, of which h' takes 1e9 times.
+
+            >>> large = Transition(lambda z, s: z / 2, lambda z, s: {"h": s["h"] + 1e9 * z}, 1, (("h",),))
+            >>> one, rest = torch.ones(1).double(), torch.zeros(1).double()
+            >>> Units.of(large, {"h": one}, [], rest).latent < 1e-8
+            tensor([True])
+        """
         names = tuple(dict.fromkeys(name for layer in transition.layer_states for name in layer))
         block = BlockMap(transition, state, names)
         image = block.state_update(latent, block.vector)
@@ -47,9 +59,15 @@ class Units:
         scale = latent
         if latent.numel():
             # Also a latent that is near zero, or has not come near, where large terms cancel or lead.
-            through = jacobian(lambda z: block.self_map(z, block.vector), latent).abs() @ latent.abs()
+            slope = jacobian(lambda z: block.self_map(z, block.vector), latent).abs().nan_to_num(0, 0, 0)
             source = jacobian_by_rows(lambda v: block.self_map(latent, v), block.vector).abs() @ units
-            scale = torch.maximum(latent.abs(), (through + source).nan_to_num(0, 0, 0))
+            scale = torch.maximum(latent.abs(), (slope @ latent.abs() + source).nan_to_num(0, 0, 0))
+            # Of one that is zero nothing else is known than what it does to h': about one unit there.
+            shown = jacobian(lambda z: block.state_update(z, block.vector), latent).abs() / units[:, None]
+            effect = shown.nan_to_num(0, 0, 0).amax(0)
+            for _ in range(LINKS):
+                effect = torch.maximum(effect, (effect[:, None] * slope).amax(0))
+            scale = torch.where(scale > 0, scale, effect.reciprocal().nan_to_num(0, 0, 0))
         named = {name: part for name, part in replace(state, names, units).items() if name in names}
         return cls(transition, named, _powers_of_two(scale))
 

@@ -168,6 +168,50 @@ def test_what_is_taken_back_in_place_couples_nothing(take_back: Callable[[Any, A
     assert (found["non_diagonal"], found["non_linear"]) == (0, 0)
 
 
+ONES = torch.ones(2)
+
+
+def _rough(h: Any, y: Any) -> Any:
+    """h + y, where a number of a coarse type loosens what is compared."""
+    return (h + 1) * (ONES.bfloat16() * 1).double() + y
+
+
+HIDDEN: dict[str, Callable[[Any, Any], Any]] = {
+    "dropout beside a coarse type": lambda h, z: _rough(
+        h, [y := z * 1e-3, dropout(y, 0.1, False).sub_(y)][0]
+    ),
+    "strides beside a coarse type": lambda h, z: _rough(
+        h, [y := torch.outer(z, ONES.double()).mT * 1e-3, y.mT.reshape(-1).mul_(0)][0][0]
+    ),
+    "dropout beside a large number": lambda h, z: (
+        1e9 + h + [y := z * 1e-9, dropout(y, 0.1, False).sub_(z * 1e-9)][0]
+    ),
+    "strides beside a large number": lambda h, z: (
+        1e9 + h + [y := torch.outer(z, ONES.double()).mT * 1e-9, y.mT.reshape(-1).mul_(0)][0][0]
+    ),
+    "one operand": lambda h, z: 1e9 + h + [y := z * 1e-9, torch.einsum("i->i", y).mul_(0)][0],
+}
+
+
+@pytest.mark.parametrize("hidden", HIDDEN.values(), ids=HIDDEN)
+def test_what_the_comparison_is_too_rough_to_see_proves_nothing(hidden: Callable[[Any, Any], Any]) -> None:
+    """h' = h/2 and a constant, as PyTorch has it: z is taken away again in place."""
+    pair = _transition(
+        lambda z, s: torch.tanh(ROTATION @ z + s["h"]) / 2, lambda z, s: {"h": hidden(s["h"] / 2, z)}, size=2
+    )
+    try:
+        found = prove_theorem1(pair, [{"h": _vector(0, 0)}, {"h": _vector(1, 1)}]).summary()
+    except InputError:  # an in-place operator that may write a view or a copy, or beside a coarse type
+        return
+    assert (found["non_diagonal"], found["non_linear"]) == (0, 0)
+
+
+def test_numbers_whose_squares_overflow_are_proved_without_a_warning() -> None:
+    pair = _transition(lambda z, s: torch.tanh(ROTATION @ z + s["h"]) / 2, NON_LINEAR.state_update, size=2)
+    found = prove_theorem1(pair, [{"h": _vector(1, 1e200)}, {"h": _vector(0, 0)}])
+    assert found.summary()["non_linear"] == 2
+
+
 def test_an_update_written_in_place_is_proved() -> None:
     def update(z: Any, s: Any) -> Any:
         h = s["h"] / 2

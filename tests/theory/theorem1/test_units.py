@@ -9,7 +9,18 @@ from torch import Tensor
 from torch.nn.functional import dropout
 
 from automata.errors import InputError
-from tests.theory.theorem1.adversarial import BOTH, MIXED, OWN, PLAIN, SIZE, W, explicit, implicit, random
+from tests.theory.theorem1.adversarial import (
+    BOTH,
+    MIXED,
+    OWN,
+    PLAIN,
+    SIZE,
+    W,
+    explicit,
+    implicit,
+    random,
+    two_layers,
+)
 from theory import Transition, check_theorem1
 
 FIRST = torch.eye(SIZE, dtype=torch.float64)[0]
@@ -56,12 +67,69 @@ def test_the_kind_does_not_depend_on_the_units_of_a_latent(coupling: float) -> N
     assert check_theorem1(pair, states).kind.value == (BOTH if coupling else OWN)
 
 
+def _jump(units: Tensor, latent_units: Tensor, *, chained: bool) -> Transition:
+    """A latent that is zero up to a step, of which h' takes more; its own derivative is diagonal."""
+    size, first = len(units), torch.eye(len(units), dtype=torch.float64)[0]
+
+    def self_map(z: Tensor, h: Tensor) -> Tensor:
+        rest, step = z / latent_units / 2, first * ((h / units)[-1] > 0.2)
+        if not chained:
+            return (rest + step) * latent_units
+        inner, outer = rest.chunk(2)
+        return torch.cat([inner + step[: size // 2], outer + inner]) * latent_units
+
+    def update(z: Tensor, h: Tensor) -> Tensor:
+        read = z / latent_units
+        return (h / units / 2 + (torch.cat([read[size // 2 :]] * 2) if chained else read)) * units
+
+    return implicit(self_map, update, size)
+
+
+@pytest.mark.parametrize("chained", [False, True], ids=["one latent", "through another one"])
+@pytest.mark.parametrize("wide", [False, True], ids=["units of 1", "units of 1e-8 to 1e8"])
+def test_latents_at_rest_have_the_units_of_what_they_do(wide: bool, chained: bool) -> None:
+    size = 40
+    units = 10.0 ** (wide * (torch.arange(size, dtype=torch.float64) % 5 * 4 - 8))
+    transition = _jump(units, units.flip(0), chained=chained)
+    states = [{"h": units * random(size, seed=seed)} for seed in range(5)]
+    for state, last in zip(states, (-2.8, 0.44, 0.84, 0.63, -0.95), strict=True):
+        state["h"][-1] = last * units[-1]
+    assert check_theorem1(transition, states, seed=1).kind.value == BOTH
+
+
 HALF = explicit(lambda h: h / 2)
+STILL: dict[str, tuple[Transition, list[Tensor], str]] = {
+    "one entry": (HALF, [torch.tensor([first, 5.0]).double() for first in (1, 2)], PLAIN),
+    "of two layers": (
+        two_layers(lambda a: a / 2, lambda b: b / 2),
+        [torch.tensor(each).double() for each in ([1.0, 2.0, 2.0, 3.0], [0.0, 2.0, 2.0, 1.0])],
+        PLAIN,
+    ),
+    "between neighbouring floats": (
+        HALF,
+        [torch.tensor([1.0 + k * 2.0**-52], dtype=torch.float64) for k in (0, 1)],
+        PLAIN,
+    ),
+    "too little for a float": (explicit(lambda h: 1e-170 * h), [k * 1e-160 * FIRST for k in (1, 2)], PLAIN),
+}
+
+
+@pytest.mark.parametrize(("transition", "vectors", "kind"), STILL.values(), ids=STILL)
+def test_where_nothing_moves_nothing_is_seen(
+    transition: Transition, vectors: list[Tensor], kind: str
+) -> None:
+    names = [name for layer in transition.layer_states for name in layer]
+    states = [dict(zip(names, each.chunk(len(names)), strict=True)) for each in vectors]
+    for seed in range(3):
+        assert check_theorem1(transition, states, seed=seed).kind.value == kind
+
+
 REFUSED = {
     "no numbers": (HALF, torch.zeros(0, dtype=torch.float64), "without a number"),
     "no names": (replace(HALF, layer_states=((),)), FIRST, "without a number"),
     "a name twice": (replace(HALF, layer_states=(("h", "h"),)), FIRST, "names an entry twice"),
     "dropout": (implicit(lambda z, h: dropout(z) / 4 + h, lambda z, h: h / 2 + z, SIZE), FIRST, "model.eval"),
+    "too large to square": (HALF, 1e200 * FIRST, "size 1e\\+200, whose square is too large"),
     "in place": (explicit(lambda h: h.mul_(0.5)), FIRST, "state entry 'h' in place"),
 }
 

@@ -23,11 +23,18 @@ SAME = 4.0
 NEARBY = 2.0**-10
 """How far away, relatively, they are compared too: there shows what vanishes at a fixed point."""
 
+IN_PLACE = {"__setitem__", *(f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "pow"))}
+"""In-place operators whose names do not end as those of methods do."""
+
 Array = NDArray[np.float64]
 
 
 class AsReal(TorchFunctionMode):
     """Runs code on tensors as the function of real numbers that it stands for; notes its coarsest type.
+
+    Attributes:
+        coarsest: the machine epsilon of the coarsest type among the results.
+        writes: whether an operator works in place.
 
     Example:
         >>> with AsReal() as seen:
@@ -37,6 +44,7 @@ class AsReal(TorchFunctionMode):
     """
 
     coarsest = EPSILON
+    writes = False
 
     def __torch_function__(
         self, function: Any, _types: Any, arguments: Any = (), options: Mapping[str, Any] | None = None
@@ -47,6 +55,9 @@ class AsReal(TorchFunctionMode):
         found = chosen(*arguments, **(options or {}))
         if isinstance(found, torch.Tensor) and found.is_floating_point():
             self.coarsest = max(self.coarsest, torch.finfo(found.dtype).eps)
+        name = getattr(function, "__name__", "")
+        in_place = name in IN_PLACE or (name.endswith("_") and not name.endswith("__"))
+        self.writes |= in_place or bool((options or {}).get("inplace"))
         return found
 
 
@@ -90,7 +101,8 @@ def compare(
         finite: whether all numbers have to be finite.
 
     Raises:
-        InputError: where Φ or G differ by more than rounding, or what they are given is changed.
+        InputError: where Φ or G differ by more than rounding, or what they are given is changed, or code that
+            uses a type coarser than float32 works in place.
 
     Example:
         >>> def advance(z, s, x):
@@ -108,6 +120,11 @@ def compare(
         with AsReal() as watched:
             expected = {"Φ": called("self_map", transition.self_map, z, s)}
             following = called("state_update", transition.state_update, z, s)
+        if watched.writes and watched.coarsest > torch.finfo(torch.float32).eps:
+            raise InputError(
+                "Φ or G work in place beside numbers of a type coarser than float32, where tensors and balls "
+                "are compared too roughly to trust that; write y = y + ... in place of y += ..."
+            )
         found = {"Φ": image.value}
         for names, update in zip(balls.layer_states, updates, strict=True):
             block = f"h' of {'+'.join(names)}"

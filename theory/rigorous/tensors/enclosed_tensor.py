@@ -4,7 +4,8 @@ PyTorch hands every function of its own that is called with such an object to th
 (``__torch_function__``), which looks up what the function is on balls. So one code has two readings: on
 tensors it computes, on `EnclosedTensor` it encloses values and derivatives of the same formula of reals.
 A function without a form on balls is refused by name, and so is code that asks for a number, as a
-condition does. In-place operators change every name and view of the same numbers, as they do on tensors.
+condition does. In-place operators change every name and view of the same numbers, as they do on tensors;
+where PyTorch takes a view or a copy by what balls do not have, strides and types, they are refused.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from theory.rigorous.tensors.table import (
     OPERATIONS,
     REARRANGING,
     TAKES_NUMBERS,
+    THE_SAME,
     UNCHANGED,
+    VIEW_OR_COPY,
     by_function,
 )
 
@@ -32,11 +35,27 @@ NAMES = by_function()
 
 
 class _Storage:
-    """What an array shares with its views: the places of its numbers, and the arrays that hold some."""
+    """What an array shares with its views: the places of its numbers, and the arrays that hold some.
+
+    Those of its family may be one with it in PyTorch, or copies.
+    """
 
     def __init__(self, size: int) -> None:
         self.places = torch.arange(size)
         self.holders: list[weakref.ref[EnclosedTensor]] = []
+        self.family: list[_Storage] = [self]
+
+    @property
+    def is_held(self) -> bool:
+        """Whether an array is left that holds some of its numbers."""
+        return any(holder() is not None for holder in self.holders)
+
+    def relate(self, other: _Storage) -> None:
+        """Make one family of two."""
+        families = dict.fromkeys((*self.family, *other.family))
+        family = [each for each in families if each in (self, other) or each.is_held]
+        for each in family:
+            each.family = family
 
 
 class EnclosedTensor(Numbers):
@@ -89,7 +108,8 @@ class EnclosedTensor(Numbers):
         if options.get("inplace"):
             return arguments[0]._assign(cls._call(name, function, arguments, {**options, "inplace": False}))
         if name in REARRANGING:
-            return cls._rearrange(function, arguments, options)
+            found = cls._rearrange(function, arguments, options)
+            return arguments[0]._perhaps(found) if name in VIEW_OR_COPY else found
         if name in JOINING:
             parts = [cls.constant(part) for part in arguments[0]]
             return joined(parts, lambda entries: function(entries, *arguments[1:], **options))
@@ -101,18 +121,23 @@ class EnclosedTensor(Numbers):
         if name == "where":
             return OPERATIONS[name](arguments[0], *map(cls.constant, arguments[1:]))
         convert = cls.constant if name in BINARY else cls._if_tensor
-        if name in UNCHANGED and isinstance(arguments[0], Numbers):
-            found = OPERATIONS[name](*arguments, **options)
-            kinds = [getattr(given, "dtype", given) for given in (*arguments, *options.values())]
-            narrow = any(isinstance(kind, torch.dtype) and kind != torch.float64 for kind in kinds)
-            copied = narrow or options.get("copy") or name in ("float", "half", "bfloat16")
-            return cls.constant(found) if copied else found
+        if name in UNCHANGED:
+            x, *others = arguments
+            if not isinstance(x, cls):  # a constant, in the type of balls
+                return x.double()
+            found = OPERATIONS[name](x, *others, **options)
+            return x._perhaps(found) if name in VIEW_OR_COPY else found
         operands = [convert(argument) for argument in arguments]
         named = {key: cls._if_tensor(entry) for key, entry in options.items()}
         try:
-            return OPERATIONS[name](*operands, **named)
+            found = OPERATIONS[name](*operands, **named)
         except TypeError as fault:
             raise InputError(f"torch.{name} has no form on balls with these arguments ({fault})") from fault
+        if name in THE_SAME and isinstance(arguments[0], cls):
+            return arguments[0]
+        if name == "einsum" and len(operands) == 2 and isinstance(arguments[1], cls):
+            return arguments[1]._perhaps(found)  # of one array a view, where nothing is summed
+        return found
 
     @classmethod
     def _if_tensor(cls, argument: Any) -> Any:
@@ -142,6 +167,14 @@ class EnclosedTensor(Numbers):
                 part._hold(storage, place)
         return found
 
+    def _perhaps(self, numbers: Numbers) -> EnclosedTensor:
+        """Return a copy of numbers that PyTorch may keep in the place of these."""
+        copied = self.constant(numbers)
+        for each in (self, copied):
+            _ = each._places
+        self.__dict__["_storage"].relate(copied.__dict__["_storage"])
+        return copied
+
     def _hold(self, storage: _Storage, places: torch.Tensor) -> None:
         storage.holders.append(weakref.ref(self))
         self.__dict__.update(_storage=storage, _held=places)
@@ -161,6 +194,11 @@ class EnclosedTensor(Numbers):
         if places.unique().numel() < places.numel():
             raise InputError("an in-place operator writes one number twice; take a .clone() before")
         new, storage = self.constant(numbers), self.__dict__["_storage"]
+        if any(each is not storage and each.is_held for each in storage.family):
+            raise InputError(
+                "an in-place operator writes numbers of which reshape, contiguous, .to or the like took a "
+                "view or a copy, by their strides or type; take a .clone() before"
+            )
         written = torch.full(storage.places.shape, -1)
         entries = torch.arange(new.numel()).reshape(new.shape).expand(places.shape)
         written[places.reshape(-1)] = entries.reshape(-1)
@@ -189,7 +227,18 @@ class EnclosedTensor(Numbers):
         """The matrices transposed."""
         return self._moved(lambda entries: entries.mT)
 
-    T = mT
+    @property
+    def T(self) -> Any:  # noqa: N802
+        """The array with its axes in the opposite order."""
+        return self._moved(lambda entries: entries.permute(*reversed(range(self.ndim))))
+
+    def __copy__(self) -> EnclosedTensor:
+        """Return the same numbers under another name, as PyTorch does."""
+        return self._moved(lambda entries: entries.detach())
+
+    def __deepcopy__(self, memo: object) -> EnclosedTensor:
+        """Return a copy of the numbers."""
+        return self.constant(self)
 
     @property
     def data(self) -> EnclosedTensor:
@@ -268,7 +317,7 @@ def _operator(name: str) -> Callable[..., Any]:
 
 for _name in (
     *("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "__rtruediv__"),
-    *("__matmul__", "__rmatmul__", "__neg__", "__pow__"),
+    *("__matmul__", "__rmatmul__", "__neg__", "__pos__", "__pow__"),
 ):
     setattr(EnclosedTensor, _name, _operator(_name))
 

@@ -15,8 +15,8 @@ def _words(line: str) -> frozenset[str]:
     return frozenset(line.split())
 
 
-UNCHANGED = _words("to float double half bfloat16 cpu cuda type_as requires_grad_")
-"""What changes no real number; the array itself, if it has the type already."""
+UNCHANGED = _words("to float double half bfloat16 cpu cuda type_as positive __pos__ requires_grad_")
+"""What changes no real number."""
 REARRANGING = _words(
     "reshape view flatten unflatten squeeze unsqueeze transpose swapaxes permute movedim expand "
     "expand_as repeat repeat_interleave tile broadcast_to chunk split tensor_split unbind "
@@ -24,6 +24,10 @@ REARRANGING = _words(
     "reshape_as __getitem__ contiguous clone detach"
 )
 """What only moves entries."""
+THE_SAME = _words("positive __pos__ requires_grad_ dropout")
+"""What gives back the array itself."""
+VIEW_OR_COPY = (UNCHANGED - THE_SAME) | _words("reshape reshape_as flatten ravel contiguous")
+"""What PyTorch makes a copy of, or not, by strides or a type that balls do not have."""
 JOINING = _words("cat concat concatenate stack hstack vstack")
 """What puts several arrays together."""
 BINARY = _words(

@@ -1,5 +1,6 @@
 """One code, two readings: on balls every function holds PyTorch's values and Jacobians at points inside."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -177,8 +178,10 @@ IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
     "detached": lambda h, z: h.detach().add_(z),
     "parts": lambda h, z: [p := h.unbind(0), p[0].add_(z), h.chunk(2)[1].mul_(p[0]), h.split(1)[0].neg_()][1],
     "a view changes with its base": lambda h, z: [h.view(-1)[2:5], h.mul_(z)][0],
-    "a copy does not": lambda h, z: [c := h.clone(), h.T.reshape(-1).add_(z[0]), c.add_(1.0)][0] * h,
-    "the same type is no copy": lambda h, z: [h.double().add_(z), h.to(torch.float64).mul_(2.0)][0],
+    "a copy does not": lambda h, z: [c := h.clone(), h.add_(z[0]), c.add_(1.0)][0] * h,
+    "what is left of a view or copy": lambda h, z: (h * 2).T.reshape(-1).double().add_(z[0]),
+    "the same array": lambda h, z: [functional.dropout(h, 0.1, False).add_(z), h.positive().mul_(z), +h][2],
+    "a copied object": lambda h, z: [copy.copy(h).mul_(z), copy.deepcopy(h).add_(1.0)][1],
     "activations": lambda h, z: functional.silu(functional.relu(h.sub_(z), inplace=True), inplace=True),
 }
 
@@ -192,6 +195,30 @@ def test_in_place_operators_change_all_that_shares_the_numbers(change: Callable[
     step = 1e-6 * torch.eye(2 * SIZE, dtype=torch.float64)
     slopes = torch.stack([(function(x + e) - function(x - e)) / 2e-6 for e in step])
     np.testing.assert_allclose(found.tangent.midpoint[0], slopes.numpy(), atol=1e-7)  # central differences
+
+
+VIEW_OR_COPY: dict[str, Callable[[Any], Any]] = {
+    "reshape": lambda h: h.T.reshape(-1),
+    "reshape as": lambda h: h.reshape_as(torch.zeros(2, SIZE)),
+    "flatten": lambda h: h.flatten(),
+    "ravel": lambda h: h.T.ravel(),
+    "contiguous": lambda h: h.T.contiguous(),
+    "the same type": lambda h: h.double(),
+    "two types": lambda h: h.float().to(torch.float64),
+    "einsum of one": lambda h: torch.einsum("ij->ji", h),
+}
+
+
+@pytest.mark.parametrize("take", VIEW_OR_COPY.values(), ids=VIEW_OR_COPY)
+def test_what_may_be_a_view_or_a_copy_is_not_written(take: Callable[[Any], Any]) -> None:
+    h: Any = EnclosedTensor(Ball.exact(np.ones((1, 2, SIZE))))
+    taken, view = take(h), h[0]
+    for written in (taken, h, view, taken[0]):
+        with pytest.raises(InputError, match="a view or a copy, by their strides or type"):
+            written *= 2
+    del h, view, written
+    taken *= 2
+    assert (taken.value.midpoint == 2).all()
 
 
 def test_the_derivative_is_that_of_the_value_where_autograd_is_told_another() -> None:
