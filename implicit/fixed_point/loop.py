@@ -65,7 +65,7 @@ class Stopping:
             UserWarning('rtol is 0.0001, which bfloat16 cannot resolve; 0.02 is taken')
         """
         dtype, device = latent.dtype, latent.device.type
-        if torch.is_autocast_enabled(device):
+        if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
             dtype = max(dtype, torch.get_autocast_dtype(device), key=lambda kind: torch.finfo(kind).eps)
         least = (RESOLVED_IN_HALF if dtype.itemsize == 2 else RESOLVED) * torch.finfo(dtype).eps
         if self.rtol == 0 or self.rtol >= least:

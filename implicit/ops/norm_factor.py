@@ -18,4 +18,4 @@ def norm_factor(squares: Any, epsilon: float) -> Any:
     factor = torch.rsqrt(squares + epsilon)
     if not isinstance(squares, Tensor):  # a ball holds no infinity
         return factor
-    return torch.add(factor, squares.detach(), alpha=0)  # one call, and 0 · ∞ is NaN
+    return factor.masked_fill(squares == torch.inf, torch.nan)
