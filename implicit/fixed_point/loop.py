@@ -167,10 +167,10 @@ class Account:
         active = self.active
         latent, change = latent.detach(), change.detach()
         measured, size = _NORM(change), _NORM(latent)
-        least, most = 1.0, 1.0
-        if measured.numel():
-            least, most = float(measured.amin()), float(torch.maximum(measured, size).amax())
-        usual = least > least_norm(change.dtype) and most < math.inf  # also refuses NaN
+        usual = not measured.numel() or (
+            float(measured.amin()) > least_norm(change.dtype)
+            and all(float(norms.amax()) < math.inf for norms in (measured, size))  # also refuses NaN
+        )
         if not usual:  # seldom: padding, and what is hardly there or far too large
             measured, size = token_norm(change), token_norm(latent)
         if self.remaining == active.numel():  # in most evaluations, and fewer operations

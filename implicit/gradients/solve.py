@@ -36,7 +36,7 @@ def solve_with_gradient(
     """
     if isinstance(gradient, Unrolled):
         return unroll(problem, solver, stopping, start, gradient.iterations)
+    steps = gradient.steps if isinstance(gradient, Phantom) and torch.is_grad_enabled() else 0
     with torch.no_grad():
-        steps = gradient.steps if isinstance(gradient, Phantom) else 0
         solution = solve(problem, solver, stopping, start, steps_kept=steps)
     return gradient.attach(problem, solver, stopping, solution)

@@ -15,7 +15,7 @@ def norm_factor(squares: Any, epsilon: float) -> Any:
         >>> norm_factor(torch.tensor([4.0, torch.inf]), 0.0)
         tensor([0.5000,    nan])
     """
-    factor = torch.rsqrt(squares + epsilon)
-    if not isinstance(squares, Tensor):  # a ball holds no infinity
-        return factor
-    return factor.masked_fill(squares == torch.inf, torch.nan)
+    shifted = squares + epsilon
+    if isinstance(squares, Tensor):  # a ball holds no infinity
+        shifted = torch.add(shifted, squares, alpha=0)  # 0 · ∞ is NaN; a sum saves nothing for its gradient
+    return torch.rsqrt(shifted)

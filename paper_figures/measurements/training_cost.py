@@ -84,18 +84,17 @@ def training_cost(run: Run) -> TrainingCost:
     phases = [curriculum.phase(step, config.length) for step in range(1, updates + 1)]
     tokens = np.array([config.batch_size * phase.length for phase in phases])
     bounded = np.array([phase.name == "bounded" for phase in phases])
-    sought = np.where(bounded, 0.0, _sought(run, updates))
+    sought = np.where(bounded, 1.0, _sought(run, updates))  # one measures the residual of an unrolled iterate
     with_gradient = np.array([_with_gradient(phase) for phase in phases])
     free = int(tokens[~bounded].sum())
-    without = float((tokens * sought).sum())
     return TrainingCost(
         updates,
         int(bounded.sum()),
         int(tokens.sum()),
         int(tokens[bounded].sum()),
-        without,
+        float((tokens * sought).sum()),
         int((tokens * with_gradient).sum()),
-        without / free if free else None,
+        float((tokens * sought)[~bounded].sum()) / free if free else None,
     )
 
 

@@ -99,7 +99,7 @@ def flops_table(models: Sequence[PublishedCost], tokens: float) -> str:
 
     Example:
         >>> print(flops_table([PublishedCost("llama", "130m", 2048)], tokens=207e9).splitlines()[2])
-        | Llama 130m | 125,339,136 | 0.97 | 2.21 | 11.28 | 4.02 | 4.35 | 0.20 | 0.83 |
+        | Llama 130m | 125,339,136 | 0.97 | 2.45 | 12.27 | 4.41 | 4.75 | 0.20 | 0.91 |
     """
     head = (
         "model",
@@ -176,7 +176,7 @@ def time_table(
     Example:
         >>> found = time_table([PublishedCost("llama", "130m", 2048)], 207e9, Device(), [0.5])
         >>> print(found.splitlines()[2])
-        | Llama 130m | 50% | 511,000 | 4.7 | 123,000 | 19.5 | 21.1 |
+        | Llama 130m | 50% | 511,000 | 4.7 | 112,000 | 21.4 | 23.0 |
     """
     head = (
         "model",

@@ -119,8 +119,9 @@ def test_killed_at_every_instant(tmp_path: Path) -> None:
     assert driver.returncode == 0, driver.stderr
     instants = int(driver.stdout)
     # Three (file, replace, folder) for each of: that the point is taken, 3 files of the run at its start,
-    # metrics at the start of the loop, 1 evaluation, the weights, the records of training and accuracy.
-    assert instants == 3 * 9
+    # metrics at the start of the loop, 1 evaluation, the weights and their hash, the records of training and
+    # accuracy.
+    assert instants == 3 * 10
     expected = contents(tmp_path / "uninterrupted")
     assert "left over" not in expected.values()
     for kill_at in range(1, instants + 1):

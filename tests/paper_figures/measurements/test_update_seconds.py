@@ -47,11 +47,11 @@ def test_every_phase_is_timed_as_it_trains(family: str, clock: Clock, tmp_path: 
     assert run.config.steps % 4 == 0
     run.model.register_forward_hook(clock.advance)
     found = measure_update_seconds(run, TimeSettings(file=write_text(tmp_path), updates=3, warmup=2))
-    # four and nine self-iterations without gradient; the evaluation that measures the residual counts, too
-    assert found["update_seconds"] == {BOUNDED: 5.0, FREE: 10.0}
+    # 4 and 1, 9 and 2 self-iterations without gradient; the evaluation that measures the residual counts, too
+    assert found["update_seconds"] == {BOUNDED: 6.0, FREE: 12.0}
     steps = run.config.steps
     assert found["updates"] == {BOUNDED: 0.75 * steps, FREE: 0.25 * steps}
-    assert found["training_seconds"] == steps * (0.75 * 5 + 0.25 * 10)
+    assert found["training_seconds"] == steps * (0.75 * 6 + 0.25 * 12)
     assert clock.read == 2 * (3 + 2) * run.config.accumulation
 
 

@@ -117,6 +117,7 @@ def test_a_step_is_that_of_a_plain_loop(tmp_path: Path) -> None:
             torch.testing.assert_close(found[name], one, rtol=0, atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:rtol is 0.01, which bfloat16 cannot resolve:UserWarning")
 def test_bfloat16_trains(tmp_path: Path) -> None:
     config = small_run(tmp_path, steps=3)
     train(config, tmp_path / "float32")
