@@ -136,6 +136,8 @@ class DFA:
         if given.ndim != 2 or not given.size:
             raise InputError(f"table has shape {list(given.shape)}; give [states, symbols], none empty")
         check_size(*given.shape)
+        if given.dtype.kind in "fb" and np.isfinite(given).all() and (given == given.astype(np.int64)).all():
+            given = given.astype(np.int64)  # whole numbers, as np.zeros and np.loadtxt have them
         array, accepting = integer_array("table", given), tuple(accepting)
         names = tuple(f"q{q}" for q in range(len(array))) if states is None else tuple(states)
         symbols = tuple(map(str, range(array.shape[1]))) if alphabet is None else tuple(alphabet)

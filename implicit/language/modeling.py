@@ -338,7 +338,7 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         self, tokens: Tensor, state: State | None, solve: Solve | None, lengths: Tensor | None
     ) -> StackOutput:
         """Run the stack; prompts of a model whose state grows are read together and verified."""
-        if any(getattr(self.model, kind) for kind in _HOOKS):
+        if "forward" in self.model.__dict__ or any(getattr(self.model, kind) for kind in _HOOKS):
             raise InputError(
                 "model has hooks, and its stack is run rather than called, so that they would not fire; give "
                 "them to the language model, or to the modules within model"

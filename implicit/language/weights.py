@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedConfig
+from transformers import AutoConfig, PreTrainedConfig
 
 from automata.checks import check_type
 from automata.errors import InputError
@@ -255,16 +255,25 @@ def load_weights(
 def _check_config(ours: LanguageModelConfig, config: PreTrainedConfig | Mapping[str, Any]) -> None:
     """Refuse the configuration of a model that computes something else of the same weights."""
     check_type("config", config, (PreTrainedConfig, Mapping), "give the configuration of the weights")
-    given = dict(_with_floats(config)) if isinstance(config, Mapping) else config.to_dict()
+    if isinstance(config, Mapping):
+        config = dict(_with_floats(config))
+        kind = config.get("model_type")
+        if isinstance(kind, str) and kind in {
+            "llama",
+            "mistral",
+            "mamba2",
+        }:  # what is left out has its defaults
+            config = AutoConfig.for_model(**config)
+    given = config if isinstance(config, dict) else config.to_dict()
     given |= given.get("ssm_cfg") or {}  # of mamba_ssm
-    kind = Mamba2Layers if isinstance(ours, Mamba2Layers) else LlamaLayers
-    known = {"llama", "mistral"} if kind is LlamaLayers else {"mamba2"}
+    layers = Mamba2Layers if isinstance(ours, Mamba2Layers) else LlamaLayers
+    known = {"llama", "mistral"} if layers is LlamaLayers else {"mamba2"}
     name = given.get("model_type", ours.model_type)
     if name not in known | {ours.model_type}:
         raise InputError(f"config has model_type {name!r}; give weights of {' or '.join(sorted(known))}")
-    read = {*kind.declared(), "rope_parameters", *FIXED}
-    own = {name: getattr(ours, name) for name in kind.declared()}
-    theirs = kind(**own | {name: value for name, value in given.items() if name in read})
+    read = {*layers.declared(), "rope_parameters", *FIXED}
+    own = {name: getattr(ours, name) for name in layers.declared()}
+    theirs = layers(**own | {name: value for name, value in given.items() if name in read})
     for name, value in theirs.layer_sizes.items():
         if value != ours.layer_sizes[name]:
             raise InputError(f"config has {name} {value}, the model {ours.layer_sizes[name]}; give the same")

@@ -163,7 +163,7 @@ def write_tensors(
 
 
 def write_hashes(folder: Path, pattern: str = "*") -> None:
-    """Write the hashes of the files in and below a folder, those whose name matches, into ``sha256.json``.
+    """Write hashes into ``sha256.json``: of all files in and below a folder, or of matching ones in it.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -190,17 +190,15 @@ def check_hashes(folder: Path) -> None:
     Raises:
         InputError: naming the file.
     """
-    found = _files(folder)
     for name, known in _read_hashes(folder).items():
-        if name not in found:
+        if not (folder / name).is_file():
             raise InputError(f"{folder / name} is missing; restore it or train again")
-        _check_hash(folder / name, _sha256(found[name]), known)
+        _check_hash(folder / name, _sha256(folder / name), known)
 
 
-def _files(folder: Path, pattern: str = "*") -> dict[str, Path]:
-    return {
-        file.relative_to(folder).as_posix(): file for file in sorted(folder.rglob(pattern)) if file.is_file()
-    }
+def _files(folder: Path, pattern: str) -> dict[str, Path]:
+    found = folder.rglob(pattern) if pattern == "*" else folder.glob(pattern)
+    return {file.relative_to(folder).as_posix(): file for file in sorted(found) if file.is_file()}
 
 
 def _sha256(path: Path) -> str:

@@ -120,8 +120,8 @@ class PretrainFolder:
         Raises:
             InputError: if another one does, or something would be written through a link.
         """
-        for written in (self.model, self.tokenizer, self.new_checkpoint):
-            refuse_links(self.path, written.name)
+        for name in (self.model.name, self.tokenizer.name, self.new_checkpoint.name, "tensorboard"):
+            refuse_links(self.path, name)
         return held(self.path, lambda: self.begun)
 
     def begin(

@@ -133,3 +133,9 @@ def test_pickled_and_copied_it_stays_the_same_and_immutable(again: Callable[[DFA
     assert repr(back) == repr(dfa)
     with pytest.raises(TypeError):
         back.transitions["even"]["0"] = "even"  # type: ignore[index]
+
+
+def test_whole_numbers_of_any_type_are_numbers_of_states() -> None:
+    expected = DFA.from_table([[0, 1], [1, 0]], accepting=[0])
+    for kind in (float, bool, np.uint8):
+        assert DFA.from_table(np.array([[0, 1], [1, 0]], dtype=kind), accepting=[0]) == expected

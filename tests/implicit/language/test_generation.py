@@ -214,3 +214,14 @@ def test_a_start_is_that_of_its_token_wherever_padding_stands(name: str) -> None
         solve = Solve("sequential", stopping=Stopping(rtol=1e-2), start=found.latents)
         again = model(tokens, attention_mask=mask, solve=solve)
     assert again.iterations[mask == 1].max() == 1
+
+
+@torch.no_grad()
+def test_a_loose_tolerance_does_not_pass_for_the_sequential_answer() -> None:
+    """Twenty tolerances of 0.05 are as long as a latent, and tell no fixed points apart."""
+    options: dict[str, Any] = {"rtol": 0.05, "max_iterations": 60, "unconverged": "ignore"}
+    model = small_model("ImplicitLlamaForCausalLM", 3.0, **options)
+    assert model.solve is not None
+    tokens = tokens_of(4, 8)
+    sequential = model(tokens, solve=replace(model.solve, mode="sequential"))
+    assert torch.equal(model(tokens).logits, sequential.logits)

@@ -1,6 +1,7 @@
 """The language models as `transformers` uses them: storage, the loss, initial weights, the account."""
 
 import math
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,12 @@ def test_a_model_with_hashes_is_checked_and_stored_anew(shard: str, tmp_path: Pa
     for read in (AutoModelForCausalLM, MODELS[IMPLICIT[0]]):
         with pytest.raises(InputError, match=f"{weights.name} is not as it was written"):
             read.from_pretrained(tmp_path)
+    other = tmp_path / "checkpoint-2"  # of somebody else, and gone again
+    other.mkdir()
+    (other / "model.safetensors").write_bytes(content)
+    model.save_pretrained(tmp_path, max_shard_size=shard)
+    shutil.rmtree(other)
+    assert not AutoModelForCausalLM.from_pretrained(tmp_path).lm_head.weight.any()
     MODELS[IMPLICIT[0]].from_pretrained(None, config=model.config, state_dict=model.state_dict())
     model.save_pretrained(tmp_path)
     assert not AutoModelForCausalLM.from_pretrained(tmp_path).lm_head.weight.any()

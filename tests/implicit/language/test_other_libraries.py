@@ -62,3 +62,6 @@ def test_a_hook_of_the_stack_is_refused_and_those_around_it_fire(name: str) -> N
         model(tokens_of(1, 3))
     handle.remove()
     model(tokens_of(1, 3))
+    model.model.forward = model.model.forward  # type: ignore[method-assign]  # as accelerate replaces it
+    with pytest.raises(InputError, match="model has hooks"):
+        model(tokens_of(1, 3))

@@ -306,6 +306,7 @@ def test_weights_that_do_not_fit_are_refused_and_change_nothing(change: Any, sen
         ("llama", "rms_norm_eps", 1e-6),
         ("llama", "rope_parameters", {"rope_type": "default", "rope_theta": 5.0}),
         ("llama", "rope_parameters", {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 2.0}),
+        ("llama", "rope_parameters", {"type": "linear", "rope_theta": 10_000.0, "factor": 2.0}),
         ("llama", "model_type", "gemma"),
     ],
 )
@@ -319,6 +320,15 @@ def test_weights_of_a_model_that_computes_something_else_are_refused(
         load_weights(model, theirs.state_dict(), {**config, field: value})
     with pytest.warns(UserWarning, match="give their config"):
         load_weights(model, theirs.state_dict())
+
+
+def test_what_a_written_configuration_leaves_out_has_the_defaults_of_its_class() -> None:
+    theirs, sizes = theirs_of("llama")
+    content = {**theirs.config.to_dict(), "rms_norm_eps": 1e-5}
+    model = MODELS["ExplicitLlamaForCausalLM"](config_of("ExplicitLlamaForCausalLM", **sizes))
+    del content["rms_norm_eps"]
+    with pytest.raises(InputError, match="1e-06"):
+        load_weights(model, theirs.state_dict(), content)
 
 
 def test_the_content_of_a_written_configuration_is_read() -> None:

@@ -124,7 +124,8 @@ class EnclosedTensor(Numbers):
         if name in UNCHANGED:
             x, *others = arguments
             if not isinstance(x, cls):  # a constant, in the type of balls
-                return x.double()
+                copied = options.get("copy") or (name == "to" and len(others) > 2 and others[2])
+                return x.double().clone() if copied else x.double()
             found = OPERATIONS[name](x, *others, **options)
             return x._perhaps(found) if name in VIEW_OR_COPY else found
         operands = [convert(argument) for argument in arguments]

@@ -266,8 +266,12 @@ def dropout(x: Numbers, p: float = 0.5, training: bool = True, inplace: bool = F
     return x
 
 
-def softplus(x: Numbers, beta: float = 1.0, threshold: float = 20.0) -> Numbers:  # noqa: ARG001
-    """Return log(1 + e^{βx}) / β."""
+def softplus(x: Numbers, beta: float = 1.0, threshold: float = 20.0) -> Numbers:
+    """Return log(1 + e^{βx}) / β; PyTorch has x itself where βx is above the threshold."""
+    if threshold < 20:
+        raise InputError(
+            f"softplus has threshold {threshold:g}, from which on it is x, not log(1 + eˣ); give 20 or more"
+        )
     scale = type(x).constant(float(beta))
     return x.times(scale).mapped(functions.softplus, functions.sigmoid).over(scale)
 

@@ -281,3 +281,18 @@ def test_a_module_runs_as_it_is() -> None:
     expected: Tensor = module.double()(x.double())
     np.testing.assert_allclose(found.value.midpoint[0], expected.detach().numpy(), rtol=1e-12)
     assert found.value.radius.max() < 1e-10
+
+
+def test_softplus_with_a_threshold_at_which_it_is_not_x_is_refused() -> None:
+    h: Any = EnclosedTensor(Ball.exact(np.ones((1, 2))))
+    torch.nn.functional.softplus(h)
+    with pytest.raises(InputError, match=r"softplus has threshold -1e\+09, from which on it is x"):
+        torch.nn.functional.softplus(h, threshold=-1e9)
+
+
+def test_a_copied_constant_is_not_the_constant() -> None:
+    h: Any = EnclosedTensor(Ball.exact(np.ones((1, 2))))
+    constant = torch.ones(2, dtype=torch.float64)
+    for copied in (constant.to(h, copy=True), constant.to(h, False, True)):
+        copied.add_(1)
+    assert constant.tolist() == [1, 1]
