@@ -1,4 +1,4 @@
-"""What all commands share: bad input, wrong flags too, is one sentence and exit code 2."""
+"""The frame of all commands. Bad input and wrong flags end in one sentence and exit code 2."""
 
 import argparse
 import errno

@@ -1,4 +1,4 @@
-"""What the commands of runs share: flags from configurations; a command runs as all do."""
+"""The frame of commands about runs. Their flags come from configurations."""
 
 import argparse
 from collections.abc import Iterable, Mapping

@@ -25,7 +25,7 @@ MORE_ITERATIONS = 2
 MOST_WORK = 10**12
 """Multiplications all together, minutes on one core: strangers choose limit, sizes and words."""
 OF_A_PASS, OF_A_STATE = 5 * 10**5, 32
-"""What a pass takes however small it is, and an entry of a state, in multiplications of a weight."""
+"""The cost of the smallest pass, and of one entry of a state. The unit is a multiplication by a weight."""
 FARTHEST = 1e-7
 """How far a state may lie from the one computed here, part by part relative to its largest entry: the
 distance between float32 numbers, in which the model holds it. The producer's latents have residuals

@@ -137,13 +137,22 @@ def has_hooks(module: nn.Module) -> bool:
         >>> has_hooks(layer), has_hooks(nn.Linear(1, 1))
         (True, False)
     """
+    return has_own_hooks(module) or bool(_has_any_global_hook())
+
+
+def has_own_hooks(module: nn.Module) -> bool:
+    """Return whether hooks were given to this module, or its ``forward`` was replaced on the object.
+
+    Example:
+        >>> has_own_hooks(nn.Identity())
+        False
+    """
     return bool(
         module._forward_hooks
         or module._forward_pre_hooks
         or module._backward_hooks
         or module._backward_pre_hooks
-        or "forward" in module.__dict__  # replaced on the object, as accelerate does
-        or _has_any_global_hook()
+        or "forward" in module.__dict__  # as accelerate does
     )
 
 

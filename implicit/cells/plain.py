@@ -58,7 +58,7 @@ def like(*modules: nn.Module) -> Tensor:
 
 
 def _is_known(module: nn.Module) -> bool:
-    """Whether the class is one that readers of weights know, in the form that they know."""
+    """Whether code that reads weights knows this class, and this form of it."""
     kind: type[nn.Module] = type(module)
     has_bias = module._parameters.get("bias") is not None
     if kind is nn.Linear:  # a quantised weight is a subclass of Tensor

@@ -1,4 +1,4 @@
-"""What gradient rules share: derivatives of one tensor at another, products with Jᵀ, the adjoint's hook."""
+"""Tools of all gradient rules: derivatives put onto a value, products with Jᵀ, the adjoint's hook."""
 
 from collections.abc import Callable
 from typing import Any

@@ -28,6 +28,7 @@ from automata.checks import check_type
 from automata.errors import InputError, unknown_name
 from implicit.caller import warn_caller
 from implicit.cells import Mamba2Cell, RMSNorm
+from implicit.cells.interface import has_own_hooks
 from implicit.cells.mamba2_parameters import initial_dt_bias
 from implicit.fixed_point import FixedPointError, NotConvergedWarning, Stopping
 from implicit.gradients import Phantom, Unrolled
@@ -90,7 +91,6 @@ class LanguageModelOutput(ModelOutput):
     attentions: None = None
 
 
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _HANDED_ON = frozenset(("cache_position", "token_type_ids", "max_length_q", "max_length_k"))
 """What `transformers` may give to any model, and no model here reads."""
 _BORDERS = frozenset(("cu_seq_lens_q", "cu_seq_lens_k"))
@@ -338,7 +338,7 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         self, tokens: Tensor, state: State | None, solve: Solve | None, lengths: Tensor | None
     ) -> StackOutput:
         """Run the stack; prompts of a model whose state grows are read together and verified."""
-        if "forward" in self.model.__dict__ or any(getattr(self.model, kind) for kind in _HOOKS):
+        if has_own_hooks(self.model):
             raise InputError(
                 "model has hooks, and its stack is run rather than called, so that they would not fire; give "
                 "them to the language model, or to the modules within model"

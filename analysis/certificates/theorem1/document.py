@@ -86,7 +86,7 @@ UNCHECKED_MEANING = (
 OF_LAYERS = (
     "each layer's own block, the other layers' states held as listed; of blocks between layers nothing"
 )
-"""Of what a certificate of several layers speaks."""
+"""The scope of a certificate of several layers."""
 LAYERS = {
     "meaning": (
         " There are several layers: h is that of one layer, ∂h'/∂h its own block, and the other parts of "
@@ -97,7 +97,7 @@ LAYERS = {
     "range": " The box is one of the h of all layers.",
     "explicit": " This is said of each layer by itself, with the other layers' states as listed.",
 }
-"""What is added to statements about a model of several layers."""
+"""Endings of statements, by name, for a model of several layers."""
 
 
 def statements_of(model: str, layers: int = 1) -> dict[str, str]:
