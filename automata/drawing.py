@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import networkx as nx
 import numpy as np
+from numpy.typing import NDArray
 
 from automata.checks import check_type, checked
-from automata.drawn_labels import STATE, Point, in_legend, overlapping_labels, place_labels, show_plainly
+from automata.drawn_labels import in_legend, show_plainly
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.named_dfas import monoid_dfa
@@ -16,6 +17,9 @@ from automata.monoids.monoid import Monoid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.table import Table
+
+Point = NDArray[np.float64]
 
 LARGEST_DRAWING = 150
 """More states than this cannot be told apart in a drawing."""
@@ -24,6 +28,7 @@ RADIUS = 0.3
 """Of the circle of a state, in the units of the axes."""
 
 _LARGEST_CIRCLE = 12
+_LONGEST_NAME = 8
 _SIZE = 8
 """Points of names and symbols."""
 _SMALLEST = 7
@@ -110,9 +115,10 @@ def draw_cayley_graph(
 def draw_dfa_or_table(
     dfa: DFA, ax: "Axes | None" = None, label_of: Mapping[object, str] | None = None
 ) -> "Axes":
-    """Draw an automaton, or write out its transition table where labels of the drawing would overlap.
+    """Draw an automaton that is sparse, and write out the transition table of one that is not.
 
-    Whether they overlap is measured in the space that the axes have: draw what else is in the figure first.
+    Sparse are at most 12 states, with at most three arrows to each and names of at most eight letters: what
+    can be read in a panel of two inches.
 
     Args:
         dfa: at most ``LARGEST_DRAWING`` states.
@@ -134,13 +140,10 @@ def draw_dfa_or_table(
         >>> [len(draw_dfa_or_table(dfa).tables) for dfa in (parity_dfa(), dense)]
         [0, 1]
     """
-    axes = draw_dfa(dfa, ax, label_of)
-    if overlapping_labels(axes):
-        title = axes.get_title()
-        axes.clear()
-        axes.set_title(title)
-        draw_transition_table(dfa, axes, label_of)
-    return axes
+    names = [(label_of or {}).get(state, str(state)) for state in dfa.states]
+    few = len(dfa.states) <= _LARGEST_CIRCLE and len(_symbols_of_edges(dfa)) <= 3 * len(dfa.states)
+    sparse = few and max(map(len, names)) <= _LONGEST_NAME
+    return (draw_dfa if sparse else draw_transition_table)(dfa, ax, label_of)
 
 
 @checked
@@ -196,11 +199,19 @@ def draw_transition_table(
     for cell in table.get_celld().values():
         cell.set_linewidth(0.4)
         show_plainly(cell.get_text())
-    if overlapping_labels(axes):
+    if not _has_space(axes, table):
         table.remove()
         size = f"{len(states)} states,\n{len(dfa.alphabet)} symbols"
         axes.text(0.5, 0.5, size, ha="center", va="center", fontsize=_SIZE, transform=axes.transAxes)
     return axes
+
+
+def _has_space(axes: "Axes", table: "Table") -> bool:
+    """Whether every entry is smaller than its cell, measured on the page."""
+    axes.figure.draw_without_rendering()  # type: ignore[union-attr]
+    cells = table.get_celld().values()
+    pairs = [(cell.get_text().get_window_extent(), cell.get_window_extent()) for cell in cells]
+    return all(text.width <= cell.width and text.height <= cell.height for text, cell in pairs)
 
 
 def _check_axes(ax: object) -> None:
@@ -241,14 +252,12 @@ def _draw(
     axes.set_axis_off()
     crowded = len(states) > _LARGEST_CIRCLE  # no space for an arrow from outside: the initial state is grey
     centre = corners.mean(axis=0)
-    paths = []
     for (source, target), (text, colour) in arrows.items():
-        path = _path(places, arrows, source, target, centre, start)
-        paths.append((path, text, colour))
+        ends, style, middle = _path(places, arrows, source, target, centre, start)
         axes.add_patch(
             FancyArrowPatch(
-                *map(tuple, path.ends),
-                connectionstyle=path.style,
+                *map(tuple, ends),
+                connectionstyle=style,
                 arrowstyle="-|>",
                 mutation_scale=9,
                 color=colour,
@@ -257,13 +266,19 @@ def _draw(
                 shrinkB=0,
             )
         )
+        if text:
+            box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
+            label = axes.text(
+                middle[0], middle[1], text, ha="center", va="center", fontsize=_SIZE, color=colour, bbox=box
+            )
+            show_plainly(label)
     for state, place in places.items():
         face = "#DDDDDD" if crowded and state == start else "white"
         axes.add_patch(Circle(tuple(place), RADIUS, facecolor=face, edgecolor="black", zorder=2))
         if state in doubled:
             axes.add_patch(Circle(tuple(place), 0.84 * RADIUS, fill=False, edgecolor="black", zorder=3))
         shown = axes.text(
-            place[0], place[1], labels[state], ha="center", va="center", fontsize=_SIZE, zorder=4, gid=STATE
+            place[0], place[1], labels[state], ha="center", va="center", fontsize=_SIZE, zorder=4
         )
         show_plainly(shown)
     if not crowded:
@@ -275,16 +290,7 @@ def _draw(
                 begin, tuple(tip), arrowstyle="-|>", mutation_scale=9, shrinkA=0, shrinkB=0, color="black"
             )
         )
-    place_labels(axes, [(path.spots, text, colour) for path, text, colour in paths if text])
     return axes
-
-
-class _Path(NamedTuple):
-    """An arrow: from where to where, how it bends, and where its label may stand, the best place first."""
-
-    ends: tuple[Point, Point]
-    style: str
-    spots: list[tuple[Point, Point]]
 
 
 def _path(
@@ -294,30 +300,24 @@ def _path(
     target: object,
     centre: Point,
     start: object,
-) -> _Path:
+) -> tuple[tuple[Point, Point], str, Point]:
+    """The ends of an arrow, how it bends, and the middle of its label."""
     here, there = places[source], places[target]
     if source == target:
         outwards = _unit(here - centre)
         if source == start:  # the arrow into the initial state comes from outside: leave it the space
             outwards = _turned(outwards, -1.2)
         tip, tail = (here + RADIUS * _turned(outwards, angle) for angle in (-0.5, 0.5))
-        far = here + 1.8 * RADIUS * outwards
-        sides = [_turned(outwards, angle) for angle in (0.0, 0.9, -0.9)]
-        return _Path((tail, tip), "arc3,rad=-1.6", [(far, side) for side in sides])
+        return (tail, tip), "arc3,rad=-1.6", here + 2.3 * RADIUS * outwards
     along = _unit(there - here)
-    bend = 0.18 if (target, source) in arrows else 0.0
+    bend = 0.25 if (target, source) in arrows else 0.0
     begin, end = here + RADIUS * along, there - RADIUS * along
     side = np.array([along[1], -along[0]])
     # "arc3" is a parabola whose middle control point lies this far to the side
     control = (begin + end) / 2 + bend * float(np.linalg.norm(end - begin)) * side
-    # straight arrows may cross in the middle: their labels stand nearer to where they start
-    shares = (0.5, 0.4, 0.6, 0.32, 0.68, 0.25) if bend else (0.4, 0.5, 0.32, 0.6, 0.25, 0.68)
-    spots = []
-    for outwards in (side, -side):
-        for share in shares:
-            on_curve = (1 - share) ** 2 * begin + 2 * share * (1 - share) * control + share**2 * end
-            spots.append((on_curve, outwards))
-    return _Path((begin, end), f"arc3,rad={bend}", spots)
+    share = 0.35  # nearer to where it starts: arrows may cross in the middle, and one may come back
+    middle = (1 - share) ** 2 * begin + 2 * share * (1 - share) * control + share**2 * end
+    return (begin, end), f"arc3,rad={bend}", middle
 
 
 def _places(

@@ -42,7 +42,6 @@ def draw(found: ExtractionAnalysis, width: float = TEXT_WIDTH) -> Figure:
         _draw_states(states, found)
         _draw_positions(positions, found)
         show_plainly(*figure.findobj(Text))
-        # last: it lays out the figure, for whether labels overlap depends on the space that is left
         _draw_automaton(automaton, found)
         return figure
 
