@@ -40,8 +40,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "theory.belief": "How fast does a linear filter lose its mass, and what is worst for it?",
         "benchmarks": "Check and time what the toolkit does most.",
         "benchmarks.compiled_automata": "Let compiled automata read long words, and count the right answers.",
-        "benchmarks.compiled_start": "Train from compiled weights with noise, and see what becomes of them.",
-        "benchmarks.recipe_time": "Train by the recipes of today and of before, together, and compare.",
         "benchmarks.certificate_mutations": "Change certificates as a forger would; count what is refused.",
         "benchmarks.mutation": "Make small faults in the code, and count those that the tests notice.",
         "benchmarks.gpu": "Test and time every kernel on a GPU, in one go.",

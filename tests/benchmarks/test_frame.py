@@ -175,10 +175,10 @@ def test_lists_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
     command.main(["--list"])
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     modules = [path.stem for path in Path(command.__file__).parent.glob("*.py")]
-    # What benchmarks are made of, and scripts of their own: four take minutes, the others need a GPU.
+    # What benchmarks are made of, and scripts of their own: two take minutes, the others need a GPU.
     parts = {"__init__", "__main__", "frame", "machine", "memory", "summary", "table", "fla_scan"}
     alone = {name for name in modules if name.startswith("gpu")}
-    alone |= {"triton_compilation", "compiled_automata", "compiled_start", "recipe_time"}
+    alone |= {"triton_compilation", "compiled_automata"}
     assert sorted(listed) == sorted(set(modules) - parts - alone)
 
 
