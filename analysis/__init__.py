@@ -21,65 +21,11 @@ Example:
     ['length_generalization', 'jacobian', 'agreement']
 """
 
+import lazy_loader
+
 from implicit_ssm import __version__ as __version__
 from implicit_ssm import require
 
 require("automata", "theory", "implicit")
-from typing import TYPE_CHECKING
 
-from automata.lazy_names import lazy_names
-
-if TYPE_CHECKING:
-    from analysis import agreement as agreement
-    from analysis import all_lengths as all_lengths
-    from analysis import all_words as all_words
-    from analysis import belief as belief
-    from analysis import certify as certify
-    from analysis import check_certificate as check_certificate
-    from analysis import convergence as convergence
-    from analysis import demo as demo
-    from analysis import error_control as error_control
-    from analysis import executed as executed
-    from analysis import extraction as extraction
-    from analysis import framework as framework
-    from analysis import front_speed as front_speed
-    from analysis import jacobian as jacobian
-    from analysis import length_generalization as length_generalization
-    from analysis import mechanism as mechanism
-    from analysis import modes as modes
-    from analysis import report as report
-    from analysis.asking import ask
-    from analysis.framework.figures import save_figure, styled
-    from analysis.questions import QUESTIONS
-
-_HOMES = {
-    "QUESTIONS": "analysis.questions",
-    "ask": "analysis.asking",
-    "save_figure": "analysis.framework.figures",
-    "styled": "analysis.framework.figures",
-}
-
-__all__ = ["QUESTIONS", "ask", "save_figure", "styled"]
-
-_MODULES = (
-    "agreement",
-    "all_lengths",
-    "all_words",
-    "belief",
-    "certify",
-    "check_certificate",
-    "convergence",
-    "demo",
-    "error_control",
-    "executed",
-    "extraction",
-    "framework",
-    "front_speed",
-    "jacobian",
-    "length_generalization",
-    "mechanism",
-    "modes",
-    "report",
-)
-
-__getattr__, __dir__ = lazy_names(__name__, _HOMES, _MODULES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

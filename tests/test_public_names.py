@@ -60,7 +60,7 @@ def test_every_name_that_is_shown_is_there_and_documented(name: str) -> None:
 
 @pytest.mark.parametrize("name", PACKAGES)
 def test_what_is_not_there_is_an_attribute_error(name: str) -> None:
-    with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match=f"{name} attribute nothing"):
         _ = import_module(name).nothing
 
 

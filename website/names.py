@@ -110,7 +110,12 @@ def public_names() -> list[PublicName]:
     for package in PACKAGES:
         module = import_module(package)
         listed = re.findall(r"`(\w+)`", module.__doc__ or "")
-        for name in dict.fromkeys([*(name for name in listed if name in module.__all__), *module.__all__]):
+        # sub-packages have pages of their own; the module implicit.train is also the function
+        found = {name: getattr(module, name) for name in module.__all__}
+        offered = [
+            name for name, value in found.items() if not isinstance(value, ModuleType) or callable(value)
+        ]
+        for name in dict.fromkeys([*(name for name in listed if name in offered), *offered]):
             entry = PublicName(package, name, package)
             names.append(PublicName(package, name, pages.setdefault((name, id(entry.found)), package)))
     return names

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("implicit_ssm", "automata", "theory", "implicit", "analysis", "paper_figures")
-READ = ("*.py", "py.typed", "*.json", "*.jsonl", "*.safetensors", "*.yaml", "_local", "_tracking")
+READ = ("*.py", "*.pyi", "py.typed", "*.json", "*.jsonl", "*.safetensors", "*.yaml", "_local", "_tracking")
 """What commands read, with what task files of `lm-eval` include; a README beside the code they do not."""
 
 

@@ -71,5 +71,5 @@ def test_the_page_names_files_that_exist() -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
     # And every file at the top, and every sub-package, is named.
     there = {f"{path.name}/" if path.is_dir() else path.name for path in ROOT.iterdir()}
-    there -= {"__init__.py", "__pycache__/", "README.md", "py.typed"}
+    there -= {"__init__.py", "__init__.pyi", "__pycache__/", "README.md", "py.typed"}
     assert there <= {name if "/" not in name else f"{name.split('/')[0]}/" for name in named}

@@ -1,0 +1,65 @@
+"""The public names and where they are defined, for type checkers and for importing them late."""
+
+from . import cells as cells
+from . import compiled as compiled
+from . import config as config
+from . import enclosed as enclosed
+from . import fixed_point as fixed_point
+from . import gradients as gradients
+from . import models as models
+from . import modes as modes
+from . import ops as ops
+from . import runs as runs
+from . import training as training
+from .cells import Cell as Cell, CellSizes as CellSizes
+from .config.recipes import recipe as recipe
+from .config.run import TrainConfig as TrainConfig
+from .fixed_point import (
+    Anderson as Anderson,
+    DampedPicard as DampedPicard,
+    NotConvergedWarning as NotConvergedWarning,
+    Status as Status,
+    Stopping as Stopping,
+)
+from .gradients import (
+    FactoredImplicit as FactoredImplicit,
+    Implicit as Implicit,
+    Phantom as Phantom,
+    Unrolled as Unrolled,
+)
+from .models.delta_rule import (
+    DeltaNet as DeltaNet,
+    GatedDeltaNet as GatedDeltaNet,
+    GatedDeltaProduct as GatedDeltaProduct,
+    ImplicitDeltaNet as ImplicitDeltaNet,
+    ImplicitGatedDeltaNet as ImplicitGatedDeltaNet,
+    ImplicitGatedDeltaProduct as ImplicitGatedDeltaProduct,
+)
+from .models.elman import Elman as Elman
+from .models.explicit import explicit_model as explicit_model
+from .models.gru import GRU as GRU
+from .models.implicit_model import implicit_model as implicit_model
+from .models.interface import (
+    FixedPointModel as FixedPointModel,
+    ModelConfig as ModelConfig,
+    ModelOutput as ModelOutput,
+    SequenceModel as SequenceModel,
+)
+from .models.lstm import LSTM as LSTM, LSTMConfig as LSTMConfig
+from .models.mamba2 import (
+    ImplicitMamba2 as ImplicitMamba2,
+    ImplicitMamba2Config as ImplicitMamba2Config,
+    Mamba2 as Mamba2,
+    Mamba2Config as Mamba2Config,
+)
+from .models.mamba3 import ImplicitMamba3 as ImplicitMamba3, Mamba3 as Mamba3
+from .models.pd_ssm import PDSSM as PDSSM
+from .models.registry import build_model as build_model, model_names as model_names
+from .models.step_model import StepModel as StepModel
+from .models.transformer import ImplicitTransformer as ImplicitTransformer, Transformer as Transformer
+from .modes import Solve as Solve, Windowed as Windowed
+from .runs.loading import Run as Run, load_run as load_run
+from .training.evaluation import Evaluation as Evaluation, evaluate as evaluate
+from .training.train import train as train
+
+__version__: str
