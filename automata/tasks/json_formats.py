@@ -152,10 +152,43 @@ def task_of_dfa(dfa: DFA, name: str = "automaton", description: str = "") -> Wor
     return WordProblem.from_dfa(dfa, avoid=avoid, name=name, description=description)
 
 
+def word_problem_of_json(fields: Content) -> WordProblem:
+    """Return the word problem of the fields of its class.
+
+    Raises:
+        InputError: a value is of the wrong kind, or the fields are none of a word problem.
+
+    Example:
+        >>> switch = {"table": [[0, 1], [0, 1]], "initial_state": 0, "state_names": ["off", "on"]}
+        >>> word_problem_of_json({**switch, "token_names": ["0", "1"]})
+        <WordProblem word problem: 2 tokens, 2 states>
+        >>> word_problem_of_json({**switch, "token_names": ["0", None]})
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: token_names holds null; give a text or a number
+    """
+    for field, value in _need(fields, "word_problem", dict).items():
+        if field in ("token_names", "state_names"):
+            _names(value, field)
+        elif field in ("table", "avoid") or (field == "easy_tokens" and value is not None):
+            _numbers(value, field, int)
+        elif field == "hard_fraction":
+            _numbers([value], field, int, float)
+    try:
+        return WordProblem(**fields)
+    except InputError:
+        raise
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"word_problem is none ({' '.join(str(error).split())}); give the fields of WordProblem"
+        ) from error
+
+
 def _of_dfa(content: Content, name: str, description: str) -> Task:
     transitions = {
         state: {
-            symbol: str(target) for symbol, target in _need(row, f"transitions of {state!r}", dict).items()
+            symbol: _name(target, f"the target of {state!r} under {symbol!r}")
+            for symbol, target in _need(row, f"transitions of {state!r}", dict).items()
         }
         for state, row in _need(content["transitions"], "transitions", dict).items()
     }
@@ -163,11 +196,9 @@ def _of_dfa(content: Content, name: str, description: str) -> Task:
         raise InputError("initial is missing; name the initial state")
     if not transitions:
         raise InputError("transitions is empty; give at least one state")
-    accepting, avoid = (
-        [str(q) for q in _need(content.get(key, []), key, list)] for key in ("accepting", "avoid")
-    )
+    accepting, avoid = (_names(content.get(key, []), key) for key in ("accepting", "avoid"))
     alphabet = dict.fromkeys(symbol for row in transitions.values() for symbol in row)
-    dfa = DFA(transitions, alphabet, transitions, str(content["initial"]), accepting)
+    dfa = DFA(transitions, alphabet, transitions, _name(content["initial"], "initial"), accepting)
     if "avoid" in content:
         return WordProblem.from_dfa(dfa, avoid=avoid, name=name, description=description)
     return task_of_dfa(dfa, name, description)
@@ -177,7 +208,7 @@ def _of_monoid(content: Content, name: str, description: str) -> Task:
     names = content.get("element_names")
     monoid = Monoid(
         _numbers(content["table"], "table", int),
-        None if names is None else [str(entry) for entry in _need(names, "element_names", list)],
+        None if names is None else _names(names, "element_names"),
         name,
     )
     tokens = content.get("tokens")
@@ -211,15 +242,17 @@ def _of_generators(content: Content, name: str, description: str) -> Task:
     elements, table, words = transformation_closure(maps, composition="functions")
     numbers = {element.tobytes(): number for number, element in enumerate(elements)}
     token_names = content.get("token_names")
-    given = [one_line_name(row) for row in maps] if token_names is None else token_names
-    if len(_need(given, "token_names", list)) != len(rows):
+    given = (
+        [one_line_name(row) for row in maps] if token_names is None else _names(token_names, "token_names")
+    )
+    if len(given) != len(rows):
         raise InputError(
             f"token_names has {len(given)} entries; give one for each of the {len(rows)} generators"
         )
     return WordProblem(
         table[:, [numbers[row.tobytes()] for row in maps]],
         words.index(()),
-        [str(token) for token in given],
+        given,
         [one_line_name(element) for element in elements],
         name=name,
         description=description,
@@ -232,13 +265,18 @@ def _of_probabilistic(content: Content, name: str, description: str) -> Task:
             raise InputError(f"{field} is missing; give it beside actions")
     reveals = _need(content.get("reveals", {}), "reveals", dict)
     automaton = ProbabilisticAutomaton(
-        [str(state) for state in _need(content["states"], "states", list)],
+        _names(content["states"], "states"),
         _numbers(content["initial"], "initial", int, float),
         {
             action: _numbers(matrix, f"the matrix of action {action!r}", int, float)
             for action, matrix in _need(content["actions"], "actions", dict).items()
         },
-        {reveal: _need(shown, f"reveal {reveal!r}", list) for reveal, shown in reveals.items()},
+        {
+            reveal: [
+                _label(value, f"reveal {reveal!r}") for value in _need(values, f"reveal {reveal!r}", list)
+            ]
+            for reveal, values in reveals.items()
+        },
     )
     probability = content.get("reveal_probability", 0.25)
     if isinstance(probability, bool) or not isinstance(probability, int | float):
@@ -250,6 +288,21 @@ def _of_probabilistic(content: Content, name: str, description: str) -> Task:
         name=name,
         description=description or None,
     )
+
+
+def _label(value: Any, field: str, verb: str = "holds") -> Any:
+    """The text or number, for which no truth value, null or list stands."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InputError(f"{field} {verb} {json.dumps(value)[:60]}; give a text or a number")
+    return value
+
+
+def _name(value: Any, field: str) -> str:
+    return str(_label(value, field, "is"))
+
+
+def _names(value: Any, field: str) -> list[str]:
+    return [str(_label(entry, field)) for entry in _need(value, field, list)]
 
 
 def _need(value: Any, field: str, kind: type) -> Any:

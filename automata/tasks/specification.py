@@ -37,7 +37,12 @@ from automata.monoids.monoid import Monoid
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.tasks.catbabi import CatBabi
 from automata.tasks.interface import Specification, Task, with_specification
-from automata.tasks.json_formats import read_json_object, task_of_dfa, task_of_json
+from automata.tasks.json_formats import (
+    read_json_object,
+    task_of_dfa,
+    task_of_json,
+    word_problem_of_json,
+)
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import registered_task
 from automata.tasks.repl_language import ReplLanguage
@@ -246,15 +251,7 @@ def _numbers(given: dict[str, Any], kind: str, known: tuple[str, ...]) -> dict[s
 
 
 def _of_word_problem(given: dict[str, Any]) -> Task:
-    fields = given["word_problem"]
-    try:
-        return WordProblem(**fields)
-    except InputError:
-        raise
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"word_problem is none ({_one_line(error)}); give the fields of WordProblem"
-        ) from error
+    return word_problem_of_json(given["word_problem"])
 
 
 _KINDS: dict[str, tuple[Callable[[dict[str, Any]], Task], tuple[str, ...]]] = {

@@ -253,6 +253,13 @@ def test_what_a_command_line_says(text: str, expected: object) -> None:
     assert specification_from_text(text) == expected
 
 
+SWITCH = {
+    "table": [[0, 1], [0, 1]],
+    "initial_state": 0,
+    "token_names": ["a", "b"],
+    "state_names": ["off", "on"],
+}
+
 BAD: dict[str, tuple[Any, list[str]]] = {
     "unknown name": ("partiy", ["'partiy'", "'parity'"]),
     "no field": ({}, ["0 of the fields"]),
@@ -351,7 +358,35 @@ BAD: dict[str, tuple[Any, list[str]]] = {
     ),
     "reveals of a truth value": (
         {"automaton": {**COIN, "reveals": {"look": [1, True]}}},
-        ["reveal 'look' shows 1 and True, which are equal"],
+        ["reveal 'look' holds true; give a text or a number"],
+    ),
+    "target of a truth value": (
+        {"automaton": {"transitions": {"True": {"a": True}}, "initial": "True"}},
+        ["the target of 'True' under 'a' is true; give a text or a number"],
+    ),
+    "target of null": (
+        {"automaton": {"transitions": {"None": {"a": None}}, "initial": "None"}},
+        ["the target of 'None' under 'a' is null; give a text or a number"],
+    ),
+    "initial state of a list": (
+        {"automaton": {"transitions": {"['p']": {"a": "['p']"}}, "initial": ["p"]}},
+        ['initial is ["p"]; give a text or a number'],
+    ),
+    "accepting truth value": (
+        {"automaton": {"transitions": {"True": {"a": "True"}}, "initial": "True", "accepting": [True]}},
+        ["accepting holds true; give a text or a number"],
+    ),
+    "element without a name": (
+        {"automaton": {"table": [[0, 1], [1, 0]], "element_names": ["e", None]}},
+        ["element_names holds null; give a text or a number"],
+    ),
+    "generator without a name": (
+        {"automaton": {"generators": [[2, 1]], "token_names": [None]}},
+        ["token_names holds null; give a text or a number"],
+    ),
+    "hidden state without a name": (
+        {"automaton": {**COIN, "states": ["heads", None]}},
+        ["states holds null; give a text or a number"],
     ),
     "no states": ({"automaton": {"actions": {}, "initial": [1]}}, ["states is missing"]),
     "unknown target": ({"automaton": {**COIN, "target": "value"}}, ["'value'"]),
@@ -360,7 +395,15 @@ BAD: dict[str, tuple[Any, list[str]]] = {
         ["reveal_probability is 'a'"],
     ),
     "word problem of nothing": ({"word_problem": {}}, ["word_problem is none"]),
-    "word problem of a list": ({"word_problem": [1]}, ["word_problem is none"]),
+    "word problem of a list": ({"word_problem": [1]}, ["word_problem is [1]; give an object"]),
+    "word problem with null for a name": (
+        {"word_problem": {**SWITCH, "token_names": [None, "b"]}},
+        ["token_names holds null; give a text or a number"],
+    ),
+    "word problem with a truth value for a state": (
+        {"word_problem": {**SWITCH, "table": [[0, True], [0, 1]]}},
+        ["table holds true; give whole numbers"],
+    ),
     "repl of a list": ({"repl": [3]}, ["repl is [3]"]),
     "repl of a fraction": ({"repl": {"variables": 2.5}}, ["variables is 2.5"]),
     "repl with an unknown field": ({"repl": {"varables": 3}}, ["'varables'", "'variables'"]),
