@@ -134,9 +134,7 @@ def complete_sizes(name: str, sizes: Mapping[str, Any]) -> Sizes:
     return config.model_dump(exclude=set(ALPHABETS))
 
 
-def build_model(
-    name: str, sizes: Mapping[str, Any], task: Task, most_entries: int | None = None
-) -> SequenceModel:
+def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceModel:
     """Build a model for a task: its tokens are the input alphabet, its targets the output classes.
 
     The initial weights come from torch's global generator.
@@ -145,7 +143,6 @@ def build_model(
         name: as `model_class` takes it.
         sizes: fields of the model's configuration; those left out take their defaults.
         task: the task.
-        most_entries: that its weights may have, beside what memory there is; those of their file.
 
     Raises:
         InputError: for an unknown model, unknown or bad sizes, sizes that do not divide, or too large ones.
@@ -158,13 +155,44 @@ def build_model(
         Traceback (most recent call last):
         automata.errors.InputError: head_size is 16; it must divide expand * d_model = 20
     """
-    check_type("task", task, Task, "give a task, such as automata.task_from('parity')")
-    config = _model_config(name, sizes, vocabulary_size=task.vocabulary_size, output_size=task.output_size)
-    _check_memory(name, config, most_entries)
+    config = _config_for(name, sizes, task)
+    _check_memory(name, config)
     return model_class(name)(config)
 
 
-def _check_memory(name: str, config: ModelConfig, most_entries: int | None) -> None:
+def build_on_meta(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceModel:
+    """Build a model as `build_model` does, with the shapes of its weights alone: no memory is taken for them.
+
+    Args:
+        name: one of `MODELS`.
+        sizes: as `build_model` takes them.
+        task: the task.
+
+    Raises:
+        InputError: as for `build_model`, but for memory; or for weights that no file can hold.
+
+    Example:
+        >>> from automata.tasks import make_task
+        >>> build_on_meta("lstm", {"d_model": 10**6}, make_task("parity")).embedding.weight
+        Parameter containing:
+        tensor(..., device='meta', size=(2, 1000000), requires_grad=True)
+    """
+    config = _config_for(name, sizes, task)
+    try:
+        with torch.device("meta"):
+            return MODELS[name](config)
+    except RuntimeError:  # of sizes whose product has no 64 bits
+        raise InputError(
+            f"the sizes of {name} ask for more weights than a file holds; correct them"
+        ) from None
+
+
+def _config_for(name: str, sizes: Mapping[str, Any], task: Task) -> ModelConfig:
+    check_type("task", task, Task, "give a task, such as automata.task_from('parity')")
+    return _model_config(name, sizes, vocabulary_size=task.vocabulary_size, output_size=task.output_size)
+
+
+def _check_memory(name: str, config: ModelConfig) -> None:
     """Refuse weights that are too large, before memory is taken; a user's own model is left alone."""
     values = config.model_dump(exclude={*ALPHABETS, "max_iterations"}).values()
     sizes = [value for value in values if isinstance(value, int) and value]
@@ -174,12 +202,9 @@ def _check_memory(name: str, config: ModelConfig, most_entries: int | None) -> N
     try:
         with torch.device("meta"):  # shapes without memory
             weights = MODELS[name](config).state_dict().values()
-        entries = sum(tensor.numel() for tensor in weights)
         needed = sum(tensor.numel() * tensor.element_size() for tensor in weights)
     except RuntimeError:  # of sizes whose product has no 64 bits
-        entries = needed = 2**63
-    if most_entries is not None and entries > most_entries:
-        raise InputError(f"the sizes of {name} ask for more weights than its file holds; restore it")
+        needed = 2**63
     check_memory(f"a {name} of these sizes", needed, "give smaller sizes")
 
 

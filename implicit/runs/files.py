@@ -7,8 +7,6 @@ beside them: a file that changed since is refused.
 import contextlib
 import hashlib
 import json
-import math
-import operator
 import os
 import re
 import secrets
@@ -17,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
+import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from automata.data_files import LARGEST_FILE, read_file, strict_json
+from automata.data_files import LARGEST_FILE, read_file, strict_json, without_repetition
 from automata.errors import InputError
 
 LARGEST_STORED = 2**40
@@ -30,6 +29,18 @@ LONGEST_HEADER = 10**8
 TEMPORARY_SUFFIX = ".tmp"
 _TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.tmp", re.DOTALL)
 HASHES = "sha256.json"
+_DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -267,35 +278,41 @@ def read_tensors(path: Path, most: int = LARGEST_STORED) -> tuple[dict[str, Tens
     return tensors, header.get("__metadata__", {})
 
 
-def declared_entries(path: Path) -> int:
-    """Return how many numbers a safetensors file holds by its header, which fits its size; no more is read.
-
-    Args:
-        path: of a regular file.
+def declared_tensors(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file by its header, without their content: on the meta device.
 
     Raises:
-        InputError: for one that is not safetensors, or whose header stands for another size.
+        InputError: for a missing file, one that is not safetensors, or whose header stands for another size.
 
     Example:
         >>> import torch
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     write_tensors(Path(folder) / "w.safetensors", {"w": torch.ones(2, 3)})
-        ...     declared_entries(Path(folder) / "w.safetensors")
-        6
+        ...     declared_tensors(Path(folder) / "w.safetensors")
+        {'w': tensor(..., device='meta', size=(2, 3))}
     """
+    if not path.is_file():
+        raise InputError(f"{path} is missing; restore it or train again")
     with _valid(path), path.open("rb") as file:  # safetensors' own reader takes no path but UTF-8
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
         if length > min(size, LONGEST_HEADER):
             raise ValueError("its header is too long")
-        tensors = {**json.loads(file.read(length)), "__metadata__": {"shape": [0], "data_offsets": [0, 0]}}
-        entries = [math.prod(tensor["shape"]) for tensor in tensors.values()]
-        spans = [end - begin for begin, end in (tensor["data_offsets"] for tensor in tensors.values())]
-        # an entry of any dtype takes a byte at least
-        if 8 + length + sum(spans) != size or any(map(operator.gt, entries, spans)):
+        header = json.loads(file.read(length), object_pairs_hook=without_repetition)
+    with _valid(path):
+        tensors, held = {}, 0
+        for name, tensor in header.items():
+            if name == "__metadata__":
+                continue
+            tensors[name] = torch.empty(tensor["shape"], dtype=_DTYPES[tensor["dtype"]], device="meta")
+            begin, end = tensor["data_offsets"]
+            if end - begin != tensors[name].numel() * tensors[name].element_size():
+                raise ValueError("its header stands for another size")
+            held += end - begin
+        if 8 + length + held != size:
             raise ValueError("its header stands for another size")
-        return sum(entries)
+        return tensors
 
 
 @contextlib.contextmanager
@@ -303,7 +320,7 @@ def _valid(path: Path) -> Iterator[None]:
     """Tell in one sentence what safetensors raises of a file."""
     try:
         yield
-    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise InputError(
             f"{path} is not valid safetensors ({_reason(error)}); restore it or train again"
         ) from None
@@ -311,6 +328,8 @@ def _valid(path: Path) -> Iterator[None]:
 
 def check_tensors(path: Path, tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
     """Refuse tensors that are not, by name, shape and dtype, those expected, or that are not finite.
+
+    Nothing is known of the content of tensors on the meta device, as `declared_tensors` returns them.
 
     Raises:
         InputError: naming the first tensor at fault.
@@ -332,7 +351,7 @@ def check_tensors(path: Path, tensors: Mapping[str, Tensor], expected: Mapping[s
         if found.dtype != tensor.dtype:
             dtypes = f"{found.dtype} where the configuration asks for {tensor.dtype}"
             raise InputError(f"{path}: tensor {name!r} has dtype {dtypes}; {remedy}")
-        if not bool(found.isfinite().all()):
+        if not found.is_meta and not bool(found.isfinite().all()):
             raise InputError(f"{path}: tensor {name!r} holds NaN or infinity; {remedy}")
     for name in tensors:
         if name not in expected:

@@ -13,8 +13,8 @@ from automata.tasks.interface import Task
 from automata.tasks.specification import TaskSource
 from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
-from implicit.models.registry import build_model
-from implicit.runs.files import check_tensors, declared_entries, read_tensors
+from implicit.models.registry import MODELS, build_model, build_on_meta
+from implicit.runs.files import check_tensors, declared_tensors, read_tensors
 from implicit.runs.folder import Metrics, RunFolder
 from implicit.seeded import Seeded
 
@@ -87,14 +87,23 @@ def load_run(
         raise InputError(f"{folder.weights_file} is missing; restore it or train again")
     metrics = folder.read_metrics()
     built = config.build_task()
-    model = initial_model(config, built, declared_entries(folder.weights_file))
+    declared = declared_tensors(folder.weights_file)
+    if config.model in MODELS:  # before the memory is taken that the configuration asks for
+        _check_fit(folder.weights_file, declared, build_on_meta(config.model, config.sizes, built))
+    model = initial_model(config, built)
+    _check_fit(folder.weights_file, declared, model)
     weights, _ = read_tensors(folder.weights_file, largest_file(model.state_dict()))
-    take_dtype(model, weights)
     check_tensors(folder.weights_file, weights, model.state_dict())
     model.load_state_dict(weights)
     if config.compiled is not None and model.implicit is not None:
         model.implicit.without_kernels()  # which what is proved of executed floats speaks of
     return Run(folder.path, config, model.eval(), built, metrics)
+
+
+def _check_fit(path: Path, declared: Mapping[str, Tensor], model: SequenceModel) -> None:
+    """Refuse a file whose header does not fit a model, which takes the dtype of the file."""
+    take_dtype(model, declared)
+    check_tensors(path, declared, model.state_dict())
 
 
 def largest_file(weights: Mapping[str, Tensor]) -> int:
@@ -108,13 +117,12 @@ def largest_file(weights: Mapping[str, Tensor]) -> int:
     return 2**24 + 8 * sum(weight.numel() for weight in weights.values())
 
 
-def initial_model(config: TrainConfig, task: Task, most_entries: int | None = None) -> SequenceModel:
+def initial_model(config: TrainConfig, task: Task) -> SequenceModel:
     """Return the model with the initial weights of its seed, leaving the global generator alone.
 
     Args:
         config: which model.
         task: whose alphabets it takes.
-        most_entries: as `build_model` takes it.
 
     Raises:
         InputError: for sizes that do not divide, or are too large.
@@ -126,7 +134,7 @@ def initial_model(config: TrainConfig, task: Task, most_entries: int | None = No
         True
     """
     with Seeded(config.seed):
-        return build_model(config.model, config.sizes, task, most_entries)
+        return build_model(config.model, config.sizes, task)
 
 
 def take_dtype(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from automata.errors import InputError
 from implicit.config.growth import Growth
 from implicit.models.interface import SequenceModel
-from implicit.runs.files import check_tensors, read_tensors, write_tensors
+from implicit.runs.files import check_tensors, declared_tensors, read_tensors, write_tensors
 from implicit.runs.loading import take_dtype
 from implicit.training.optimizer_state import PREFIX, describe_optimizer, restore_optimizer
 from implicit.training.state_passing import Carried
@@ -29,6 +29,9 @@ _READABLE = (2, 3)
 _REMEDY = "delete the run folder and train again"
 
 
+_MODEL, _CARRIED = "model.", "carried."
+_MOST_STATE = 256
+"""Numbers of the optimiser for each weight; the most in torch are the 200 of LBFGS and its history."""
 _AT_THE_BEGINNING = Growth()
 
 
@@ -95,11 +98,11 @@ def save_checkpoint(
         >>> progress == Progress(step=1), carried
         (True, None)
     """
-    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    tensors = _named(model)
     of_optimizer, description = describe_optimizer(model, optimizer)
     tensors.update(of_optimizer)
     if carried is not None:
-        tensors.update({f"carried.{name}": tensor for name, tensor in carried.tensors().items()})
+        tensors.update({f"{_CARRIED}{name}": tensor for name, tensor in carried.tensors().items()})
     path.parent.mkdir(exist_ok=True)
     metadata = {
         "format_version": FORMAT_VERSION,
@@ -110,12 +113,19 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    path: Path, model: SequenceModel, optimizer: Optimizer
+    path: Path, model: SequenceModel, optimizer: Optimizer, batch_size: int | None = None
 ) -> tuple[Progress, Carried | None]:
     """Put model and optimiser back into the state that was saved; return the progress and what was carried.
 
+    Args:
+        path: the file.
+        model: of the configuration.
+        optimizer: of the class that was saved.
+        batch_size: of what was carried; any that the file holds if None.
+
     Raises:
-        InputError: for a corrupt file, one of another version, or one that does not fit model or optimiser.
+        InputError: for a corrupt file, one of another version, or one that does not fit model, optimiser or
+            batch size.
 
     Example:
         What `save_checkpoint` shows, and a file that is not there:
@@ -125,6 +135,7 @@ def load_checkpoint(
         Traceback (most recent call last):
         automata.errors.InputError: nowhere is missing; restore it or train again
     """
+    _check_header(path, model, batch_size)
     tensors, metadata = read_tensors(path)
     version = _read(path, metadata, "format_version", 1)
     if version not in _READABLE:
@@ -132,23 +143,15 @@ def load_checkpoint(
             f"{path} was written by another version of implicit-ssm (format {version}, this version reads "
             f"{FORMAT_VERSION}); finish the run with that version, or {_REMEDY}"
         )
-    parts: dict[str, dict[str, torch.Tensor]] = {"model.": {}, PREFIX: {}, "carried.": {}}
-    for name, tensor in tensors.items():
-        prefix = next((prefix for prefix in parts if name.startswith(prefix)), None)
-        if prefix is None:
-            raise InputError(f"{path}: tensor {name!r} is unexpected; {_REMEDY}")
-        parts[prefix][name] = tensor
-    take_dtype(model, parts["model."])
-    check_tensors(
-        path, parts["model."], {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-    )
+    parts = _parts(path, tensors)
+    check_tensors(path, parts[_MODEL], _named(model))
     check_tensors(path, parts[PREFIX], parts[PREFIX])  # no NaN, no infinity
     try:
         progress = Progress.of(**_read(path, metadata, "progress"))
     except TypeError:
         raise InputError(f"{path} does not tell the step; {_REMEDY}") from None
     # Copied into storage that torch aligned, for the bits of a matrix product may depend on the alignment.
-    model.load_state_dict({name.removeprefix("model."): tensor for name, tensor in parts["model."].items()})
+    model.load_state_dict({name.removeprefix(_MODEL): tensor for name, tensor in parts[_MODEL].items()})
     try:
         restore_optimizer(model, optimizer, parts[PREFIX], _read(path, metadata, "optimizer"))
     except InputError as error:
@@ -156,9 +159,41 @@ def load_checkpoint(
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InputError(f"{path} does not tell the state of the optimiser; {_REMEDY}") from None
     carried = {
-        name.removeprefix("carried."): tensor.to(model.device) for name, tensor in parts["carried."].items()
+        name.removeprefix(_CARRIED): tensor.to(model.device) for name, tensor in parts[_CARRIED].items()
     }
     return progress, Carried.from_tensors(carried) if carried else None
+
+
+@torch.no_grad()
+def _check_header(path: Path, model: SequenceModel, batch_size: int | None) -> None:
+    """Refuse a file that does not fit, before anything of its size is read; the model takes its dtype."""
+    declared = _parts(path, declared_tensors(path))
+    take_dtype(model, declared[_MODEL])
+    check_tensors(path, declared[_MODEL], own := _named(model))
+    sizes = [sum(tensor.numel() for tensor in tensors.values()) for tensors in (own, declared[PREFIX])]
+    if sizes[1] > _MOST_STATE * (sizes[0] + 1):
+        raise InputError(
+            f"{path} holds {sizes[1]} numbers of the optimiser for {sizes[0]} weights; {_REMEDY}"
+        )
+    if (found := declared[_CARRIED]) and batch_size is not None:
+        end = torch.empty(batch_size, dtype=torch.long, device="meta")
+        expected = Carried(model.init_state(batch_size), end, end.bool()).tensors()
+        check_tensors(path, found, {f"{_CARRIED}{name}": tensor for name, tensor in expected.items()})
+
+
+def _named(model: SequenceModel) -> dict[str, torch.Tensor]:
+    return {f"{_MODEL}{name}": tensor for name, tensor in model.state_dict().items()}
+
+
+def _parts(path: Path, tensors: dict[str, torch.Tensor]) -> dict[str, dict[str, torch.Tensor]]:
+    """The tensors by what they are of."""
+    parts: dict[str, dict[str, torch.Tensor]] = {_MODEL: {}, PREFIX: {}, _CARRIED: {}}
+    for name, tensor in tensors.items():
+        prefix = next((prefix for prefix in parts if name.startswith(prefix)), None)
+        if prefix is None:
+            raise InputError(f"{path}: tensor {name!r} is unexpected; {_REMEDY}")
+        parts[prefix][name] = tensor
+    return parts
 
 
 def _read(path: Path, metadata: dict[str, str], name: str, default: Any = None) -> Any:

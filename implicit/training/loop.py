@@ -84,7 +84,7 @@ def take_steps(
     optimizer = make_optimizer(config, model)
     done, carried = Progress(), None
     if folder.checkpoint_file.is_file():
-        done, carried = load_checkpoint(folder.checkpoint_file, model, optimizer)
+        done, carried = load_checkpoint(folder.checkpoint_file, model, optimizer, config.batch_size)
     baselines = majority_baselines(config, task) if baselines is None else baselines
     # What was measured after the checkpoint is measured again.
     metrics = [entry for entry in folder.read_metrics() if entry["step"] <= done.step]

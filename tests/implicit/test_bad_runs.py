@@ -151,7 +151,7 @@ RUNS: dict[str, tuple[Prepare, str, str]] = {
     "weights are larger than a model of their sizes": (
         edit_weights(lambda weights: weights.update(extra=torch.zeros(2**23))),
         "run",
-        "run/model.safetensors is too large",
+        "tensor 'extra' is unexpected",
     ),
     "header of no tensors": (
         write("run/model.safetensors", (15).to_bytes(8, "little") + b'{"head.bias":1}'),
@@ -166,8 +166,12 @@ RUNS: dict[str, tuple[Prepare, str, str]] = {
     "task file is a device": (edit_config(task={"file": "/dev/zero"}), "run", "/dev/zero is not a regular"),
     "text is a device": (edit_config(task={"text": "/dev/zero"}), "run", "/dev/zero is not a regular"),
     "too many layers": (edit_config(sizes={"layers": 10**5}), "run", "layers is 100000"),
-    "too wide for its weights": (edit_config(sizes={"d_model": 10**4}), "run", "more weights than its file"),
-    "too wide for 64 bits": (edit_config(sizes={"d_model": 10**9}), "run", "more weights than its file"),
+    "too wide for its weights": (
+        edit_config(sizes={"d_model": 10**4}),
+        "run",
+        "where the configuration asks for",
+    ),
+    "too wide for 64 bits": (edit_config(sizes={"d_model": 10**10}), "run", "more weights than a file"),
     "too long": (edit_config(length=10**12), "run", "length is 1000000000000"),
     "too many iterations": (
         edit_config(model="implicit-mamba2", sizes={"max_iterations": 10**12}),
