@@ -12,6 +12,7 @@ Source: Schöne et al. 2025, arXiv 2502.07827; the layers are those of Mamba-2 (
 
 import math
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -50,13 +51,14 @@ from implicit.language.configuration import (
 )
 from implicit.language.padding import Reading
 from implicit.language.prompt import read_prompt
+from implicit.language.stored_size import check_stored_size
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelOutput as StackOutput
 from implicit.models.mamba2 import Mamba2
 from implicit.models.stack import CellStack
 from implicit.models.transformer import Transformer
 from implicit.modes import Mode, SequenceSolution, Solve
-from implicit.runs.files import HASHES, check_hashes, write_hashes
+from implicit.runs.files import HASHES, check_hashes, has_hashes, write_hashes
 from theory.transition import State
 
 
@@ -152,21 +154,29 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         """Read a model as `transformers` does; of a folder with hashes, files that changed are refused.
 
         Raises:
-            InputError: a file is missing or not as it was written.
+            InputError: a file is missing or not as it was written, or the configuration in the folder asks
+                for many weights that its files do not hold.
         """
         if pretrained_model_name_or_path is not None:
             folder = Path(pretrained_model_name_or_path) / (options.get("subfolder") or "")
             if folder.is_dir():
-                check_hashes(folder)
+                variant = f"[.]{re.escape(options['variant'])}" if options.get("variant") else ""
+                files = rf"model(-\d+-of-\d+)?{variant}(-\d+-of-\d+)?[.]safetensors"
+                check_hashes(folder, files)
+                if options.get("state_dict") is None and not options.get("ignore_mismatched_sizes"):
+                    check_stored_size(cls, folder, options.get("config"))
         model: Self = super().from_pretrained(pretrained_model_name_or_path, *others, **options)
         return model
 
     def save_pretrained(
         self, save_directory: str | os.PathLike[str], is_main_process: bool = True, **options: Any
     ) -> None:
-        """Write a model as `transformers` does; hashes of a folder that has them are written anew."""
+        """Write a model as `transformers` does; hashes of a folder that has them are written anew.
+
+        A ``sha256.json`` of the user stays as it is.
+        """
         hashes = Path(save_directory) / HASHES
-        hashed = is_main_process and hashes.is_file()
+        hashed = is_main_process and has_hashes(hashes.parent)
         if hashed:
             hashes.unlink()  # killed between the two, the folder has no hashes
         super().save_pretrained(save_directory, is_main_process=is_main_process, **options)

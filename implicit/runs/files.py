@@ -169,12 +169,15 @@ def write_tensors(
     # Killed between the two writes, the file is still the one before: that of any of its hashes, or of none.
     before = [known for known in hashes.get(path.name, found) if known in found]
     hashes[path.name] = [hashlib.sha256(content).hexdigest(), *before[:1]]
-    write_json(path.parent / HASHES, hashes)
+    _write_hashes(path.parent, hashes)
     write_bytes(path, content)
 
 
 def write_hashes(folder: Path, pattern: str = "*") -> None:
     """Write hashes into ``sha256.json``: of all files in and below a folder, or of matching ones in it.
+
+    Raises:
+        InputError: for a ``sha256.json`` of the user.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -189,22 +192,43 @@ def write_hashes(folder: Path, pattern: str = "*") -> None:
         ...         print(str(error).replace(folder, "run"))
         run/weights is not as it was written: its SHA-256 is another than in sha256.json; restore it, or ...
     """
-    write_json(
-        folder / HASHES,
-        {name: [_sha256(file)] for name, file in _files(folder, pattern).items() if name != HASHES},
-    )
+    files = _files(folder, pattern).items()
+    _write_hashes(folder, {name: [_sha256(file)] for name, file in files if name != HASHES})
 
 
-def check_hashes(folder: Path) -> None:
+def check_hashes(folder: Path, names: str = ".*") -> None:
     """Refuse a folder with a file that is missing or not as it was written; one without hashes passes.
+
+    Args:
+        folder: with its ``sha256.json``.
+        names: pattern of the files that are about to be read.
 
     Raises:
         InputError: naming the file.
     """
     for name, known in _read_hashes(folder).items():
-        if not (folder / name).is_file():
-            raise InputError(f"{folder / name} is missing; restore it or train again")
-        _check_hash(folder / name, _sha256(folder / name), known)
+        if re.fullmatch(names, name, re.DOTALL):
+            if not (folder / name).is_file():
+                raise InputError(f"{folder / name} is missing; restore it or train again")
+            _check_hash(folder / name, _sha256(folder / name), known)
+
+
+def has_hashes(folder: Path) -> bool:
+    """Return whether a folder has hashes of its files: a ``sha256.json`` of ours.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_json(Path(folder) / HASHES, {"model.bin": "of the user"})
+        ...     before = has_hashes(Path(folder))
+        ...     write_json(Path(folder) / HASHES, {"model.bin": ["0" * 64]})
+        ...     before, has_hashes(Path(folder))
+        (False, True)
+    """
+    try:
+        return bool(_read_hashes(folder))
+    except InputError:
+        return False
 
 
 def _files(folder: Path, pattern: str) -> dict[str, Path]:
@@ -218,13 +242,28 @@ def _sha256(path: Path) -> str:
 
 
 def _read_hashes(folder: Path) -> dict[str, list[str]]:
-    """The hashes that files may have, the newest first; none in folders of older versions."""
+    """The hashes that files may have, the newest first; none in folders of older versions.
+
+    There are none in a file of the same name in another form either: it is the user's.
+    """
     if not (folder / HASHES).is_file():
         return {}
     hashes = read_json(folder / HASHES)
-    if not (isinstance(hashes, dict) and all(isinstance(known, list) for known in hashes.values())):
-        raise InputError(f"{folder / HASHES} does not hold hashes by file name; restore or delete it")
-    return hashes
+    return hashes if _is_ours(hashes) else {}
+
+
+def _is_ours(hashes: Any) -> bool:
+    return isinstance(hashes, dict) and all(
+        isinstance(known, list) and all(isinstance(one, str) and len(one) == 64 for one in known)
+        for known in hashes.values()
+    )
+
+
+def _write_hashes(folder: Path, hashes: dict[str, list[str]]) -> None:
+    file = folder / HASHES
+    if file.exists() and not _is_ours(read_json(file)):
+        raise InputError(f"{file} holds something else than the hashes of {folder}; move it away")
+    write_json(file, hashes)
 
 
 def _check_hash(path: Path, found: str, known: list[str]) -> None:
@@ -356,6 +395,23 @@ def check_tensors(path: Path, tensors: Mapping[str, Tensor], expected: Mapping[s
     for name in tensors:
         if name not in expected:
             raise InputError(f"{path}: tensor {name!r} is unexpected; {remedy}")
+
+
+def check_within(path: Path, expected: Mapping[str, Tensor]) -> None:
+    """Refuse a safetensors file with other tensors than some of those expected, before it is read.
+
+    Raises:
+        InputError: naming the first tensor at fault.
+
+    Example:
+        >>> import torch
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_tensors(Path(folder) / "w.safetensors", {"w": torch.ones(2)})
+        ...     check_within(Path(folder) / "w.safetensors", {"w": torch.ones(2), "tied": torch.ones(2)})
+    """
+    declared = declared_tensors(path)
+    check_tensors(path, declared, {name: expected[name] for name in declared if name in expected})
 
 
 def read_stored(path: Path, most: int = LARGEST_FILE) -> bytes:

@@ -1,5 +1,6 @@
 """Run folders that cannot be loaded, and runs that are asked what they cannot do: one sentence each."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,15 @@ def widen_with_a_hole(folder: Path) -> None:
     """Ask for 1 GiB of weights from a file that is as large by a hole, which takes no space."""
     edit_config(sizes={"d_model": 8000})(folder)
     os.truncate(folder / "run" / "model.safetensors", 2**33)
+
+
+def widen_with_a_hole_and_a_header(folder: Path) -> None:
+    """Ask for 4 GiB of weights from a file whose header stands for its size, of a tensor of another name."""
+    edit_config(sizes={"d_model": 16_000})(folder)
+    header = json.dumps({"x": {"dtype": "F32", "shape": [2**31], "data_offsets": [0, 2**33]}}).encode()
+    weights = folder / "run" / "model.safetensors"
+    weights.write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(weights, 8 + len(header) + 2**33)
 
 
 RUNS: dict[str, tuple[Prepare, str, str]] = {
@@ -163,6 +173,26 @@ RUNS: dict[str, tuple[Prepare, str, str]] = {
         "run",
         "run/model.safetensors is not valid safetensors",
     ),
+    "a hole with its header lets a model be larger": (
+        widen_with_a_hole_and_a_header,
+        "run",
+        "tensor 'embedding.weight' is missing",
+    ),
+    "header with a tensor twice": (
+        write("run/model.safetensors", (30).to_bytes(8, "little") + b'{"head.bias":{},"head.bias":{}'),
+        "run",
+        "run/model.safetensors is not valid safetensors",
+    ),
+    "header of a negative shape": (
+        write(
+            "run/model.safetensors",
+            (58).to_bytes(8, "little")
+            + b'{"w":{"dtype":"F32","shape":[-1,-1],"data_offsets":[0,4]}}'
+            + bytes(4),
+        ),
+        "run",
+        "run/model.safetensors is not valid safetensors",
+    ),
     "task file is a device": (edit_config(task={"file": "/dev/zero"}), "run", "/dev/zero is not a regular"),
     "text is a device": (edit_config(task={"text": "/dev/zero"}), "run", "/dev/zero is not a regular"),
     "too many layers": (edit_config(sizes={"layers": 10**5}), "run", "layers is 100000"),
@@ -185,6 +215,19 @@ RUNS: dict[str, tuple[Prepare, str, str]] = {
 def load(argv: list[str]) -> None:
     """Load the run as a command of analysis does."""
     load_run(argv[0])
+
+
+def test_no_memory_is_taken_for_weights_that_are_not_in_the_file(
+    run_folder: Path, refuses: Refuses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    widen_with_a_hole_and_a_header(run_folder.parent)
+
+    def built(*_: object) -> None:
+        pytest.fail("the model was built")
+
+    monkeypatch.setattr("implicit.runs.loading.build_model", built)
+    monkeypatch.setattr("implicit.runs.loading.read_tensors", built)
+    assert "tensor 'embedding.weight' is missing" in refuses(load, [str(run_folder)])
 
 
 @pytest.mark.parametrize(("prepare", "path", "sentence"), RUNS.values(), ids=RUNS)

@@ -28,7 +28,7 @@ from implicit.language.pretrain.tokens import digest, encoded, tokenizer_of, voc
 from implicit.language.pretrain.windows import ShuffledWindows, Windows
 from implicit.language.quiet import only_errors_of
 from implicit.language.sizes import parameter_count
-from implicit.runs.files import check_hashes, read_json, write_json
+from implicit.runs.files import check_hashes, check_within, read_json, write_json
 from implicit.seeded import Seeded
 from implicit.training.tensorboard import TensorBoard
 from implicit.training.termination import EXIT_CODE, noted_termination
@@ -158,6 +158,8 @@ def _pretrain(
         with reading(folder.checkpoint(done)):
             if accelerator.is_main_process:
                 check_hashes(folder.checkpoint(done))
+                for file in folder.checkpoint(done).glob("model*.safetensors"):
+                    check_within(file, accelerator.unwrap_model(model).state_dict())
             accelerator.load_state(str(folder.checkpoint(done)))
     if accelerator.is_main_process:
         folder.keep_metrics_until(done)

@@ -1,5 +1,6 @@
 """The language models as `transformers` uses them: storage, the loss, initial weights, the account."""
 
+import json
 import math
 import shutil
 import warnings
@@ -71,6 +72,46 @@ def test_a_model_with_hashes_is_checked_and_stored_anew(shard: str, tmp_path: Pa
     MODELS[IMPLICIT[0]].from_pretrained(None, config=model.config, state_dict=model.state_dict())
     model.save_pretrained(tmp_path)
     assert not AutoModelForCausalLM.from_pretrained(tmp_path).lm_head.weight.any()
+
+
+@pytest.mark.parametrize("content", ['{"model.safetensors": "0123"}', '{"files": ["a"]}', "[1]"])
+def test_a_users_own_file_of_hashes_stays(content: str, tmp_path: Path) -> None:
+    model = small_model(IMPLICIT[0])
+    (tmp_path / "sha256.json").write_text(content)
+    model.save_pretrained(tmp_path)
+    AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert (tmp_path / "sha256.json").read_text() == content
+    with pytest.raises(InputError, match=r"sha256.json holds something else than the hashes of .*; move it"):
+        write_hashes(tmp_path, "*.safetensors")
+    assert (tmp_path / "sha256.json").read_text() == content
+
+
+def test_hashes_are_those_of_the_variant_that_is_read(tmp_path: Path) -> None:
+    model = small_model(IMPLICIT[0])
+    for variant in (None, "fp16"):
+        model.save_pretrained(tmp_path, variant=variant)
+    write_hashes(tmp_path, "*.safetensors")
+    (tmp_path / "model.safetensors").unlink()
+    AutoModelForCausalLM.from_pretrained(tmp_path, variant="fp16")
+    with pytest.raises(InputError, match=r"model\.safetensors is missing"):
+        AutoModelForCausalLM.from_pretrained(tmp_path)
+    weights = tmp_path / "model.fp16.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(InputError, match=r"model\.fp16\.safetensors is not as it was written"):
+        AutoModelForCausalLM.from_pretrained(tmp_path, variant="fp16")
+
+
+def test_a_stored_model_of_many_weights_that_no_file_holds(tmp_path: Path) -> None:
+    small_model(IMPLICIT[0]).save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    config = json.loads(file.read_text())
+    for size in (10**7, 10**13):
+        file.write_text(json.dumps({**config, "hidden_size": size}))
+        with pytest.raises(InputError, match=r"config\.json asks for .*weights.*; restore it"):
+            AutoModelForCausalLM.from_pretrained(tmp_path)
+    file.write_text(json.dumps({**config, "tie_word_embeddings": False}))
+    AutoModelForCausalLM.from_pretrained(tmp_path)  # with a head that is to be trained
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -210,6 +210,14 @@ FAULTS: dict[str, tuple[Callable[[dict[str, torch.Tensor], dict[str, str]], obje
         lambda tensors, _: tensors.update(extra=torch.ones(1)),
         "tensor 'extra' is unexpected",
     ),
+    "many moments": (
+        lambda tensors, _: tensors.update({"optimizer.x": torch.zeros(2**20)}),
+        r"holds \d+ numbers of the optimiser for \d+ weights; delete the run",
+    ),
+    "states of many sequences": (
+        lambda tensors, _: tensors.update({"carried.state.h": torch.zeros(2**20)}),
+        "tensor 'carried.state",
+    ),
     "older version": (
         lambda _, metadata: metadata.pop("format_version"),
         r"was written by another version of implicit-ssm \(format 1, this version reads 3\); finish the run",
@@ -240,7 +248,7 @@ def test_faulty_checkpoint_is_refused(
 ) -> None:
     path = edited(change, tmp_path)
     with pytest.raises(InputError, match=sentence):
-        load_checkpoint(path, *pair(0))
+        load_checkpoint(path, *pair(0), batch_size=2)
 
 
 def test_checkpoint_of_the_version_before_is_read_and_knows_no_growth(tmp_path: Path) -> None:

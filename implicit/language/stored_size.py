@@ -1,0 +1,74 @@
+"""How many weights a stored configuration asks for, and how many its files hold."""
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from automata.errors import InputError
+from implicit.models.registry import SURELY_SMALL
+from implicit.runs.files import declared_tensors
+
+
+def check_stored_size(model: type[PreTrainedModel], folder: Path, config: Any = None) -> None:
+    """Refuse a configuration of weights that no file holds, before memory is taken for them.
+
+    Some may be missing, such as a head that is about to be trained: as many as there are, or a small model.
+    Folders in other formats than safetensors are left to `transformers`.
+
+    Args:
+        model: the class that is read.
+        folder: written by ``save_pretrained``.
+        config: its configuration, where that is read already.
+
+    Raises:
+        InputError: most weights are missing, or a file is not safetensors.
+
+    Example:
+        >>> import json
+        >>> from tempfile import TemporaryDirectory
+        >>> from implicit.language import ExplicitMamba2ForCausalLM, ExplicitMamba2LMConfig
+        >>> config = ExplicitMamba2LMConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, head_dim=4)
+        >>> with TemporaryDirectory() as folder:
+        ...     ExplicitMamba2ForCausalLM(config).save_pretrained(folder)
+        ...     check_stored_size(ExplicitMamba2ForCausalLM, Path(folder))
+        ...     file = Path(folder) / "config.json"
+        ...     _ = file.write_text(json.dumps({**json.loads(file.read_text()), "hidden_size": 10**4}))
+        ...     try:
+        ...         check_stored_size(ExplicitMamba2ForCausalLM, Path(folder))
+        ...     except InputError as error:
+        ...         print(str(error).replace(folder, "model"))
+        model/config.json asks for 652806280 weights, and the files hold 0 of them; restore it
+    """
+    files = list(folder.glob("*.safetensors"))
+    config_file = folder / "config.json"
+    if not files or not config_file.is_file():
+        return
+    found = {
+        _own_name(model, name): tensor.shape
+        for file in files
+        for name, tensor in declared_tensors(file).items()
+    }
+    try:
+        with torch.device("meta"):  # shapes without memory
+            given = isinstance(config, PreTrainedConfig)
+            own = model(deepcopy(config) if given else model.config_class.from_pretrained(config or folder))
+    except RuntimeError:  # of sizes whose product has no 64 bits
+        raise InputError(f"{config_file} asks for more weights than files hold; restore it") from None
+    sizes = {name: weight.numel() for name, weight in own.named_parameters()}  # tied ones once
+    held = sum(
+        size
+        for name, size in sizes.items()
+        if found.get(_own_name(model, name)) == own.get_parameter(name).shape
+    )
+    if (asked := sum(sizes.values())) - held > max(held, SURELY_SMALL):
+        raise InputError(
+            f"{config_file} asks for {asked} weights, and the files hold {held} of them; restore it"
+        )
+
+
+def _own_name(model: type[PreTrainedModel], name: str) -> str:
+    """The name of a weight, which files of the stack alone have without the prefix."""
+    return name.removeprefix(f"{model.base_model_prefix}.")
