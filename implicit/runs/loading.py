@@ -16,7 +16,7 @@ from implicit.models.interface import SequenceModel
 from implicit.models.registry import MODELS, build_model, build_on_meta
 from implicit.runs.files import check_tensors, declared_tensors, read_tensors
 from implicit.runs.folder import Metrics, RunFolder
-from implicit.seeded import Seeded
+from implicit.seeded import Seeded, seeded_code
 
 STORED_RUNS = Path(__file__).parents[1] / "stored_runs"
 """Runs that come with the package, by name."""
@@ -133,7 +133,8 @@ def initial_model(config: TrainConfig, task: Task) -> SequenceModel:
         >>> bool((first.embedding.weight == second.embedding.weight).all())
         True
     """
-    with Seeded(config.seed):
+    own = config.model not in MODELS  # a user's, which may draw from anywhere
+    with seeded_code(config.seed) if own else Seeded(config.seed):
         return build_model(config.model, config.sizes, task)
 
 

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -18,14 +19,16 @@ from implicit.config.run import TrainConfig
 from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom
 from implicit.models.interface import SequenceModel
+from implicit.models.registry import MODELS
 from implicit.modes import Solve
 from implicit.runs.folder import Metrics, RunFolder
+from implicit.seeded import seeded_code
 from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from implicit.training.evaluation import REPORTED_TOKENS, Convergence, Evaluation, evaluate
 from implicit.training.objective import Objective, objective
 from implicit.training.optimizers import make_optimizer
 from implicit.training.state_passing import Carried
-from implicit.training.streams import Stream, TokenBatch, draw_batch, noise_generator
+from implicit.training.streams import Stream, TokenBatch, draw_batch, noise_generator, step_seed
 from implicit.training.tensorboard import TensorBoard
 from implicit.training.termination import EXIT_CODE
 
@@ -98,7 +101,10 @@ def take_steps(
         for step in range(done.step + 1, config.steps + 1):
             phase = config.curriculum.phase(step, config.length, done.growth)
             rate = config.learning_rate_at(step, done.growth)
-            result, carried = _step(config, task, model, optimizer, phase, rate, step, carried)
+            # Models of ours draw nothing in a step; to look at every operation would cost time.
+            own = config.model not in MODELS
+            with seeded_code(step_seed(config.seed, step)) if own else nullcontext():
+                result, carried = _step(config, task, model, optimizer, phase, rate, step, carried)
             bar.update()
             if watch is not None:
                 watch(step, model)
