@@ -187,7 +187,7 @@ class _Global:
                 torch.random.default_generator = self  # type: ignore[attr-defined, assignment]
                 torch.__class__ = type("module", (self.torch_class,), {"default_generator": _OF_THE_THREAD})
                 self.start = threading.Thread.start
-                threading.Thread.start = _start  # type: ignore[method-assign]
+                threading.Thread.start = _start  # type: ignore[method-assign, assignment]
 
     def leave(self) -> None:
         self.own.contexts = self._contexts()[:-1]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from implicit import ModelConfig, StepModel
-from implicit.models.interface import State
+from theory.transition import State
 
 
 class Drawing(StepModel):

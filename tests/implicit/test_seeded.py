@@ -72,6 +72,10 @@ def test_a_thread_draws_as_the_one_that_started_it() -> None:
         begin.wait()
         drawn.append(torch.rand(2, generator=torch.default_generator))
 
+    def draw_late() -> None:
+        ended.wait()
+        torch.rand(2)
+
     torch.manual_seed(5)
     outside = threading.Thread(target=other)
     outside.start()
@@ -82,7 +86,7 @@ def test_a_thread_draws_as_the_one_that_started_it() -> None:
             ).result()
         begin.set()
         outside.join()
-        late = threading.Thread(target=lambda: (ended.wait(), drawn.append(torch.rand(2))))
+        late = threading.Thread(target=draw_late)
         late.start()
     assert all(map(torch.equal, found, expected))
     assert torch.equal(drawn[0], beside)
