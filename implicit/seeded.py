@@ -18,13 +18,9 @@ _CPU = torch.device("cpu")
 class Seeded(TorchDispatchMode):
     """A context whose draws are those after ``torch.manual_seed``, with the global generator left alone.
 
-    It holds for its own thread and those started in it, and for every draw of PyTorch on the CPU: also those
-    within other operations, as of dropout. In the context ``torch.manual_seed`` and all else of
-    ``torch.random`` mean its generator, and so does ``torch.default_generator``.
+    It holds for its own thread, and for every draw of PyTorch on the CPU: also those within other operations,
+    as of dropout. In the context ``torch.manual_seed`` and all else of ``torch.random`` mean its generator.
     On other devices draws that take no generator are left as they are, and ``torch.manual_seed`` too.
-    So are draws in threads that were started before, as of a pool of a module, and those of generators made
-    in the context, which are not of the seed; threads that draw at the same time share one generator, in the
-    order in which they come.
 
     Args:
         seed: of the draws.
@@ -40,12 +36,10 @@ class Seeded(TorchDispatchMode):
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.seed = seed
-        self.open = False
         self.generators: dict[torch.device, Generator] = {}
 
     def __enter__(self) -> "Seeded":
         """Begin."""
-        self.open = True
         _GLOBAL.enter(self)
         return super().__enter__()
 
@@ -58,7 +52,6 @@ class Seeded(TorchDispatchMode):
         """End."""
         super().__exit__(kind, error, traceback)
         _GLOBAL.leave()
-        self.open = False
 
     def __torch_dispatch__(
         self,
@@ -80,7 +73,7 @@ class Seeded(TorchDispatchMode):
         if "generator" in names:
             place = names.index("generator")
             given = args[place] if place < len(args) else options.get("generator")
-            if given is None or _same(given, _DEFAULT):
+            if given is None or _same(given, torch.default_generator):
                 args, options["generator"] = args[:place], self.generator(device)
         elif device == _CPU:
             return self._exchanged(func, args, options)
@@ -97,7 +90,7 @@ class Seeded(TorchDispatchMode):
 
         So of these draws, unlike all others, one of another thread at that very moment would be a part.
         """
-        own, shared = self.generator(), _DEFAULT
+        own, shared = self.generator(), torch.default_generator
         with _EXCHANGE:
             before = shared.get_state()
             shared.set_state(own.get_state())
@@ -110,7 +103,16 @@ class Seeded(TorchDispatchMode):
 
 @contextmanager
 def seeded_code(seed: int) -> Iterator[None]:
-    """Seed all draws of a user's code: those of `Seeded` and of `seeded_elsewhere`.
+    """Seed the draws of a user's code, from the global generators of PyTorch, NumPy and Python.
+
+    A user's code may draw in threads of its own and on any device, so the global generators themselves are
+    seeded. Their states are given back at the end.
+
+    Limits: one context at a time is open in a process, and other threads wait for it. A thread that draws
+    from a global generator meanwhile, outside of such a context, takes from its draws.
+
+    Args:
+        seed: of the draws.
 
     Example:
         >>> with seeded_code(3):
@@ -119,55 +121,19 @@ def seeded_code(seed: int) -> Iterator[None]:
         ...     drawn == (torch.rand(1).item(), random.random())
         True
     """
-    with seeded_elsewhere(seed), Seeded(seed):
-        yield
-
-
-@contextmanager
-def seeded_elsewhere(seed: int) -> Iterator[None]:
-    """Seed the draws of ``random`` and of ``numpy.random`` as well, whose states are given back at the end.
-
-    They belong to the whole process: what other threads draw from them meanwhile is not of a seed.
-
-    Args:
-        seed: of the draws.
-
-    Example:
-        >>> with seeded_elsewhere(3):
-        ...     drawn = random.random(), np.random.rand()
-        >>> with seeded_elsewhere(3):
-        ...     drawn == (random.random(), np.random.rand())
-        True
-    """
-    _ELSEWHERE.enter()
-    random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002
-    try:
-        yield
-    finally:
-        _ELSEWHERE.leave()
-
-
-class _Elsewhere:
-    """The states from before the first of the contexts that are open, in any thread."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.open = 0
-        self.before: tuple[Any, Any] = (None, None)
-
-    def enter(self) -> None:
-        with self.lock:
-            if not self.open:
-                self.before = random.getstate(), np.random.get_state()  # noqa: NPY002
-            self.open += 1
-
-    def leave(self) -> None:
-        with self.lock:
-            self.open -= 1
-            if not self.open:
-                random.setstate(self.before[0])
-                np.random.set_state(self.before[1])  # noqa: NPY002
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with _ONE_AT_A_TIME, torch.random.fork_rng(devices):
+        before = random.getstate(), np.random.get_state()  # noqa: NPY002
+        torch.default_generator.manual_seed(seed)
+        if devices:
+            torch.cuda.manual_seed_all(seed)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            random.setstate(before[0])
+            np.random.set_state(before[1])  # noqa: NPY002
 
 
 class _Global:
@@ -176,77 +142,35 @@ class _Global:
     def __init__(self) -> None:
         self.own = threading.local()
         self.open = 0
-        self.start = threading.Thread.start
-        self.torch_class = type(torch)
 
     def enter(self, seeded: Seeded) -> None:
         self.own.contexts = [*self._contexts(), seeded]
         with _ENTERING:
             self.open += 1
-            if self.open == 1:
-                torch.random.default_generator = self  # type: ignore[attr-defined, assignment]
-                torch.__class__ = type("module", (self.torch_class,), {"default_generator": _OF_THE_THREAD})
-                self.start = threading.Thread.start
-                threading.Thread.start = _start  # type: ignore[method-assign, assignment]
+            torch.random.default_generator = self  # type: ignore[attr-defined, assignment]
 
     def leave(self) -> None:
         self.own.contexts = self._contexts()[:-1]
         with _ENTERING:
             self.open -= 1
             if not self.open:
-                torch.random.default_generator = _DEFAULT  # type: ignore[attr-defined]
-                torch.__class__ = self.torch_class
-                threading.Thread.start = self.start  # type: ignore[method-assign]
-
-    def inherit(self, seeded: Seeded) -> None:
-        """Let the thread draw as the one that started it, until the context ends."""
-        self.own.contexts = [seeded]
+                torch.random.default_generator = torch.default_generator  # type: ignore[attr-defined]
 
     def seeded(self) -> Seeded | None:
         """The innermost context of the thread."""
         return next(reversed(self._contexts()), None)
 
-    def generator(self) -> Generator:
-        """What the thread draws from."""
-        seeded = self.seeded()
-        return _DEFAULT if seeded is None else seeded.generator()
-
     def _contexts(self) -> list[Seeded]:
-        return [seeded for seeded in getattr(self.own, "contexts", []) if seeded.open]
+        return getattr(self.own, "contexts", [])
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.generator(), name)
+        seeded = self.seeded()
+        return getattr(torch.default_generator if seeded is None else seeded.generator(), name)
 
 
-def _start(thread: threading.Thread) -> None:
-    """Start a thread, which draws as this one does."""
-    seeded, run = _GLOBAL.seeded(), thread.run
-    if seeded is not None:
-
-        def inherited() -> None:
-            _GLOBAL.inherit(seeded)
-            with _Inherited(seeded):
-                run()
-
-        thread.run = inherited  # type: ignore[method-assign]
-    _GLOBAL.start(thread)
-
-
-class _Inherited(TorchDispatchMode):
-    """The context of the thread that started this one."""
-
-    def __init__(self, seeded: Seeded) -> None:
-        super().__init__()
-        self.seeded = seeded
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return self.seeded.__torch_dispatch__(func, types, args, kwargs)
-
-
-_DEFAULT = torch.default_generator
 _ENTERING, _EXCHANGE = threading.Lock(), threading.Lock()
-_GLOBAL, _ELSEWHERE = _Global(), _Elsewhere()
-_OF_THE_THREAD = property(lambda _: _GLOBAL.generator())
+_GLOBAL = _Global()
+_ONE_AT_A_TIME = threading.RLock()
 
 
 def _same(one: Any, other: Any) -> bool:

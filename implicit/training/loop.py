@@ -101,7 +101,7 @@ def take_steps(
         for step in range(done.step + 1, config.steps + 1):
             phase = config.curriculum.phase(step, config.length, done.growth)
             rate = config.learning_rate_at(step, done.growth)
-            # Models of ours draw nothing in a step; to look at every operation would cost time.
+            # Models of ours draw nothing in a step.
             own = config.model not in MODELS
             with seeded_code(step_seed(config.seed, step)) if own else nullcontext():
                 result, carried = _step(config, task, model, optimizer, phase, rate, step, carried)
