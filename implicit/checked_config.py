@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from automata.checks import check_type, shown
 from automata.errors import InputError, unknown_name
@@ -78,7 +78,7 @@ class _OneSentence(ModelMetaclass):
 
 
 class CheckedConfig(BaseModel, metaclass=_OneSentence):
-    """A configuration whose constructor raises an `InputError` of one sentence.
+    """A frozen configuration without unknown fields; its constructor raises an `InputError` of one sentence.
 
     Example:
         >>> from pydantic import PositiveInt
@@ -88,6 +88,8 @@ class CheckedConfig(BaseModel, metaclass=_OneSentence):
         Traceback (most recent call last):
         automata.errors.InputError: width is 0; it should be greater than 0
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def _sentence(

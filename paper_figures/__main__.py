@@ -20,14 +20,11 @@ from analysis.framework.terminal import add_width_flag
 from automata.errors import InputError
 from implicit.command_line import CommandParser, run_command
 from implicit.runs.settings_file import read_settings
-from paper_figures.experiments.executors import CLUSTERS, Executor, parse_parameters
-from paper_figures.experiments.outcomes import Outcome, outcomes_of
-from paper_figures.experiments.records import Store
-from paper_figures.experiments.runner import carry_out
+from paper_figures.experiments.runner import CLUSTERS, carry_out, sentences
+from paper_figures.experiments.store import Outcome, Store
 from paper_figures.figure import Figure
-from paper_figures.registry import all_figures, figure_named
+from paper_figures.registry import all_figures, claims_table, figure_named, summary
 from paper_figures.results import RESULTS
-from paper_figures.summary import claims_table, summary
 
 UNFINISHED = 1
 """Exit code if a run failed or did not end."""
@@ -52,8 +49,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.summary:
         print(summary(figures))
         return
-    store, executor = Store(Path(arguments.experiments)), _executor(arguments)
-    results = RESULTS
+    store, results = Store(Path(arguments.experiments)), RESULTS
+    _check_flags(arguments)
     if arguments.settings is not None:
         overrides, results = read_settings(Path(arguments.settings)), store.path / "results"
         figures = [replace(figure, overrides=overrides) for figure in figures if not figure.published]
@@ -72,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 "draw it without --rerun"
             )
         rerun = [figure for figure in figures if not figure.published]
-        failures = _rerun(rerun, store, executor, results, arguments)
+        failures = _rerun(rerun, store, results, arguments)
     pictures = [(figure, figure.results(results)) for figure in figures]
     folder.mkdir(parents=True, exist_ok=True)
     for figure, found in pictures:
@@ -88,11 +85,11 @@ def _print_status(figure: Figure, store: Store) -> None:
     if figure.published:
         Console().print(f"{figure.name}: no runs, its numbers are as their authors print them", "")
     else:
-        Console().print(status_table(figure, outcomes_of(figure.experiment, store)), "")
+        Console().print(status_table(figure, store.outcomes(figure.experiment)), "")
 
 
-def _executor(arguments: Any) -> Executor:
-    """Return the executor of the flags, which only ``--rerun`` takes."""
+def _check_flags(arguments: Any) -> None:
+    """Refuse flags that only ``--rerun`` takes, and a number of jobs that is none."""
     if not arguments.rerun:
         for flag in ("jobs", "cluster", "slurm", "device", "retry_failed"):
             if getattr(arguments, flag):
@@ -101,16 +98,9 @@ def _executor(arguments: Any) -> Executor:
             raise InputError("--settings is given without --rerun; give that as well")
     if arguments.jobs is not None and not arguments.jobs.removeprefix("-").isdecimal():
         raise InputError(f"jobs is {arguments.jobs!r}; give a whole number of at least 1")
-    return Executor(
-        1 if arguments.jobs is None else int(arguments.jobs),
-        arguments.cluster or "local",
-        parse_parameters(arguments.slurm),
-    )
 
 
-def _rerun(
-    figures: Sequence[Figure], store: Store, executor: Executor, results: Path, arguments: Any
-) -> list[str]:
+def _rerun(figures: Sequence[Figure], store: Store, results: Path, arguments: Any) -> list[str]:
     """Carry out the experiments and store their results; return what was said about failed runs.
 
     Raises:
@@ -119,19 +109,21 @@ def _rerun(
     check_writable(results, "folder of the stored results")
     said = []
     for figure in figures:
-        report = carry_out(
+        outcomes = carry_out(
             figure.experiment,
             store,
-            executor,
+            jobs=int(arguments.jobs or 1),
+            cluster=arguments.cluster or "local",
+            slurm=arguments.slurm,
             retry_failed=arguments.retry_failed,
             device=arguments.device or "cpu",
         )
-        for sentence in report.sentences():
+        for sentence in sentences(outcomes, store):
             print(f"{figure.name}: {sentence}", file=sys.stderr)
             said.append(sentence)
-        if not report.complete:
+        if not all(outcome.complete for outcome in outcomes):
             raise SystemExit(UNFINISHED)
-        figure.collected(report.outcomes).write(results)
+        figure.collected(outcomes).write(results)
     return said
 
 
@@ -140,7 +132,7 @@ def status_table(figure: Figure, outcomes: Sequence[Outcome]) -> Table:
 
     Example:
         >>> figure = figure_named("convergence")
-        >>> table = status_table(figure, outcomes_of(figure.experiment, Store(Path("nowhere"))))
+        >>> table = status_table(figure, Store(Path("nowhere")).outcomes(figure.experiment))
         >>> list(table.columns[1].cells)
         ['missing', 'missing', 'missing', 'missing', 'missing']
     """

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from paper_figures.rows import Chosen, Rows, chosen_rows
 
@@ -36,7 +36,7 @@ class Verdict:
         return f"{self.word}: {self.because}"
 
 
-def as_published(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def as_published(_: Rows) -> Verdict:
     """Return the verdict on numbers of others, which nothing here measured."""
     return Verdict("published", "as its authors print it; nothing was run here")
 
@@ -53,7 +53,7 @@ class Claim:
 
     statement: str
     source: str
-    rule: Callable[[Rows, Mapping[str, Any]], Verdict]
+    rule: Callable[[Rows], Verdict]
 
 
 def verdict(shown: int, of: int, because: str, *, also: bool = True) -> Verdict:
@@ -111,7 +111,7 @@ class ShareOfRuns:
         >>> from paper_figures.rows import MeasuredRun, rows_of
         >>> runs = [MeasuredRun({"model": "lstm", "seed": n}, {"accuracy": {"512": 1 - n}}, "done", {})
         ...         for n in (0, 1)]
-        >>> str(ShareOfRuns("accuracy@512", 0.99, "LSTM", at="512 tokens")(rows_of(runs), {}))
+        >>> str(ShareOfRuns("accuracy@512", 0.99, "LSTM", at="512 tokens")(rows_of(runs)))
         'partly: at least 0.99 at 512 tokens: LSTM 1 of 2'
     """
 
@@ -122,7 +122,7 @@ class ShareOfRuns:
     controls: Chosen = lambda row: False  # noqa: ARG005
     at: str = ""
 
-    def __call__(self, rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG002
+    def __call__(self, rows: Rows) -> Verdict:
         """Judge the rows."""
         reached = {row.label: (row.reaching(self.value, self.least), row.of) for row in rows}
         chosen = [reached[row.label] for row in chosen_rows(rows, self.row)]

@@ -3,8 +3,7 @@
 from typing import Any
 
 from analysis.framework.palette import MODEL_LOOKS, Look, model_label
-from paper_figures.experiments.grid import Grid
-from paper_figures.rows import Settings
+from paper_figures.figure import Grid, Settings
 
 REFLECTING = {"negative_eigenvalues": True}
 """Eigenvalues of a delta rule in [-1, 1], so that a step can reflect, as a swap does."""

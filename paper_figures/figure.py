@@ -1,6 +1,7 @@
 """A figure of the paper is data: runs, what is measured of them, panels, a claim, and a caption beside it.
 
-``figures/NAME.py`` declares ``FIGURE``, ``figures/NAME.md`` its caption, ``results/NAME.json`` the numbers.
+``figures/NAME.py`` declares ``FIGURE``, ``figures/NAME.md`` its caption, ``results/NAME.json`` the numbers. A
+declaration finds here all that it is made of.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,14 +15,30 @@ from matplotlib.lines import Line2D
 
 from analysis.framework.figures import TEXT_WIDTH, new_figure, styled
 from analysis.framework.palette import RED, Look
-from paper_figures.claims import Claim, Verdict
-from paper_figures.experiments.grid import Experiment, Grid, Measurement
-from paper_figures.experiments.outcomes import Outcome
-from paper_figures.experiments.records import Store
+from paper_figures.claims import (
+    CODE_AND_LINEAR_RNNS,
+    IMPLICIT_ARE_RNNS,
+    OURS,
+    SLIDES,
+    Claim,
+    ShareOfRuns,
+    Verdict,
+    as_published,
+    counts,
+    verdict,
+)  # fmt: skip
+from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
 from paper_figures.experiments.runner import carry_out
-from paper_figures.panels import NARROW, Panel
+from paper_figures.experiments.store import Outcome, Store
+from paper_figures.panels import NARROW, Drawn, Lines, Marks, Panel
 from paper_figures.results import RESULTS, Results
-from paper_figures.rows import Row, Settings, model_row, rows_of
+from paper_figures.rows import MeasuredRun, Row, Rows, Settings, model_row, rows_of, where
+
+__all__ = [
+    "CODE_AND_LINEAR_RNNS", "IMPLICIT_ARE_RNNS", "OURS", "SLIDES", "Claim", "Drawn", "Figure", "Grid",
+    "Layout", "Lines", "Marks", "MeasuredRun", "Measurement", "Point", "Row", "Rows", "Settings",
+    "ShareOfRuns", "Variants", "Verdict", "as_published", "counts", "verdict", "where",
+]  # fmt: skip
 
 SECTIONS = (
     "Theorem 1",
@@ -169,10 +186,10 @@ class Figure:
         grids = self.runs.grids if isinstance(self.runs, Variants) else tuple(self.runs)
         return Experiment(self.name, grids, self.measure, self.data, self.overrides)
 
-    def rows(self, results: Results) -> list[Row]:
+    def rows(self, results: Results) -> Rows:
         """Return the measured runs by row."""
         label = self.runs.label if isinstance(self.runs, Variants) else self.label
-        return rows_of(results.measured, label, self.looks)
+        return rows_of(results.measured, label, self.looks, results.shared)
 
     def collected(self, outcomes: Sequence[Outcome]) -> Results:
         """Return the results of its experiment, which ended."""
@@ -185,7 +202,7 @@ class Figure:
         Raises:
             InputError: for a store that cannot be written, or data that are missing.
         """
-        return self.collected(carry_out(self.experiment, Store(Path(store))).outcomes)
+        return self.collected(carry_out(self.experiment, Store(Path(store))))
 
     def results(self, folder: Path = RESULTS) -> Results:
         """Read its stored results; empty ones for published numbers.
@@ -200,7 +217,7 @@ class Figure:
         rows = self.rows(results)
         if lost := [row.label for row in rows if not row.runs]:
             return Verdict("not reproduced", f"no run ended well of {', '.join(lost)}")
-        return self.claim.rule(rows, results.shared)
+        return self.claim.rule(rows)
 
     def caption(self, results: Results) -> str:
         """Return the caption: its Markdown, the verdict and the number of runs."""
@@ -217,7 +234,7 @@ class Figure:
             figure = new_figure(width, layout.height[narrow], mark, color=RED)
             places = layout.axes(figure, len(self.panels), narrow)
             for axes, panel in zip(places, self.panels, strict=True):
-                panel.draw(axes, rows, results.shared)
+                panel.draw(axes, rows)
                 _label_outer(axes, *layout.share)
             if layout.legend is not None:
                 handles = handles_of(places, layout.keys)

@@ -1,6 +1,6 @@
 """The kinds of panels that figures are made of; a panel is data: which values, against what, how."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -24,13 +24,12 @@ Curve = tuple[list[float], list[float]]
 class Panel(Protocol):
     """Something that draws rows on axes."""
 
-    def draw(self, axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
+    def draw(self, axes: Axes, rows: Rows) -> None:
         """Draw.
 
         Args:
             axes: an empty panel.
             rows: of the figure.
-            shared: numbers of the figure that belong to no run.
         """
 
 
@@ -72,7 +71,7 @@ class Lines:
         >>> from paper_figures.rows import rows_of
         >>> run = MeasuredRun({"model": "lstm", "seed": 0}, {"accuracy": {"32": 1.0, "64": 0.5}}, "done", {})
         >>> axes = Figure().subplots()
-        >>> Lines("accuracy", chance=(0.5,)).draw(axes, rows_of([run]), {})
+        >>> Lines("accuracy", chance=(0.5,)).draw(axes, rows_of([run]))
         >>> axes.lines[0].get_xydata().tolist()
         [[32.0, 1.0], [64.0, 0.5]]
     """
@@ -93,7 +92,7 @@ class Lines:
     markers: bool = True
     equal: bool = False
 
-    def draw(self, axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG002
+    def draw(self, axes: Axes, rows: Rows) -> None:
         """Draw the lines, then what they are compared with."""
         places: set[float] = set()
         series = self._series(chosen_rows(rows, self.only))
@@ -116,7 +115,7 @@ class Lines:
         if self.ylim is not None:
             axes.set_ylim(*self.ylim)
 
-    def _series(self, rows: Rows) -> list[tuple[str, Look, list[Curve]]]:
+    def _series(self, rows: Iterable[Row]) -> list[tuple[str, Look, list[Curve]]]:
         """Return label, look and the curves of all runs, of every row or quantity."""
         if isinstance(self.y, Mapping):
             quantities = [
@@ -179,14 +178,13 @@ class Marks:
         xlim: from where to where; chosen by the data, and from 0, if None.
         ticks: the numbers on the axis, or how many at most.
         log: whether the axis is logarithmic.
-        only: which rows are drawn; all if None.
 
     Example:
         >>> from matplotlib.figure import Figure
         >>> from paper_figures.rows import rows_of
         >>> runs = [MeasuredRun({"model": "lstm", "seed": n}, {"updates": n}, "done", {}) for n in (1, 2)]
         >>> axes = Figure().subplots()
-        >>> Marks("updates").draw(axes, rows_of(runs), {})
+        >>> Marks("updates").draw(axes, rows_of(runs))
         >>> axes.lines[0].get_xdata().tolist(), [text.get_text() for text in axes.get_yticklabels()]
         ([1.0, 2.0], ['LSTM'])
     """
@@ -198,13 +196,11 @@ class Marks:
     xlim: tuple[float, float] | None = None
     ticks: int | tuple[float, ...] = 3
     log: bool = False
-    only: Chosen | None = None
 
-    def draw(self, axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG002
+    def draw(self, axes: Axes, rows: Rows) -> None:
         """Draw the marks of each row, one below the other."""
-        chosen = chosen_rows(rows, self.only)
         largest = 0.0
-        for place, row in enumerate(chosen):
+        for place, row in enumerate(rows):
             values = [float(value_of(run, self.value)) for run in row.runs]
             largest = max([largest, *values])
             apart = min(0.18, 0.6 / max(1, len(values) - 1))
@@ -226,9 +222,9 @@ class Marks:
         axes.set(
             xlabel=self.xlabel,
             title=self.title,
-            yticks=range(len(chosen)),
-            yticklabels=[row.label for row in chosen],
-            ylim=(len(chosen) - 0.5, -0.5),
+            yticks=range(len(rows)),
+            yticklabels=[row.label for row in rows],
+            ylim=(len(rows) - 0.5, -0.5),
         )
 
 
@@ -241,13 +237,13 @@ class Drawn:
         settings: passed on to `matplotlib.axes.Axes.set`.
     """
 
-    function: Callable[[Axes, Rows, Mapping[str, Any]], None]
+    function: Callable[[Axes, Rows], None]
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def draw(self, axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
+    def draw(self, axes: Axes, rows: Rows) -> None:
         """Call the function."""
         if not all(row.runs for row in rows):
             axes.text(0.5, 0.5, "rows without a run", ha="center", va="center", transform=axes.transAxes)
             return
-        self.function(axes, rows, shared)
+        self.function(axes, rows)
         axes.set(**self.settings)

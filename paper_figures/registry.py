@@ -1,13 +1,19 @@
-"""All figures, found by their files: by section, then by name."""
+"""All figures, found by their files, and their claims as a table: by section, then by name."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
+from rich.table import Table
+
 from automata.errors import unknown_name
 from paper_figures import figures
 from paper_figures.figure import SECTIONS, Figure
+from paper_figures.results import Results
+
+COLUMNS = ("figure", "claim", "verdict", "cost of a rerun")
 
 
 @cache
@@ -44,3 +50,71 @@ def figure_named(name: str) -> Figure:
     if name not in all_figures():
         raise unknown_name("figure", name, all_figures())
     return all_figures()[name]
+
+
+def claim_rows(figures: Sequence[Figure]) -> list[tuple[str, str, str, str]]:
+    """Return name, claim, verdict on the stored results and cost of a rerun of each figure.
+
+    Example:
+        >>> ((name, claim, verdict, cost),) = claim_rows([figure_named("published")])
+        >>> name, verdict, cost
+        ('published', 'published: as its authors print it; nothing was run here', 'nothing to rerun')
+    """
+    rows = []
+    for figure in figures:
+        results = figure.results()
+        claim = f"{figure.claim.statement} ({figure.claim.source})"
+        rows.append((figure.name, claim, str(figure.verdict(results)), cost_of_rerun(results)))
+    return rows
+
+
+def claims_table(figures: Sequence[Figure]) -> Table:
+    """Return the rows as a table for the terminal.
+
+    Example:
+        >>> [column.header for column in claims_table([figure_named("convergence")]).columns]
+        ['figure', 'claim', 'verdict', 'cost of a rerun']
+    """
+    table = Table(box=None, padding=(0, 2, 1, 0))
+    table.add_column(COLUMNS[0], min_width=max(len(figure.name) for figure in figures))
+    for column in COLUMNS[1:]:
+        table.add_column(column)
+    for row in claim_rows(figures):
+        table.add_row(*row)
+    return table
+
+
+def summary(figures: Sequence[Figure]) -> str:
+    """Return the rows as Markdown.
+
+    Example:
+        >>> print(summary([figure_named("convergence")]).splitlines()[0])
+        | figure | claim | verdict | cost of a rerun |
+    """
+    lines = [COLUMNS, ("---",) * len(COLUMNS)]
+    for name, claim, verdict, cost in claim_rows(figures):
+        word, _, because = verdict.partition(": ")
+        lines.append((f"`{name}`", claim, f"**{word}**: {because}", cost))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def cost_of_rerun(results: Results) -> str:
+    """Return how many runs there are, and how long their training and measurements took.
+
+    Example:
+        >>> cost_of_rerun(Results("f", "", "", {}, 91.0, 7200.0, {}, {}, [{}]))
+        '1 runs, 2.0 h to train, 2 min to measure'
+    """
+    if not results.runs:
+        return "nothing to rerun"
+    trained = (
+        "training time not stored"
+        if results.training_seconds is None
+        else f"{_duration(results.training_seconds)} to train"
+    )
+    return f"{len(results.runs)} runs, {trained}, {_duration(results.seconds)} to measure"
+
+
+def _duration(seconds: float) -> str:
+    minutes = seconds / 60
+    return f"{minutes / 60:.1f} h" if minutes > 90 else f"{minutes:.0f} min"

@@ -12,7 +12,7 @@ from automata.errors import InputError
 from implicit.runs.environment import Environment
 from implicit.runs.files import read_json, write_bytes
 from paper_figures.experiments.grid import TRAINING, Experiment
-from paper_figures.experiments.outcomes import Outcome, common_environment
+from paper_figures.experiments.store import Outcome, Record
 from paper_figures.rows import MeasuredRun
 
 RESULTS = Path(__file__).parent / "results"
@@ -61,14 +61,14 @@ class Results:
             InputError: if two measurements give a value the same name.
         """
         records = [record for outcome in outcomes for record in outcome.records.values()]
-        measured = [record for record in records if record.measurement != TRAINING]
+        measured = [record for record in records if record["measurement"] != TRAINING]
         return cls(
             experiment.name,
             f"python -m paper_figures {experiment.name} --rerun",
-            max((record.date for record in records), default=datetime.now(UTC).date().isoformat()),
-            common_environment(measured),
-            round(sum(record.seconds for record in measured), 1),
-            round(sum(record.seconds for record in records if record.measurement == TRAINING), 1),
+            max((record["date"] for record in records), default=datetime.now(UTC).date().isoformat()),
+            _environment(measured),
+            round(sum(record["seconds"] for record in measured), 1),
+            round(sum(record["seconds"] for record in records if record["measurement"] == TRAINING), 1),
             {measurement.name: measurement.settings_json for measurement in experiment.measurements},
             shared,
             [{**outcome.run, "values": _values(outcome, experiment)} for outcome in outcomes],
@@ -134,11 +134,20 @@ class Results:
         write_bytes(folder / f"{self.figure}.json", compact_json(asdict(self)).encode())
 
 
+def _environment(records: Sequence[Record]) -> Environment:
+    """Return the environment of records; where they differ, every value that occurs."""
+    together: Environment = {}
+    for name in dict.fromkeys(name for record in records for name in record["environment"]):
+        values = list(dict.fromkeys(record["environment"].get(name) for record in records))
+        together[name] = values[0] if len(values) == 1 else ", ".join(map(str, values))
+    return together
+
+
 def _values(outcome: Outcome, experiment: Experiment) -> dict[str, Any]:
     """Return all values of a run under their names; those of a run that failed are left out."""
     if outcome.failure is not None or not outcome.complete:
         return {}
-    values: dict[str, Any] = {"minutes": outcome.records[TRAINING].seconds / 60}
+    values: dict[str, Any] = {"minutes": outcome.records[TRAINING]["seconds"] / 60}
     for measurement in experiment.measurements:
         for name, value in measurement.kept(outcome.values[measurement.name]).items():
             if name in values:

@@ -1,6 +1,6 @@
 """The runs of a figure, grouped into rows: runs that differ in their seed only."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +75,18 @@ class Row:
         return sum(value >= least for value in self.each(path))
 
 
-Rows = Sequence[Row]
+class Rows(list[Row]):
+    """The rows of a figure.
+
+    Attributes:
+        shared: numbers of the figure that belong to no run.
+    """
+
+    def __init__(self, rows: Iterable[Row] = (), shared: Mapping[str, Any] | None = None) -> None:
+        super().__init__(rows)
+        self.shared = shared or {}
+
+
 Chosen = str | Callable[[Row], bool]
 """Some rows: the label of one, or a test."""
 
@@ -90,7 +101,7 @@ def where(**settings: Any) -> Callable[[Row], bool]:
     return lambda row: all(row.settings.get(name) == value for name, value in settings.items())
 
 
-def chosen_rows(rows: Rows, chosen: Chosen | None) -> list[Row]:
+def chosen_rows(rows: Iterable[Row], chosen: Chosen | None) -> list[Row]:
     """Return the rows of this label, or those that pass the test; all for None.
 
     Example:
@@ -122,13 +133,15 @@ def rows_of(
     runs: Iterable[MeasuredRun],
     label: Callable[[Settings], str] = model_row,
     looks: Callable[[Settings], Look] | None = None,
-) -> list[Row]:
+    shared: Mapping[str, Any] | None = None,
+) -> Rows:
     """Group runs by their label, in the order of the first run of each.
 
     Args:
         runs: of a figure.
         label: of the row that a run belongs to.
         looks: of a row; the model's, with other dashes where two rows would look the same, if None.
+        shared: numbers of the figure that belong to no run.
 
     Example:
         >>> chosen = [{"model": "lstm", "seed": seed} for seed in (1, 2, 3)]
@@ -140,16 +153,16 @@ def rows_of(
     groups: dict[str, list[MeasuredRun]] = {}
     for run in runs:
         groups.setdefault(label(run.settings), []).append(run)
-    shared = [
+    common = [
         {name: value for name, value in group[0].settings.items() if name != "seed"}
         for group in groups.values()
     ]
     if looks is None:
-        of_model = model_looks(settings["model"] for settings in shared)
-        chosen = distinct_looks(of_model[settings["model"]] for settings in shared)
+        of_model = model_looks(settings["model"] for settings in common)
+        chosen = distinct_looks(of_model[settings["model"]] for settings in common)
     else:
-        chosen = [looks(settings) for settings in shared]
-    return [
+        chosen = [looks(settings) for settings in common]
+    rows = (
         Row(
             name,
             settings,
@@ -157,5 +170,6 @@ def rows_of(
             tuple(int(run.settings["seed"]) for run in group if run.status != "done"),
             look,
         )
-        for (name, group), settings, look in zip(groups.items(), shared, chosen, strict=True)
-    ]
+        for (name, group), settings, look in zip(groups.items(), common, chosen, strict=True)
+    )
+    return Rows(rows, shared)

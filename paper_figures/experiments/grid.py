@@ -1,20 +1,132 @@
 """What an experiment is: every combination of settings and seeds, and what is measured of each run."""
 
+import hashlib
 import itertools
+import json
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
+from analysis.framework.output import RunIdentity
 from automata.data_files import data_file
 from automata.errors import InputError
-from paper_figures.experiments.point import Point, content_hash
+from implicit.config.recipes import recipe
+from implicit.training.train import train
 
 TRAINING = "training"
-"""What the training itself is called among the measurements of a run."""
+"""The name of the training itself among the measurements of a run."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """The settings of one training run.
+
+    Attributes:
+        settings: what was chosen, ``task``, ``model`` and ``seed`` among them; the recipe of the task fills
+            in the rest.
+        base: more settings, those that all points of an experiment have in common; no name tells them.
+
+    Example:
+        >>> point = Point({"task": "parity", "model": "lstm", "steps": 200, "seed": 3})
+        >>> point.name, point.config.steps, point.seed
+        ('parity-lstm-steps=200-seed-3', 200, 3)
+        >>> point.command
+        'python -m implicit.train --task parity --model lstm --steps 200 --seed 3 --out RUN'
+    """
+
+    settings: Mapping[str, Any]
+    base: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def all_settings(self) -> dict[str, Any]:
+        """Everything that was chosen, the seed last."""
+        chosen = {**self.settings, **self.base}
+        return {**{name: value for name, value in chosen.items() if name != "seed"}, "seed": chosen["seed"]}
+
+    @cached_property
+    def config(self) -> Any:
+        """The whole configuration of the run, a `TrainConfig`.
+
+        Raises:
+            InputError: for an unknown field or a bad value.
+        """
+        return recipe(**self.all_settings)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return int(self.all_settings["seed"])
+
+    @cached_property
+    def config_json(self) -> dict[str, Any]:
+        """Everything that determines the run, as JSON takes it."""
+        found: dict[str, Any] = self.config.as_json()
+        return found
+
+    @property
+    def name(self) -> str:
+        """The settings in a few words, task and model first; no two points of an experiment share it."""
+        first = ("task", "model")
+        rest = [f"{name}={value}" for name, value in self.settings.items() if name not in (*first, "seed")]
+        return "-".join([*(str(self.settings[name]) for name in first), *rest, f"seed-{self.seed}"])
+
+    @cached_property
+    def identifier(self) -> str:
+        """The name of the run's folder: task, model, seed, and a hash of the whole configuration.
+
+        The hash covers what no axis names, too: after a change of a default, a run is another one.
+        """
+        chosen, found = {**self.settings, **self.base}, self.config_json
+        task, model = (
+            found[name] if isinstance(found.get(name), str) else chosen[name] for name in ("task", "model")
+        )
+        name = f"{task}-{model}-seed-{self.seed}"
+        return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)[:80]}-{_content_hash(self.config_json)}"
+
+    @property
+    def command(self) -> str:
+        """The command that trains this run."""
+        flags = [_flag(name, value) for name, value in self.all_settings.items()]
+        return f"python -m implicit.train {' '.join(flags)} --out RUN"
+
+    def train(self, folder: Path, device: str = "cpu") -> Any:
+        """Train the run in a folder on a device, or go on with it; return what measurements take.
+
+        Raises:
+            InputError: the folder holds another run, or the device is not there.
+        """
+        return train(self.config, folder, progress=False, device=device)
+
+    def identity(self, run: Any) -> RunIdentity:
+        """Return the identity of a run that `train` has returned."""
+        return RunIdentity.of(run)
+
+    def seconds(self, run: Any) -> float:
+        """Return the seconds of its training, over all interruptions."""
+        return float(run.metrics[-1]["seconds"])
+
+
+def _content_hash(content: Any) -> str:
+    """Return a short hash of JSON content, in which the order of the fields does not matter."""
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _flag(name: str, value: Any) -> str:
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    if isinstance(value, tuple | list):
+        return f"--{flag} {' '.join(map(str, value))}"
+    if isinstance(value, dict):
+        return f"--{flag} {shlex.quote(json.dumps(value))}"
+    return f"--{flag} {'none' if value is None else value}"
 
 
 @dataclass(frozen=True)
@@ -71,19 +183,12 @@ class Measurement:
         measure: takes the run and the settings; returns numbers as JSON takes them.
         settings: what was chosen; part of what the result is known by.
         keep: names of the values that a figure keeps, or ``{name: new name}``; all if None.
-        trains_again: whether it repeats the training of the run.
-
-    Example:
-        >>> measurement = Measurement("loss", lambda run, settings: run.metrics[-1]["loss"])
-        >>> measurement.file_name
-        'loss-44136fa355b3.json'
     """
 
     name: str
     measure: Callable[[Any, Any], Any]
     settings: BaseModel | None = None
     keep: Sequence[str] | Mapping[str, str] | None = None
-    trains_again: bool = False
 
     def __post_init__(self) -> None:
         if self.name == TRAINING or not re.fullmatch(r"[A-Za-z0-9_]+", self.name):
@@ -107,7 +212,7 @@ class Measurement:
     @property
     def file_name(self) -> str:
         """The file of its result beside those of the same run; other settings have another file."""
-        return f"{self.name}-{content_hash(self.settings_json)}.json"
+        return f"{self.name}-{_content_hash(self.settings_json)}.json"
 
 
 @dataclass(frozen=True)
@@ -149,11 +254,6 @@ class Experiment:
 
         Raises:
             InputError: naming the file.
-
-        Example:
-            >>> Experiment("texts", (), (), data=("/nowhere/train.txt",)).check_data()
-            Traceback (most recent call last):
-            automata.errors.InputError: texts reads /nowhere/train.txt, which is not there; put it there
         """
         for name in self.data:
             path = data_file(name)

@@ -1,180 +1,300 @@
-"""Carry out an experiment: skip what is there, do the rest with some workers, and say what came of it."""
+"""Carry out an experiment: skip what is there, do the rest here, in processes or on SLURM.
+
+Processes and jobs are those of submitit, one for each run. Whoever holds the lock of a point does it, and all
+that comes of it goes through the store, so that any number of callers can share one.
+"""
 
 import shutil
+import sys
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock
+import torch
+from filelock import Timeout
+from tqdm import tqdm
 
-from analysis.framework.output import check_writable
+from analysis.framework.output import check_writable, json_ready
+from automata.errors import InputError, unknown_name
 from implicit.training.train import available_device
-from paper_figures.experiments.executors import Executor, Job
-from paper_figures.experiments.grid import Experiment
-from paper_figures.experiments.outcomes import Outcome, outcomes_of
-from paper_figures.experiments.progress import shown
-from paper_figures.experiments.records import Store
-from paper_figures.experiments.work import FAULT, POLL_SECONDS, RUNNER_LOCK, Worker, claimed
+from paper_figures.experiments.grid import Experiment, Measurement, Point
+from paper_figures.experiments.store import Outcome, Store
 
-_CANCEL_SECONDS = 5.0
+if TYPE_CHECKING:
+    from submitit.helpers import DelayedSubmission
 
-
-@dataclass(frozen=True)
-class Report:
-    """What came of an experiment.
-
-    Attributes:
-        outcomes: one per point, in the order of the grid.
-        logs: of the workers that ended before their work did; None if there are none.
-        fault: what a worker said that could not go on; None if none did.
-
-    Example:
-        >>> Report([]).sentences()
-        []
-    """
-
-    outcomes: list[Outcome]
-    logs: Path | None = None
-    fault: str | None = None
-
-    @property
-    def complete(self) -> bool:
-        """Whether every run is done or failed."""
-        return all(outcome.complete for outcome in self.outcomes)
-
-    def sentences(self) -> list[str]:
-        """Return what a user has to know: each failed run with its reason, and how many did not end."""
-        said = [
-            f"run {outcome.point.name} failed ({outcome.failure}); it stays in the results as failed, and "
-            "--retry-failed tries it again"
-            for outcome in self.outcomes
-            if outcome.failure is not None
-        ]
-        unfinished = sum(not outcome.complete for outcome in self.outcomes)
-        if unfinished:
-            why = self.fault or "their process was ended from outside"
-            where = f" (logs in {self.logs})" if self.logs is not None else ""
-            said.append(
-                f"{unfinished} of {len(self.outcomes)} runs did not end: {why}{where}; run the same command "
-                "again to go on"
-            )
-        return said
+CLUSTERS = {"local": "processes on this machine", "slurm": "jobs of a SLURM cluster, submitted from here"}
+POLL_SECONDS = 0.2
+_NUMBERS = ("timeout_min", "mem_gb", "cpus_per_task", "gpus_per_node", "nodes")
+"""Parameters that submitit knows on every cluster; all others are those of SLURM, which takes texts."""
+_DEFAULT_MINUTES = {"local": 365 * 24 * 60, "slurm": 24 * 60}
 
 
 def carry_out(
     experiment: Experiment,
     store: Store,
-    executor: Executor | None = None,
     *,
+    jobs: int = 1,
+    cluster: str = "local",
+    slurm: Sequence[str] = (),
     retry_failed: bool = False,
-    threads: int = 1,
     device: str = "cpu",
-) -> Report:
+) -> list[Outcome]:
     """Train and measure what is missing, and return what came of every point.
 
     Killed at any moment and called again, it goes on where it was, with the same numbers in the end. Two at
-    once share the work.
+    once share the work. A run that its process dies of is left to the next call.
 
     Args:
         experiment: what to do.
         store: where runs and records are, and go.
-        executor: where to work; in this process if None.
+        jobs: how many runs at once; a single one on this machine is done in this process, without submitit.
+        cluster: one of `CLUSTERS`.
+        slurm: parameters of SLURM jobs as ``KEY=VALUE``, such as ``partition=cpu``.
         retry_failed: whether to try what failed before again, from the beginning.
-        threads: of torch, in each worker.
-        device: where each worker trains and measures, such as ``"cuda"``.
+        device: where to train and measure, such as ``"cuda"``; the weights are the same only to rounding.
 
     Raises:
-        InputError: for a bad setting of any point, data or a device that are not there, or a store that
-            cannot be written; nothing is begun then.
-        OSError: if the store cannot be written on the way, with one worker in this process.
+        InputError: for a bad argument or setting of any point, data or a device that are not there, or a
+            store that cannot be written; nothing is begun then.
+        OSError: if the store cannot be written on the way, by this process.
 
     Example:
         >>> from tempfile import TemporaryDirectory
-        >>> from paper_figures.experiments.grid import Grid, Measurement
+        >>> from paper_figures.experiments.grid import Grid
         >>> settings = {"task": "parity", "model": "lstm", "d_model": 4, "steps": 2, "warmup_steps": 1}
         >>> steps = Measurement("steps", lambda run, settings: run.metrics[-1]["step"])
         >>> grid = Experiment("grid", (Grid({"seed": [0, 1]}, settings),), (steps,))
         >>> with TemporaryDirectory() as folder:
-        ...     report = carry_out(grid, Store(Path(folder)))
-        >>> [outcome.values for outcome in report.outcomes]
+        ...     outcomes = carry_out(grid, Store(Path(folder)))
+        >>> [outcome.values for outcome in outcomes]
         [{'steps': 2}, {'steps': 2}]
     """
-    executor = executor or Executor()
-    points = experiment.points  # checks their settings
+    store = Store(store.path.absolute())
+    parameters = parse_parameters(slurm)
+    if jobs < 1:
+        raise InputError(f"jobs is {jobs}; give at least 1")
+    if cluster not in CLUSTERS:
+        raise unknown_name("cluster", cluster, CLUSTERS)
+    if parameters and cluster != "slurm":
+        raise InputError(f"slurm is {slurm[0]}, but cluster is {cluster}; give --cluster slurm")
+    works = [Work(point, experiment.measurements, store, device) for point in experiment.points]
     check_writable(store.path, "experiments")
-    executor.check()
-    if executor.cluster == "local":
+    if cluster == "local":
         available_device(device)
-    if retry_failed or not all(store.ended(point, experiment.measurements) for point in points):
-        experiment.check_data()
-    runner = uuid4().hex
+    if not retry_failed and all(work.ended for work in works):
+        return store.outcomes(experiment)
+    experiment.check_data()
+    submitit = None
+    if jobs > 1 or cluster != "local":
+        submitit = _submitit(store.logs, cluster, {**parameters, "array_parallelism": jobs})
     if retry_failed:
-        forget_failures(experiment, store, runner)
-    worker = Worker(experiment, store.path, runner, threads, device)
-    nothing_left = all(store.ended(point, experiment.measurements) for point in points)
-    if executor.in_process or nothing_left:
-        with shown(experiment, store, workers=1):
-            worker()
-        return Report(outcomes_of(experiment, store))
-    return _with_jobs(worker, store, executor, store.path.absolute() / "logs" / runner)
+        for work in works:
+            work.forget_failures()
+    _do(experiment.name, works, jobs, submitit, batch=cluster == "slurm")
+    return store.outcomes(experiment)
 
 
-def _with_jobs(worker: Worker, store: Store, executor: Executor, logs: Path) -> Report:
-    """Start workers elsewhere and wait until all of them ended."""
-    logs.mkdir(parents=True)
-    watched = Worker(
-        worker.experiment,
-        store.path.absolute(),
-        worker.runner,
-        worker.threads,
-        worker.device,
-        logs,
-        ends_with_runner=executor.cluster == "local",
-    )
-    with ExitStack() as stack:
-        stack.enter_context(FileLock(logs / RUNNER_LOCK))
-        stack.enter_context(shown(worker.experiment, store, executor.jobs))
-        jobs = executor.start(watched, logs)
-        try:
-            while not all(job.done() for job in jobs):
+def _do(name: str, works: Sequence["Work"], jobs: int, submitit: Any, *, batch: bool) -> None:
+    """Do all work that nobody else does, in this process without a submitit, and wait until all ended."""
+    left = waiting = [work for work in works if not work.ended]
+    running: list[Any] = []
+    if batch:
+        with submitit.batch():  # one array of jobs
+            running, waiting = [submitit.submit(work) for work in left], []
+    ended = before = len(works) - len(left)
+    began = time.monotonic()
+    # a bar with the time left; where there is no terminal, a line whenever runs ended
+    bar = tqdm(total=len(works), initial=ended, desc=name, unit="run", leave=False, disable=None)
+    try:
+        while waiting or running:
+            running = [job for job in running if not job.done()]
+            waiting = [work for work in waiting if not work.ended]
+            free = next((work for work in waiting if not work.taken), None)
+            if free is None or len(running) >= jobs:
                 time.sleep(POLL_SECONDS)
-        except KeyboardInterrupt:
-            _cancel(jobs)
-            raise
-    outcomes = outcomes_of(worker.experiment, store)
-    fault = (logs / FAULT).read_text() if (logs / FAULT).is_file() else None
-    report = Report(outcomes, logs, fault)
-    if report.complete and executor.cluster == "local":
-        shutil.rmtree(logs, ignore_errors=True)
-    return report
+            else:
+                waiting.remove(free)
+                if submitit is None:
+                    free()
+                else:
+                    running.append(submitit.submit(free))
+            left = [work for work in left if not work.ended]
+            new, ended = len(works) - len(left) - ended, len(works) - len(left)
+            bar.update(new)
+            if new and bar.disable:
+                form = "{desc}{n_fmt} of {total_fmt} runs ended, {remaining} left"
+                progress = (ended, len(works), time.monotonic() - began)
+                line = tqdm.format_meter(*progress, prefix=f"{name}: ", initial=before, bar_format=form)
+                print(line, file=sys.stderr)
+    except KeyboardInterrupt:
+        for job in running:
+            job.cancel()
+        raise
+    finally:
+        bar.close()
 
 
-def _cancel(jobs: Sequence[Job]) -> None:
-    for job in jobs:
-        job.cancel()
-    give_up = time.monotonic() + _CANCEL_SECONDS
-    while time.monotonic() < give_up and not all(job.done() for job in jobs):
-        time.sleep(POLL_SECONDS)
+@dataclass(frozen=True)
+class Work:
+    """One run, to be trained and measured; submitit can take it to another process.
+
+    Attributes:
+        point: settings of the run.
+        measurements: taken of it.
+        store: where it goes.
+        device: where to train and to measure.
+    """
+
+    point: Point
+    measurements: tuple[Measurement, ...]
+    store: Store
+    device: str = "cpu"
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.store.ended(self.point, self.measurements)
+
+    @property
+    def taken(self) -> bool:
+        """Whether somebody does it now."""
+        try:
+            with self.store.lock(self.point).acquire(timeout=0):
+                return False
+        except Timeout:
+            return True
+
+    def __call__(self) -> None:
+        """Do what is left as soon as nobody else does it, with one thread, on which the weights depend.
+
+        Raises:
+            InputError: for a device that this machine does not have.
+            OSError: if the store cannot be written.
+        """
+        available_device(self.device)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            with self.store.lock(self.point):
+                if not self.ended:
+                    self._train_and_measure()
+        finally:
+            torch.set_num_threads(threads)
+
+    def checkpoint(self) -> "DelayedSubmission":
+        """Tell submitit to submit the same when SLURM ends the job: what is done lies on disk."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self)
+
+    def forget_failures(self) -> None:
+        """Remove what failed, a run whose training failed among it, unless somebody is at it."""
+        if self.taken:
+            return
+        for measurement in (None, *self.measurements):
+            record = self.store.read(self.point, measurement)
+            if record is not None and record["status"] == "failed":
+                self.store.file(self.point, measurement).unlink()
+                if measurement is None:
+                    shutil.rmtree(self.store.run_folder(self.point), ignore_errors=True)
+
+    def _train_and_measure(self) -> None:
+        """Store how the training and every measurement ended; an exception is stored as its failure."""
+        point, store, began = self.point, self.store, time.monotonic()
+        try:
+            run = point.train(store.run_folder(point), self.device)
+        except Exception as error:
+            _raise_if_outside(error)
+            store.write(point, None, None, time.monotonic() - began, error=error)
+            return
+        identity = point.identity(run)
+        run.model.to(self.device)
+        training = store.read(point, None)
+        if training is None or training["run"] != json_ready(identity.__dict__):
+            store.write(point, None, identity, point.seconds(run))
+        for measurement in self.measurements:
+            if store.read(point, measurement) is not None:
+                continue
+            began, value, failure = time.monotonic(), None, None
+            try:
+                value = json_ready(measurement.measure(run, measurement.settings))
+            except Exception as error:
+                _raise_if_outside(error)
+                failure = error
+            store.write(point, measurement, identity, time.monotonic() - began, value=value, error=failure)
 
 
-def forget_failures(experiment: Experiment, store: Store, runner: str) -> None:
-    """Remove the records of what failed, and the runs whose training failed, so that they are done again.
+def _raise_if_outside(error: Exception) -> None:
+    """Raise what says nothing about the point: a file system that fails, or the end of a cluster's job."""
+    if isinstance(error, OSError) or type(error).__module__.startswith("submitit"):
+        raise error
+
+
+def parse_parameters(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the parameters of ``KEY=VALUE`` texts, those that submitit counts with as numbers.
+
+    Raises:
+        InputError: for a text without a key or a value.
 
     Example:
-        >>> forget_failures(Experiment("nothing", (), ()), Store(Path("nowhere")), "me")
+        >>> parse_parameters(["account=00812", "timeout_min=600", "mem_gb=7.5"])
+        {'account': '00812', 'timeout_min': 600, 'mem_gb': 7.5}
     """
-    for outcome in outcomes_of(experiment, store):
-        if outcome.failure is None:
-            continue
-        with claimed(store, outcome.point, runner) as free:
-            if not free:
-                continue  # somebody does it already
-            for measurement in (None, *experiment.measurements):
-                record = store.read(outcome.point, measurement)
-                if record is not None and record.status == "failed":
-                    store.file(outcome.point, measurement).unlink()
-                    if measurement is None:
-                        shutil.rmtree(store.run_folder(outcome.point), ignore_errors=True)
+    parameters: dict[str, Any] = {}
+    for text in texts:
+        key, _, value = text.partition("=")
+        if not key.isidentifier() or not value:
+            raise InputError(f"slurm is {text!r}; give KEY=VALUE, such as partition=cpu")
+        parameters[key] = value
+        if key in _NUMBERS and value.replace(".", "", 1).isdecimal():  # others submitit refuses by their name
+            parameters[key] = float(value) if "." in value else int(value)
+    return parameters
+
+
+def _submitit(logs: Path, cluster: str, parameters: Mapping[str, Any]) -> Any:
+    """Return the executor of submitit, whose jobs write their logs into a folder.
+
+    Raises:
+        InputError: for a missing submitit, a parameter that SLURM does not have, or a machine without SLURM.
+    """
+    named = {name if name in _NUMBERS else f"slurm_{name}": value for name, value in parameters.items()}
+    if not {"timeout_min", "slurm_time"} & set(named):
+        named["timeout_min"] = _DEFAULT_MINUTES[cluster]
+    try:
+        import submitit
+
+        executor = submitit.AutoExecutor(folder=logs, cluster=cluster)
+        executor.update_parameters(name="implicit-ssm", **named)
+    except ImportError:
+        raise InputError(
+            "several jobs, or a cluster, take submitit; install it with pip install 'implicit-ssm[cluster]', "
+            "or give --jobs 1 --cluster local"
+        ) from None
+    except RuntimeError:
+        raise InputError(
+            "cluster is slurm, but this machine has no srun; submit from a machine of the cluster, or give "
+            "--cluster local"
+        ) from None
+    except (NameError, ValueError, TypeError, AssertionError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise InputError(f"slurm has a bad parameter: {reason}; give another") from None
+    return executor
+
+
+def sentences(outcomes: Sequence[Outcome], store: Store) -> list[str]:
+    """Return what a user has to know: each failed run with its reason, and how many did not end."""
+    said = [
+        f"run {outcome.point.name} failed ({outcome.failure}); it stays in the results as failed, and "
+        "--retry-failed tries it again"
+        for outcome in outcomes
+        if outcome.failure is not None
+    ]
+    if unfinished := sum(not outcome.complete for outcome in outcomes):
+        said.append(
+            f"{unfinished} of {len(outcomes)} runs did not end: their process was ended from outside (for "
+            f"logs see {store.logs}); run the same command again to go on"
+        )
+    return said

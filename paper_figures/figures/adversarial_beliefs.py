@@ -1,21 +1,23 @@
 """Hidden swaps sought against each model: its divergence from the posterior on the worst rounds found."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
-from paper_figures.claims import CODE_AND_LINEAR_RNNS, Claim, Verdict
-from paper_figures.experiments.grid import Measurement
 from paper_figures.families import family, look
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import (
+    CODE_AND_LINEAR_RNNS,
+    Claim,
+    Figure,
+    Layout,
+    Marks,
+    Measurement,
+    Rows,
+    Verdict,
+)
 from paper_figures.figures.hidden_swaps import GRIDS, NOT_LINEAR, RIVALS
 from paper_figures.measurements.beliefs import AdversarySettings, worst_found
-from paper_figures.panels import Marks
-from paper_figures.rows import Rows
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Compare the best linear model with LSTM and implicit Mamba-2 on the worst rounds, means over runs.
 
     Reproduced if it is at least twice as far from the posterior as both, on likely values and on any; not

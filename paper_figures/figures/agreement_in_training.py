@@ -1,16 +1,24 @@
 """Both modes during training: do they reach the same fixed points, and in how many self-iterations?"""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from analysis.framework.palette import MODE_LOOKS, Look
-from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict, counts, verdict
-from paper_figures.experiments.grid import Measurement
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import (
+    IMPLICIT_ARE_RNNS,
+    Claim,
+    Figure,
+    Layout,
+    Lines,
+    MeasuredRun,
+    Measurement,
+    Rows,
+    Verdict,
+    counts,
+    verdict,
+)
 from paper_figures.figures.iterations_at_test import GRIDS, label, look
 from paper_figures.measurements.courses import AgreementCourse, agreement_course
-from paper_figures.panels import Lines
-from paper_figures.rows import MeasuredRun, Rows
 
 PUBLISHED_AGREEMENT = 0.976
 """Share of the tokens at which the modes are said to agree in the largest published model, of 1.3B."""
@@ -41,7 +49,7 @@ ITERATIONS = {
 }
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Count runs whose modes agree at the end as often as in the published model."""
     agree = {
         row.label: [[entry["agree"] for entry in course] for course in row.each("course")] for row in rows
@@ -68,7 +76,7 @@ FIGURE = Figure(
         _judge,
     ),
     runs=GRIDS[:2],
-    measure=(Measurement("agreement_course", agreement_course, AgreementCourse(), trains_again=True),),
+    measure=(Measurement("agreement_course", agreement_course, AgreementCourse()),),
     label=label,
     looks=look,
     panels=[

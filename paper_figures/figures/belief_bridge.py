@@ -9,15 +9,27 @@ from matplotlib.axes import Axes
 from analysis.belief.exact import exact_sequences
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import registered_task
-from paper_figures.claims import OURS, Claim, Verdict
-from paper_figures.experiments.grid import Measurement
 from paper_figures.families import family, look
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import (
+    OURS,
+    Claim,
+    Drawn,
+    Figure,
+    Layout,
+    Lines,
+    MeasuredRun,
+    Measurement,
+    Rows,
+    Verdict,
+)
 from paper_figures.figures.hidden_swaps import GRIDS, TASK, TRAINED_LENGTH
-from paper_figures.measurements.belief_errors import ErrorSettings, belief_errors
-from paper_figures.measurements.beliefs import BridgeSettings, bridge, filter_divergences
-from paper_figures.panels import Drawn, Lines
-from paper_figures.rows import MeasuredRun, Rows
+from paper_figures.measurements.beliefs import (
+    BridgeSettings,
+    ErrorSettings,
+    belief_errors,
+    bridge,
+    filter_divergences,
+)
 
 SHOWN = (
     "implicit Mamba-2",
@@ -65,11 +77,11 @@ def _panel(low: float, high: float) -> Drawn:
         xticks=((1, 8, 64, 512, 2048), ("1", "8", "64", "512", "2,048")),
     )
 
-    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
-        for name, places in shared["filters"].items():
+    def draw(axes: Axes, rows: Rows) -> None:
+        for name, places in rows.shared["filters"].items():
             label, color, dashes = FILTERS[name]
             axes.plot(*_curve(places), color=color, linestyle=dashes, marker=".", markersize=3, label=label)
-        lines.draw(axes, rows, shared)
+        lines.draw(axes, rows)
         axes.set_ylim(low, high)
 
     return Drawn(draw)
@@ -83,13 +95,13 @@ def _at_training(run: MeasuredRun) -> float:
     return float([place["mean"] for place in run.values["by_position"] if place["from"] < TRAINED_LENGTH][-1])
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:
+def _judge(rows: Rows) -> Verdict:
     """Compare the last bin of positions with the linear filter in float32.
 
     Reproduced if every run of implicit Mamba-2 is nearer to the posterior, and at most twice as far as at the
     training length; not reproduced if no run is nearer; partly otherwise.
     """
-    place = shared["filters"]["linear float32"][-1]
+    place = rows.shared["filters"]["linear float32"][-1]
     linear = float("inf") if place["mean"] is None else float(place["mean"])
     named = {row.label: row for row in rows}
     because = (

@@ -1,18 +1,25 @@
 """When to switch from the bounded phase to the free one: quality against what the training cost."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from analysis.length_generalization import LengthSettings
-from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict, counts, verdict
-from paper_figures.experiments.grid import Measurement
-from paper_figures.figure import Figure, Layout, Variants
+from paper_figures.figure import (
+    IMPLICIT_ARE_RNNS,
+    Claim,
+    Figure,
+    Layout,
+    Marks,
+    MeasuredRun,
+    Measurement,
+    Row,
+    Rows,
+    Variants,
+    Verdict,
+    counts,
+    verdict,
+)
 from paper_figures.measurements.bounded import BoundedSettings, measure_bounded, measure_cost
 from paper_figures.measurements.lengths import accuracy
-from paper_figures.panels import Marks
-from paper_figures.rows import MeasuredRun, Row, Rows
 
 UPDATES = 1500
 COMMON = {
@@ -48,7 +55,7 @@ def _by_seed(row: Row) -> dict[int, MeasuredRun]:
     return {run.settings["seed"]: run for run in row.runs}
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Count the seeds in which switching at 80% is as good as free training, for less.
 
     Partly at best where free training itself has less than 0.99 at the training length: to fail alike is no

@@ -1,6 +1,5 @@
 """catbAbI: does the fixed point help one layer to answer questions about stories, task by task?"""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +9,21 @@ from matplotlib.axes import Axes
 from analysis.framework.palette import GREY, MODEL_LOOKS, Look, model_label
 from automata.babi import TASK_NAMES
 from automata.data_files import DATA_VARIABLE
-from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict
-from paper_figures.experiments.grid import Grid, Measurement
-from paper_figures.experiments.point import Point
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import (
+    IMPLICIT_ARE_RNNS,
+    Claim,
+    Drawn,
+    Figure,
+    Grid,
+    Layout,
+    Measurement,
+    Point,
+    Row,
+    Rows,
+    Settings,
+    Verdict,
+)
 from paper_figures.measurements.stories import StorySettings, story_answers
-from paper_figures.panels import Drawn
-from paper_figures.rows import Row, Rows, Settings
 
 FILE = f"${DATA_VARIABLE}/babi/en-valid-10k.tar.gz"
 DIGEST = "9f7fe3a1f20fe8ed177f01b51f6f9ea0a268430e9c8a6b6817dfc65d369f83fa"
@@ -107,7 +114,7 @@ def _rows(rows: Rows, protocol: str) -> dict[str, Row]:
     return {_model(row.settings): row for row in rows if row.settings["task"] == protocol}
 
 
-def _whole(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+def _whole(axes: Axes, rows: Rows) -> None:
     """Draw a row for each protocol, in it a line of marks for each model, a mark for each run."""
     for place, protocol in enumerate(PROTOCOLS):
         for number, (name, row) in enumerate(_rows(rows, protocol).items()):
@@ -125,7 +132,7 @@ def _whole(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: 
     )
 
 
-def _by_task(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+def _by_task(axes: Axes, rows: Rows) -> None:
     """Draw mean and range over the runs of one explicit, one implicit layer and the LSTM."""
     found = _rows(rows, "catbabi-answers-carried")
     for number, name in enumerate(("explicit Mamba-2", "implicit Mamba-2", "LSTM")):
@@ -146,7 +153,7 @@ def _by_task(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa
     )
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Count the trained tasks on which the implicit layer is ahead by means over the seeds.
 
     Reproduced if it is on more than half in every protocol, not reproduced if in none; partly otherwise.

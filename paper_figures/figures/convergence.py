@@ -1,6 +1,5 @@
 """The search for the fixed points on parity: residuals, and iterations against position and length."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -11,11 +10,19 @@ from analysis.convergence import MODES, ConvergenceSettings, analyse
 from analysis.framework.figures import log_axis
 from analysis.framework.palette import GREY, MODE_LOOKS, Look
 from implicit.runs.loading import Run
-from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict
-from paper_figures.experiments.grid import Grid, Measurement
-from paper_figures.figure import Figure, Layout
-from paper_figures.panels import Drawn, Lines
-from paper_figures.rows import MeasuredRun, Rows
+from paper_figures.figure import (
+    IMPLICIT_ARE_RNNS,
+    Claim,
+    Drawn,
+    Figure,
+    Grid,
+    Layout,
+    Lines,
+    MeasuredRun,
+    Measurement,
+    Rows,
+    Verdict,
+)
 
 SETTINGS = ConvergenceSettings(sequences=8, length=256, rtol=1e-6, max_iterations=2000, seed=0)
 
@@ -31,7 +38,7 @@ def measure(run: Run, settings: ConvergenceSettings) -> dict[str, Any]:
     return analyse(run, settings).numbers()
 
 
-def _residuals(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+def _residuals(axes: Axes, rows: Rows) -> None:
     """Draw the median residual of the first run, and the middle 50% and 98% of its tokens."""
     for mode in MODES:
         levels = rows[0].runs[0].values[mode]["residual_by_iteration"]
@@ -53,7 +60,7 @@ def _evaluations(mode: str, run: MeasuredRun) -> dict[str, float]:
     return {length: found["token_evaluations"] for length, found in by_length.items()}
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Reproduced if every token of every run converged in both modes; not if none did in one of them."""
     worst = {mode: min(rows[0].each(f"{mode}@share_converged")) for mode in MODES}
     because = (

@@ -2,11 +2,17 @@
 
 from analysis.agreement import AgreementSettings
 from analysis.length_generalization import LengthSettings
-from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, ShareOfRuns
-from paper_figures.experiments.grid import Measurement
-from paper_figures.figure import Figure, Layout, Variants
+from paper_figures.figure import (
+    IMPLICIT_ARE_RNNS,
+    Claim,
+    Figure,
+    Layout,
+    Marks,
+    Measurement,
+    ShareOfRuns,
+    Variants,
+)
 from paper_figures.measurements.lengths import KEPT, accuracy, agreement
-from paper_figures.panels import Marks
 
 ACCURACY = LengthSettings(lengths=(32, 512), sequences=256, mode="sequential", seed=0)
 

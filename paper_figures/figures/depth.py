@@ -1,16 +1,13 @@
 """Layers that a family needs for so many tokens of S5: the fewest with which it reaches 90% at a token."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from matplotlib.axes import Axes
 
 from analysis.framework.palette import MODEL_LOOKS, model_label
-from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import IMPLICIT_ARE_RNNS, Claim, Drawn, Figure, Layout, Rows, Verdict
 from paper_figures.figures.s5_length_generalization import GRIDS, MEASURE, MODELS, family
-from paper_figures.panels import Drawn
-from paper_figures.rows import Rows
 
 TOKENS = (4, 6, 8, 12, 16, 24, 32)
 ENOUGH = 0.9
@@ -33,7 +30,7 @@ def _reached(runs: Iterable[list[float]], failed: tuple[int, ...], token: int) -
     return [run[token - 1] >= ENOUGH for run in runs] + [False] * len(failed)
 
 
-def _draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+def _draw(axes: Axes, rows: Rows) -> None:
     """Draw a row per family and a column per token, with the fewest layers in each cell."""
     for place, model in enumerate(MODELS):
         for column, token in enumerate(TOKENS):
@@ -51,7 +48,7 @@ def _draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: A
     axes.grid(visible=False)
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Judge that explicit Mamba-2 needs more layers for the last token than the first, and implicit does not.
 
     An LSTM of one layer can track S5. Where it does not reach the last token, more layers are not shown to be

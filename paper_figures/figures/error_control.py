@@ -10,12 +10,8 @@ from matplotlib.axes import Axes
 from analysis.error_control.spread import SHARE_BELOW
 from analysis.framework.figures import powers_of_two
 from analysis.framework.palette import GREY, MODEL_LOOKS, Look, model_label
-from paper_figures.claims import Claim, Verdict
-from paper_figures.experiments.grid import Grid, Measurement
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import Claim, Drawn, Figure, Grid, Layout, Measurement, Row, Rows, Settings, Verdict
 from paper_figures.measurements.failures import FailureSettings, certified, failure
-from paper_figures.panels import Drawn
-from paper_figures.rows import Row, Rows, Settings
 
 SETTINGS = FailureSettings()
 FACTOR = 2
@@ -76,7 +72,7 @@ def _forecasts(row: Row) -> list[Forecast]:
     return [Forecast.of(run.values) for run in row.runs]
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Count the predictions that are right, of runs that are right on the words they are drawn from.
 
     Reproduced if all are, and some runs fail and some do not; not reproduced if no failure is predicted.
@@ -96,9 +92,9 @@ def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
     return Verdict("reproduced" if complete else "partly", because)
 
 
-def _accuracy(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
+def _accuracy(axes: Axes, rows: Rows) -> None:
     """Draw a line per run against length, and the compiled model, which is proved right at every length."""
-    compiled = shared["certified"]["accuracy"]
+    compiled = rows.shared["certified"]["accuracy"]
     axes.plot(
         [*map(int, compiled), EDGE], [*compiled.values(), 1.0], color="black", linewidth=3.5,
         label="compiled, proved right at every length",
@@ -113,12 +109,12 @@ def _accuracy(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
                 label=row.label if place == 0 else None,
             )  # fmt: skip
     axes.axhline(SHARE_BELOW, color=GREY, linewidth=0.9, linestyle="--", label="90%")
-    axes.axhline(shared["certified"]["chance"], color=GREY, linewidth=0.9, linestyle=":", label="chance")
+    axes.axhline(rows.shared["certified"]["chance"], color=GREY, linewidth=0.9, linestyle=":", label="chance")
     powers_of_two(axes, TICKS)
     axes.set(xlabel="sequence length (tokens)", ylabel="accuracy", ylim=(-0.02, 1.06))
 
 
-def _failures(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
+def _failures(axes: Axes, rows: Rows) -> None:
     """Draw predicted against measured lengths of failure, open where a run failed within the words read."""
     ends = np.array([TICKS[0] / 2, EDGE / 2])
     axes.fill_between(
@@ -135,7 +131,7 @@ def _failures(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
                 color=row.look.color, marker=row.look.marker, markersize=4.5, linestyle="", alpha=0.8,
                 markerfacecolor=row.look.color if forecast.counts else "none",
             )  # fmt: skip
-    compiled = Forecast.of(shared["certified"])
+    compiled = Forecast.of(rows.shared["certified"])
     axes.plot(
         [compiled.failed or EDGE], [compiled.predicted or EDGE],
         color="black", marker="*", markersize=9, linestyle="", zorder=1, label="compiled",

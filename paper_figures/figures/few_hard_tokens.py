@@ -1,16 +1,23 @@
 """At how many tokens a fixed point has to be reached: most get few self-iterations, the hard ones more."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from analysis.framework.palette import Look
-from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict, verdict
-from paper_figures.experiments.grid import Grid, Measurement
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import (
+    IMPLICIT_ARE_RNNS,
+    Claim,
+    Figure,
+    Grid,
+    Layout,
+    Lines,
+    MeasuredRun,
+    Measurement,
+    Rows,
+    Verdict,
+    verdict,
+)
 from paper_figures.figures.s5_length_generalization import TRAINING
 from paper_figures.measurements.hard_tokens import HardTokenSettings, hard_pairs
-from paper_figures.panels import Lines
-from paper_figures.rows import MeasuredRun, Rows
 
 SETTINGS = HardTokenSettings()
 PLACES = range(len(SETTINGS.shares))
@@ -33,7 +40,7 @@ def _few_suffice(run: MeasuredRun, budget: int) -> bool:
     )
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Count runs in which, with some budget elsewhere, the hardest tenth of the pairs suffices."""
     (row,) = rows
     shown = sum(any(_few_suffice(run, budget) for budget in SETTINGS.budgets) for run in row.runs)

@@ -4,13 +4,19 @@ from functools import partial
 
 from analysis.framework.palette import Look
 from analysis.length_generalization import LengthSettings
-from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, ShareOfRuns
-from paper_figures.experiments.grid import Grid, Measurement
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import (
+    IMPLICIT_ARE_RNNS,
+    Claim,
+    Figure,
+    Grid,
+    Layout,
+    Lines,
+    MeasuredRun,
+    Measurement,
+    ShareOfRuns,
+)
 from paper_figures.measurements.gradient_reach import ReachSettings, gradient_reach
 from paper_figures.measurements.lengths import KEPT, accuracy
-from paper_figures.panels import Lines
-from paper_figures.rows import MeasuredRun
 
 REACH = ReachSettings()
 RULES = {

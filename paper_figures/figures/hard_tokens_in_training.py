@@ -4,17 +4,24 @@ The task is a product of a group and a memory. An *easy* token leaves the group 
 drawn uniformly from all tokens.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from analysis.framework.palette import Look
-from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict
-from paper_figures.experiments.grid import Grid, Measurement
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import (
+    IMPLICIT_ARE_RNNS,
+    Claim,
+    Figure,
+    Grid,
+    Layout,
+    Lines,
+    MeasuredRun,
+    Measurement,
+    Rows,
+    Settings,
+    Verdict,
+)
 from paper_figures.measurements.hard_tokens import HardTrainingSettings, accuracy_by_limit
 from paper_figures.measurements.iterations import MODES
-from paper_figures.panels import Lines
-from paper_figures.rows import MeasuredRun, Rows, Settings
 
 LIMITS = ("2", "4", "8", "16", "none")
 LOOKS = {
@@ -65,7 +72,7 @@ def _by_limit(tested: float, mode: str) -> Callable[[MeasuredRun], tuple[range, 
     return lambda run: (range(len(LIMITS)), [_accuracy(run, tested, mode, limit) for limit in LIMITS])
 
 
-def judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def judge(rows: Rows) -> Verdict:
     """Count runs trained at 10% that at 50% have 0.99 without a limit, and lose at most 0.01 with 8.
 
     Reproduced if all show it in both modes, not reproduced if none does in either; partly otherwise.

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from paper_figures.claims import CODE_AND_LINEAR_RNNS, Claim, Verdict
-from paper_figures.experiments.grid import Measurement
 from paper_figures.families import (
     GATED_DELTANET,
     GATED_DELTAPRODUCT,
@@ -20,10 +18,19 @@ from paper_figures.families import (
     look,
     seeds_of,
 )
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import (
+    CODE_AND_LINEAR_RNNS,
+    Claim,
+    Figure,
+    Layout,
+    Lines,
+    MeasuredRun,
+    Measurement,
+    Row,
+    Rows,
+    Verdict,
+)
 from paper_figures.measurements.beliefs import HiddenSettings, belief
-from paper_figures.panels import Lines
-from paper_figures.rows import MeasuredRun, Row, Rows
 
 TRAINED_LENGTH = 64
 TASK = "likely-swaps-3-reveals"
@@ -96,7 +103,7 @@ def _span(values: list[float]) -> str:
     return f"{min(values):.4f} to {max(values):.4f}"
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Compare at 512 tokens the linear model that is best at the training length with the non-linear RNNs.
 
     Reproduced if each of its runs is farther from the posterior than every run of both; not reproduced if its

@@ -1,16 +1,9 @@
 """Each cell with and without the fixed point, on parity."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.framework.palette import GREY, Look, model_label
 from analysis.length_generalization import LengthSettings
-from paper_figures.claims import OURS, Claim, Verdict, verdict
-from paper_figures.experiments.grid import Grid, Measurement
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import OURS, Claim, Figure, Grid, Layout, Marks, Measurement, Rows, Verdict, verdict
 from paper_figures.measurements.lengths import KEPT, accuracy
-from paper_figures.panels import Marks
-from paper_figures.rows import Rows
 
 CELLS = ("mamba2", "mamba3", "deltanet", "gated-deltanet", "gated-deltaproduct")
 TRAINING = {
@@ -32,7 +25,7 @@ def _twins(*cells: str) -> list[str]:
     return [name for cell in cells for name in (cell, f"implicit-{cell}")]
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Reproduced if every implicit run solves parity and no explicit one; not if no implicit run does."""
     twins = [row for row in rows if row.settings["model"].startswith("implicit-")]
     solved = {row.label: row.reaching("accuracy@256", 0.99) for row in rows}

@@ -1,16 +1,20 @@
 """Accuracy against the self-iterations that are allowed at test, in both modes."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.framework.palette import Look
-from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict
-from paper_figures.experiments.grid import Grid, Measurement
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import (
+    IMPLICIT_ARE_RNNS,
+    Claim,
+    Figure,
+    Grid,
+    Layout,
+    Lines,
+    Measurement,
+    Rows,
+    Settings,
+    Verdict,
+)
 from paper_figures.figures.s5_length_generalization import TRAINING
 from paper_figures.measurements.iterations import MODES, BudgetSettings, budgets
-from paper_figures.panels import Lines
-from paper_figures.rows import Rows, Settings
 
 LABELS = {"parity": "parity", "S3": "S3", "S5-generators": "S5, generators"}
 LOOKS = {
@@ -36,7 +40,7 @@ def look(settings: Settings) -> Look:
     return LOOKS[settings["task"]]
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Count runs and modes that gain at least 0.1 and never fall by more than 0.02 on the way."""
     lines = [
         list(accuracies.values())

@@ -7,13 +7,20 @@ from matplotlib.axes import Axes
 
 from analysis.framework.figures import log_axis, powers_of_two
 from analysis.framework.palette import GREY, Look
-from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict
-from paper_figures.experiments.grid import Measurement
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import (
+    IMPLICIT_ARE_RNNS,
+    Claim,
+    Drawn,
+    Figure,
+    Layout,
+    Lines,
+    MeasuredRun,
+    Measurement,
+    Rows,
+    Verdict,
+)
 from paper_figures.figures.iterations_at_test import GRIDS, LABELS, LOOKS, label, look
 from paper_figures.measurements.iterations import TokenSettings, hardest_tokens, token_iterations
-from paper_figures.panels import Drawn, Lines
-from paper_figures.rows import MeasuredRun, Rows
 
 SETTINGS = TokenSettings()
 LOOSE, TIGHT = "0.01", "0.0001"
@@ -43,7 +50,7 @@ def _sweeps(run: MeasuredRun) -> dict[str, float]:
     return {length: sum(sweeps) / len(sweeps) for length, sweeps in by_length.items()}
 
 
-def _by_length(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
+def _by_length(axes: Axes, rows: Rows) -> None:
     """Draw sequential mode solid and simultaneous mode dashed, a line per run."""
     for value, dashes in ((_sequential, "-"), (_sweeps, "--")):
         quantities = {row.label: (value, Look(row.look.color, row.look.marker, dashes)) for row in rows}
@@ -56,7 +63,7 @@ def _by_length(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
                 yscale="log",
                 ylim=None,
                 band=False,
-            ).draw(axes, rows, shared)
+            ).draw(axes, rows)
     powers_of_two(axes, SETTINGS.lengths)
     axes.axhline(SETTINGS.max_sweeps, color=GREY, linewidth=0.9, linestyle=":")
     axes.set_title("by length, to 1e-4")
@@ -77,8 +84,8 @@ def shares_beyond(histogram: Mapping[str, int]) -> tuple[list[int], list[float]]
     return numbers, shares
 
 
-def _beyond(tolerance: str, words: str) -> Callable[[Axes, Rows, Mapping[str, Any]], None]:
-    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+def _beyond(tolerance: str, words: str) -> Callable[[Axes, Rows], None]:
+    def draw(axes: Axes, rows: Rows) -> None:
         for row in rows:
             for run in row.runs:
                 axes.step(
@@ -100,7 +107,7 @@ def _beyond(tolerance: str, words: str) -> Callable[[Axes, Rows, Mapping[str, An
     return draw
 
 
-def _explained(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+def _explained(axes: Axes, rows: Rows) -> None:
     """Draw a mark per run at the variance that each kind explains."""
     for number, row in enumerate(rows):
         for run in row.runs:
@@ -126,7 +133,7 @@ def _span(shares: list[float]) -> str:
     return f"{100 * min(shares):.2g}% to {100 * max(shares):.2g}%"
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Count runs in which 90% of the tokens need at most 8, and 0.01% to 10% of them more than 16.
 
     Reproduced if all runs show it at both tolerances, not if none does at either; partly otherwise.

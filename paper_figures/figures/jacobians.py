@@ -1,8 +1,7 @@
 """State-to-state Jacobians of explicit and implicit Mamba-2 on parity, with the verdict of Theorem 1."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,12 +12,21 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from analysis.framework.figures import log_axis, power_of_ten
 from analysis.framework.palette import GREY, model_label
 from analysis.jacobian.measurement import JacobianSettings
-from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict, counts, verdict
-from paper_figures.experiments.grid import Grid, Measurement
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import (
+    IMPLICIT_ARE_RNNS,
+    Claim,
+    Drawn,
+    Figure,
+    Grid,
+    Layout,
+    Measurement,
+    Row,
+    Rows,
+    Verdict,
+    counts,
+    verdict,
+)
 from paper_figures.measurements.jacobians import FloatArray, jacobians
-from paper_figures.panels import Drawn
-from paper_figures.rows import Row, Rows
 from theory.fixed_point import ERROR_MARGIN
 
 DECADES = 6
@@ -44,8 +52,8 @@ def _image(axes: Axes, magnitudes: FloatArray, colors: LogNorm, size: int) -> No
     axes.grid(visible=False)
 
 
-def _block(part: str, model: str) -> Callable[[Axes, Rows, Mapping[str, Any]], None]:
-    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+def _block(part: str, model: str) -> Callable[[Axes, Rows], None]:
+    def draw(axes: Axes, rows: Rows) -> None:
         (row,) = (row for row in rows if row.settings["model"] == model)
         shown, colors = row.runs[0].values["shown"], _colors(rows)
         magnitudes = _entries(shown[part])
@@ -68,8 +76,8 @@ def _block(part: str, model: str) -> Callable[[Axes, Rows, Mapping[str, Any]], N
     return draw
 
 
-def _conclusions(quantity: str, error: str, title: str) -> Callable[[Axes, Rows, Mapping[str, Any]], None]:
-    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+def _conclusions(quantity: str, error: str, title: str) -> Callable[[Axes, Rows], None]:
+    def draw(axes: Axes, rows: Rows) -> None:
         """Draw a quantity at every state, sorted, with a tick at what it has to exceed."""
         floor = np.finfo(np.float64).eps / 10
         for row in rows:
@@ -96,7 +104,7 @@ def _conclusions(quantity: str, error: str, title: str) -> Callable[[Axes, Rows,
     return draw
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Reproduced if the conclusions hold at all states of the implicit run and none of the explicit one."""
 
     def held(row: Row) -> tuple[int, int]:

@@ -4,12 +4,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from analysis.framework.palette import Look
-from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict, counts, verdict
-from paper_figures.experiments.grid import Measurement
-from paper_figures.figure import Figure, Layout, Variants
+from paper_figures.figure import (
+    IMPLICIT_ARE_RNNS,
+    Claim,
+    Figure,
+    Layout,
+    Lines,
+    MeasuredRun,
+    Measurement,
+    Rows,
+    Variants,
+    Verdict,
+    counts,
+    verdict,
+)
 from paper_figures.measurements.courses import JacobianCourse, jacobian_course
-from paper_figures.panels import Lines
-from paper_figures.rows import MeasuredRun, Rows
 
 SETTINGS = JacobianCourse()
 ROWS = {"with window": {"d_conv": 4}, "without window": {"d_conv": 1}}
@@ -57,7 +66,7 @@ QUANTITIES = {
 }
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Count the visited states, at the end of training, at which the conclusions of Theorem 1 hold."""
 
     def held(place: int) -> dict[str, tuple[int, int]]:
@@ -87,7 +96,7 @@ FIGURE = Figure(
         _judge,
     ),
     runs=Variants({"task": "parity", "model": "implicit-mamba2"}, ROWS),
-    measure=(Measurement("training_course", jacobian_course, SETTINGS, trains_again=True),),
+    measure=(Measurement("training_course", jacobian_course, SETTINGS),),
     panels=[
         Lines(
             quantities,

@@ -1,12 +1,18 @@
 """Accuracy against length on parity: implicit Mamba-2, explicit Mamba-2 and LSTM."""
 
 from analysis.length_generalization import LengthSettings
-from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, ShareOfRuns
-from paper_figures.experiments.grid import Grid, Measurement
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import (
+    IMPLICIT_ARE_RNNS,
+    Claim,
+    Figure,
+    Grid,
+    Layout,
+    Lines,
+    Measurement,
+    ShareOfRuns,
+    where,
+)
 from paper_figures.measurements.lengths import KEPT, accuracy
-from paper_figures.panels import Lines
-from paper_figures.rows import where
 
 FIGURE = Figure(
     title="Parity: train short, test long",

@@ -1,16 +1,10 @@
 """The language models of the slides, explicit and implicit: perplexity and accuracies, as published."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from matplotlib.axes import Axes
 
 from analysis.framework.palette import GREY, Look
-from paper_figures.claims import Claim, as_published
-from paper_figures.figure import Figure, Layout
-from paper_figures.panels import Drawn
+from paper_figures.figure import Claim, Drawn, Figure, Layout, Rows, as_published
 from paper_figures.published_tables import read_table
-from paper_figures.rows import Rows
 from paper_figures.wikitext import EXPLICIT, IMPLICIT
 
 TABLE = read_table("downstream")
@@ -40,7 +34,7 @@ def _mark(axes: Axes, x: float, y: float, look: Look, *, filled: bool, size: flo
 
 
 def _models(column: str, label: str) -> Drawn:
-    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+    def draw(axes: Axes, _: Rows) -> None:
         """Draw explicit, bounded and free of each family and size, joined by a line; crosses: other data."""
         for place, (family, size) in enumerate(MODELS):
             values = [_value(family, size, variant, column) for variant in ("explicit", "bounded", "free")]
@@ -63,7 +57,7 @@ def _models(column: str, label: str) -> Drawn:
     return Drawn(draw)
 
 
-def _gains(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+def _gains(axes: Axes, _: Rows) -> None:
     """Draw the accuracy of the free model less that of the explicit one, a row per task."""
     axes.axvline(0, color=GREY, linewidth=0.9, linestyle=":")
     for row, task in enumerate(TASKS):

@@ -6,11 +6,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from paper_figures.claims import Claim, as_published
-from paper_figures.figure import Figure, Layout
-from paper_figures.panels import Drawn
+from paper_figures.figure import Claim, Drawn, Figure, Layout, Rows, as_published
 from paper_figures.published_tables import PublishedTable, read_table
-from paper_figures.rows import Rows
 
 LANGUAGES, MAMBA3, LENGTHS, BABI = TABLES = tuple(
     read_table(name) for name in ("regular_languages", "mamba3", "error_control", "catbabi_fixed_point")
@@ -44,20 +41,20 @@ def _columns(
         )  # fmt: skip
 
 
-def _languages(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+def _languages(axes: Axes, _: Rows) -> None:
     values = LANGUAGES.values("accuracy")
     axes.plot(values, range(len(values)), "o", color=INK, markersize=4.5)
     axes.set(xlim=(0, 104), xlabel="accuracy (%), regular languages")
     _name_rows(axes, LANGUAGES, LANGUAGES.values("model"))
 
 
-def _arithmetic(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+def _arithmetic(axes: Axes, _: Rows) -> None:
     _columns(axes, ARITHMETIC, [MAMBA3.values(column) for column in ARITHMETIC])
     axes.set(xlim=(-4, 104), xlabel="scaled accuracy (%)")
     _name_rows(axes, MAMBA3, MAMBA3.values("model"))
 
 
-def _lengths(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+def _lengths(axes: Axes, _: Rows) -> None:
     """Draw lengths at equal distances: they are a few, and one of them is none."""
     found = {value for column in LAYERS for value in LENGTHS.values(column) if value is not None}
     places = {value: number for number, value in enumerate([None, *sorted(found)])}
@@ -68,7 +65,7 @@ def _lengths(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa
     _name_rows(axes, LENGTHS, LENGTHS.values("model"))
 
 
-def _babi(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+def _babi(axes: Axes, _: Rows) -> None:
     """Draw a bar from the lowest to the highest variant."""
     for place, row in enumerate(BABI.rows):
         axes.plot([row["lowest"], row["highest"]], [place] * 2, "o-", color=INK, markersize=4.5)

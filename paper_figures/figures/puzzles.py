@@ -1,13 +1,8 @@
 """Swapped balls and small programs: accuracy by the number of swaps and of statements."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from matplotlib.axes import Axes
 
 from analysis.framework.palette import GREY
-from paper_figures.claims import SLIDES, Claim, Verdict
-from paper_figures.experiments.grid import Measurement
 from paper_figures.families import (
     COMMON,
     IMPLICIT_MAMBA2,
@@ -19,16 +14,25 @@ from paper_figures.families import (
     look,
     seeds_of,
 )
-from paper_figures.figure import Figure, Layout
-from paper_figures.measurements.puzzles import PuzzleSettings, puzzle_accuracy
-from paper_figures.panels import Drawn, Lines
-from paper_figures.rows import Rows, where
+from paper_figures.figure import (
+    SLIDES,
+    Claim,
+    Drawn,
+    Figure,
+    Layout,
+    Lines,
+    Measurement,
+    Rows,
+    Verdict,
+    where,
+)
+from paper_figures.measurements.answers import PuzzleSettings, puzzle_accuracy
 
 BALLS, PROGRAMS = "swap-balls-3", "small-programs"
 TRAINING = {**COMMON, "steps": 600, "batch_size": 32, "growth_accuracy": None}
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Judge balls at four times the swaps of training.
 
     Reproduced if every run of DeltaNet [-1, 1] or of the LSTM has 0.95 and no Transformer does; not
@@ -60,8 +64,8 @@ def _panel(task: str, title: str, unit: str, trained: int) -> Drawn:
         equal=True,
     )
 
-    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
-        lines.draw(axes, rows, shared)
+    def draw(axes: Axes, rows: Rows) -> None:
+        lines.draw(axes, rows)
         shares = next(run for row in rows if row.settings["task"] == task for run in row.runs).at("baseline")
         axes.plot(
             [int(number) for number in shares], list(shares.values()),

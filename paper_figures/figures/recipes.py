@@ -1,16 +1,22 @@
 """The default recipes, over five seeds each: accuracy, agreement of the modes, updates, time."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from analysis.agreement import AgreementSettings
 from analysis.length_generalization import LengthSettings
-from paper_figures.claims import OURS, Claim, Verdict
-from paper_figures.experiments.grid import Measurement
-from paper_figures.figure import Figure, Layout, Variants
+from paper_figures.figure import (
+    OURS,
+    Claim,
+    Figure,
+    Layout,
+    Marks,
+    MeasuredRun,
+    Measurement,
+    Rows,
+    Variants,
+    Verdict,
+)
 from paper_figures.measurements.lengths import KEPT, accuracy, agreement
-from paper_figures.panels import Marks
-from paper_figures.rows import MeasuredRun, Rows
 
 ACCURACY = LengthSettings(lengths=(32, 40, 512, 1024), sequences=512, mode="sequential", rtol=0.01, seed=0)
 
@@ -33,7 +39,7 @@ def _accuracy(run: MeasuredRun) -> float:
     return float(run.at(f"accuracy@{AIMS[run.settings['task']].length}"))
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Reproduced if every task reaches its aim, not reproduced if none does; partly otherwise."""
     met, loose, tight = [], [], []
     for row in rows:

@@ -1,10 +1,8 @@
 """Python sessions: is a revealed value right, by model, by loss and by how often values are revealed?"""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from paper_figures.claims import CODE_AND_LINEAR_RNNS, Claim, Verdict
-from paper_figures.experiments.grid import Measurement
 from paper_figures.families import (
     COMMON,
     GATED_DELTANET,
@@ -20,15 +18,24 @@ from paper_figures.families import (
     look,
     seeds_of,
 )
-from paper_figures.figure import Figure, Layout
-from paper_figures.measurements.reveals import (
+from paper_figures.figure import (
+    CODE_AND_LINEAR_RNNS,
+    Claim,
+    Figure,
+    Layout,
+    Lines,
+    MeasuredRun,
+    Measurement,
+    Rows,
+    Verdict,
+    where,
+)
+from paper_figures.measurements.answers import (
     TRAINED_COMMANDS,
     SpacingSettings,
     reveals_by_spacing,
     session_tokens,
 )
-from paper_figures.panels import Lines
-from paper_figures.rows import MeasuredRun, Rows, where
 
 VALUES, ALL = "repl-3-values-random", "repl-3-random"
 FIVE, FIVE_ALL = "repl-5-values-random", "repl-5-random"
@@ -60,7 +67,7 @@ def _accuracy(test: str) -> Callable[[MeasuredRun], dict[int, float]]:
     return lambda run: {int(n): found["accuracy"] for n, found in run.values["tests"][test].items()}
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Judge three variables, by either loss: right after 64 commands in all three sparse tests.
 
     Reproduced if every run of DeltaNet [-1, 1] is right in all, and no run of DeltaNet [0, 1] nor of the

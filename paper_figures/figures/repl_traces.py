@@ -1,11 +1,7 @@
 """Python sessions: is the value of the final reveal right, by model and by the number of commands?"""
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
-from paper_figures.claims import CODE_AND_LINEAR_RNNS, Claim, Verdict, counts, verdict
-from paper_figures.experiments.grid import Measurement
 from paper_figures.families import (
     COMMON,
     GATED_DELTANET,
@@ -20,16 +16,26 @@ from paper_figures.families import (
     look,
     seeds_of,
 )
-from paper_figures.figure import Figure, Layout
-from paper_figures.measurements.reveals import RevealSettings, final_reveal, grown_on
-from paper_figures.panels import Lines
-from paper_figures.rows import Row, Rows
+from paper_figures.figure import (
+    CODE_AND_LINEAR_RNNS,
+    Claim,
+    Figure,
+    Layout,
+    Lines,
+    Measurement,
+    Row,
+    Rows,
+    Verdict,
+    counts,
+    verdict,
+)
+from paper_figures.measurements.answers import RevealSettings, final_reveal, grown_on
 
 GROWING = {**COMMON, "growth_accuracy": 0.95, "steps": 1200, "final_steps": 700, "batch_size": 32}
 THREE, FIVE = "repl-3-values", "repl-5-values"
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Judge three variables: every run of DeltaNet [-1, 1] is right, none of the controls at any rate."""
     three = [row for row in rows if row.settings["task"] == THREE]
     reached = {family(row.settings): (row.reaching("accuracy@64", 0.95), row.of) for row in three}

@@ -1,16 +1,22 @@
 """Accuracy against length on S5: one implicit layer, and one, two or four layers of the other families."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.framework.palette import GREY, MODEL_LOOKS, Look, model_label
 from analysis.length_generalization import LengthSettings
-from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, ShareOfRuns, Verdict
-from paper_figures.experiments.grid import Grid, Measurement
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import (
+    IMPLICIT_ARE_RNNS,
+    Claim,
+    Figure,
+    Grid,
+    Layout,
+    Lines,
+    Measurement,
+    Rows,
+    Settings,
+    ShareOfRuns,
+    Verdict,
+    where,
+)
 from paper_figures.measurements.lengths import accuracy
-from paper_figures.panels import Lines
-from paper_figures.rows import Rows, Settings, where
 
 TRAINING = {
     "task": "S5-generators",
@@ -58,7 +64,7 @@ def _look(settings: Settings) -> Look:
     return Look(MODEL_LOOKS[settings["model"]].color, *DEPTHS[settings.get("layers", 1)])
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:
+def _judge(rows: Rows) -> Verdict:
     """Judge length, and tell whether explicit models had learnt the task at the length of training."""
     lasting = ShareOfRuns(
         "accuracy@256",
@@ -66,7 +72,7 @@ def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:
         row=where(model="implicit-mamba2"),
         controls=lambda row: row.settings["model"] not in ("implicit-mamba2", "lstm"),
         at="256 tokens",
-    )(rows, shared)
+    )(rows)
     best = max(
         value
         for row in rows

@@ -2,11 +2,8 @@
 
 from analysis.agreement import AgreementSettings
 from analysis.length_generalization import LengthSettings
-from paper_figures.claims import OURS, Claim, ShareOfRuns
-from paper_figures.experiments.grid import Measurement
-from paper_figures.figure import Figure, Layout, Variants
+from paper_figures.figure import OURS, Claim, Figure, Layout, Marks, Measurement, ShareOfRuns, Variants
 from paper_figures.measurements.lengths import KEPT, accuracy, agreement
-from paper_figures.panels import Marks
 
 FIGURE = Figure(
     title="What the recipe of S5 needs",

@@ -1,25 +1,32 @@
 """Perplexity of small language models against their parameters, and against what their training took."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from analysis.framework.figures import log_axis
 from analysis.framework.palette import GREY, Look
-from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict
-from paper_figures.experiments.grid import Measurement
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import (
+    IMPLICIT_ARE_RNNS,
+    Claim,
+    Drawn,
+    Figure,
+    Layout,
+    MeasuredRun,
+    Measurement,
+    Row,
+    Rows,
+    Settings,
+    Verdict,
+)
 from paper_figures.measurements.language import (
     PerplexitySettings,
     TimeSettings,
     measure_perplexity,
     measure_update_seconds,
 )
-from paper_figures.panels import Drawn
-from paper_figures.rows import MeasuredRun, Row, Rows, Settings
 from paper_figures.wikitext import EXPLICIT, FAMILIES, GRIDS, IMPLICIT, KINDS, SIZES, TEXTS
 
 COSTS: dict[str, Callable[[MeasuredRun], float]] = {
@@ -50,7 +57,7 @@ def look(settings: Settings) -> Look:
 def _panel(family: str, label: str) -> Drawn:
     cost = COSTS[label]
 
-    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+    def draw(axes: Axes, rows: Rows) -> None:
         for kind in KINDS:
             sizes = [row for row in rows if kind_and_family(row.settings) == (kind, family)]
             one = look(sizes[0].settings)
@@ -84,7 +91,7 @@ def _means(rows: Rows, family: str, size: str) -> tuple[float, ...] | None:
     return tuple(float(np.mean([one[seed] for seed in seeds])) for one in by_seed) if seeds else None
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Compare at every family and size: free below (4+1) below explicit, and free below explicit.
 
     Reproduced if the first holds everywhere, not reproduced if the second holds nowhere; partly otherwise.

@@ -1,7 +1,6 @@
 """Self-iterations of language models at test: perplexity by how many are allowed, and who takes them."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,13 +8,20 @@ from matplotlib.axes import Axes
 from analysis.framework.figures import powers_of_two
 from analysis.framework.palette import GREY, Look
 from analysis.framework.run_lines import draw_runs
-from paper_figures.claims import IMPLICIT_ARE_RNNS, Claim, Verdict, counts
-from paper_figures.experiments.grid import Measurement
-from paper_figures.figure import Figure, Layout
+from paper_figures.figure import (
+    IMPLICIT_ARE_RNNS,
+    Claim,
+    Drawn,
+    Figure,
+    Layout,
+    MeasuredRun,
+    Measurement,
+    Rows,
+    Verdict,
+    counts,
+)
 from paper_figures.figures.wikitext2 import kind_and_family, look
 from paper_figures.measurements.language import IterationSettings, measure_iterations
-from paper_figures.panels import Drawn
-from paper_figures.rows import MeasuredRun, Rows
 from paper_figures.wikitext import FAMILIES, IMPLICIT, KINDS, LABELS, TEXTS, runs
 
 SETTINGS = IterationSettings(file=TEXTS["test"])
@@ -29,8 +35,8 @@ def _filling(one: Look) -> str:
     return "white" if one.dashes == "--" else one.color
 
 
-def _perplexity(family: str) -> Callable[[Axes, Rows, Mapping[str, Any]], None]:
-    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+def _perplexity(family: str) -> Callable[[Axes, Rows], None]:
+    def draw(axes: Axes, rows: Rows) -> None:
         """Draw perplexity by the self-iterations; the axis leaves out what is worse than with three."""
         chosen = [row for row in rows if kind_and_family(row.settings)[1] == family]
         for row in chosen:
@@ -52,8 +58,8 @@ def _perplexity(family: str) -> Callable[[Axes, Rows, Mapping[str, Any]], None]:
 
 def _who(
     title: str, names: Sequence[str], values: Callable[[MeasuredRun], Sequence[float]]
-) -> Callable[[Axes, Rows, Mapping[str, Any]], None]:
-    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:  # noqa: ARG001
+) -> Callable[[Axes, Rows], None]:
+    def draw(axes: Axes, rows: Rows) -> None:
         """Draw a mark for every run at each of the names, those of one row together."""
         for number, row in enumerate(rows):
             for run in row.runs:
@@ -69,7 +75,7 @@ def _who(
     return draw
 
 
-def _judge(rows: Rows, shared: Mapping[str, Any]) -> Verdict:  # noqa: ARG001
+def _judge(rows: Rows) -> Verdict:
     """Reproduced if no run is worse by 0.5% with the most self-iterations; not reproduced if every run is."""
     worse = {
         row.label: (

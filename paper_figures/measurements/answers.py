@@ -1,13 +1,24 @@
-"""Fresh texts that a run reads in a measurement, and which of its answers are right."""
+"""Fresh texts that a run reads, and its right answers: swapped balls, small programs, Python sessions."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from numpy.typing import NDArray
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
+from analysis.length_generalization import wilson_interval
+from automata.checks import check_type
+from automata.errors import InputError
+from automata.monoids.cayley import IntArray
+from automata.repl.commands import PROMPT
 from automata.tasks.interface import Task
+from automata.tasks.registry import registered_task
+from automata.tasks.repl_language import ReplLanguage
+from automata.tasks.small_programs import SmallPrograms
+from automata.tasks.swapping_balls import SwappingBalls
 from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
 from implicit.modes import Mode, Solve
@@ -16,14 +27,7 @@ from implicit.training.streams import Stream, TokenBatch, draw_batch
 
 
 class AnswerSettings(CheckedConfig):
-    """Which texts are drawn, and how the fixed points of implicit models are sought.
-
-    Example:
-        >>> AnswerSettings().sequences
-        256
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    """Which texts are drawn, and how the fixed points of implicit models are sought."""
 
     sequences: PositiveInt = Field(default=256, description="texts")
     batch_size: PositiveInt = Field(default=64, description="texts at a time")
@@ -100,3 +104,296 @@ def mean_share(shares: list[float | None]) -> float | None:
     """
     known = [share for share in shares if share is not None]
     return sum(known) / len(known) if known else None
+
+
+class PuzzleSettings(AnswerSettings):
+    """What is measured."""
+
+    numbers: tuple[PositiveInt, ...] = Field(
+        default=(1, 2, 4, 8, 16, 32, 64), min_length=1, description="swaps, or statements, of a text"
+    )
+
+
+def with_number(task: Task, number: int) -> SwappingBalls | SmallPrograms:
+    """Return the same puzzle with so many swaps, or statements, in every text.
+
+    Raises:
+        InputError: the task is neither of the two.
+
+    Example:
+        >>> from automata.tasks.registry import registered_task
+        >>> with_number(registered_task("swap-balls-3"), 4).swaps
+        4
+        >>> with_number(registered_task("parity"), 4)
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: task 'parity' is no puzzle; give a run on swap-balls-3 or small-programs
+    """
+    if isinstance(task, SwappingBalls):
+        return SwappingBalls(task.balls, number, task.swapped, task.predict)
+    if isinstance(task, SmallPrograms):
+        grammar = task.grammar
+        return SmallPrograms(
+            number,
+            grammar.variables,
+            grammar.modulus,
+            grammar.iterations,
+            grammar.depth,
+            grammar.reversible,
+            task.predict,
+        )
+    raise InputError(f"task {task.name!r} is no puzzle; give a run on swap-balls-3 or small-programs")
+
+
+def puzzle_accuracy(run: Run, settings: PuzzleSettings) -> dict[str, Any]:
+    """Measure how many answers are right, by the number of swaps or statements.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import initial_model
+        >>> config = recipe("swap-balls-3", "lstm", d_model=4)
+        >>> task = config.build_task()
+        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> found = puzzle_accuracy(run, PuzzleSettings(numbers=(2, 4), sequences=16))
+        >>> sorted(found["accuracy"]), sorted(found)
+        ([2, 4], ['accuracy', 'baseline', 'interval', 'share_converged'])
+    """
+    accuracy, baseline = {}, {}
+    converged: list[float | None] = []
+    for number in settings.numbers:
+        task = with_number(run.task, number)
+        right, targets = [], []
+        for found in answers(run, task, task.tokens_of(number), settings, number):
+            right.append(found.right[found.batch.counted].numpy())
+            targets.append(found.batch.targets[found.batch.counted].numpy())
+            converged.append(found.share_converged)
+        asked = np.concatenate(targets)
+        accuracy[number] = float(np.concatenate(right).mean())
+        baseline[number] = float(np.bincount(asked).max() / asked.size)
+    return {
+        "accuracy": accuracy,
+        "interval": {n: wilson_interval(share, settings.sequences) for n, share in accuracy.items()},
+        "baseline": baseline,
+        "share_converged": mean_share(converged),
+    }
+
+
+TRAINED_COMMANDS = 16
+"""Commands in a training sequence."""
+
+
+class RevealSettings(AnswerSettings):
+    """What is measured."""
+
+    commands: tuple[PositiveInt, ...] = Field(
+        default=(4, 8, 16, 32, 64, 128), min_length=1, description="commands before the final reveal"
+    )
+
+
+def final_reveal(run: Run, settings: RevealSettings) -> dict[str, Any]:
+    """Measure how often the value of the final reveal is right, by the number of commands before it.
+
+    The sessions have a reveal after every k-th command, k as in training. The first n commands of a longer
+    session are then distributed as a session of n commands, so that one set of sessions tells of all n.
+
+    Numbers of commands that k does not divide have no reveal and are left out.
+
+    Raises:
+        InputError: the task has no sessions with reveals of one value, or k divides no number of commands.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import initial_model
+        >>> config = recipe("repl-3-values", "lstm", d_model=4)
+        >>> task = config.build_task()
+        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> found = final_reveal(run, RevealSettings(commands=(4, 8), sequences=16))
+        >>> sorted(found), sorted(found["accuracy"])
+        (['accuracy', 'interval', 'share_converged', 'updates'], [4, 8])
+    """
+    check_type("task", run.task, ReplLanguage, "give a run on Python sessions, such as of repl-3-values")
+    assert isinstance(run.task, ReplLanguage)
+    every = run.task.form.reveal_every
+    known = [commands for commands in settings.commands if commands % every == 0]
+    if not known or run.task.form.reveal == "full":
+        raise InputError(
+            f"commands is {settings.commands} for sessions with {run.task.form.reveal} reveals after every "
+            f"{every}; give multiples of {every}, and reveals of one value"
+        )
+    task = ReplLanguage.from_fields(
+        {
+            **run.task.form.to_fields(),
+            "spacing": "fixed",
+            "commands": max(known),
+            "predict": "values",
+        }
+    )
+    right, converged = [], []
+    for found in answers(run, task, task.longest_session, settings):
+        right.append(found.right[found.batch.counted].reshape(len(found.right), -1).numpy())
+        converged.append(found.share_converged)
+    shares = np.concatenate(right).mean(axis=0)
+    accuracy = {commands: float(shares[commands // every - 1]) for commands in known}
+    return {
+        "accuracy": accuracy,
+        "interval": {
+            commands: wilson_interval(share, settings.sequences) for commands, share in accuracy.items()
+        },
+        "share_converged": mean_share(converged),
+        "updates": run.metrics[-1]["step"] if run.metrics else 0,
+    }
+
+
+Test = Literal["1", "4", "8", "random"]
+"""How often values are revealed in the test: after every k-th command, or after one in four at random."""
+
+
+class SpacingSettings(AnswerSettings):
+    """What is measured."""
+
+    tests: tuple[Test, ...] = Field(
+        default=("1", "4", "8", "random"), min_length=1, description="how often values are revealed"
+    )
+    commands: tuple[PositiveInt, ...] = Field(
+        default=(4, 8, 16, 32, 64, 128), min_length=1, description="commands before the final reveal"
+    )
+
+
+def session_task(task: ReplLanguage, test: Test, commands: int) -> ReplLanguage:
+    """Return sessions as those of a task, of so many commands, with reveals as often as the test says.
+
+    Example:
+        >>> session_task(ReplLanguage(3), "8", 16)
+        <ReplLanguage repl: 3 variables, 15 tokens>
+        >>> session_task(ReplLanguage(3), "8", 16).form.reveal_every
+        8
+    """
+    when = (
+        {"spacing": "random", "reveal_every": 4}
+        if test == "random"
+        else {"spacing": "fixed", "reveal_every": int(test)}
+    )
+    fields = {**task.form.to_fields(), **when, "commands": commands, "predict": "values"}
+    return ReplLanguage.from_fields(fields)
+
+
+def commands_before(task: ReplLanguage, tokens: IntArray, asked: NDArray[np.bool_]) -> IntArray:
+    """Return the number of commands before the reveal of every value that is asked, else 0.
+
+    Args:
+        task: the sessions, with reveals of one value, of which none comes before any command.
+        tokens: ``[sessions, length]``.
+        asked: where the value of a reveal is asked, ``[sessions, length]``.
+
+    Returns:
+        int64, ``[sessions, length]``.
+
+    Example:
+        >>> task = ReplLanguage(3, commands=8, predict="values")
+        >>> batch = task.batch(1, task.longest_session, np.random.default_rng(0))
+        >>> commands_before(task, batch.tokens, batch.counted)[batch.counted].tolist()
+        [4, 8]
+    """
+    prompts = (tokens == task.tokenizer.numbers[PROMPT]).cumsum(axis=1)
+    return np.where(asked, prompts - asked.cumsum(axis=1) - len(task.form.preamble), 0)
+
+
+def final_reveals(before: IntArray, commands: int) -> NDArray[np.bool_]:
+    """Return where the last value is revealed within the first so many commands, ``[batch, length]``.
+
+    Example:
+        >>> final_reveals(np.array([[0, 4, 0, 8, 12]]), 8).astype(int)
+        array([[0, 0, 0, 1, 0]])
+        >>> final_reveals(np.array([[0, 4, 0, 8, 12]]), 2).any()  # nothing is revealed so soon
+        np.False_
+    """
+    within = np.where(before <= commands, before, 0)
+    return (within > 0) & (within == within.max(axis=1, keepdims=True))
+
+
+def reveals_by_spacing(run: Run, settings: SpacingSettings) -> dict[str, Any]:
+    """Measure how often the value of the last reveal within n commands is right, by n, in every test.
+
+    The first n commands of a longer session are distributed as a session of n commands up to its last
+    reveal, so that one set of sessions tells of all n. Numbers of commands within which nothing is revealed
+    are left out; of sessions with reveals at random those that have none so soon are.
+
+    Raises:
+        InputError: the task has no sessions with reveals of one value.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from implicit.config.recipes import recipe
+        >>> from implicit.runs.loading import initial_model
+        >>> config = recipe("repl-3-values-random", "lstm", d_model=4)
+        >>> task = config.build_task()
+        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> found = reveals_by_spacing(run, SpacingSettings(tests=("8",), commands=(4, 8), sequences=16))
+        >>> list(found["tests"]["8"]), found["tests"]["8"]["8"]["sessions"]
+        (['8'], 16)
+    """
+    check_type("task", run.task, ReplLanguage, "give a run on Python sessions, such as of repl-3-values")
+    assert isinstance(run.task, ReplLanguage)
+    if run.task.form.reveal == "full":
+        raise InputError("reveal is 'full'; give a run on sessions with reveals of one value")
+    converged: list[float | None] = []
+    tests = {test: _in_test(run, run.task, settings, test, converged) for test in settings.tests}
+    return {
+        "tests": tests,
+        "share_converged": mean_share(converged),
+        "updates": run.metrics[-1]["step"] if run.metrics else 0,
+        "trained_tokens": run.metrics[-1]["length"] if run.metrics else 0,
+    }
+
+
+def _in_test(
+    run: Run, trained: ReplLanguage, settings: SpacingSettings, test: Test, converged: list[float | None]
+) -> dict[str, dict[str, Any]]:
+    task = session_task(trained, test, max(settings.commands))
+    right: dict[int, list[NDArray[np.bool_]]] = {commands: [] for commands in settings.commands}
+    for found in answers(run, task, task.longest_session, settings, settings.tests.index(test)):
+        converged.append(found.share_converged)
+        before = commands_before(task, found.batch.tokens.numpy(), found.batch.counted.numpy())
+        for commands, told in right.items():
+            told.append(found.right.numpy()[final_reveals(before, commands)])
+    measured = {}
+    for commands, told in right.items():
+        each = np.concatenate(told)
+        if each.size:
+            share = float(each.mean())
+            measured[str(commands)] = {
+                "accuracy": share,
+                "sessions": int(each.size),
+                "interval": wilson_interval(share, each.size),
+            }
+    return measured
+
+
+def session_tokens(task: str, commands: int) -> int:
+    """Return the number of tokens of a session of so many commands.
+
+    Example:
+        >>> session_tokens("repl-3-values", 4), session_tokens("repl-3-values", 16)
+        (61, 202)
+    """
+    sessions = registered_task(task)
+    assert isinstance(sessions, ReplLanguage)
+    return ReplLanguage.from_fields({**sessions.form.to_fields(), "commands": commands}).longest_session
+
+
+def grown_on(task: str) -> dict[str, Any]:
+    """Return a task of sessions and its lengths: 4 commands, or up to the first reveal, and as many more.
+
+    Example:
+        >>> grown_on("repl-3-values-8")
+        {'task': 'repl-3-values-8', 'length': 181, 'start_length': 98, 'length_growth': 83}
+    """
+    sessions = registered_task(task)
+    assert isinstance(sessions, ReplLanguage)
+    first = max(4, sessions.form.reveal_every)
+    start = session_tokens(task, first) + 1
+    growth = session_tokens(task, 2 * first) + 1 - start
+    length = session_tokens(task, TRAINED_COMMANDS) + 1
+    return {"task": task, "length": length, "start_length": start, "length_growth": growth}

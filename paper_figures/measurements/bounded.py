@@ -1,28 +1,147 @@
-"""Accuracy with the self-iterations of the bounded phase, and what a training cost."""
+"""Accuracy with the self-iterations of the bounded phase, and the cost of a training.
 
-from pydantic import ConfigDict, Field, PositiveInt
+The cost of a training is counted in evaluations of the self-map, whatever else ran on the machine: from the
+curriculum and from the self-iterations in the metrics, which hold some of the updates; between these they are
+taken to change linearly. Evaluations with gradient are those that are differentiated: the unrolled
+self-iterations of the bounded phase, the phantom steps of the free one or the one evaluation that the
+implicit gradient starts from, and two for the contraction penalty. Not counted: the adjoint system of the
+implicit gradient, the evaluation per token that the state after it takes in every phase, validation.
+"""
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveInt
 
 from analysis.length_generalization import LengthSettings
+from automata.errors import InputError
 from implicit.checked_config import CheckedConfig
-from implicit.gradients import Unrolled
+from implicit.config.curriculum import Phase
+from implicit.gradients import Phantom, Unrolled
 from implicit.modes import Solve
+from implicit.runs.folder import Metrics
 from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS, evaluate
-from paper_figures.measurements.training_cost import training_cost
+
+GRADIENT_WEIGHT = 3
+"""What an evaluation with gradient counts for: itself, and a backward pass of twice as many products."""
+
+
+@dataclass(frozen=True)
+class TrainingCost:
+    """What a run cost.
+
+    Attributes:
+        updates: of the weights.
+        bounded_updates: those of the bounded phase.
+        tokens: over all updates and sequences.
+        bounded_tokens: those of the bounded phase.
+        without_gradient: evaluations of the self-map at a token that were not differentiated.
+        with_gradient: those that were.
+        mean_iterations: of the search in the free phase, per token; None without a free phase.
+
+    Example:
+        >>> TrainingCost(1, 0, 10, 0, without_gradient=70.0, with_gradient=40, mean_iterations=7.0).total
+        190.0
+    """
+
+    updates: int
+    bounded_updates: int
+    tokens: int
+    bounded_tokens: int
+    without_gradient: float
+    with_gradient: int
+    mean_iterations: float | None
+
+    @property
+    def total(self) -> float:
+        """All evaluations, those with gradient counted `GRADIENT_WEIGHT` times."""
+        return self.without_gradient + GRADIENT_WEIGHT * self.with_gradient
+
+    def numbers(self) -> dict[str, float | None]:
+        """Return everything for JSON."""
+        return {**asdict(self), "total": self.total}
+
+
+def training_cost(run: Run) -> TrainingCost:
+    """Count the evaluations of the self-map in the training of an implicit model.
+
+    Raises:
+        InputError: for a run whose lengths followed its accuracy, which are not recorded at every step, or
+            one with penalties that solve for fixed points themselves.
+
+    Example:
+        1,000 updates through four self-iterations each, 500 to the fixed point.
+
+        >>> from implicit.runs.loading import load_run
+        >>> cost = training_cost(load_run("parity"))
+        >>> cost.updates, cost.bounded_updates, cost.tokens == 1500 * 64 * 32
+        (1500, 500, True)
+    """
+    config, curriculum = run.config, run.config.curriculum
+    if curriculum.growth_accuracy is not None and curriculum.start_length is not None:
+        raise InputError("growth_accuracy is set; give a run whose lengths follow the number of the step")
+    if curriculum.attraction_weight > 0 or curriculum.forgetting_weight > 0:
+        raise InputError(
+            "a penalty solves for fixed points of its own; give a run without attraction or forgetting"
+        )
+    updates = run.metrics[-1]["step"]
+    phases = [curriculum.phase(step, config.length) for step in range(1, updates + 1)]
+    tokens = np.array([config.batch_size * phase.length for phase in phases])
+    bounded = np.array([phase.name == "bounded" for phase in phases])
+    sought = np.where(bounded, 1.0, _sought(run, updates))  # one measures the residual of an unrolled iterate
+    with_gradient = np.array([_with_gradient(phase) for phase in phases])
+    free = int(tokens[~bounded].sum())
+    return TrainingCost(
+        updates,
+        int(bounded.sum()),
+        int(tokens.sum()),
+        int(tokens[bounded].sum()),
+        float((tokens * sought).sum()),
+        int((tokens * with_gradient).sum()),
+        float((tokens * sought)[~bounded].sum()) / free if free else None,
+    )
+
+
+def _sought(run: Run, updates: int) -> NDArray[np.float64]:
+    """Self-iterations per token of every update, as if it were free, without gradient."""
+    free = [entry for entry in run.metrics if entry["phase"] == "free"]
+    if not free:
+        return np.zeros(updates)
+    steps, found = np.arange(1, updates + 1), [entry["step"] for entry in free]
+    each = np.interp(steps, found, [entry["mean_iterations"] for entry in free])
+    if run.config.curriculum.random_starts > 0:
+        # Latents of other tokens are starts: all were first sought from zero, which validation does as well.
+        each += np.interp(steps, found, [_from_zero(run, entry) for entry in free])
+    return each
+
+
+def _from_zero(run: Run, entry: Metrics) -> float:
+    """Self-iterations from zero when a step was recorded: those of validation, if to the same tolerance."""
+    config = run.config
+    if config.evaluation.rtol != config.curriculum.free_rtol:
+        raise InputError(
+            f"evaluation_rtol is {config.evaluation.rtol}; give a run with that of training, "
+            f"{config.curriculum.free_rtol}"
+        )
+    return float(entry["validation"][str(config.length)]["mean_iterations"])
+
+
+def _with_gradient(phase: Phase) -> int:
+    """Evaluations with gradient per token of an update."""
+    if isinstance(phase.gradient, Unrolled):
+        return phase.gradient.iterations
+    steps = phase.gradient.steps if isinstance(phase.gradient, Phantom) else 1
+    return steps + (2 if phase.contraction_weight > 0 else 0)
+
 
 BOUNDED_ITERATIONS = 4
 """Of the bounded phase, small and at the size of the paper."""
 
 
 class BoundedSettings(CheckedConfig):
-    """How accuracy is measured with so many self-iterations, no more and no less.
-
-    Example:
-        >>> BoundedSettings().iterations
-        4
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    """How accuracy is measured with so many self-iterations, no more and no less."""
 
     iterations: PositiveInt = Field(
         default=BOUNDED_ITERATIONS, description="sweeps over the sequence, from zero"

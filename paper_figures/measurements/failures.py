@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from analysis import error_control, executed
 from analysis.check_certificate import check_certificate
@@ -20,14 +20,7 @@ GEOMETRIC = (4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 
 
 
 class FailureSettings(CheckedConfig):
-    """What is measured.
-
-    Example:
-        >>> FailureSettings().lengths[-1]
-        4096
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    """What is measured."""
 
     lengths: tuple[PositiveInt, ...] = Field(
         default=GEOMETRIC, min_length=1, description="lengths at which the accuracy is measured"

@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 import torch
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from analysis.framework.needs import as_implicit
@@ -19,14 +19,7 @@ from implicit.training.streams import Stream, draw_batch
 
 
 class ReachSettings(CheckedConfig):
-    """Between which tokens gradients are compared, and which.
-
-    Example:
-        >>> ReachSettings().steps
-        (1, 4, 16, 64)
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    """Between which tokens gradients are compared, and which."""
 
     steps: tuple[PositiveInt, ...] = Field(default=(1, 4, 16, 64), description="steps of phantom gradients")
     sequences: PositiveInt = Field(default=16, description="sequences")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from analysis.convergence.explained import group_means
@@ -27,14 +27,7 @@ NO_LIMIT = "none"
 
 
 class HardTrainingSettings(CheckedConfig):
-    """What is measured.
-
-    Example:
-        >>> HardTrainingSettings().hard_fractions
-        (0.1, 0.5)
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    """What is measured."""
 
     hard_fractions: tuple[float, ...] = Field(
         default=(0.1, 0.5), description="probabilities of a hard token at test"
@@ -126,14 +119,7 @@ def effort(iterations: Tensor, easy: Tensor, limits: Sequence[int]) -> dict[str,
 
 
 class HardTokenSettings(CheckedConfig):
-    """What is measured.
-
-    Example:
-        >>> HardTokenSettings().budgets
-        (4, 6, 8)
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    """What is measured."""
 
     budgets: tuple[PositiveInt, ...] = Field(
         default=(4, 6, 8), description="the most self-iterations of an easy token"

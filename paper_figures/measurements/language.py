@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 from torch.nn import functional
 
 from implicit.checked_config import CheckedConfig
@@ -17,14 +17,7 @@ if TYPE_CHECKING:
 
 
 class PerplexitySettings(CheckedConfig):
-    """How the perplexity on a text is measured.
-
-    Example:
-        >>> PerplexitySettings(file="test.txt").context
-        128
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    """How the perplexity on a text is measured."""
 
     file: str = Field(description="the text")
     tokens: PositiveInt = Field(default=100_000, description="of it, from its beginning")
@@ -68,14 +61,7 @@ def measure_perplexity(run: "FinishedRun", settings: PerplexitySettings) -> dict
 
 
 class IterationSettings(CheckedConfig):
-    """How self-iterations are varied and counted.
-
-    Example:
-        >>> IterationSettings(file="test.txt").allowed[:3]
-        (1, 2, 3)
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    """How self-iterations are varied and counted."""
 
     file: str = Field(description="the text")
     windows: PositiveInt = Field(default=128, description="windows from its beginning")
@@ -148,14 +134,7 @@ def measure_iterations(run: "FinishedRun", settings: IterationSettings) -> dict[
 
 
 class TimeSettings(CheckedConfig):
-    """How the time of an update is measured.
-
-    Example:
-        >>> TimeSettings(file="test.txt").updates
-        15
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    """How the time of an update is measured."""
 
     file: str = Field(description="the text that is read")
     updates: PositiveInt = Field(default=15, description="of every phase, of which the median is taken")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from automata.babi import QUESTION
@@ -20,14 +20,7 @@ _Read = tuple[Tensor, Tensor | None]
 
 
 class StorySettings(CheckedConfig):
-    """How the test stories are read.
-
-    Example:
-        >>> StorySettings().piece
-        200
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    """How the test stories are read."""
 
     order: NonNegativeInt = Field(default=0, description="which order of the stories; see CatBabi")
     piece: PositiveInt = Field(default=200, description="tokens that are read at a time")

@@ -1,8 +1,7 @@
 """Tables of measured numbers in docs/ are those of the stored results."""
 
-from paper_figures.registry import all_figures, figure_named
+from paper_figures.registry import all_figures, figure_named, summary
 from paper_figures.rows import Row
-from paper_figures.summary import summary
 from tests.docs.page import page
 
 

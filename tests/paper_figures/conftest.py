@@ -8,7 +8,7 @@ import pytest
 
 from implicit.config.recipes import recipe
 from implicit.runs.loading import Run, initial_model
-from paper_figures.experiments.point import Point
+from paper_figures.experiments.grid import Point
 
 SIZES: dict[str, dict[str, Any]] = {
     "implicit-mamba2": {"d_model": 4, "head_size": 4, "d_state": 2, "residual": False},

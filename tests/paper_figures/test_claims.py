@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from paper_figures.claims import ShareOfRuns
-from paper_figures.rows import MeasuredRun, Row, rows_of, where
+from paper_figures.rows import MeasuredRun, Rows, rows_of, where
 
 
-def rows(**accuracies: Sequence[float | None]) -> list[Row]:
+def rows(**accuracies: Sequence[float | None]) -> Rows:
     """A row per model with an accuracy per seed; None is a run that failed."""
     return rows_of(
         MeasuredRun(
@@ -43,12 +43,12 @@ def test_enough_runs_reach_it_and_no_control_does(
     lstm: list[float | None], gru: list[float | None], word: str
 ) -> None:
     claim = ShareOfRuns("accuracy@512", 0.99, "LSTM", reproduced=0.8, controls=where(model="gru"))
-    verdict = claim(rows(lstm=lstm, gru=gru), {})
+    verdict = claim(rows(lstm=lstm, gru=gru))
     assert verdict.word == word
     assert f"LSTM {lstm.count(RIGHT)} of {len(lstm)}" in verdict.because
 
 
 def test_all_runs_are_needed_unless_a_share_is_given() -> None:
     claim = ShareOfRuns("accuracy@512", 0.99, where(model="lstm"))
-    assert claim(rows(lstm=[RIGHT] * 4 + [WRONG], gru=[RIGHT]), {}).word == "partly"
-    assert claim(rows(lstm=[RIGHT] * 5, gru=[RIGHT]), {}).word == "reproduced"  # it is no control
+    assert claim(rows(lstm=[RIGHT] * 4 + [WRONG], gru=[RIGHT])).word == "partly"
+    assert claim(rows(lstm=[RIGHT] * 5, gru=[RIGHT])).word == "reproduced"  # it is no control

@@ -1,6 +1,5 @@
 """What each kind of panel draws of its rows."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from matplotlib.figure import Figure
 
 from analysis.framework.palette import Look
 from paper_figures.panels import Drawn, Lines, Marks, Panel
-from paper_figures.rows import MeasuredRun, Row, Rows, rows_of, where
+from paper_figures.rows import MeasuredRun, Rows, rows_of, where
 
 VALUES = {
     ("lstm", 0): {"accuracy": {"32": 1.0, "64": 0.5}, "updates": 100},
@@ -26,9 +25,9 @@ ROWS = rows_of(
 )
 
 
-def drawn(panel: Panel, rows: list[Row] = ROWS) -> Axes:
+def drawn(panel: Panel, rows: Rows = ROWS) -> Axes:
     axes = Figure().subplots()
-    panel.draw(axes, rows, {})
+    panel.draw(axes, rows)
     return axes
 
 
@@ -76,15 +75,14 @@ def test_a_mark_per_run_lies_in_the_line_of_its_row_and_within_the_axis() -> Non
         assert all(abs(height - place) < 0.5 for height in values(line))
     assert axes.get_xlim()[1] > 1000
     assert drawn(Marks("updates", log=True)).get_xscale() == "log"
-    assert len(drawn(Marks("updates", only="GRU")).lines) == 1
 
 
 def test_a_function_draws_where_every_row_has_a_run() -> None:
-    def draw(axes: Axes, rows: Rows, shared: Mapping[str, Any]) -> None:
-        axes.plot([len(rows)], [shared.get("x", 7)])
+    def draw(axes: Axes, rows: Rows) -> None:
+        axes.plot([len(rows)], [rows.shared.get("x", 7)])
 
     panel = Drawn(draw, {"title": "own"})
     axes = drawn(panel)
     assert (values(axes.lines[0]), axes.get_title()) == ([7], "own")
     lost = rows_of([MeasuredRun({"model": "lstm", "seed": 0}, {}, "failed", {})])
-    assert not drawn(panel, [*ROWS, *lost]).lines
+    assert not drawn(panel, Rows([*ROWS, *lost])).lines

@@ -12,9 +12,7 @@ import pytest
 from analysis.framework.output import RunIdentity
 from automata.errors import InputError
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
-from paper_figures.experiments.outcomes import Outcome
-from paper_figures.experiments.point import Point
-from paper_figures.experiments.records import Record
+from paper_figures.experiments.store import Store
 from paper_figures.results import Results, compact_json
 
 STORED = Results(
@@ -89,31 +87,25 @@ def test_refuses_what_is_not_the_results_of_the_figure(name: str, sentence: str,
 IDENTITY = RunIdentity("run", "parity", "lstm", 10, 32, 0, "0" * 64)
 
 
-def collected(*measurements: Measurement, value: Any = None, failed: int | None = None) -> Results:
+def collected(folder: Path, *measurements: Measurement, failed: int | None = None) -> Results:
     """Results of two runs of 120 s that measured a value 3 s each, one of which may have failed."""
-    found = {"accuracy": {"32": 1.0}, "converged": 0.5} if value is None else value
-
-    def outcome(point: Point) -> Outcome:
-        records = {"training": Record.done(point, None, IDENTITY, None, 120.0)}
-        for measurement in measurements:
-            records[measurement.name] = (
-                Record.failed(point, measurement, ValueError("no luck"), IDENTITY, 3.0)
-                if point.seed == failed
-                else Record.done(point, measurement, IDENTITY, found, 3.0)
-            )
-        return Outcome(point, records, complete=True)
-
     seeds = Grid({"seed": [0, 1]}, {"task": "parity", "model": "lstm"})
-    experiment = Experiment("figure", (seeds,), measurements)
-    return Results.collected(experiment, [outcome(point) for point in experiment.points], {"proved": 7})
+    store, experiment = Store(folder), Experiment("figure", (seeds,), measurements)
+    for point in experiment.points:
+        store.write(point, None, IDENTITY, 120.0)
+        for one in measurements:
+            error = ValueError("no luck") if point.seed == failed else None
+            value = None if error else {"accuracy": {"32": 1.0}, "converged": 0.5}
+            store.write(point, one, IDENTITY, 3.0, value=value, error=error)
+    return Results.collected(experiment, store.outcomes(experiment), {"proved": 7})
 
 
 def measurement(name: str, keep: Any = None) -> Measurement:
     return Measurement(name, lambda run, settings: None, keep=keep)
 
 
-def test_collects_values_by_name_from_all_measurements() -> None:
-    found = collected(measurement("all"), measurement("some", {"converged": "share"}))
+def test_collects_values_by_name_from_all_measurements(tmp_path: Path) -> None:
+    found = collected(tmp_path, measurement("all"), measurement("some", {"converged": "share"}))
     assert [run["values"] for run in found.runs] == [
         {"minutes": 2.0, "accuracy": {"32": 1.0}, "converged": 0.5, "share": 0.5}
     ] * 2
@@ -126,14 +118,26 @@ def test_collects_values_by_name_from_all_measurements() -> None:
 
 
 @pytest.mark.parametrize("keep", [("converged",), {"accuracy": "minutes"}])
-def test_the_same_name_twice_is_refused(keep: Any) -> None:
+def test_the_same_name_twice_is_refused(keep: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"second gives '(converged|minutes)' again"):
-        collected(measurement("first", ("converged",)), measurement("second", keep))
+        collected(tmp_path, measurement("first", ("converged",)), measurement("second", keep))
 
 
-def test_a_run_that_failed_has_no_values_and_says_why() -> None:
-    found = collected(measurement("all"), failed=1)
+def test_a_run_that_failed_has_no_values_and_says_why(tmp_path: Path) -> None:
+    found = collected(tmp_path, measurement("all"), failed=1)
     assert [run["values"] == {} for run in found.runs] == [False, True]
     assert found.runs[1]["failure"] == "all: ValueError: no luck"
     assert [run.status for run in found.measured] == ["done", "failed"]
     assert found.runs_sentence() == ["2 training runs, seeds 0, 1; 1 failed."]
+
+
+def test_environments_that_differ_are_all_told(tmp_path: Path) -> None:
+    found = collected(tmp_path, measurement("all"))
+    assert found.environment["torch"]
+    (file, _) = tmp_path.glob("records/*/all-*.json")
+    record = json.loads(file.read_text())
+    file.write_text(json.dumps({**record, "environment": {**record["environment"], "torch": "9.9"}}))
+    seeds = Grid({"seed": [0, 1]}, {"task": "parity", "model": "lstm"})
+    experiment = Experiment("figure", (seeds,), (measurement("all"),))
+    again = Results.collected(experiment, Store(tmp_path).outcomes(experiment), {})
+    assert set(str(again.environment["torch"]).split(", ")) == {"9.9", found.environment["torch"]}

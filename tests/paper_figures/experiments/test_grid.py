@@ -14,8 +14,7 @@ from automata.errors import InputError
 from implicit.config import recipes
 from implicit.config.recipes import recipe
 from implicit.runs.settings_file import read_settings
-from paper_figures.experiments.grid import Experiment, Grid, Measurement
-from paper_figures.experiments.point import Point
+from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
 from paper_figures.registry import figure_named
 from tests.paper_figures.experiments.tiny import ROOT, Length, accuracy
 
@@ -129,7 +128,7 @@ def test_overrides_replace_what_points_have_in_common_and_leave_what_tells_them_
     plain, other = Experiment("e", (grid,), ()), Experiment("e", (grid,), (), overrides=OVERRIDES)
     assert len(other.points) == len(plain.points) == 8
     for before, after in zip(plain.points, other.points, strict=True):
-        assert after.variant == {**before.variant, "task": "S3"}
+        assert after.settings == {**before.settings, "task": "S3"}
         assert (after.config.task, after.config.steps) == ("S3", 16)
         assert (after.config.curriculum.carried_share, after.seed) == (
             before.settings["carried_share"],

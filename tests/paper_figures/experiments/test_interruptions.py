@@ -1,5 +1,6 @@
 """Runners and workers that are killed with SIGKILL, or that come two at once, end with the same numbers."""
 
+import contextlib
 import json
 import os
 import signal
@@ -10,39 +11,38 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
 from implicit.runs.folder import RunFolder
-from paper_figures.experiments.grid import Experiment, Measurement
-from paper_figures.experiments.point import Point
-from paper_figures.experiments.records import Store
-from paper_figures.experiments.runner import carry_out
+from paper_figures.experiments.grid import Experiment, Measurement, Point
+from paper_figures.experiments.runner import Work, carry_out, sentences
+from paper_figures.experiments.store import Store
 from tests.paper_figures.experiments.tiny import ROOT, Log, experiment, logged
 
 KILL_AT_EVERY_INSTANT = """
 import functools, sys
 from pathlib import Path
-from paper_figures.experiments import records
-from paper_figures.experiments.records import Store
+from paper_figures.experiments import store
 from paper_figures.experiments.runner import carry_out
 from tests.interrupting import kill_at_every_instant
 from tests.paper_figures.experiments.tiny import experiment
 
-records.describe_environment = functools.cache(records.describe_environment)  # asks git each time
-work = lambda store: carry_out(experiment(1, steps=2), Store(store))
+store.describe_environment = functools.cache(store.describe_environment)  # asks git each time
+work = lambda folder: carry_out(experiment(1, steps=2), store.Store(folder))
 print(kill_at_every_instant(Path(sys.argv[1]), work))
 """
 
 RUN = """
-import sys
+import signal, sys
 from pathlib import Path
-from paper_figures.experiments.executors import Executor
-from paper_figures.experiments.records import Store
+from paper_figures.experiments.store import Store
 from paper_figures.experiments.runner import carry_out
 from tests.paper_figures.experiments import test_interruptions
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background processes ignore
 made = getattr(test_interruptions, sys.argv[1])(Path(sys.argv[2]))
-carry_out(made, Store(Path(sys.argv[3])), Executor(jobs=int(sys.argv[4])))
+carry_out(made, Store(Path(sys.argv[3])), jobs=int(sys.argv[4]))
 """
 
 LONG = {"steps": 100, "evaluate_every": 20, "checkpoint_every": 20}
@@ -50,6 +50,10 @@ LONG = {"steps": 100, "evaluate_every": 20, "checkpoint_every": 20}
 
 def long_trainings(folder: Path) -> Experiment:
     return experiment(4, **LONG)
+
+
+def one_training(folder: Path) -> Experiment:
+    return experiment(1, **LONG)
 
 
 def slow_measurements(folder: Path) -> Experiment:
@@ -92,20 +96,15 @@ def contents(store: Path) -> dict[str, Any]:
     return found
 
 
-def taken_by(store: Store, point: Point) -> int | None:
-    """The process that works on a point, or died on it."""
-    try:
-        return int(store.taken_file(point).read_text().split()[2])
-    except FileNotFoundError:
-        return None
-
-
-def alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def worker_on(store: Store, point: Point, runner: subprocess.Popen[bytes]) -> psutil.Process | None:
+    """The process that holds the lock of a point, of a runner and those that it started."""
+    lock = str(store.file(point, None).parent / "lock")
+    process = psutil.Process(runner.pid)
+    for one in [process, *process.children(recursive=True)]:
+        with contextlib.suppress(psutil.Error):
+            if lock in [file.path for file in one.open_files()] and Work(point, (), store).taken:
+                return one
+    return None
 
 
 def test_killed_at_every_instant(tmp_path: Path) -> None:
@@ -118,47 +117,44 @@ def test_killed_at_every_instant(tmp_path: Path) -> None:
     )
     assert driver.returncode == 0, driver.stderr
     instants = int(driver.stdout)
-    # Three (file, replace, folder) for each of: that the point is taken, 3 files of the run at its start,
-    # metrics at the start of the loop, 1 evaluation, the weights and their hash, the records of training and
-    # accuracy.
-    assert instants == 3 * 10
+    # Three (file, replace, folder) for each of: 3 files of the run at its start, metrics at the start of the
+    # loop, 1 evaluation, the weights and their hash, the records of training and accuracy.
+    assert instants == 3 * 9
     expected = contents(tmp_path / "uninterrupted")
     assert "left over" not in expected.values()
     for kill_at in range(1, instants + 1):
         assert contents(tmp_path / str(kill_at)) == expected
 
 
-def test_a_worker_and_then_the_runner_are_killed(tmp_path: Path) -> None:
-    """A worker dies in mid-training, then the runner; the other worker ends as well; a new runner goes on."""
+def test_a_process_and_then_the_runner_are_killed(tmp_path: Path) -> None:
+    """A process dies in training, then the runner; the other process ends its run; a new runner goes on."""
     store, points = Store(tmp_path / "store"), long_trainings(tmp_path).points
+    measurements = long_trainings(tmp_path).measurements
+    runner = start("long_trainings", tmp_path, store.path, jobs=2)
 
-    def stopped_in_training() -> tuple[Point, int] | None:
+    def stopped_in_training() -> tuple[Point, psutil.Process] | None:
         """Stop a process between a checkpoint and the end of its run, if there is one."""
         for point in points:
-            process = taken_by(store, point)
             folder = RunFolder(store.run_folder(point))
-            if process is not None and folder.checkpoint_file.is_file():
-                os.kill(process, signal.SIGSTOP)
-                if not folder.finished and taken_by(store, point) == process:
-                    return point, process
-                os.kill(process, signal.SIGCONT)  # it was quicker
+            if folder.checkpoint_file.is_file() and (worker := worker_on(store, point, runner)) is not None:
+                worker.suspend()
+                if not folder.finished:
+                    return point, worker
+                worker.resume()  # it was quicker
         return None
 
-    runner = start("long_trainings", tmp_path, store.path, jobs=2)
     killed, worker = wait_until(stopped_in_training)
-    os.kill(worker, signal.SIGKILL)
-    measurements = long_trainings(tmp_path).measurements
+    worker.kill()
     assert not store.ended(killed, measurements)
-    # The other worker takes the next points, and leaves this one alone.
-    wait_until(lambda: any(store.ended(point, measurements) for point in points))
+    # The other runs are done, and this one is left alone.
+    wait_until(lambda: sum(store.ended(point, measurements) for point in points) >= 2)
+    others = [one for point in points if (one := worker_on(store, point, runner)) is not None]
     runner.kill()
     runner.wait()
-    others = {process for point in points if (process := taken_by(store, point)) not in (None, worker)}
-    wait_until(lambda: not any(alive(process) for process in others if process is not None))
+    psutil.wait_procs(others, timeout=60)
     assert not store.ended(killed, measurements)
-    report = carry_out(long_trainings(tmp_path), store)
-    assert report.complete
-    assert report.sentences() == []
+    outcomes = carry_out(long_trainings(tmp_path), store)
+    assert all(outcome.complete and outcome.failure is None for outcome in outcomes)
     carry_out(long_trainings(tmp_path), Store(tmp_path / "uninterrupted"))
     found = {name: v for name, v in contents(store.path).items() if not name.startswith("logs")}
     assert found == contents(tmp_path / "uninterrupted")
@@ -167,10 +163,24 @@ def test_a_worker_and_then_the_runner_are_killed(tmp_path: Path) -> None:
 def test_two_runners_at_once_do_each_point_once(tmp_path: Path) -> None:
     store, made = Store(tmp_path / "store"), slow_measurements(tmp_path)
     with start("slow_measurements", tmp_path, store.path, jobs=1) as other:
-        wait_until(lambda: any(taken_by(store, point) for point in made.points))
-        report = carry_out(made, store)
+        wait_until(lambda: any(worker_on(store, point, other) for point in made.points))
+        outcomes = carry_out(made, store)
         assert other.wait() == 0
-    assert report.complete
+    assert all(outcome.complete for outcome in outcomes)
     lines = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
     assert sorted(name for _, name in lines) == sorted(point.identifier for point in made.points)
     assert {process for process, _ in lines} == {str(os.getpid()), str(other.pid)}
+
+
+def test_a_run_whose_process_died_is_told_and_an_interrupt_ends_the_processes(tmp_path: Path) -> None:
+    store, (point,) = Store(tmp_path / "store"), experiment(1, **LONG).points
+    runner = start("one_training", tmp_path, store.path, jobs=2)
+    worker = wait_until(lambda: worker_on(store, point, runner))
+    runner.send_signal(signal.SIGINT)
+    assert runner.wait() != 0
+    psutil.wait_procs([worker], timeout=60)
+    assert not worker.is_running()
+    outcomes = store.outcomes(experiment(1, **LONG))
+    (sentence,) = sentences(outcomes, store)
+    assert sentence.startswith("1 of 1 runs did not end: their process was ended from outside (for logs see ")
+    assert sentence.endswith("run the same command again to go on")

@@ -1,6 +1,9 @@
-"""The runner in this process: what is there is skipped, what fails is kept, what is missing is done."""
+"""The runner: what is there is skipped, what fails is kept, what is missing is done, here or elsewhere."""
 
 import json
+import os
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +14,10 @@ from automata.errors import InputError
 from implicit.runs.loading import Run, load_run
 from implicit.train import train
 from implicit.training.evaluation import evaluate
-from paper_figures.experiments import work
-from paper_figures.experiments.executors import Executor
-from paper_figures.experiments.grid import Experiment, Grid, Measurement
-from paper_figures.experiments.point import Point
-from paper_figures.experiments.records import Store
-from paper_figures.experiments.runner import Report, carry_out
-from paper_figures.experiments.work import Worker, claimed
-from tests.paper_figures.experiments.tiny import LSTM, Length, accuracy, experiment
+from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
+from paper_figures.experiments.runner import carry_out, sentences
+from paper_figures.experiments.store import Outcome, Store
+from tests.paper_figures.experiments.tiny import LSTM, ROOT, Length, Log, accuracy, experiment, logged
 
 
 def no_training(*arguments: Any, **options: Any) -> Run:
@@ -31,10 +30,10 @@ def modified(folder: Path) -> dict[Path, int]:
 
 def test_trains_and_measures_every_point(tmp_path: Path) -> None:
     """Against training and measuring by hand."""
-    report = carry_out(experiment(), Store(tmp_path / "new" / "store"))
-    assert report.complete
-    assert report.sentences() == []
-    for seed, outcome in enumerate(report.outcomes):
+    outcomes = carry_out(experiment(), Store(tmp_path / "new" / "store"))
+    assert all(outcome.complete for outcome in outcomes)
+    assert sentences(outcomes, Store(tmp_path)) == []
+    for seed, outcome in enumerate(outcomes):
         by_hand = train(Point({**LSTM, "seed": seed}).config, tmp_path / f"{seed}", progress=False)
         run = load_run(tmp_path / "new" / "store" / "runs" / outcome.point.identifier)
         for name, weights in by_hand.model.state_dict().items():
@@ -42,7 +41,7 @@ def test_trains_and_measures_every_point(tmp_path: Path) -> None:
         found = evaluate(by_hand.model, by_hand.task, 8, sequences=8)
         assert outcome.values["accuracy"]["accuracy"] == found.accuracy
         np.testing.assert_array_equal(outcome.values["accuracy"]["per_position"], found.per_position)
-        assert outcome.records["accuracy"].run == outcome.records["training"].run
+        assert outcome.records["accuracy"]["run"] == outcome.records["training"]["run"]
         assert outcome.run["seed"] == seed
         assert outcome.run["settings"] == {"task": "parity", "model": "lstm", "seed": seed}
 
@@ -65,7 +64,7 @@ def test_every_run_and_every_measurement_is_one_file(tmp_path: Path) -> None:
 def test_what_is_there_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = carry_out(experiment(), Store(tmp_path))
     before = modified(tmp_path)
-    monkeypatch.setattr("paper_figures.experiments.point.train", no_training)
+    monkeypatch.setattr("paper_figures.experiments.grid.train", no_training)
     assert carry_out(experiment(), Store(tmp_path)) == first
     assert modified(tmp_path) == before
 
@@ -74,8 +73,8 @@ def test_more_seeds_and_measurements_do_what_is_missing(tmp_path: Path) -> None:
     carry_out(experiment(), Store(tmp_path))
     before = modified(tmp_path)
     more = (*experiment().measurements, Measurement("longer", accuracy, Length(length=16)))
-    report = carry_out(experiment(3, *more), Store(tmp_path))
-    assert [sorted(outcome.values) for outcome in report.outcomes] == [["accuracy", "longer"]] * 3
+    outcomes = carry_out(experiment(3, *more), Store(tmp_path))
+    assert [sorted(outcome.values) for outcome in outcomes] == [["accuracy", "longer"]] * 3
     kept = {path: time for path, time in modified(tmp_path).items() if path in before}
     locks = {path for path in kept if path.name == "lock"}
     assert {p: t for p, t in kept.items() if p not in locks} == {
@@ -86,8 +85,8 @@ def test_more_seeds_and_measurements_do_what_is_missing(tmp_path: Path) -> None:
 def test_other_settings_are_measured_anew(tmp_path: Path) -> None:
     carry_out(experiment(), Store(tmp_path))
     other = experiment(2, Measurement("accuracy", accuracy, Length(length=3)))
-    report = carry_out(other, Store(tmp_path))
-    assert [len(outcome.values["accuracy"]["per_position"]) for outcome in report.outcomes] == [3, 3]
+    outcomes = carry_out(other, Store(tmp_path))
+    assert [len(outcome.values["accuracy"]["per_position"]) for outcome in outcomes] == [3, 3]
 
 
 def test_a_run_that_was_removed_and_trains_to_other_weights_is_measured_anew(tmp_path: Path) -> None:
@@ -97,10 +96,10 @@ def test_a_run_that_was_removed_and_trains_to_other_weights_is_measured_anew(tmp
     content = json.loads(record.read_text())
     content["run"]["weights_sha256"] = "0" * 64  # as if these had been the weights of another machine
     record.write_text(json.dumps(content))
-    (outcome,) = carry_out(experiment(1), Store(tmp_path)).outcomes
+    (outcome,) = carry_out(experiment(1), Store(tmp_path))
     assert outcome.values["accuracy"]["accuracy"] >= 0
-    assert outcome.records["training"].run == outcome.records["accuracy"].run
-    assert outcome.records["training"].run["weights_sha256"] != "0" * 64  # type: ignore[index]
+    assert outcome.records["training"]["run"] == outcome.records["accuracy"]["run"]
+    assert outcome.records["training"]["run"]["weights_sha256"] != "0" * 64
 
 
 def odd_seeds_fail(run: Run, settings: None) -> int:
@@ -111,17 +110,17 @@ def odd_seeds_fail(run: Run, settings: None) -> int:
 
 def test_a_failed_measurement_is_kept_as_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failing = experiment(4, Measurement("even", odd_seeds_fail), Measurement("accuracy", accuracy, Length()))
-    report = carry_out(failing, Store(tmp_path))
-    assert report.complete
-    failures = [outcome.failure for outcome in report.outcomes]
+    outcomes = carry_out(failing, Store(tmp_path))
+    assert all(outcome.complete for outcome in outcomes)
+    failures = [outcome.failure for outcome in outcomes]
     assert failures == [None, "even: ValueError: odd seed", None, "even: ValueError: odd seed"]
-    assert [outcome.run["status"] for outcome in report.outcomes] == ["done", "failed", "done", "failed"]
-    assert all("accuracy" in outcome.values for outcome in report.outcomes)
-    assert len(report.sentences()) == 2
-    assert "seed-1 failed (even: ValueError: odd seed)" in report.sentences()[0]
+    assert [outcome.run["status"] for outcome in outcomes] == ["done", "failed", "done", "failed"]
+    assert all("accuracy" in outcome.values for outcome in outcomes)
+    assert len(sentences(outcomes, Store(tmp_path))) == 2
+    assert "seed-1 failed (even: ValueError: odd seed)" in sentences(outcomes, Store(tmp_path))[0]
     before = modified(tmp_path)
-    monkeypatch.setattr("paper_figures.experiments.point.train", no_training)
-    assert carry_out(failing, Store(tmp_path)) == report  # not tried again
+    monkeypatch.setattr("paper_figures.experiments.grid.train", no_training)
+    assert carry_out(failing, Store(tmp_path)) == outcomes  # not tried again
     assert modified(tmp_path) == before
 
 
@@ -129,9 +128,9 @@ def test_retry_does_what_failed_and_only_that_again(tmp_path: Path) -> None:
     carry_out(experiment(2, Measurement("even", odd_seeds_fail)), Store(tmp_path))
     before = modified(tmp_path)
     mended = experiment(2, Measurement("even", lambda run, settings: run.config.seed))
-    assert [o.values for o in carry_out(mended, Store(tmp_path)).outcomes] == [{"even": 0}, {}]
-    report = carry_out(mended, Store(tmp_path), retry_failed=True)
-    assert [outcome.values for outcome in report.outcomes] == [{"even": 0}, {"even": 1}]
+    assert [o.values for o in carry_out(mended, Store(tmp_path))] == [{"even": 0}, {}]
+    outcomes = carry_out(mended, Store(tmp_path), retry_failed=True)
+    assert [outcome.values for outcome in outcomes] == [{"even": 0}, {"even": 1}]
     changed = {path for path, time in modified(tmp_path).items() if before.get(path) != time}
     assert {path.name for path in changed} - {"lock"} == {mended.measurements[0].file_name}
 
@@ -144,9 +143,9 @@ def sizes_that_do_not_divide() -> Experiment:
 
 
 def test_a_failed_training_is_kept_as_failed_and_the_others_go_on(tmp_path: Path) -> None:
-    report = carry_out(sizes_that_do_not_divide(), Store(tmp_path))
-    bad, good = report.outcomes
-    assert report.complete
+    outcomes = carry_out(sizes_that_do_not_divide(), Store(tmp_path))
+    bad, good = outcomes
+    assert all(outcome.complete for outcome in outcomes)
     assert bad.failure is not None
     assert bad.failure.startswith("training: InputError: ")
     assert "head_size" in bad.failure
@@ -164,11 +163,11 @@ def test_retry_trains_from_the_beginning(tmp_path: Path, monkeypatch: pytest.Mon
         (out / "config.json").write_text("{}")
         raise RuntimeError("no memory")
 
-    monkeypatch.setattr("paper_figures.experiments.point.train", fail_later)
-    (outcome,) = carry_out(experiment(1), Store(tmp_path)).outcomes
+    monkeypatch.setattr("paper_figures.experiments.grid.train", fail_later)
+    (outcome,) = carry_out(experiment(1), Store(tmp_path))
     assert outcome.failure == "training: RuntimeError: no memory"
-    monkeypatch.setattr("paper_figures.experiments.point.train", train)
-    (outcome,) = carry_out(experiment(1), Store(tmp_path), retry_failed=True).outcomes
+    monkeypatch.setattr("paper_figures.experiments.grid.train", train)
+    (outcome,) = carry_out(experiment(1), Store(tmp_path), retry_failed=True)
     assert outcome.failure is None
 
 
@@ -179,11 +178,11 @@ def test_what_says_nothing_about_the_point_is_no_failure(
     def stop(*arguments: Any, **options: Any) -> Run:
         raise error
 
-    monkeypatch.setattr("paper_figures.experiments.point.train", stop)
+    monkeypatch.setattr("paper_figures.experiments.grid.train", stop)
     with pytest.raises(type(error)):
         carry_out(experiment(1), Store(tmp_path))
-    monkeypatch.setattr("paper_figures.experiments.point.train", train)
-    assert carry_out(experiment(1), Store(tmp_path)).complete
+    monkeypatch.setattr("paper_figures.experiments.grid.train", train)
+    assert carry_out(experiment(1), Store(tmp_path))[0].complete
 
 
 def test_a_bad_point_anywhere_in_the_grid_begins_nothing(tmp_path: Path) -> None:
@@ -199,73 +198,125 @@ def test_a_store_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         carry_out(experiment(1), Store(tmp_path / "file" / "store"))
 
 
-def test_a_point_that_is_taken_is_left_to_who_took_it(tmp_path: Path) -> None:
-    store, (point, _) = Store(tmp_path), experiment(2).points
-    with claimed(store, point, "one") as mine, claimed(store, point, "other") as theirs:
-        assert (mine, theirs) == (True, None)
-    with claimed(store, point, "other") as free:
-        assert free is True
+def numbers(outcomes: list[Outcome]) -> list[Any]:
+    """What was measured and of which weights: all but when and how long."""
+    return [(one.point.identifier, one.values, one.records["training"]["run"]) for one in outcomes]
 
 
-def test_what_a_worker_died_of_is_left_by_its_fellows_and_done_by_the_next_runner(tmp_path: Path) -> None:
-    store, (point, other) = Store(tmp_path), experiment(2).points
-    store.record_folder(point).mkdir(parents=True)
-    (store.record_folder(point) / "taken").write_text("one process 12345\n")  # and no lock: it died
-    Worker(experiment(2), tmp_path, runner="one")()
-    assert not store.ended(point, experiment(2).measurements)
-    assert store.ended(other, experiment(2).measurements)
-    Worker(experiment(2), tmp_path, runner="next")()
-    assert store.ended(point, experiment(2).measurements)
+def test_jobs_give_the_numbers_of_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each point once, each in a process of its own, with the same bits."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    log = Measurement("logged", logged, Log(path=str(tmp_path / "log")))
+    tiny = experiment(2, *experiment().measurements, log)
+    outcomes = carry_out(tiny, Store(tmp_path / "jobs"), jobs=2)
+    lines = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
+    assert sorted(name for _, name in lines) == sorted(point.identifier for point in tiny.points)
+    assert len({process for process, _ in lines} - {str(os.getpid())}) == 2
+    assert numbers(carry_out(tiny, Store(tmp_path / "here"))) == numbers(outcomes)
 
 
-class Ended:
-    """A job that ended and did nothing."""
-
-    def done(self) -> bool:
-        return True
-
-    def cancel(self) -> None:
-        raise AssertionError("cancelled")
-
-
-def test_jobs_that_end_before_their_work_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(self: Executor, worker: Worker, logs: Path) -> list[Ended]:
-        (logs / work.FAULT).write_text("OSError: no space left")
-        return [Ended(), Ended()]
-
-    monkeypatch.setattr(Executor, "start", start)
-    report = carry_out(experiment(2), Store(tmp_path), Executor(jobs=2))
-    assert not report.complete
-    (sentence,) = report.sentences()
-    assert sentence.startswith("2 of 2 runs did not end: OSError: no space left (logs in ")
-    assert sentence.endswith("run the same command again to go on")
-
-
-class Endless:
-    """A job that goes on until it is cancelled."""
-
-    cancelled = False
-
-    def done(self) -> bool:
-        return self.cancelled
-
-    def cancel(self) -> None:
-        self.cancelled = True
+FAKE_SLURM = {
+    "sbatch": """
+        # Runs every task of the array at once, as the batch file says, and answers as SLURM does.
+        import os, subprocess, sys
+        from pathlib import Path
+        text = Path(sys.argv[1]).read_text()
+        Path(os.environ["FAKE_SLURM"], "batch").write_text(text)
+        tasks = int(text.split("#SBATCH --array=0-")[1].split("%")[0]) + 1
+        for task in range(tasks):
+            ids = {"SLURM_JOB_ID": "7", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": str(task)}
+            subprocess.Popen(["bash", sys.argv[1]], env={**os.environ, **ids}, start_new_session=True,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        print("Submitted batch job 7")
+    """,
+    "srun": """
+        import os, sys
+        command = sys.argv[sys.argv.index("-m") - 2:]
+        os.environ.update(SLURM_NTASKS="1", SLURM_JOB_NUM_NODES="1", SLURM_NODEID="0", SLURM_PROCID="0",
+                          SLURM_LOCALID="0")
+        os.execv(command[0], command)
+    """,
+    "sacct": """
+        print("JobID|State|NodeList")
+    """,
+}
 
 
-def test_an_interrupt_ends_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = [Endless(), Endless()]
+@pytest.fixture
+def fake_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The three programs of SLURM that submitit calls, on the path."""
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    for name, text in FAKE_SLURM.items():
+        program = folder / name
+        program.write_text(f"#!{sys.executable}\n{textwrap.dedent(text)}")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("FAKE_SLURM", str(folder))
+    return folder
 
-    def interrupt(seconds: float) -> None:
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr(Executor, "start", lambda self, worker, logs: jobs)
-    monkeypatch.setattr("time.sleep", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        carry_out(experiment(2), Store(tmp_path), Executor(jobs=2))
-    assert all(job.cancelled for job in jobs)
+def test_slurm_gets_one_array_of_jobs_with_the_parameters(fake_slurm: Path, tmp_path: Path) -> None:
+    slurm = ["partition=long", "account=00812", "timeout_min=90", "mem_gb=3"]
+    outcomes = carry_out(experiment(2), Store(tmp_path / "cluster"), jobs=2, cluster="slurm", slurm=slurm)
+    batch = (fake_slurm / "batch").read_text()
+    for line in ("--array=0-1%2", "--partition=long", "--account=00812", "--time=90", "--mem=3GB"):
+        assert f"#SBATCH {line}\n" in batch
+    assert numbers(carry_out(experiment(2), Store(tmp_path / "here"))) == numbers(outcomes)
 
 
-def test_a_report_of_runs_that_ended_well_says_nothing() -> None:
-    assert Report([]).complete
-    assert Report([]).sentences() == []
+@pytest.mark.usefixtures("fake_slurm")
+@pytest.mark.parametrize(
+    ("parameter", "sentence"),
+    [("partitoin=long", "partitoin"), ("timeout_min=soon", "timeout_min"), ("nodes=two", "nodes")],
+)
+def test_slurm_parameters_that_it_lacks_are_refused(parameter: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=sentence) as refused:
+        carry_out(experiment(1), Store(tmp_path / "store"), cluster="slurm", slurm=[parameter])
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_machine_without_slurm_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="this machine has no srun"):
+        carry_out(experiment(1), Store(tmp_path / "store"), cluster="slurm")
+    assert list(tmp_path.iterdir()) == []
+
+
+FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "no job": ({"jobs": 0}, "jobs is 0; give at least 1"),
+    "unknown cluster": ({"cluster": "slrum"}, "cluster 'slrum' is unknown; did you mean 'slurm'"),
+    "parameters of slurm": ({"slurm": ["mem_gb=1"]}, "give --cluster slurm"),
+    "no key": ({"slurm": ["=3"]}, "slurm is '=3'; give KEY=VALUE"),
+    "no value": ({"slurm": ["time="]}, "slurm is 'time='; give KEY=VALUE"),
+    "no such device": ({"device": "abacus"}, "device"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), FAULTS.values(), ids=FAULTS)
+def test_refuses_bad_arguments(arguments: dict[str, Any], sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=sentence.replace("?", r"\?")):
+        carry_out(experiment(1), Store(tmp_path / "store"), **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_submitit_is_needed_for_more_than_one_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    with pytest.raises(InputError, match=r"pip install 'implicit-ssm\[cluster\]'"):
+        carry_out(experiment(1), Store(tmp_path), jobs=2)
+    assert carry_out(experiment(1), Store(tmp_path))[0].complete
+
+
+def test_without_a_terminal_each_run_that_ended_is_a_line_with_the_time_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    carry_out(experiment(1), Store(tmp_path))
+    slow = Measurement("logged", logged, Log(path=str(tmp_path / "log"), seconds=0.6))
+    carry_out(experiment(3, slow), Store(tmp_path))
+    *_, first, second, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("tiny: 1 of 3 runs ended, 00:0")  # two more of at least 0.6 s each
+    assert first != "tiny: 1 of 3 runs ended, 00:00 left"
+    assert second.startswith("tiny: 2 of 3 runs ended, 00:0")
+    assert last == "tiny: 3 of 3 runs ended, 00:00 left"

@@ -12,8 +12,8 @@ from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import registered_task
 from implicit.config.recipes import recipe
 from implicit.runs.loading import Run, initial_model
-from paper_figures.measurements import belief_errors
-from paper_figures.measurements.belief_errors import ErrorSettings
+from paper_figures.measurements import beliefs
+from paper_figures.measurements.beliefs import ErrorSettings, belief_errors, pairs_of
 
 SMALL = ErrorSettings(pairs=6, length=24, follow=(8, 32))
 
@@ -27,7 +27,7 @@ def untrained(model: str, **sizes: Any) -> Run:
 def test_pairs_end_alike_can_occur_and_leave_different_beliefs() -> None:
     task = registered_task("likely-swaps-3-reveals")
     assert isinstance(task, PartiallyObserved)
-    pairs = belief_errors.pairs_of(task, SMALL)
+    pairs = pairs_of(task, SMALL)
     assert pairs.first.shape == pairs.second.shape == (6, 24)
     assert pairs.after.shape == (6, 32)
     assert (pairs.first[:, -COMMON_TOKENS:] == pairs.second[:, -COMMON_TOKENS:]).all()
@@ -40,7 +40,7 @@ def test_errors_of_every_size_keep_their_share_in_an_affine_layer_only() -> None
     """One layer of DeltaNet is affine in its memory where the windows agree; an LSTM is not."""
 
     def left(run: Run, size: float) -> list[float]:
-        found = belief_errors.belief_errors(run, SMALL.model_copy(update={"size": size}))["left"]
+        found = belief_errors(run, SMALL.model_copy(update={"size": size}))["left"]
         return [quarter for quarters in found.values() for quarter in quarters]
 
     affine, other = untrained("deltanet", layers=1, d_model=8), untrained("lstm", d_model=8)
@@ -50,7 +50,7 @@ def test_errors_of_every_size_keep_their_share_in_an_affine_layer_only() -> None
 
 
 def test_the_exact_filter_forgets_what_came_before_two_reveals() -> None:
-    found = belief_errors.belief_errors(untrained("lstm", d_model=4), SMALL)["exact"]
+    found = belief_errors(untrained("lstm", d_model=4), SMALL)["exact"]
     assert found[32] == [0.0, 0.0, 0.0]
     assert found[8][2] > 0
 
@@ -60,12 +60,12 @@ def test_a_run_on_another_task_is_refused() -> None:
     task = config.build_task()
     run = Run(Path("runs/one"), config, initial_model(config, task), task, [])
     with pytest.raises(InputError, match="give a run on a probabilistic automaton"):
-        belief_errors.belief_errors(run, SMALL)
+        belief_errors(run, SMALL)
 
 
 def test_too_few_pairs_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     task = registered_task("likely-swaps-3-reveals")
     assert isinstance(task, PartiallyObserved)
-    monkeypatch.setattr(belief_errors, "total_variation", lambda one, other: np.zeros(1))
+    monkeypatch.setattr(beliefs, "total_variation", lambda one, other: np.zeros(1))
     with pytest.raises(InputError, match="pairs is 6, and 0 were found; give fewer"):
-        belief_errors.pairs_of(task, SMALL)
+        pairs_of(task, SMALL)

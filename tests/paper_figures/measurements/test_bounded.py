@@ -10,7 +10,7 @@ from implicit.gradients import Unrolled
 from implicit.modes import Solve
 from implicit.runs.loading import Run
 from implicit.training.streams import Stream, draw_batch
-from paper_figures.experiments.point import Point
+from paper_figures.experiments.grid import Point
 from paper_figures.measurements.bounded import BoundedSettings, measure_bounded, measure_cost
 from paper_figures.registry import figure_named
 

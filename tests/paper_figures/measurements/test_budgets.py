@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from analysis.length_generalization import analyse
 from implicit.runs.loading import Run
-from paper_figures.experiments.point import Point
+from paper_figures.experiments.grid import Point
 from paper_figures.measurements.iterations import MODES, BudgetSettings, budgets
 from paper_figures.registry import figure_named
 

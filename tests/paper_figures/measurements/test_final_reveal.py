@@ -13,7 +13,7 @@ from automata.tasks.repl_language import ReplLanguage
 from implicit.config.recipes import recipe
 from implicit.runs.loading import Run, initial_model
 from implicit.training.streams import Stream, draw_batch
-from paper_figures.measurements.reveals import RevealSettings, final_reveal
+from paper_figures.measurements.answers import RevealSettings, final_reveal
 from paper_figures.registry import figure_named
 from tests.paper_figures.measurements.reading_models import (
     Reader,

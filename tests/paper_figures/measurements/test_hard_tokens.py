@@ -14,7 +14,7 @@ from automata.tasks.registry import make_task
 from implicit import Solve, Stopping, load_run
 from implicit.runs.loading import Run
 from implicit.training.streams import Stream, draw_batch
-from paper_figures.experiments.point import Point
+from paper_figures.experiments.grid import Point
 from paper_figures.measurements.hard_tokens import (
     HardTokenSettings,
     HardTrainingSettings,

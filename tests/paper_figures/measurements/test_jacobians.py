@@ -7,7 +7,7 @@ import pytest
 
 from analysis.jacobian.measurement import JacobianSettings, analyse
 from implicit.runs.loading import Run
-from paper_figures.experiments.point import Point
+from paper_figures.experiments.grid import Point
 from paper_figures.measurements import jacobians
 from paper_figures.registry import figure_named
 

@@ -11,7 +11,7 @@ from automata.tasks.registry import registered_task
 from automata.tasks.swapping_balls import SwappingBalls
 from implicit.config.recipes import recipe
 from implicit.runs.loading import Run
-from paper_figures.measurements.puzzles import PuzzleSettings, puzzle_accuracy, with_number
+from paper_figures.measurements.answers import PuzzleSettings, puzzle_accuracy, with_number
 from tests.paper_figures.measurements.reading_models import Answer, Reader, always, ends_up, printed
 
 BALLS, PROGRAMS = "swap-balls-3", "small-programs"

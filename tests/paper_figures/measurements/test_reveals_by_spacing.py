@@ -12,8 +12,13 @@ from automata.errors import InputError
 from automata.tasks.repl_language import ReplLanguage
 from implicit.config.recipes import recipe
 from implicit.runs.loading import Run, initial_model
-from paper_figures.measurements import reveals
-from paper_figures.measurements.reveals import SpacingSettings, Test, reveals_by_spacing
+from paper_figures.measurements.answers import (
+    SpacingSettings,
+    Test,
+    commands_before,
+    reveals_by_spacing,
+    session_task,
+)
 
 
 class Oracle(torch.nn.Module):
@@ -83,7 +88,7 @@ def test_numbers_of_commands_are_those_of_the_text() -> None:
     task = ReplLanguage(3, commands=9, reveal_every=2, predict="values", spacing="random")
     sessions = task.sessions(20, np.random.default_rng(0))
     batch = task.batch_of(sessions, task.longest_session)
-    before = reveals.commands_before(task, batch.tokens, batch.counted)
+    before = commands_before(task, batch.tokens, batch.counted)
     for row in range(20):
         swaps, numbers = 0, []
         for command in sessions.trace(row).commands:
@@ -106,7 +111,7 @@ def test_other_runs_are_refused() -> None:
 
 @pytest.mark.parametrize("test", SpacingSettings().tests)
 def test_tests_have_the_spacing_that_they_say(test: Test) -> None:
-    task = reveals.session_task(ReplLanguage(3), test, 16)
+    task = session_task(ReplLanguage(3), test, 16)
     assert (task.form.spacing, task.form.reveal_every) == (
         ("random", 4) if test == "random" else ("fixed", int(test))
     )

@@ -14,20 +14,18 @@ from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit import Solve, Stopping, load_run
 from implicit.runs.loading import Run
-from paper_figures.experiments.point import Point
+from paper_figures.experiments.grid import Point
 from paper_figures.measurements.iterations import (
     TokenSettings,
-    hardest_tokens,
-    token_iterations,
-    training_course,
-)
-from paper_figures.measurements.token_kinds import (
     beyond,
     compared,
     counted,
+    hardest_tokens,
     kinds_of,
     last_tokens,
     states_before,
+    token_iterations,
+    training_course,
 )
 
 SMALL = TokenSettings(tolerances=(1e-2, 1e-4), lengths=(3, 6, 12), sequences=4, swept_sequences=2)
