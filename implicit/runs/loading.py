@@ -138,6 +138,20 @@ def initial_model(config: TrainConfig, task: Task) -> SequenceModel:
         return build_model(config.model, config.sizes, task)
 
 
+def untrained_run(config: TrainConfig) -> Run:
+    """Return the run of a configuration before its first update: initial weights, no folder and no metrics.
+
+    Raises:
+        InputError: as `initial_model`, or for a task that cannot be built.
+
+    Example:
+        >>> untrained_run(TrainConfig.of(task="parity", model="lstm")).task
+        <WordProblem parity: 2 tokens, 2 states>
+    """
+    task = config.build_task()
+    return Run(Path("runs") / config.model, config, initial_model(config, task).eval(), task, [])
+
+
 def take_dtype(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Give a model the floating dtype of a file's tensors, which the default dtype of this process is not.
 

@@ -2,22 +2,13 @@
 
 import numpy as np
 
+from paper_figures import figure as pf
 from paper_figures.families import family, look
-from paper_figures.figure import (
-    CODE_AND_LINEAR_RNNS,
-    Claim,
-    Figure,
-    Layout,
-    Marks,
-    Measurement,
-    Rows,
-    Verdict,
-)
 from paper_figures.figures.hidden_swaps import GRIDS, NOT_LINEAR, RIVALS
 from paper_figures.measurements.beliefs import AdversarySettings, worst_found
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Compare the best linear model with LSTM and implicit Mamba-2 on the worst rounds, means over runs.
 
     Reproduced if it is at least twice as far from the posterior as both, on likely values and on any; not
@@ -33,30 +24,30 @@ def _judge(rows: Rows) -> Verdict:
         told.append(f"{kind} values: " + ", ".join(f"{name} {value:.3f}" for name, value in mean.items()))
     because = f"KL per reveal on the worst rounds, means over runs, in nats: {'; '.join(told)}"
     if all(nearer):
-        return Verdict("not reproduced", because)
-    return Verdict("reproduced" if all(far) else "partly", because)
+        return pf.Verdict("not reproduced", because)
+    return pf.Verdict("reproduced" if all(far) else "partly", because)
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Sequences sought against each belief",
     section="Sessions and beliefs",
-    claim=Claim(
+    claim=pf.Claim(
         "there are adversarial sequences on which linear RNNs lose the belief (as the paper says of one "
         "representation), and non-linear ones far less",
-        CODE_AND_LINEAR_RNNS,
+        pf.CODE_AND_LINEAR_RNNS,
         _judge,
     ),
     runs=GRIDS,
-    measure=(Measurement("worst_rounds", worst_found, AdversarySettings()),),
+    measure=(pf.Measurement("worst_rounds", worst_found, AdversarySettings()),),
     label=family,
     looks=look,
     panels=[
-        Marks(kind, "KL per reveal\n(nats)", title=title, log=True, xlim=(0.006, 6), ticks=(0.01, 1))
+        pf.Marks(kind, "KL per reveal\n(nats)", title=title, log=True, xlim=(0.006, 6), ticks=(0.01, 1))
         for kind, title in (
             ("random", "random\nrounds"),
             ("likely", "worst,\nlikely"),
             ("any", "worst,\nany"),
         )
     ],
-    layout=Layout(height=(2.8, 2.8)),
+    layout=pf.Layout(height=(2.8, 2.8)),
 )

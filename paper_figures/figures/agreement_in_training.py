@@ -4,19 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from analysis.framework.palette import MODE_LOOKS, Look
-from paper_figures.figure import (
-    IMPLICIT_ARE_RNNS,
-    Claim,
-    Figure,
-    Layout,
-    Lines,
-    MeasuredRun,
-    Measurement,
-    Rows,
-    Verdict,
-    counts,
-    verdict,
-)
+from paper_figures import figure as pf
 from paper_figures.figures.iterations_at_test import GRIDS, label, look
 from paper_figures.measurements.courses import AgreementCourse, agreement_course
 
@@ -24,8 +12,8 @@ PUBLISHED_AGREEMENT = 0.976
 """Share of the tokens at which the modes are said to agree in the largest published model, of 1.3B."""
 
 
-def _course(*path: str, of: str = "course") -> Callable[[MeasuredRun], dict[int, Any]]:
-    def value(run: MeasuredRun) -> dict[int, Any]:
+def _course(*path: str, of: str = "course") -> Callable[[pf.MeasuredRun], dict[int, Any]]:
+    def value(run: pf.MeasuredRun) -> dict[int, Any]:
         found = {}
         for entry in run.values[of]:
             one: Any = entry
@@ -49,7 +37,7 @@ ITERATIONS = {
 }
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Count runs whose modes agree at the end as often as in the published model."""
     agree = {
         row.label: [[entry["agree"] for entry in course] for course in row.each("course")] for row in rows
@@ -59,28 +47,28 @@ def _judge(rows: Rows) -> Verdict:
         for row in rows
     }
     least = min(share for runs in agree.values() for shares in runs for share in shares)
-    return verdict(
+    return pf.verdict(
         sum(count for count, _ in reached.values()),
         sum(of for _, of in reached.values()),
         f"runs whose modes agree at {PUBLISHED_AGREEMENT:.1%} of the tokens or more at the end: "
-        f"{counts(reached)}; least share on the way: {least:.3f}",
+        f"{pf.counts(reached)}; least share on the way: {least:.3f}",
     )
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Agreement of the modes through training",
     section="Fixed points",
-    claim=Claim(
+    claim=pf.Claim(
         "the simultaneous and the sequential mode of a trained implicit SSM reach the same fixed points",
-        IMPLICIT_ARE_RNNS,
+        pf.IMPLICIT_ARE_RNNS,
         _judge,
     ),
     runs=GRIDS[:2],
-    measure=(Measurement("agreement_course", agreement_course, AgreementCourse()),),
+    measure=(pf.Measurement("agreement_course", agreement_course, AgreementCourse()),),
     label=label,
     looks=look,
     panels=[
-        Lines(
+        pf.Lines(
             quantities,
             xlabel="training step",
             ylabel=ylabel,
@@ -94,5 +82,5 @@ FIGURE = Figure(
         for quantities, ylabel in ((SHARES, "share of the tokens"), (ITERATIONS, "self-iterations"))
         for task in ("parity", "S3")
     ],
-    layout=Layout(columns=(2, 2), height=(3.9, 4.4), share=("col", "row"), legend=(2, 1)),
+    layout=pf.Layout(columns=(2, 2), height=(3.9, 4.4), share=("col", "row"), legend=(2, 1)),
 )

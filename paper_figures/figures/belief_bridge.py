@@ -9,19 +9,8 @@ from matplotlib.axes import Axes
 from analysis.belief.exact import exact_sequences
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import registered_task
+from paper_figures import figure as pf
 from paper_figures.families import family, look
-from paper_figures.figure import (
-    OURS,
-    Claim,
-    Drawn,
-    Figure,
-    Layout,
-    Lines,
-    MeasuredRun,
-    Measurement,
-    Rows,
-    Verdict,
-)
 from paper_figures.figures.hidden_swaps import GRIDS, TASK, TRAINED_LENGTH
 from paper_figures.measurements.beliefs import (
     BridgeSettings,
@@ -66,8 +55,8 @@ def _filters() -> dict[str, Places]:
     return filter_divergences(task, exact)
 
 
-def _panel(low: float, high: float) -> Drawn:
-    lines = Lines(
+def _panel(low: float, high: float) -> pf.Drawn:
+    lines = pf.Lines(
         lambda run: _curve([place for place in run.values["by_position"] if place["mean"] is not None]),
         xlabel="position (tokens)",
         ylabel="KL (nats)",
@@ -77,25 +66,25 @@ def _panel(low: float, high: float) -> Drawn:
         xticks=((1, 8, 64, 512, 2048), ("1", "8", "64", "512", "2,048")),
     )
 
-    def draw(axes: Axes, rows: Rows) -> None:
+    def draw(axes: Axes, rows: pf.Rows) -> None:
         for name, places in rows.shared["filters"].items():
             label, color, dashes = FILTERS[name]
             axes.plot(*_curve(places), color=color, linestyle=dashes, marker=".", markersize=3, label=label)
         lines.draw(axes, rows)
         axes.set_ylim(low, high)
 
-    return Drawn(draw)
+    return pf.Drawn(draw)
 
 
-def _last(run: MeasuredRun) -> float:
+def _last(run: pf.MeasuredRun) -> float:
     return float(run.values["by_position"][-1]["mean"])
 
 
-def _at_training(run: MeasuredRun) -> float:
+def _at_training(run: pf.MeasuredRun) -> float:
     return float([place["mean"] for place in run.values["by_position"] if place["from"] < TRAINED_LENGTH][-1])
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Compare the last bin of positions with the linear filter in float32.
 
     Reproduced if every run of implicit Mamba-2 is nearer to the posterior, and at most twice as far as at the
@@ -109,24 +98,24 @@ def _judge(rows: Rows) -> Verdict:
     ) + "; ".join(f"{name} {', '.join(f'{_last(run):.4f}' for run in named[name].runs)}" for name in SHOWN)
     runs = named[SHOWN[0]].runs
     if not any(_last(run) < linear for run in runs):
-        return Verdict("not reproduced", because)
+        return pf.Verdict("not reproduced", because)
     kept = all(_last(run) < linear and _last(run) <= 2 * _at_training(run) for run in runs)
-    return Verdict("reproduced" if kept else "partly", because)
+    return pf.Verdict("reproduced" if kept else "partly", because)
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="A belief held by construction and by training",
     section="Sessions and beliefs",
-    claim=Claim(
+    claim=pf.Claim(
         "an implicit SSM, trained in parallel, predicts by a belief that the linear filter without division "
         "loses",
-        OURS,
+        pf.OURS,
         _judge,
     ),
     runs=tuple(grid for grid in GRIDS if family(grid.points[0].settings) in SHOWN),
     measure=(
-        Measurement("bridge", bridge, SETTINGS),
-        Measurement(
+        pf.Measurement("bridge", bridge, SETTINGS),
+        pf.Measurement(
             "belief_errors",
             belief_errors,
             ErrorSettings(),
@@ -137,5 +126,5 @@ FIGURE = Figure(
     label=family,
     looks=look,
     panels=[_panel(BETWEEN, 2), _panel(ROUNDING / 3, BETWEEN)],
-    layout=Layout(columns=(1, 1), height=(4.6, 5.4), share=("all", "none"), legend=(2, 1)),
+    layout=pf.Layout(columns=(1, 1), height=(4.6, 5.4), share=("all", "none"), legend=(2, 1)),
 )

@@ -3,21 +3,7 @@
 import numpy as np
 
 from analysis.length_generalization import LengthSettings
-from paper_figures.figure import (
-    IMPLICIT_ARE_RNNS,
-    Claim,
-    Figure,
-    Layout,
-    Marks,
-    MeasuredRun,
-    Measurement,
-    Row,
-    Rows,
-    Variants,
-    Verdict,
-    counts,
-    verdict,
-)
+from paper_figures import figure as pf
 from paper_figures.measurements.bounded import BoundedSettings, measure_bounded, measure_cost
 from paper_figures.measurements.lengths import accuracy
 
@@ -44,18 +30,18 @@ SHARES = {"bounded only": 1.0, PUBLISHED: 0.8, "switch at 50%": 0.5, "switch at 
 """The share of the updates in the bounded phase."""
 
 
-def _as_good_for_less(switched: MeasuredRun, free: MeasuredRun) -> bool:
+def _as_good_for_less(switched: pf.MeasuredRun, free: pf.MeasuredRun) -> bool:
     """Return whether a run cost less and is at most 0.01 less accurate at both lengths."""
     return switched.at("cost@total") < free.at("cost@total") and all(
         switched.at(f"accuracy@{length}") >= free.at(f"accuracy@{length}") - 0.01 for length in (32, 512)
     )
 
 
-def _by_seed(row: Row) -> dict[int, MeasuredRun]:
+def _by_seed(row: pf.Row) -> dict[int, pf.MeasuredRun]:
     return {run.settings["seed"]: run for run in row.runs}
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Count the seeds in which switching at 80% is as good as free training, for less.
 
     Partly at best where free training itself has less than 0.99 at the training length: to fail alike is no
@@ -77,23 +63,23 @@ def _judge(rows: Rows) -> Verdict:
     learnt = named[FREE].reaching("accuracy@32", 0.99)
     cost = {name: float(np.mean(named[name].each("cost@total"))) for name in (PUBLISHED, FREE)}
     because = (
-        f"seeds in which it is within 0.01 of free only at 32 and 512 tokens, for less: {counts(shown)}; "
+        f"seeds in which it is within 0.01 of free only at 32 and 512 tokens, for less: {pf.counts(shown)}; "
         f"free only has at least 0.99 at 32 tokens in {learnt} of {named[FREE].of}; cost at 80%: "
         f"{cost[PUBLISHED] / cost[FREE]:.2f} of free only"
     )
-    return verdict(*shown[PUBLISHED], because, also=learnt == named[FREE].of)
+    return pf.verdict(*shown[PUBLISHED], because, also=learnt == named[FREE].of)
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Bounded and free training",
     section="Training",
-    claim=Claim(
+    claim=pf.Claim(
         "a bounded phase on most of the tokens and a short free one give the quality of free training at a "
         "lower cost",
-        IMPLICIT_ARE_RNNS,
+        pf.IMPLICIT_ARE_RNNS,
         _judge,
     ),
-    runs=Variants(
+    runs=pf.Variants(
         {"task": "S3", "model": "implicit-mamba2"},
         {
             **{name: {**COMMON, "bounded_steps": round(share * UPDATES)} for name, share in SHARES.items()},
@@ -101,25 +87,25 @@ FIGURE = Figure(
         },
     ),
     measure=(
-        Measurement(
+        pf.Measurement(
             "accuracy",
             accuracy,
             LengthSettings(lengths=(32, 512), sequences=256, mode="sequential", seed=0),
             ("accuracy", "share_converged"),
         ),
-        Measurement("bounded_accuracy", measure_bounded, BoundedSettings()),
-        Measurement("training_cost", measure_cost),
+        pf.Measurement("bounded_accuracy", measure_bounded, BoundedSettings()),
+        pf.Measurement("training_cost", measure_cost),
     ),
     panels=[
         *(
-            Marks(value, f"accuracy,\n{what}", chance=(1 / 6,), xlim=(-0.08, 1.08), ticks=(0, 1))
+            pf.Marks(value, f"accuracy,\n{what}", chance=(1 / 6,), xlim=(-0.08, 1.08), ticks=(0, 1))
             for value, what in (
                 ("accuracy@32", "32"),
                 ("bounded_accuracy@32", "32, 4 sweeps"),
                 ("accuracy@512", "512"),
             )
         ),
-        Marks(lambda run: run.at("cost@total") / 1e6, "evaluations,\nmillions"),
+        pf.Marks(lambda run: run.at("cost@total") / 1e6, "evaluations,\nmillions"),
     ],
-    layout=Layout(columns=(4, 4), height=(2.5, 2.5)),
+    layout=pf.Layout(columns=(4, 4), height=(2.5, 2.5)),
 )

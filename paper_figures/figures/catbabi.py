@@ -9,20 +9,7 @@ from matplotlib.axes import Axes
 from analysis.framework.palette import GREY, MODEL_LOOKS, Look, model_label
 from automata.babi import TASK_NAMES
 from automata.data_files import DATA_VARIABLE
-from paper_figures.figure import (
-    IMPLICIT_ARE_RNNS,
-    Claim,
-    Drawn,
-    Figure,
-    Grid,
-    Layout,
-    Measurement,
-    Point,
-    Row,
-    Rows,
-    Settings,
-    Verdict,
-)
+from paper_figures import figure as pf
 from paper_figures.measurements.stories import StorySettings, story_answers
 
 FILE = f"${DATA_VARIABLE}/babi/en-valid-10k.tar.gz"
@@ -68,7 +55,7 @@ MODELS: tuple[dict[str, Any], ...] = (
 )
 
 
-class StoryPoint(Point):
+class StoryPoint(pf.Point):
     """A run on one of the protocols, whose names stand for how the stories are read.
 
     Example:
@@ -94,27 +81,27 @@ class StoryPoint(Point):
         return {**settings, "task": task, "carried_share": float(state == "carried"), "seed": seed}
 
 
-def _model(settings: Settings) -> str:
+def _model(settings: pf.Settings) -> str:
     layers = settings.get("layers", 1)
     return model_label(settings["model"]) + (f", {layers} layers" if layers > 1 else "")
 
 
-def _look(settings: Settings) -> Look:
+def _look(settings: pf.Settings) -> Look:
     marker = {2: "D", 4: "p"}.get(settings.get("layers", 1))
     of_model = MODEL_LOOKS[settings["model"]]
     of_model = replace(of_model, dashes="")  # a mark is a run
     return of_model if marker is None else replace(of_model, marker=marker)
 
 
-def _shares(row: Row, task: int) -> list[float]:
+def _shares(row: pf.Row, task: int) -> list[float]:
     return [found[str(task)]["right"] / found[str(task)]["asked"] for found in row.each("tasks")]
 
 
-def _rows(rows: Rows, protocol: str) -> dict[str, Row]:
+def _rows(rows: pf.Rows, protocol: str) -> dict[str, pf.Row]:
     return {_model(row.settings): row for row in rows if row.settings["task"] == protocol}
 
 
-def _whole(axes: Axes, rows: Rows) -> None:
+def _whole(axes: Axes, rows: pf.Rows) -> None:
     """Draw a row for each protocol, in it a line of marks for each model, a mark for each run."""
     for place, protocol in enumerate(PROTOCOLS):
         for number, (name, row) in enumerate(_rows(rows, protocol).items()):
@@ -132,7 +119,7 @@ def _whole(axes: Axes, rows: Rows) -> None:
     )
 
 
-def _by_task(axes: Axes, rows: Rows) -> None:
+def _by_task(axes: Axes, rows: pf.Rows) -> None:
     """Draw mean and range over the runs of one explicit, one implicit layer and the LSTM."""
     found = _rows(rows, "catbabi-answers-carried")
     for number, name in enumerate(("explicit Mamba-2", "implicit Mamba-2", "LSTM")):
@@ -153,7 +140,7 @@ def _by_task(axes: Axes, rows: Rows) -> None:
     )
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Count the trained tasks on which the implicit layer is ahead by means over the seeds.
 
     Reproduced if it is on more than half in every protocol, not reproduced if in none; partly otherwise.
@@ -171,19 +158,19 @@ def _judge(rows: Rows) -> Verdict:
         "tasks on which one implicit layer is ahead of one explicit (in brackets: by every run): "
         + "; ".join(told)
     )
-    return Verdict("reproduced" if all(most) else "partly" if any(most) else "not reproduced", because)
+    return pf.Verdict("reproduced" if all(most) else "partly" if any(most) else "not reproduced", because)
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="catbAbI: questions about stories",
     section="Language models",
-    claim=Claim(
+    claim=pf.Claim(
         "on catbAbI a one-layer implicit model beats a one-layer explicit one on most of the tasks",
-        IMPLICIT_ARE_RNNS,
+        pf.IMPLICIT_ARE_RNNS,
         _judge,
     ),
     runs=tuple(
-        Grid(
+        pf.Grid(
             {name: [value] for name, value in {"task": task, **model, "seed": seed}.items()},
             TRAINING,
             StoryPoint,
@@ -194,10 +181,10 @@ FIGURE = Figure(
         if task.endswith(state)
         for model in MODELS
     ),
-    measure=(Measurement("answers", story_answers, StorySettings(piece=PIECE)),),
+    measure=(pf.Measurement("answers", story_answers, StorySettings(piece=PIECE)),),
     data=(FILE,),
     label=lambda settings: f"{PROTOCOLS[settings['task']]}: {_model(settings)}",
     looks=_look,
-    panels=[Drawn(_whole), Drawn(_by_task)],
-    layout=Layout(columns=(2, 1), height=(4.2, 7.4), share=("none", "none"), legend=(5, 2)),
+    panels=[pf.Drawn(_whole), pf.Drawn(_by_task)],
+    layout=pf.Layout(columns=(2, 1), height=(4.2, 7.4), share=("none", "none"), legend=(5, 2)),
 )

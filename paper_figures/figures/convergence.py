@@ -10,19 +10,7 @@ from analysis.convergence import MODES, ConvergenceSettings, analyse
 from analysis.framework.figures import log_axis
 from analysis.framework.palette import GREY, MODE_LOOKS, Look
 from implicit.runs.loading import Run
-from paper_figures.figure import (
-    IMPLICIT_ARE_RNNS,
-    Claim,
-    Drawn,
-    Figure,
-    Grid,
-    Layout,
-    Lines,
-    MeasuredRun,
-    Measurement,
-    Rows,
-    Verdict,
-)
+from paper_figures import figure as pf
 
 SETTINGS = ConvergenceSettings(sequences=8, length=256, rtol=1e-6, max_iterations=2000, seed=0)
 
@@ -38,7 +26,7 @@ def measure(run: Run, settings: ConvergenceSettings) -> dict[str, Any]:
     return analyse(run, settings).numbers()
 
 
-def _residuals(axes: Axes, rows: Rows) -> None:
+def _residuals(axes: Axes, rows: pf.Rows) -> None:
     """Draw the median residual of the first run, and the middle 50% and 98% of its tokens."""
     for mode in MODES:
         levels = rows[0].runs[0].values[mode]["residual_by_iteration"]
@@ -51,16 +39,16 @@ def _residuals(axes: Axes, rows: Rows) -> None:
     axes.set(title="residual (seed 0)", xlabel="self-iteration", ylabel="‖Φ(z) − z‖ / ‖z‖")
 
 
-def _by_position(mode: str, run: MeasuredRun) -> tuple[range, list[float]]:
+def _by_position(mode: str, run: pf.MeasuredRun) -> tuple[range, list[float]]:
     return range(1, SETTINGS.length + 1), run.values[mode]["iterations_by_position"]["median"]
 
 
-def _evaluations(mode: str, run: MeasuredRun) -> dict[str, float]:
+def _evaluations(mode: str, run: pf.MeasuredRun) -> dict[str, float]:
     by_length = run.values[mode]["by_length"]
     return {length: found["token_evaluations"] for length, found in by_length.items()}
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Reproduced if every token of every run converged in both modes; not if none did in one of them."""
     worst = {mode: min(rows[0].each(f"{mode}@share_converged")) for mode in MODES}
     because = (
@@ -69,19 +57,21 @@ def _judge(rows: Rows) -> Verdict:
         + f" (at most {SETTINGS.max_iterations:,} self-iterations)"
     )
     if min(worst.values()) == 0:
-        return Verdict("not reproduced", because)
-    return Verdict("reproduced" if min(worst.values()) == 1 and not rows[0].failed else "partly", because)
+        return pf.Verdict("not reproduced", because)
+    return pf.Verdict("reproduced" if min(worst.values()) == 1 and not rows[0].failed else "partly", because)
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="The search for the fixed points",
     section="Fixed points",
-    claim=Claim("the simultaneous and the sequential mode both find fixed points", IMPLICIT_ARE_RNNS, _judge),
-    runs=(Grid({"seed": range(5)}, {"task": "parity", "model": "implicit-mamba2"}),),
-    measure=(Measurement("convergence", measure, SETTINGS),),
+    claim=pf.Claim(
+        "the simultaneous and the sequential mode both find fixed points", pf.IMPLICIT_ARE_RNNS, _judge
+    ),
+    runs=(pf.Grid({"seed": range(5)}, {"task": "parity", "model": "implicit-mamba2"}),),
+    measure=(pf.Measurement("convergence", measure, SETTINGS),),
     panels=[
-        Drawn(_residuals),
-        Lines(
+        pf.Drawn(_residuals),
+        pf.Lines(
             {mode: (partial(_by_position, mode), Look(MODE_LOOKS[mode].color)) for mode in MODES},
             xlabel="position (tokens)",
             ylabel="self-iterations (median)",
@@ -89,7 +79,7 @@ FIGURE = Figure(
             xscale="linear",
             ylim=(0, None),
         ),
-        Lines(
+        pf.Lines(
             {mode: (partial(_evaluations, mode), MODE_LOOKS[mode]) for mode in MODES},
             xlabel="length (tokens)",
             ylabel="evaluations of Φ",
@@ -98,7 +88,7 @@ FIGURE = Figure(
             ylim=None,
         ),
     ],
-    layout=Layout(
+    layout=pf.Layout(
         columns=(3, 1),
         height=(2.6, 6.6),
         share=("none", "none"),

@@ -1,30 +1,20 @@
 """What training needs on S3: the recipe, the recipe without one part, and a curriculum as the paper's."""
 
-from analysis.agreement import AgreementSettings
 from analysis.length_generalization import LengthSettings
-from paper_figures.figure import (
-    IMPLICIT_ARE_RNNS,
-    Claim,
-    Figure,
-    Layout,
-    Marks,
-    Measurement,
-    ShareOfRuns,
-    Variants,
-)
-from paper_figures.measurements.lengths import KEPT, accuracy, agreement
+from paper_figures import figure as pf
+from paper_figures.measurements.lengths import AGREEMENT, KEPT, accuracy, agreement
 
 ACCURACY = LengthSettings(lengths=(32, 512), sequences=256, mode="sequential", seed=0)
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Four ways to train on S3",
     section="Training",
-    claim=Claim(
+    claim=pf.Claim(
         "implicit SSMs can be trained by a bounded phase, then free self-iterations with phantom gradients",
-        IMPLICIT_ARE_RNNS,
-        ShareOfRuns("accuracy@512", least=0.99, row="bounded, then free", at="512 tokens"),
+        pf.IMPLICIT_ARE_RNNS,
+        pf.ShareOfRuns("accuracy@512", least=0.99, row="bounded, then free", at="512 tokens"),
     ),
-    runs=Variants(
+    runs=pf.Variants(
         {"task": "S3", "model": "implicit-mamba2"},
         {
             "recipe": {},
@@ -49,13 +39,13 @@ FIGURE = Figure(
         },
     ),
     measure=(
-        Measurement("accuracy", accuracy, ACCURACY, KEPT),
-        Measurement("agreement", agreement, AgreementSettings(sequences=16, length=128, examples=0, seed=0)),
+        pf.Measurement("accuracy", accuracy, ACCURACY, KEPT),
+        pf.Measurement("agreement", agreement, AGREEMENT),
     ),
     panels=[
-        Marks("accuracy@512", "accuracy,\n512 tokens", chance=(1 / 6,), xlim=(-0.08, 1.08), ticks=(0, 1)),
-        Marks("agree", "modes\nagree", xlim=(-0.08, 1.08), ticks=(0, 1)),
-        Marks("updates", "training,\nupdates", ticks=(0, 750, 1500)),
+        pf.Marks("accuracy@512", "accuracy,\n512 tokens", chance=(1 / 6,), xlim=(-0.08, 1.08), ticks=(0, 1)),
+        pf.Marks("agree", "modes\nagree", xlim=(-0.08, 1.08), ticks=(0, 1)),
+        pf.Marks("updates", "training,\nupdates", ticks=(0, 750, 1500)),
     ],
-    layout=Layout(height=(2.0, 2.0)),
+    layout=pf.Layout(height=(2.0, 2.0)),
 )

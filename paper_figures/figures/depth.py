@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from analysis.framework.palette import MODEL_LOOKS, model_label
-from paper_figures.figure import IMPLICIT_ARE_RNNS, Claim, Drawn, Figure, Layout, Rows, Verdict
+from paper_figures import figure as pf
 from paper_figures.figures.s5_length_generalization import GRIDS, MEASURE, MODELS, family
 
 TOKENS = (4, 6, 8, 12, 16, 24, 32)
@@ -15,7 +15,7 @@ STRENGTHS = {1: 0.75, 2: 0.45, 4: 0.2}
 """Of the colour of a cell, by number of layers."""
 
 
-def fewest_layers(rows: Rows, model: str, token: int, *, every: bool) -> int | None:
+def fewest_layers(rows: pf.Rows, model: str, token: int, *, every: bool) -> int | None:
     """Return the fewest layers with which all runs of a model, or one, reach 90% at a token; None if none."""
     enough: Any = all if every else any
     depths = [
@@ -30,7 +30,7 @@ def _reached(runs: Iterable[list[float]], failed: tuple[int, ...], token: int) -
     return [run[token - 1] >= ENOUGH for run in runs] + [False] * len(failed)
 
 
-def _draw(axes: Axes, rows: Rows) -> None:
+def _draw(axes: Axes, rows: pf.Rows) -> None:
     """Draw a row per family and a column per token, with the fewest layers in each cell."""
     for place, model in enumerate(MODELS):
         for column, token in enumerate(TOKENS):
@@ -48,7 +48,7 @@ def _draw(axes: Axes, rows: Rows) -> None:
     axes.grid(visible=False)
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Judge that explicit Mamba-2 needs more layers for the last token than the first, and implicit does not.
 
     An LSTM of one layer can track S5. Where it does not reach the last token, more layers are not shown to be
@@ -64,24 +64,24 @@ def _judge(rows: Rows) -> Verdict:
         f"Mamba-2 {before} and {after} (best run); LSTM, which can do with 1, at token {last} {control}"
     )
     if fewest_layers(rows, "implicit-mamba2", last, every=False) is None:
-        return Verdict("not reproduced", because)
+        return pf.Verdict("not reproduced", because)
     more = before is not None and (after is None or after > before)
-    return Verdict("reproduced" if implicit == 1 and more and control == 1 else "partly", because)
+    return pf.Verdict("reproduced" if implicit == 1 and more and control == 1 else "partly", because)
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Layers against tokens on S5",
     section="State tracking",
-    claim=Claim(
+    claim=pf.Claim(
         "explicit models need more layers for longer words of S5; one implicit layer does for all of them",
-        IMPLICIT_ARE_RNNS,
+        pf.IMPLICIT_ARE_RNNS,
         _judge,
     ),
     runs=GRIDS,
     measure=MEASURE,
     label=family,
     panels=[
-        Drawn(
+        pf.Drawn(
             _draw,
             {
                 "xticks": range(len(TOKENS)),
@@ -95,5 +95,5 @@ FIGURE = Figure(
             },
         )
     ],
-    layout=Layout(columns=(1, 1), height=(2.9, 2.9)),
+    layout=pf.Layout(columns=(1, 1), height=(2.9, 2.9)),
 )

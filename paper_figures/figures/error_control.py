@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from analysis.error_control.spread import SHARE_BELOW
 from analysis.framework.figures import powers_of_two
 from analysis.framework.palette import GREY, MODEL_LOOKS, Look, model_label
-from paper_figures.figure import Claim, Drawn, Figure, Grid, Layout, Measurement, Row, Rows, Settings, Verdict
+from paper_figures import figure as pf
 from paper_figures.measurements.failures import FailureSettings, certified, failure
 
 SETTINGS = FailureSettings()
@@ -68,11 +68,11 @@ class Forecast(NamedTuple):
         return self.predicted is not None and self.failed / FACTOR <= self.predicted <= self.failed * FACTOR
 
 
-def _forecasts(row: Row) -> list[Forecast]:
+def _forecasts(row: pf.Row) -> list[Forecast]:
     return [Forecast.of(run.values) for run in row.runs]
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Count the predictions that are right, of runs that are right on the words they are drawn from.
 
     Reproduced if all are, and some runs fail and some do not; not reproduced if no failure is predicted.
@@ -87,12 +87,12 @@ def _judge(rows: Rows) -> Verdict:
         f"a failure of which none was predicted: {sum(f.right for f in lasting)} of {len(lasting)}"
     )
     if not dated:
-        return Verdict("not reproduced", because)
+        return pf.Verdict("not reproduced", because)
     complete = lasting and not any(row.failed for row in rows) and all(f.right for f in counted)
-    return Verdict("reproduced" if complete else "partly", because)
+    return pf.Verdict("reproduced" if complete else "partly", because)
 
 
-def _accuracy(axes: Axes, rows: Rows) -> None:
+def _accuracy(axes: Axes, rows: pf.Rows) -> None:
     """Draw a line per run against length, and the compiled model, which is proved right at every length."""
     compiled = rows.shared["certified"]["accuracy"]
     axes.plot(
@@ -114,7 +114,7 @@ def _accuracy(axes: Axes, rows: Rows) -> None:
     axes.set(xlabel="sequence length (tokens)", ylabel="accuracy", ylim=(-0.02, 1.06))
 
 
-def _failures(axes: Axes, rows: Rows) -> None:
+def _failures(axes: Axes, rows: pf.Rows) -> None:
     """Draw predicted against measured lengths of failure, open where a run failed within the words read."""
     ends = np.array([TICKS[0] / 2, EDGE / 2])
     axes.fill_between(
@@ -146,35 +146,35 @@ def _failures(axes: Axes, rows: Rows) -> None:
     axes.set(xlabel="below 90%: measured (tokens)", ylabel="predicted (tokens)", xlim=limits, ylim=limits)
 
 
-def _look(settings: Settings) -> Look:
+def _look(settings: pf.Settings) -> Look:
     of_model = MODEL_LOOKS[settings["model"]]
     again = settings["model"] == "gated-deltaproduct" and settings.get("length") == 32
     return replace(of_model, marker="h", dashes=":") if again else of_model
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Errors at short lengths and the length of failure",
     section="State tracking",
-    claim=Claim(
+    claim=pf.Claim(
         "the time at which the spread of the states of a class reaches its limit against the distance of "
         "the classes tells the length at which a model fails on S3",
         "Chung, Choi and Kim 2026, arXiv 2605.07755",
         _judge,
     ),
     runs=(
-        Grid({"model": ["implicit-mamba2"], "seed": SEEDS}, {"task": "S3"}),
-        Grid({"model": ["lstm", "elman"], "seed": SEEDS}, {**GROWING, "length": 16}),
-        Grid({"model": ["gated-deltaproduct"], "seed": SEEDS}, {**GROWING, **REFLECTING, "length": 16}),
-        Grid({"model": ["pd-ssm"], "seed": SEEDS}, {**GROWING, "length": 16}),
-        Grid({"model": ["gated-deltaproduct"], "seed": SEEDS}, {**GROWING, **REFLECTING, "length": 32}),
-        Grid({"model": ["mamba2"], "seed": SEEDS}, {**GROWING, "length": 16}),
+        pf.Grid({"model": ["implicit-mamba2"], "seed": SEEDS}, {"task": "S3"}),
+        pf.Grid({"model": ["lstm", "elman"], "seed": SEEDS}, {**GROWING, "length": 16}),
+        pf.Grid({"model": ["gated-deltaproduct"], "seed": SEEDS}, {**GROWING, **REFLECTING, "length": 16}),
+        pf.Grid({"model": ["pd-ssm"], "seed": SEEDS}, {**GROWING, "length": 16}),
+        pf.Grid({"model": ["gated-deltaproduct"], "seed": SEEDS}, {**GROWING, **REFLECTING, "length": 32}),
+        pf.Grid({"model": ["mamba2"], "seed": SEEDS}, {**GROWING, "length": 16}),
     ),
-    measure=(Measurement("failure", failure, SETTINGS),),
+    measure=(pf.Measurement("failure", failure, SETTINGS),),
     shared={"certified": lambda: certified(SETTINGS)},
     label=lambda settings: (
         f"{model_label(settings['model'])}, trained at {settings.get('length', 32)} tokens"
     ),
     looks=_look,
-    panels=[Drawn(_accuracy), Drawn(_failures)],
-    layout=Layout(columns=(2, 1), height=(3.7, 6.8), share=("none", "none"), legend=(2, 1)),
+    panels=[pf.Drawn(_accuracy), pf.Drawn(_failures)],
+    layout=pf.Layout(columns=(2, 1), height=(3.7, 6.8), share=("none", "none"), legend=(2, 1)),
 )

@@ -3,19 +3,7 @@
 from collections.abc import Callable
 
 from analysis.framework.palette import Look
-from paper_figures.figure import (
-    IMPLICIT_ARE_RNNS,
-    Claim,
-    Figure,
-    Grid,
-    Layout,
-    Lines,
-    MeasuredRun,
-    Measurement,
-    Rows,
-    Verdict,
-    verdict,
-)
+from paper_figures import figure as pf
 from paper_figures.figures.s5_length_generalization import TRAINING
 from paper_figures.measurements.hard_tokens import HardTokenSettings, hard_pairs
 
@@ -23,15 +11,15 @@ SETTINGS = HardTokenSettings()
 PLACES = range(len(SETTINGS.shares))
 
 
-def _accuracies(run: MeasuredRun, order: str, budget: int) -> list[float]:
+def _accuracies(run: pf.MeasuredRun, order: str, budget: int) -> list[float]:
     return [point["accuracy"] for point in run.values[order][str(budget)]]
 
 
-def _by_share(order: str, budget: int) -> Callable[[MeasuredRun], tuple[range, list[float]]]:
+def _by_share(order: str, budget: int) -> Callable[[pf.MeasuredRun], tuple[range, list[float]]]:
     return lambda run: (PLACES, _accuracies(run, order, budget))
 
 
-def _few_suffice(run: MeasuredRun, budget: int) -> bool:
+def _few_suffice(run: pf.MeasuredRun, budget: int) -> bool:
     """Return whether the hardest tenth of the pairs restores what the budget costs, and a random one not."""
     hardest, random = (_accuracies(run, order, budget) for order in ("hardest", "random"))
     few = [place for place, share in enumerate(SETTINGS.shares) if 0 < share <= 0.1]
@@ -40,7 +28,7 @@ def _few_suffice(run: MeasuredRun, budget: int) -> bool:
     )
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Count runs in which, with some budget elsewhere, the hardest tenth of the pairs suffices."""
     (row,) = rows
     shown = sum(any(_few_suffice(run, budget) for budget in SETTINGS.budgets) for run in row.runs)
@@ -53,7 +41,7 @@ def _judge(rows: Rows) -> Verdict:
         )
         for budget in SETTINGS.budgets
     ]
-    return verdict(
+    return pf.verdict(
         shown,
         row.of,
         "runs in which some budget elsewhere costs 0.1 of the accuracy, the hardest tenth of the pairs "
@@ -62,18 +50,18 @@ def _judge(rows: Rows) -> Verdict:
     )
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Few hard tokens",
     section="Fixed points",
-    claim=Claim(
+    claim=pf.Claim(
         "approximate fixed points suffice: full convergence is needed at a small subset of the tokens",
-        IMPLICIT_ARE_RNNS,
+        pf.IMPLICIT_ARE_RNNS,
         _judge,
     ),
-    runs=(Grid({"seed": range(3)}, {"model": "implicit-mamba2", **TRAINING, "layers": 1}),),
-    measure=(Measurement("hard_tokens", hard_pairs, SETTINGS),),
+    runs=(pf.Grid({"seed": range(3)}, {"model": "implicit-mamba2", **TRAINING, "layers": 1}),),
+    measure=(pf.Measurement("hard_tokens", hard_pairs, SETTINGS),),
     panels=[
-        Lines(
+        pf.Lines(
             {
                 "hardest pairs": (_by_share("hardest", budget), Look("#0072B2", "o")),
                 "random pairs": (_by_share("random", budget), Look("#D55E00", "s", "--")),
@@ -85,5 +73,5 @@ FIGURE = Figure(
         )
         for budget in SETTINGS.budgets
     ],
-    layout=Layout(columns=(3, 1), height=(2.6, 5.7), share=("all", "all"), legend=(2, 2)),
+    layout=pf.Layout(columns=(3, 1), height=(2.6, 5.7), share=("all", "all"), legend=(2, 2)),
 )

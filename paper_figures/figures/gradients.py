@@ -4,17 +4,7 @@ from functools import partial
 
 from analysis.framework.palette import Look
 from analysis.length_generalization import LengthSettings
-from paper_figures.figure import (
-    IMPLICIT_ARE_RNNS,
-    Claim,
-    Figure,
-    Grid,
-    Layout,
-    Lines,
-    MeasuredRun,
-    Measurement,
-    ShareOfRuns,
-)
+from paper_figures import figure as pf
 from paper_figures.measurements.gradient_reach import ReachSettings, gradient_reach
 from paper_figures.measurements.lengths import KEPT, accuracy
 
@@ -31,28 +21,28 @@ STEPS = {
 }
 
 
-def _distance(steps: int, run: MeasuredRun) -> tuple[range, list[float]] | None:
+def _distance(steps: int, run: pf.MeasuredRun) -> tuple[range, list[float]] | None:
     """Return the distance by tokens back; None where a token did not reach its fixed point."""
     found = run.values["distance"]
     return (range(REACH.length), found[str(steps)]) if found else None
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Exact and phantom gradients on S5",
     section="Training",
-    claim=Claim(
+    claim=pf.Claim(
         "phantom gradients of four steps train an implicit SSM that tracks S5 beyond its training length",
-        IMPLICIT_ARE_RNNS,
-        ShareOfRuns("accuracy@256", least=0.99, row="4 phantom steps", at="256 tokens"),
+        pf.IMPLICIT_ARE_RNNS,
+        pf.ShareOfRuns("accuracy@256", least=0.99, row="4 phantom steps", at="256 tokens"),
     ),
     runs=(
-        Grid(
+        pf.Grid(
             {"free_gradient": list(RULES), "seed": range(3)},
             {"task": "S5-generators", "model": "implicit-mamba2", "carried_share": 0.0},
         ),
     ),
     measure=(
-        Measurement(
+        pf.Measurement(
             "accuracy",
             accuracy,
             LengthSettings(
@@ -60,7 +50,7 @@ FIGURE = Figure(
             ),
             KEPT,
         ),
-        Measurement(
+        pf.Measurement(
             "gradient_reach",
             gradient_reach,
             REACH,
@@ -70,8 +60,8 @@ FIGURE = Figure(
     label=lambda settings: RULES[settings["free_gradient"]][0],
     looks=lambda settings: RULES[settings["free_gradient"]][1],
     panels=[
-        Lines("accuracy", title="trained with", chance=(1 / 120,), trained=(40,)),
-        Lines(
+        pf.Lines("accuracy", title="trained with", chance=(1 / 120,), trained=(40,)),
+        pf.Lines(
             {
                 f"{steps} phantom step{'s' * (steps > 1)}, distance": (partial(_distance, steps), look)
                 for steps, look in STEPS.items()
@@ -84,5 +74,5 @@ FIGURE = Figure(
             markers=False,
         ),
     ],
-    layout=Layout(columns=(2, 1), height=(3.2, 5.8), share=("none", "none"), legend=(2, 1)),
+    layout=pf.Layout(columns=(2, 1), height=(3.2, 5.8), share=("none", "none"), legend=(2, 1)),
 )

@@ -7,19 +7,7 @@ drawn uniformly from all tokens.
 from collections.abc import Callable
 
 from analysis.framework.palette import Look
-from paper_figures.figure import (
-    IMPLICIT_ARE_RNNS,
-    Claim,
-    Figure,
-    Grid,
-    Layout,
-    Lines,
-    MeasuredRun,
-    Measurement,
-    Rows,
-    Settings,
-    Verdict,
-)
+from paper_figures import figure as pf
 from paper_figures.measurements.hard_tokens import HardTrainingSettings, accuracy_by_limit
 from paper_figures.measurements.iterations import MODES
 
@@ -64,15 +52,15 @@ TRAINING = {
 }
 
 
-def _accuracy(run: MeasuredRun, tested: float, mode: str, limit: str) -> float:
+def _accuracy(run: pf.MeasuredRun, tested: float, mode: str, limit: str) -> float:
     return float(run.values["tested"][str(tested)][mode][limit])
 
 
-def _by_limit(tested: float, mode: str) -> Callable[[MeasuredRun], tuple[range, list[float]]]:
+def _by_limit(tested: float, mode: str) -> Callable[[pf.MeasuredRun], tuple[range, list[float]]]:
     return lambda run: (range(len(LIMITS)), [_accuracy(run, tested, mode, limit) for limit in LIMITS])
 
 
-def judge(rows: Rows) -> Verdict:
+def judge(rows: pf.Rows) -> pf.Verdict:
     """Count runs trained at 10% that at 50% have 0.99 without a limit, and lose at most 0.01 with 8.
 
     Reproduced if all show it in both modes, not reproduced if none does in either; partly otherwise.
@@ -97,11 +85,11 @@ def judge(rows: Rows) -> Verdict:
         f"10% they reach {same}; those trained on 50% reach {more} at 50% (sequential, without a limit)"
     )
     if not any(shown.values()):
-        return Verdict("not reproduced", because)
-    return Verdict("reproduced" if min(shown.values()) == trained.of else "partly", because)
+        return pf.Verdict("not reproduced", because)
+    return pf.Verdict("reproduced" if min(shown.values()) == trained.of else "partly", because)
 
 
-def hard_tokens(title: str, training: Settings, settings: HardTrainingSettings, floor: float) -> Figure:
+def hard_tokens(title: str, training: pf.Settings, settings: HardTrainingSettings, floor: float) -> pf.Figure:
     """Return the figure of a group: a row per share of hard tokens in training, a panel per mode and test.
 
     Args:
@@ -110,23 +98,25 @@ def hard_tokens(title: str, training: Settings, settings: HardTrainingSettings, 
         settings: of the measurement.
         floor: the accuracy of the best answer on the last eight tokens, drawn dotted.
     """
-    return Figure(
+    return pf.Figure(
         title=title,
         section="Training",
-        claim=Claim(
+        claim=pf.Claim(
             "trained on 10% hard tokens, implicit SSMs generalise to 50%, and 8 self-iterations suffice at "
             "256 tokens",
-            f"{IMPLICIT_ARE_RNNS}; numbers from a secondary source",
+            f"{pf.IMPLICIT_ARE_RNNS}; numbers from a secondary source",
             judge,
         ),
         runs=(
-            Grid({"hard_fraction": list(LOOKS), "seed": range(3)}, {"model": "implicit-mamba2", **training}),
+            pf.Grid(
+                {"hard_fraction": list(LOOKS), "seed": range(3)}, {"model": "implicit-mamba2", **training}
+            ),
         ),
-        measure=(Measurement("limits", accuracy_by_limit, settings),),
+        measure=(pf.Measurement("limits", accuracy_by_limit, settings),),
         label=lambda chosen: f"trained on {100 * chosen['hard_fraction']:g}% hard",
         looks=lambda chosen: LOOKS[chosen["hard_fraction"]],
         panels=[
-            Lines(
+            pf.Lines(
                 _by_limit(tested, mode),
                 xlabel="self-iterations per token, at most" if mode == "sequential" else "sweeps, at most",
                 title=f"{mode}, {100 * tested:g}% hard at test",
@@ -137,7 +127,7 @@ def hard_tokens(title: str, training: Settings, settings: HardTrainingSettings, 
             for mode in MODES
             for tested in (0.1, 0.5)
         ],
-        layout=Layout(columns=(2, 1), height=(4.4, 7.2), share=("none", "all"), legend=(3, 1)),
+        layout=pf.Layout(columns=(2, 1), height=(4.4, 7.2), share=("none", "all"), legend=(3, 1)),
     )
 
 

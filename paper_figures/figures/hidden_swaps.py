@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from paper_figures import figure as pf
 from paper_figures.families import (
     GATED_DELTANET,
     GATED_DELTAPRODUCT,
@@ -17,18 +18,6 @@ from paper_figures.families import (
     family,
     look,
     seeds_of,
-)
-from paper_figures.figure import (
-    CODE_AND_LINEAR_RNNS,
-    Claim,
-    Figure,
-    Layout,
-    Lines,
-    MeasuredRun,
-    Measurement,
-    Row,
-    Rows,
-    Verdict,
 )
 from paper_figures.measurements.beliefs import HiddenSettings, belief
 
@@ -81,20 +70,20 @@ def _nats(estimate: Mapping[str, Any]) -> float:
     return math.inf if estimate["mean"] is None else float(estimate["mean"])
 
 
-def _by_length(run: MeasuredRun) -> dict[int, float]:
+def _by_length(run: pf.MeasuredRun) -> dict[int, float]:
     return {int(length): _nats(found["kl"]) for length, found in run.values["by_length"].items()}
 
 
-def _by_reveals(run: MeasuredRun) -> dict[float, float]:
+def _by_reveals(run: pf.MeasuredRun) -> dict[float, float]:
     return {float(share): _nats(found) for share, found in run.values["by_reveal_probability"].items()}
 
 
-def _decoded(run: MeasuredRun) -> dict[int, float] | None:
+def _decoded(run: pf.MeasuredRun) -> dict[int, float] | None:
     found = run.values["belief"]
     return {int(length): part["distance"]["mean"] for length, part in found.items()} if found else None
 
 
-def _norm(run: MeasuredRun) -> tuple[list[int], list[float]] | None:
+def _norm(run: pf.MeasuredRun) -> tuple[list[int], list[float]] | None:
     norms = run.values["norms"]
     return (norms[-1]["tokens"], norms[-1]["median"]) if norms else None
 
@@ -103,14 +92,14 @@ def _span(values: list[float]) -> str:
     return f"{min(values):.4f} to {max(values):.4f}"
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Compare at 512 tokens the linear model that is best at the training length with the non-linear RNNs.
 
     Reproduced if each of its runs is farther from the posterior than every run of both; not reproduced if its
     mean is below both of theirs; partly otherwise.
     """
 
-    def at(row: Row, length: int) -> list[float]:
+    def at(row: pf.Row, length: int) -> list[float]:
         return [_by_length(run)[length] for run in row.runs]
 
     linear = [row for row in rows if row.label not in NOT_LINEAR]
@@ -122,29 +111,28 @@ def _judge(rows: Rows) -> Verdict:
         + ", ".join(f"{row.label} {_span(at(row, 512))}" for row in rows if row is not best)
     )
     if all(np.mean(at(best, 512)) < np.mean(runs) for runs in rivals):
-        return Verdict("not reproduced", because)
+        return pf.Verdict("not reproduced", because)
     worse = all(min(at(best, 512)) > max(runs) for runs in rivals)
-    return Verdict("reproduced" if worse else "partly", because)
+    return pf.Verdict("reproduced" if worse else "partly", because)
 
 
+SETTINGS = HiddenSettings(sequences=128, probe_sequences=256, mode="sequential")
 LENGTHS: dict[str, Any] = {"trained": (TRAINED_LENGTH,), "equal": True, "ylim": None}
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Who holds the belief about hidden swaps",
     section="Sessions and beliefs",
-    claim=Claim(
+    claim=pf.Claim(
         "where actions may fail unseen, linear RNNs can hold the belief worse than non-linear ones",
-        CODE_AND_LINEAR_RNNS,
+        pf.CODE_AND_LINEAR_RNNS,
         _judge,
     ),
     runs=GRIDS,
-    measure=(
-        Measurement("belief", belief, HiddenSettings(sequences=128, probe_sequences=256, mode="sequential")),
-    ),
+    measure=(pf.Measurement("belief", belief, SETTINGS),),
     label=family,
     looks=look,
     panels=[
-        Lines(_by_length, ylabel="KL (nats)", title="prediction, by length", yscale="log", **LENGTHS),
-        Lines(
+        pf.Lines(_by_length, ylabel="KL (nats)", title="prediction, by length", yscale="log", **LENGTHS),
+        pf.Lines(
             _by_reveals,
             xlabel="share of reveals",
             ylabel="KL (nats)",
@@ -156,11 +144,11 @@ FIGURE = Figure(
             ylim=None,
             equal=True,
         ),
-        Lines(_decoded, ylabel="total variation", title="belief decoded", **{**LENGTHS, "ylim": (0, 1)}),
-        Lines(
+        pf.Lines(_decoded, ylabel="total variation", title="belief decoded", **{**LENGTHS, "ylim": (0, 1)}),
+        pf.Lines(
             _norm, xlabel="position (tokens)", ylabel="norm of the state", title="state, last layer",
             yscale="log", xticks=((1, 8, 64, 512), ("1", "8", "64", "512")), markers=False, **LENGTHS,
         ),
     ],
-    layout=Layout(columns=(2, 2), height=(4.6, 6.0), share=("none", "none"), legend=(4, 2)),
+    layout=pf.Layout(columns=(2, 2), height=(4.6, 6.0), share=("none", "none"), legend=(4, 2)),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from analysis.framework.palette import GREY, Look, model_label
 from analysis.length_generalization import LengthSettings
-from paper_figures.figure import OURS, Claim, Figure, Grid, Layout, Marks, Measurement, Rows, Verdict, verdict
+from paper_figures import figure as pf
 from paper_figures.measurements.lengths import KEPT, accuracy
 
 CELLS = ("mamba2", "mamba3", "deltanet", "gated-deltanet", "gated-deltaproduct")
@@ -25,7 +25,7 @@ def _twins(*cells: str) -> list[str]:
     return [name for cell in cells for name in (cell, f"implicit-{cell}")]
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Reproduced if every implicit run solves parity and no explicit one; not if no implicit run does."""
     twins = [row for row in rows if row.settings["model"].startswith("implicit-")]
     solved = {row.label: row.reaching("accuracy@256", 0.99) for row in rows}
@@ -39,20 +39,20 @@ def _judge(rows: Rows) -> Verdict:
         if row not in lifted:
             because += f"; {row.label} at 16 tokens: {', '.join(f'{x:.2f}' for x in row.each('accuracy@16'))}"
     if not any(solved[row.label] for row in twins):
-        return Verdict("not reproduced", because)
-    return verdict(len(lifted), len(twins), because, also=not explicit)
+        return pf.Verdict("not reproduced", because)
+    return pf.verdict(len(lifted), len(twins), because, also=not explicit)
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Cells with and without the fixed point",
     section="State tracking",
-    claim=Claim("on parity the fixed point lifts other cells than the diagonal one, too", OURS, _judge),
+    claim=pf.Claim("on parity the fixed point lifts other cells than the diagonal one, too", pf.OURS, _judge),
     runs=[
-        Grid({"model": _twins(*CELLS), "seed": range(3)}, TRAINING),
-        Grid({"model": _twins("transformer"), "seed": range(3)}, {**TRAINING, "steps": 2000}),
+        pf.Grid({"model": _twins(*CELLS), "seed": range(3)}, TRAINING),
+        pf.Grid({"model": _twins("transformer"), "seed": range(3)}, {**TRAINING, "steps": 2000}),
     ],
     measure=(
-        Measurement(
+        pf.Measurement(
             "accuracy",
             accuracy,
             LengthSettings(lengths=(16, 256), sequences=64, mode="sequential", seed=0),
@@ -61,7 +61,7 @@ FIGURE = Figure(
     ),
     label=lambda settings: model_label(settings["model"]),
     panels=[
-        Marks(
+        pf.Marks(
             f"accuracy@{length}",
             f"accuracy,\n{length} tokens",
             chance=(0.5,),
@@ -70,7 +70,7 @@ FIGURE = Figure(
         )
         for length in (16, 256)
     ],
-    layout=Layout(
+    layout=pf.Layout(
         columns=(2, 2),
         height=(3.2, 3.2),
         legend=(3, 3),

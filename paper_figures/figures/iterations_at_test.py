@@ -1,18 +1,7 @@
 """Accuracy against the self-iterations that are allowed at test, in both modes."""
 
 from analysis.framework.palette import Look
-from paper_figures.figure import (
-    IMPLICIT_ARE_RNNS,
-    Claim,
-    Figure,
-    Grid,
-    Layout,
-    Lines,
-    Measurement,
-    Rows,
-    Settings,
-    Verdict,
-)
+from paper_figures import figure as pf
 from paper_figures.figures.s5_length_generalization import TRAINING
 from paper_figures.measurements.iterations import MODES, BudgetSettings, budgets
 
@@ -24,23 +13,23 @@ LOOKS = {
 }
 SEEDS = range(3)
 GRIDS = (
-    Grid({"seed": SEEDS}, {"task": "parity", "model": "implicit-mamba2", "carried_share": 0.9}),
-    Grid({"seed": SEEDS}, {"task": "S3", "model": "implicit-mamba2"}),
-    Grid({"seed": SEEDS}, {"model": "implicit-mamba2", **TRAINING, "layers": 1}),
+    pf.Grid({"seed": SEEDS}, {"task": "parity", "model": "implicit-mamba2", "carried_share": 0.9}),
+    pf.Grid({"seed": SEEDS}, {"task": "S3", "model": "implicit-mamba2"}),
+    pf.Grid({"seed": SEEDS}, {"model": "implicit-mamba2", **TRAINING, "layers": 1}),
 )
 
 
-def label(settings: Settings) -> str:
+def label(settings: pf.Settings) -> str:
     """Return the label of a row: its task."""
     return LABELS[settings["task"]]
 
 
-def look(settings: Settings) -> Look:
+def look(settings: pf.Settings) -> Look:
     """Return the look of a row: that of its task."""
     return LOOKS[settings["task"]]
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Count runs and modes that gain at least 0.1 and never fall by more than 0.02 on the way."""
     lines = [
         list(accuracies.values())
@@ -59,21 +48,21 @@ def _judge(rows: Rows) -> Verdict:
         "of more than 0.02 on the way"
     )
     if not any(line[-1] > line[0] for line in lines):
-        return Verdict("not reproduced", because)
-    return Verdict("reproduced" if rising == of else "partly", because)
+        return pf.Verdict("not reproduced", because)
+    return pf.Verdict("reproduced" if rising == of else "partly", because)
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Test-time compute",
     section="Fixed points",
-    claim=Claim("quality rises with the self-iterations allowed at test", IMPLICIT_ARE_RNNS, _judge),
+    claim=pf.Claim("quality rises with the self-iterations allowed at test", pf.IMPLICIT_ARE_RNNS, _judge),
     runs=GRIDS,
-    measure=(Measurement("budgets", budgets, BudgetSettings()),),
+    measure=(pf.Measurement("budgets", budgets, BudgetSettings()),),
     label=label,
     looks=look,
     panels=[
-        Lines(f"{mode}@accuracy", xlabel=f"{what}, at most", title=f"{mode} mode")
+        pf.Lines(f"{mode}@accuracy", xlabel=f"{what}, at most", title=f"{mode} mode")
         for mode, what in zip(MODES, ("self-iterations per token", "sweeps over the sequence"), strict=True)
     ],
-    layout=Layout(columns=(2, 1), height=(2.4, 4.8), share=("none", "all"), legend=(3, 1)),
+    layout=pf.Layout(columns=(2, 1), height=(2.4, 4.8), share=("none", "all"), legend=(3, 1)),
 )

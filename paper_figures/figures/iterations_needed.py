@@ -7,18 +7,7 @@ from matplotlib.axes import Axes
 
 from analysis.framework.figures import log_axis, powers_of_two
 from analysis.framework.palette import GREY, Look
-from paper_figures.figure import (
-    IMPLICIT_ARE_RNNS,
-    Claim,
-    Drawn,
-    Figure,
-    Layout,
-    Lines,
-    MeasuredRun,
-    Measurement,
-    Rows,
-    Verdict,
-)
+from paper_figures import figure as pf
 from paper_figures.figures.iterations_at_test import GRIDS, LABELS, LOOKS, label, look
 from paper_figures.measurements.iterations import TokenSettings, hardest_tokens, token_iterations
 
@@ -35,27 +24,27 @@ KINDS = {
 """What may tell tokens apart, and its name in the figure."""
 
 
-def _tokens(run: MeasuredRun, tolerance: str) -> Mapping[str, Any]:
+def _tokens(run: pf.MeasuredRun, tolerance: str) -> Mapping[str, Any]:
     found: Mapping[str, Any] = run.values["tolerances"][tolerance]["tokens"]
     return found
 
 
-def _sequential(run: MeasuredRun) -> dict[str, float]:
+def _sequential(run: pf.MeasuredRun) -> dict[str, float]:
     found: dict[str, float] = run.values["tolerances"][TIGHT]["sequential"]["iterations"]
     return found
 
 
-def _sweeps(run: MeasuredRun) -> dict[str, float]:
+def _sweeps(run: pf.MeasuredRun) -> dict[str, float]:
     by_length = run.values["tolerances"][TIGHT]["simultaneous"]["sweeps"]
     return {length: sum(sweeps) / len(sweeps) for length, sweeps in by_length.items()}
 
 
-def _by_length(axes: Axes, rows: Rows) -> None:
+def _by_length(axes: Axes, rows: pf.Rows) -> None:
     """Draw sequential mode solid and simultaneous mode dashed, a line per run."""
     for value, dashes in ((_sequential, "-"), (_sweeps, "--")):
         quantities = {row.label: (value, Look(row.look.color, row.look.marker, dashes)) for row in rows}
         for row in rows:
-            Lines(
+            pf.Lines(
                 {row.label: quantities[row.label]},
                 only=row.label,
                 xlabel="length (tokens)",
@@ -84,8 +73,8 @@ def shares_beyond(histogram: Mapping[str, int]) -> tuple[list[int], list[float]]
     return numbers, shares
 
 
-def _beyond(tolerance: str, words: str) -> Callable[[Axes, Rows], None]:
-    def draw(axes: Axes, rows: Rows) -> None:
+def _beyond(tolerance: str, words: str) -> Callable[[Axes, pf.Rows], None]:
+    def draw(axes: Axes, rows: pf.Rows) -> None:
         for row in rows:
             for run in row.runs:
                 axes.step(
@@ -107,7 +96,7 @@ def _beyond(tolerance: str, words: str) -> Callable[[Axes, Rows], None]:
     return draw
 
 
-def _explained(axes: Axes, rows: Rows) -> None:
+def _explained(axes: Axes, rows: pf.Rows) -> None:
     """Draw a mark per run at the variance that each kind explains."""
     for number, row in enumerate(rows):
         for run in row.runs:
@@ -133,7 +122,7 @@ def _span(shares: list[float]) -> str:
     return f"{100 * min(shares):.2g}% to {100 * max(shares):.2g}%"
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Count runs in which 90% of the tokens need at most 8, and 0.01% to 10% of them more than 16.
 
     Reproduced if all runs show it at both tolerances, not if none does at either; partly otherwise.
@@ -152,32 +141,32 @@ def _judge(rows: Rows) -> Verdict:
         f"{_span([one['iterations_of_hardest_tenth'] for one in counted])} of all self-iterations"
     )
     if not any(shown.values()):
-        return Verdict("not reproduced", because)
-    return Verdict("reproduced" if min(shown.values()) == of else "partly", because)
+        return pf.Verdict("not reproduced", because)
+    return pf.Verdict("reproduced" if min(shown.values()) == of else "partly", because)
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Which tokens need many self-iterations",
     section="Fixed points",
-    claim=Claim(
+    claim=pf.Claim(
         "most tokens need few self-iterations, and a small subset of them needs many",
-        IMPLICIT_ARE_RNNS,
+        pf.IMPLICIT_ARE_RNNS,
         _judge,
     ),
     runs=GRIDS,
     measure=(
-        Measurement("token_iterations", token_iterations, SETTINGS),
-        Measurement("hardest_tokens", hardest_tokens, SETTINGS),
+        pf.Measurement("token_iterations", token_iterations, SETTINGS),
+        pf.Measurement("hardest_tokens", hardest_tokens, SETTINGS),
     ),
     label=label,
     looks=look,
     panels=[
-        Drawn(_by_length),
-        Drawn(_beyond(LOOSE, "0.01")),
-        Drawn(_beyond(TIGHT, "1e-4")),
-        Drawn(_explained),
+        pf.Drawn(_by_length),
+        pf.Drawn(_beyond(LOOSE, "0.01")),
+        pf.Drawn(_beyond(TIGHT, "1e-4")),
+        pf.Drawn(_explained),
     ],
-    layout=Layout(
+    layout=pf.Layout(
         columns=(2, 1),
         height=(4.5, 7.8),
         share=("none", "none"),

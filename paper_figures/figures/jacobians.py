@@ -12,20 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from analysis.framework.figures import log_axis, power_of_ten
 from analysis.framework.palette import GREY, model_label
 from analysis.jacobian.measurement import JacobianSettings
-from paper_figures.figure import (
-    IMPLICIT_ARE_RNNS,
-    Claim,
-    Drawn,
-    Figure,
-    Grid,
-    Layout,
-    Measurement,
-    Row,
-    Rows,
-    Verdict,
-    counts,
-    verdict,
-)
+from paper_figures import figure as pf
 from paper_figures.measurements.jacobians import FloatArray, jacobians
 from theory.fixed_point import ERROR_MARGIN
 
@@ -38,7 +25,7 @@ def _entries(logarithms: list[list[float | None]]) -> FloatArray:
     return np.array([[0.0 if entry is None else 10.0**entry for entry in row] for row in logarithms])
 
 
-def _colors(rows: Rows) -> LogNorm:
+def _colors(rows: pf.Rows) -> LogNorm:
     shown = [run.values["shown"] for row in rows for run in row.runs]
     largest = max(_entries(one[part]).max() for one in shown for part in ("whole", "corner"))
     return LogNorm(largest * 10.0**-DECADES, largest)
@@ -52,8 +39,8 @@ def _image(axes: Axes, magnitudes: FloatArray, colors: LogNorm, size: int) -> No
     axes.grid(visible=False)
 
 
-def _block(part: str, model: str) -> Callable[[Axes, Rows], None]:
-    def draw(axes: Axes, rows: Rows) -> None:
+def _block(part: str, model: str) -> Callable[[Axes, pf.Rows], None]:
+    def draw(axes: Axes, rows: pf.Rows) -> None:
         (row,) = (row for row in rows if row.settings["model"] == model)
         shown, colors = row.runs[0].values["shown"], _colors(rows)
         magnitudes = _entries(shown[part])
@@ -76,8 +63,8 @@ def _block(part: str, model: str) -> Callable[[Axes, Rows], None]:
     return draw
 
 
-def _conclusions(quantity: str, error: str, title: str) -> Callable[[Axes, Rows], None]:
-    def draw(axes: Axes, rows: Rows) -> None:
+def _conclusions(quantity: str, error: str, title: str) -> Callable[[Axes, pf.Rows], None]:
+    def draw(axes: Axes, rows: pf.Rows) -> None:
         """Draw a quantity at every state, sorted, with a tick at what it has to exceed."""
         floor = np.finfo(np.float64).eps / 10
         for row in rows:
@@ -104,40 +91,40 @@ def _conclusions(quantity: str, error: str, title: str) -> Callable[[Axes, Rows]
     return draw
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Reproduced if the conclusions hold at all states of the implicit run and none of the explicit one."""
 
-    def held(row: Row) -> tuple[int, int]:
+    def held(row: pf.Row) -> tuple[int, int]:
         found = row.runs[0].values["theorem1"]
         return found["counts"]["holds"], found["states"]
 
     reached = {row.label: held(row) for row in rows}
-    return verdict(
+    return pf.verdict(
         *reached[model_label("implicit-mamba2")],
-        f"states at which its conclusions hold: {counts(reached)}",
+        f"states at which its conclusions hold: {pf.counts(reached)}",
         also=reached[model_label("mamba2")][0] == 0,
     )
 
 
 MODELS = ("mamba2", "implicit-mamba2")
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="State-to-state Jacobians, explicit and implicit",
     section="Theorem 1",
-    claim=Claim(
+    claim=pf.Claim(
         "Theorem 1: the state-to-state transition of an implicit SSM is non-linear and non-diagonal",
-        IMPLICIT_ARE_RNNS,
+        pf.IMPLICIT_ARE_RNNS,
         _judge,
     ),
-    runs=(Grid({"model": list(MODELS), "seed": [0]}, {"task": "parity"}),),
+    runs=(pf.Grid({"model": list(MODELS), "seed": [0]}, {"task": "parity"}),),
     measure=(
-        Measurement("jacobians", jacobians, JacobianSettings(states=64, sequences=16, length=64, seed=0)),
+        pf.Measurement("jacobians", jacobians, JacobianSettings(states=64, sequences=16, length=64, seed=0)),
     ),
     label=lambda settings: model_label(settings["model"]),
     panels=[
-        *(Drawn(_block("whole", model)) for model in MODELS),
-        Drawn(_conclusions("off_diagonal_mass", "off_diagonal_error", "off-diagonal mass")),
-        *(Drawn(_block("corner", model)) for model in MODELS),
-        Drawn(_conclusions("nonlinearity", "nonlinearity_error", "nonlinearity")),
+        *(pf.Drawn(_block("whole", model)) for model in MODELS),
+        pf.Drawn(_conclusions("off_diagonal_mass", "off_diagonal_error", "off-diagonal mass")),
+        *(pf.Drawn(_block("corner", model)) for model in MODELS),
+        pf.Drawn(_conclusions("nonlinearity", "nonlinearity_error", "nonlinearity")),
     ],
-    layout=Layout(columns=(3, 2), height=(4.2, 6.2), share=("none", "none"), legend=(4, 1)),
+    layout=pf.Layout(columns=(3, 2), height=(4.2, 6.2), share=("none", "none"), legend=(4, 1)),
 )

@@ -4,31 +4,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from analysis.framework.palette import Look
-from paper_figures.figure import (
-    IMPLICIT_ARE_RNNS,
-    Claim,
-    Figure,
-    Layout,
-    Lines,
-    MeasuredRun,
-    Measurement,
-    Rows,
-    Variants,
-    Verdict,
-    counts,
-    verdict,
-)
+from paper_figures import figure as pf
 from paper_figures.measurements.courses import JacobianCourse, jacobian_course
 
 SETTINGS = JacobianCourse()
 ROWS = {"with window": {"d_conv": 4}, "without window": {"d_conv": 1}}
 
 
-def _course(value: Callable[[Mapping[str, Any]], float | None]) -> Callable[[MeasuredRun], dict[int, Any]]:
+def _course(value: Callable[[Mapping[str, Any]], float | None]) -> Callable[[pf.MeasuredRun], dict[int, Any]]:
     return lambda run: {entry["step"]: value(entry) for entry in run.values["course"]}
 
 
-def _mass(*parts: str) -> Callable[[MeasuredRun], dict[int, Any]]:
+def _mass(*parts: str) -> Callable[[pf.MeasuredRun], dict[int, Any]]:
     """Return the root of the sum of squares of some blocks; None where it is 0, or nothing was measured."""
 
     def mass(entry: Mapping[str, Any]) -> float | None:
@@ -66,7 +53,7 @@ QUANTITIES = {
 }
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Count the visited states, at the end of training, at which the conclusions of Theorem 1 hold."""
 
     def held(place: int) -> dict[str, tuple[int, int]]:
@@ -81,24 +68,24 @@ def _judge(rows: Rows) -> Verdict:
     end, start = held(-1), held(0)
     before, of = (sum(part) for part in zip(*start.values(), strict=True))
     because = (
-        f"states at which the conclusions hold at the end of training: {counts(end)}; with the initial "
+        f"states at which the conclusions hold at the end of training: {pf.counts(end)}; with the initial "
         f"weights at {before} of {of}"
     )
-    return verdict(sum(count for count, _ in end.values()), of, because)
+    return pf.verdict(sum(count for count, _ in end.values()), of, because)
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Jacobians through training",
     section="Theorem 1",
-    claim=Claim(
+    claim=pf.Claim(
         "the transition of a trained implicit SSM is non-linear and non-diagonal in h",
-        IMPLICIT_ARE_RNNS,
+        pf.IMPLICIT_ARE_RNNS,
         _judge,
     ),
-    runs=Variants({"task": "parity", "model": "implicit-mamba2"}, ROWS),
-    measure=(Measurement("training_course", jacobian_course, SETTINGS),),
+    runs=pf.Variants({"task": "parity", "model": "implicit-mamba2"}, ROWS),
+    measure=(pf.Measurement("training_course", jacobian_course, SETTINGS),),
     panels=[
-        Lines(
+        pf.Lines(
             quantities,
             xlabel="training step",
             ylabel=ylabel,
@@ -113,5 +100,5 @@ FIGURE = Figure(
         for ylabel, quantities in QUANTITIES.items()
         for label in ROWS
     ],
-    layout=Layout(columns=(2, 2), height=(5.6, 6.6), share=("col", "row"), legend=(3, 1)),
+    layout=pf.Layout(columns=(2, 2), height=(5.6, 6.6), share=("col", "row"), legend=(3, 1)),
 )

@@ -3,7 +3,7 @@
 from matplotlib.axes import Axes
 
 from analysis.framework.palette import GREY, Look
-from paper_figures.figure import Claim, Drawn, Figure, Layout, Rows, as_published
+from paper_figures import figure as pf
 from paper_figures.published_tables import read_table
 from paper_figures.wikitext import EXPLICIT, IMPLICIT
 
@@ -33,8 +33,8 @@ def _mark(axes: Axes, x: float, y: float, look: Look, *, filled: bool, size: flo
     )  # fmt: skip
 
 
-def _models(column: str, label: str) -> Drawn:
-    def draw(axes: Axes, _: Rows) -> None:
+def _models(column: str, label: str) -> pf.Drawn:
+    def draw(axes: Axes, _: pf.Rows) -> None:
         """Draw explicit, bounded and free of each family and size, joined by a line; crosses: other data."""
         for place, (family, size) in enumerate(MODELS):
             values = [_value(family, size, variant, column) for variant in ("explicit", "bounded", "free")]
@@ -54,10 +54,10 @@ def _models(column: str, label: str) -> Drawn:
             ylim=(len(MODELS) - 0.5, -0.5),
         )
 
-    return Drawn(draw)
+    return pf.Drawn(draw)
 
 
-def _gains(axes: Axes, _: Rows) -> None:
+def _gains(axes: Axes, _: pf.Rows) -> None:
     """Draw the accuracy of the free model less that of the explicit one, a row per task."""
     axes.axvline(0, color=GREY, linewidth=0.9, linestyle=":")
     for row, task in enumerate(TASKS):
@@ -73,22 +73,22 @@ def _gains(axes: Axes, _: Rows) -> None:
     )
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Language models of the slides, as published",
     section="Published",
-    claim=Claim(
+    claim=pf.Claim(
         "implicit Llama and Mamba-2 of 760M and 1.3B, free at the end of training, have a lower perplexity "
         "and a higher average accuracy than explicit ones trained on the same data",
         TABLE.source.cited,
-        as_published,
+        pf.as_published,
     ),
     panels=[
         _models("d_pile_perplexity", "perplexity, deduplicated Pile\n(lower is better)"),
         _models("lambada_perplexity", "perplexity, LAMBADA\n(lower is better)"),
         _models("average", "average accuracy\n(higher is better)"),
-        Drawn(_gains),
+        pf.Drawn(_gains),
     ],
-    layout=Layout(
+    layout=pf.Layout(
         columns=(2, 1),
         height=(4.8, 9.0),
         share=("none", "none"),

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from paper_figures.figure import Claim, Drawn, Figure, Layout, Rows, as_published
+from paper_figures import figure as pf
 from paper_figures.published_tables import PublishedTable, read_table
 
 LANGUAGES, MAMBA3, LENGTHS, BABI = TABLES = tuple(
@@ -41,20 +41,20 @@ def _columns(
         )  # fmt: skip
 
 
-def _languages(axes: Axes, _: Rows) -> None:
+def _languages(axes: Axes, _: pf.Rows) -> None:
     values = LANGUAGES.values("accuracy")
     axes.plot(values, range(len(values)), "o", color=INK, markersize=4.5)
     axes.set(xlim=(0, 104), xlabel="accuracy (%), regular languages")
     _name_rows(axes, LANGUAGES, LANGUAGES.values("model"))
 
 
-def _arithmetic(axes: Axes, _: Rows) -> None:
+def _arithmetic(axes: Axes, _: pf.Rows) -> None:
     _columns(axes, ARITHMETIC, [MAMBA3.values(column) for column in ARITHMETIC])
     axes.set(xlim=(-4, 104), xlabel="scaled accuracy (%)")
     _name_rows(axes, MAMBA3, MAMBA3.values("model"))
 
 
-def _lengths(axes: Axes, _: Rows) -> None:
+def _lengths(axes: Axes, _: pf.Rows) -> None:
     """Draw lengths at equal distances: they are a few, and one of them is none."""
     found = {value for column in LAYERS for value in LENGTHS.values(column) if value is not None}
     places = {value: number for number, value in enumerate([None, *sorted(found)])}
@@ -65,7 +65,7 @@ def _lengths(axes: Axes, _: Rows) -> None:
     _name_rows(axes, LENGTHS, LENGTHS.values("model"))
 
 
-def _babi(axes: Axes, _: Rows) -> None:
+def _babi(axes: Axes, _: pf.Rows) -> None:
     """Draw a bar from the lowest to the highest variant."""
     for place, row in enumerate(BABI.rows):
         axes.plot([row["lowest"], row["highest"]], [place] * 2, "o-", color=INK, markersize=4.5)
@@ -74,15 +74,15 @@ def _babi(axes: Axes, _: Rows) -> None:
     _name_rows(axes, BABI, names)
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="State tracking of other models, as published",
     section="Published",
-    claim=Claim(
+    claim=pf.Claim(
         "PD-SSM and Mamba-3 track states that Mamba and Mamba-2 lose; Mamba with negative eigenvalues tracks "
         "S3 beyond its training length; FP-Mamba is ahead of Mamba on CatbAbI",
         "; ".join(table.source.cited for table in TABLES),
-        as_published,
+        pf.as_published,
     ),
-    panels=[Drawn(_languages), Drawn(_arithmetic), Drawn(_lengths), Drawn(_babi)],
-    layout=Layout(columns=(2, 1), height=(4.6, 9.0), share=("none", "none"), legend=(5, 2)),
+    panels=[pf.Drawn(_languages), pf.Drawn(_arithmetic), pf.Drawn(_lengths), pf.Drawn(_babi)],
+    layout=pf.Layout(columns=(2, 1), height=(4.6, 9.0), share=("none", "none"), legend=(5, 2)),
 )

@@ -3,6 +3,7 @@
 from matplotlib.axes import Axes
 
 from analysis.framework.palette import GREY
+from paper_figures import figure as pf
 from paper_figures.families import (
     COMMON,
     IMPLICIT_MAMBA2,
@@ -14,25 +15,13 @@ from paper_figures.families import (
     look,
     seeds_of,
 )
-from paper_figures.figure import (
-    SLIDES,
-    Claim,
-    Drawn,
-    Figure,
-    Layout,
-    Lines,
-    Measurement,
-    Rows,
-    Verdict,
-    where,
-)
 from paper_figures.measurements.answers import PuzzleSettings, puzzle_accuracy
 
 BALLS, PROGRAMS = "swap-balls-3", "small-programs"
 TRAINING = {**COMMON, "steps": 600, "batch_size": 32, "growth_accuracy": None}
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Judge balls at four times the swaps of training.
 
     Reproduced if every run of DeltaNet [-1, 1] or of the LSTM has 0.95 and no Transformer does; not
@@ -46,25 +35,25 @@ def _judge(rows: Rows) -> Verdict:
         for name, row in balls.items()
     )
     if not any(count for name, count in solved.items() if name != "Transformer"):
-        return Verdict("not reproduced", because)
+        return pf.Verdict("not reproduced", because)
     every = any(solved[name] == balls[name].of for name in ("DeltaNet [-1, 1]", "LSTM"))
-    return Verdict("reproduced" if every and not solved["Transformer"] else "partly", because)
+    return pf.Verdict("reproduced" if every and not solved["Transformer"] else "partly", because)
 
 
-def _panel(task: str, title: str, unit: str, trained: int) -> Drawn:
-    lines = Lines(
+def _panel(task: str, title: str, unit: str, trained: int) -> pf.Drawn:
+    lines = pf.Lines(
         "accuracy",
         xlabel=unit,
         ylabel="accuracy of the answers",
         title=title,
         trained=(trained,),
-        only=where(task=task),
+        only=pf.where(task=task),
         name=lambda row: family(row.settings),
         ylim=(0, 1.05),
         equal=True,
     )
 
-    def draw(axes: Axes, rows: Rows) -> None:
+    def draw(axes: Axes, rows: pf.Rows) -> None:
         lines.draw(axes, rows)
         shares = next(run for row in rows if row.settings["task"] == task for run in row.runs).at("baseline")
         axes.plot(
@@ -72,16 +61,16 @@ def _panel(task: str, title: str, unit: str, trained: int) -> Drawn:
             color=GREY, linestyle=":", label="most frequent answer",
         )  # fmt: skip
 
-    return Drawn(draw)
+    return pf.Drawn(draw)
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Swapped balls and small programs",
     section="Sessions and beliefs",
-    claim=Claim(
+    claim=pf.Claim(
         "following swapped balls through a text needs a state, which Transformers do not keep (the slides); "
         "recurrent models do it beyond the lengths they were trained at (this toolkit)",
-        SLIDES,
+        pf.SLIDES,
         _judge,
     ),
     runs=(
@@ -110,7 +99,7 @@ FIGURE = Figure(
         ),
     ),
     measure=(
-        Measurement(
+        pf.Measurement(
             "puzzle_accuracy", puzzle_accuracy, PuzzleSettings(), ("accuracy", "baseline", "share_converged")
         ),
     ),
@@ -120,5 +109,5 @@ FIGURE = Figure(
         _panel(BALLS, "where a ball ends up", "swaps", 16),
         _panel(PROGRAMS, "what a program prints", "statements", 8),
     ],
-    layout=Layout(columns=(2, 1), height=(2.9, 4.6), share=("none", "all"), legend=(4, 2)),
+    layout=pf.Layout(columns=(2, 1), height=(2.9, 4.6), share=("none", "all"), legend=(4, 2)),
 )

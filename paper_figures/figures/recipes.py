@@ -2,21 +2,9 @@
 
 from typing import NamedTuple
 
-from analysis.agreement import AgreementSettings
 from analysis.length_generalization import LengthSettings
-from paper_figures.figure import (
-    OURS,
-    Claim,
-    Figure,
-    Layout,
-    Marks,
-    MeasuredRun,
-    Measurement,
-    Rows,
-    Variants,
-    Verdict,
-)
-from paper_figures.measurements.lengths import KEPT, accuracy, agreement
+from paper_figures import figure as pf
+from paper_figures.measurements.lengths import AGREEMENT, KEPT, accuracy, agreement
 
 ACCURACY = LengthSettings(lengths=(32, 40, 512, 1024), sequences=512, mode="sequential", rtol=0.01, seed=0)
 
@@ -35,11 +23,11 @@ AIMS = {
 }
 
 
-def _accuracy(run: MeasuredRun) -> float:
+def _accuracy(run: pf.MeasuredRun) -> float:
     return float(run.at(f"accuracy@{AIMS[run.settings['task']].length}"))
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Reproduced if every task reaches its aim, not reproduced if none does; partly otherwise."""
     met, loose, tight = [], [], []
     for row in rows:
@@ -49,39 +37,39 @@ def _judge(rows: Rows) -> Verdict:
         loose.append(f"{row.label} {reached} of {row.of}")
         tight.append(f"{row.label} {row.reaching(f'accuracy_tight@{aim.length}', aim.accuracy)}")
     because = f"runs that reach the aim: {', '.join(loose)}; at tolerance 1e-4: {', '.join(tight)}"
-    return Verdict("reproduced" if all(met) else "partly" if any(met) else "not reproduced", because)
+    return pf.Verdict("reproduced" if all(met) else "partly" if any(met) else "not reproduced", because)
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="The recipes, over seeds",
     section="Training",
-    claim=Claim(
+    claim=pf.Claim(
         "one implicit layer, trained by its recipe on at most 40 tokens, tracks parity, S3, A4 and S4 for "
         "512 tokens without an error in five seeds of five, and A5 and S5 by generators for 1,024 with 0.99 "
         "in four",
-        OURS,
+        pf.OURS,
         _judge,
     ),
-    runs=Variants(
+    runs=pf.Variants(
         {"model": "implicit-mamba2"},
         {f"{task.partition('-')[0]}, {aim.length:,}": {"task": task} for task, aim in AIMS.items()},
         seeds=5,
     ),
     measure=(
-        Measurement("accuracy", accuracy, ACCURACY, KEPT),
-        Measurement(
+        pf.Measurement("accuracy", accuracy, ACCURACY, KEPT),
+        pf.Measurement(
             "accuracy_tight",
             accuracy,
             ACCURACY.model_copy(update={"rtol": 1e-4}),
             {"accuracy": "accuracy_tight"},
         ),
-        Measurement("agreement", agreement, AgreementSettings(sequences=16, length=128, examples=0, seed=0)),
+        pf.Measurement("agreement", agreement, AGREEMENT),
     ),
     panels=[
-        Marks(_accuracy, "accuracy", xlim=(0.945, 1.004), ticks=(0.95, 1)),
-        Marks("agree", "modes\nagree", xlim=(-0.08, 1.08), ticks=(0, 1)),
-        Marks("updates", "training,\nupdates"),
-        Marks("minutes", "training,\nminutes"),
+        pf.Marks(_accuracy, "accuracy", xlim=(0.945, 1.004), ticks=(0.95, 1)),
+        pf.Marks("agree", "modes\nagree", xlim=(-0.08, 1.08), ticks=(0, 1)),
+        pf.Marks("updates", "training,\nupdates"),
+        pf.Marks("minutes", "training,\nminutes"),
     ],
-    layout=Layout(columns=(4, 4)),
+    layout=pf.Layout(columns=(4, 4)),
 )

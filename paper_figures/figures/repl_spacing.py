@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from paper_figures import figure as pf
 from paper_figures.families import (
     COMMON,
     GATED_DELTANET,
@@ -17,18 +18,6 @@ from paper_figures.families import (
     family,
     look,
     seeds_of,
-)
-from paper_figures.figure import (
-    CODE_AND_LINEAR_RNNS,
-    Claim,
-    Figure,
-    Layout,
-    Lines,
-    MeasuredRun,
-    Measurement,
-    Rows,
-    Verdict,
-    where,
 )
 from paper_figures.measurements.answers import (
     TRAINED_COMMANDS,
@@ -63,11 +52,11 @@ def _growing(task: str, full: str, start: int) -> dict[str, Any]:
     return {"task": task, "length": length, "start_length": start, "length_growth": 16}
 
 
-def _accuracy(test: str) -> Callable[[MeasuredRun], dict[int, float]]:
+def _accuracy(test: str) -> Callable[[pf.MeasuredRun], dict[int, float]]:
     return lambda run: {int(n): found["accuracy"] for n, found in run.values["tests"][test].items()}
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Judge three variables, by either loss: right after 64 commands in all three sparse tests.
 
     Reproduced if every run of DeltaNet [-1, 1] is right in all, and no run of DeltaNet [0, 1] nor of the
@@ -93,9 +82,9 @@ def _judge(rows: Rows) -> Verdict:
         f"the loss of {'; '.join(told)}"
     )
     if not any(count for count, _ in shown):
-        return Verdict("not reproduced", because)
+        return pf.Verdict("not reproduced", because)
     every = all(count == of for count, of in shown)
-    return Verdict("reproduced" if every and only else "partly", because)
+    return pf.Verdict("reproduced" if every and only else "partly", because)
 
 
 PANELS = (
@@ -112,14 +101,14 @@ PANELS = (
 )
 """Task of training, test, and title."""
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Python sessions, by spacing of reveals and by loss",
     section="Sessions and beliefs",
-    claim=Claim(
+    claim=pf.Claim(
         "DeltaNet with eigenvalues in [-1, 1] learns permutations from sessions, by the loss of every token "
         "or of the revealed values, however sparse the reveals; with [0, 1] it does not, nor does a "
         "Transformer",
-        CODE_AND_LINEAR_RNNS,
+        pf.CODE_AND_LINEAR_RNNS,
         _judge,
     ),
     runs=(
@@ -128,18 +117,18 @@ FIGURE = Figure(
         *seeds_of(*MODELS, **BY_ACCURACY, **_growing(FIVE, "repl-5-values", 50)),
         *seeds_of(*MODELS, **BY_UPDATES, **_growing(FIVE_ALL, "repl-5-values", 50)),
     ),
-    measure=(Measurement("reveals_by_spacing", reveals_by_spacing, SpacingSettings()),),
+    measure=(pf.Measurement("reveals_by_spacing", reveals_by_spacing, SpacingSettings()),),
     label=lambda settings: f"{settings['task']}: {family(settings)}",
     looks=look,
     panels=[
-        Lines(
+        pf.Lines(
             _accuracy(test),
             xlabel="commands",
             ylabel="final reveal right",
             title=title,
             chance=(1 / (5 if task in (FIVE, FIVE_ALL) else 3),),
             trained=(TRAINED_COMMANDS,),
-            only=where(task=task),
+            only=pf.where(task=task),
             name=lambda row: family(row.settings),
             ylim=(0, 1.05),
             xticks=((4, 16, 64), ("4", "16", "64")),
@@ -147,5 +136,5 @@ FIGURE = Figure(
         )
         for task, test, title in PANELS
     ],
-    layout=Layout(columns=(5, 2), height=(4.4, 9.4), share=("all", "all"), legend=(4, 2)),
+    layout=pf.Layout(columns=(5, 2), height=(4.4, 9.4), share=("all", "all"), legend=(4, 2)),
 )

@@ -2,20 +2,7 @@
 
 from analysis.framework.palette import GREY, MODEL_LOOKS, Look, model_label
 from analysis.length_generalization import LengthSettings
-from paper_figures.figure import (
-    IMPLICIT_ARE_RNNS,
-    Claim,
-    Figure,
-    Grid,
-    Layout,
-    Lines,
-    Measurement,
-    Rows,
-    Settings,
-    ShareOfRuns,
-    Verdict,
-    where,
-)
+from paper_figures import figure as pf
 from paper_figures.measurements.lengths import accuracy
 
 TRAINING = {
@@ -31,16 +18,16 @@ TRAINING = {
 """The same sequences for every model: their length follows the number of the update, not the accuracy."""
 SEEDS, LAYERS = range(3), (1, 2, 4)
 GRIDS = (
-    Grid({"model": ["implicit-mamba2", "lstm"], "seed": SEEDS}, {**TRAINING, "layers": 1}),
-    Grid({"model": ["mamba2"], "layers": LAYERS, "seed": SEEDS}, TRAINING),
-    Grid(
+    pf.Grid({"model": ["implicit-mamba2", "lstm"], "seed": SEEDS}, {**TRAINING, "layers": 1}),
+    pf.Grid({"model": ["mamba2"], "layers": LAYERS, "seed": SEEDS}, TRAINING),
+    pf.Grid(
         {"model": ["deltanet", "gated-deltaproduct"], "layers": LAYERS, "seed": SEEDS},
         {**TRAINING, "negative_eigenvalues": True},  # in [-1, 1], so that a step can reflect
     ),
-    Grid({"model": ["transformer"], "layers": LAYERS[1:], "seed": SEEDS}, TRAINING),
+    pf.Grid({"model": ["transformer"], "layers": LAYERS[1:], "seed": SEEDS}, TRAINING),
 )
 MEASURE = (
-    Measurement(
+    pf.Measurement(
         "accuracy",
         accuracy,
         LengthSettings(
@@ -54,22 +41,22 @@ DEPTHS = {1: ("o", "-"), 2: ("s", "--"), 4: ("^", ":")}
 """Marker and dashes by the number of layers."""
 
 
-def family(settings: Settings) -> str:
+def family(settings: pf.Settings) -> str:
     """Return the label of a row: model and number of layers."""
     layers = settings.get("layers", 1)
     return f"{model_label(settings['model'])}, {layers} layer{'s' * (layers > 1)}"
 
 
-def _look(settings: Settings) -> Look:
+def _look(settings: pf.Settings) -> Look:
     return Look(MODEL_LOOKS[settings["model"]].color, *DEPTHS[settings.get("layers", 1)])
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Judge length, and tell whether explicit models had learnt the task at the length of training."""
-    lasting = ShareOfRuns(
+    lasting = pf.ShareOfRuns(
         "accuracy@256",
         least=0.99,
-        row=where(model="implicit-mamba2"),
+        row=pf.where(model="implicit-mamba2"),
         controls=lambda row: row.settings["model"] not in ("implicit-mamba2", "lstm"),
         at="256 tokens",
     )(rows)
@@ -79,19 +66,19 @@ def _judge(rows: Rows) -> Verdict:
         if row.settings["model"] not in ("implicit-mamba2", "lstm")
         for value in row.each("accuracy@32")
     )
-    return Verdict(
+    return pf.Verdict(
         lasting.word,
         f"{lasting.because}; at the 32 tokens of training, explicit models and the Transformer have at most "
         f"{best:.3f}",
     )
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Accuracy against length on S5",
     section="State tracking",
-    claim=Claim(
+    claim=pf.Claim(
         "one implicit Mamba-2 layer trained at 32 tokens tracks S5 far beyond them; explicit models do not",
-        IMPLICIT_ARE_RNNS,
+        pf.IMPLICIT_ARE_RNNS,
         _judge,
     ),
     runs=GRIDS,
@@ -99,16 +86,16 @@ FIGURE = Figure(
     label=family,
     looks=_look,
     panels=[
-        Lines(
+        pf.Lines(
             "accuracy",
             title=model_label(model),
             chance=(1 / 120,),
             trained=(32,),
-            only=where(model=model),
+            only=pf.where(model=model),
         )
         for model in MODELS
     ],
-    layout=Layout(
+    layout=pf.Layout(
         columns=(3, 2),
         height=(3.9, 5.7),
         share=("all", "all"),

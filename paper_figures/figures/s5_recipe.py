@@ -1,19 +1,18 @@
 """What training needs on S5: the recipe, and the recipe with one part taken out or exchanged."""
 
-from analysis.agreement import AgreementSettings
 from analysis.length_generalization import LengthSettings
-from paper_figures.figure import OURS, Claim, Figure, Layout, Marks, Measurement, ShareOfRuns, Variants
-from paper_figures.measurements.lengths import KEPT, accuracy, agreement
+from paper_figures import figure as pf
+from paper_figures.measurements.lengths import AGREEMENT, KEPT, accuracy, agreement
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="What the recipe of S5 needs",
     section="Training",
-    claim=Claim(
+    claim=pf.Claim(
         "trained on at most 40 tokens, one implicit layer keeps S5 for 1,024 tokens in four seeds of five",
-        OURS,
-        ShareOfRuns("accuracy@1024", least=0.99, row="recipe", reproduced=0.8, at="1,024 tokens"),
+        pf.OURS,
+        pf.ShareOfRuns("accuracy@1024", least=0.99, row="recipe", reproduced=0.8, at="1,024 tokens"),
     ),
-    runs=Variants(
+    runs=pf.Variants(
         {"task": "S5-generators", "model": "implicit-mamba2"},
         {
             "recipe": {},
@@ -34,20 +33,20 @@ FIGURE = Figure(
         seeds={"recipe": 5, None: 3},
     ),
     measure=(
-        Measurement(
+        pf.Measurement(
             "accuracy",
             accuracy,
             LengthSettings(lengths=(40, 256, 1024), sequences=512, mode="sequential", rtol=0.01, seed=0),
             KEPT,
         ),
-        Measurement("agreement", agreement, AgreementSettings(sequences=16, length=128, examples=0, seed=0)),
+        pf.Measurement("agreement", agreement, AGREEMENT),
     ),
     panels=[
-        Marks(
+        pf.Marks(
             "accuracy@1024", "accuracy,\n1,024 tokens", chance=(1 / 120,), xlim=(-0.08, 1.08), ticks=(0, 1)
         ),
-        Marks("agree", "modes\nagree", xlim=(-0.08, 1.08), ticks=(0, 1)),
-        Marks("updates", "training,\nupdates", ticks=(0, 3000)),
+        pf.Marks("agree", "modes\nagree", xlim=(-0.08, 1.08), ticks=(0, 1)),
+        pf.Marks("updates", "training,\nupdates", ticks=(0, 3000)),
     ],
-    layout=Layout(height=(3.2, 3.2)),
+    layout=pf.Layout(height=(3.2, 3.2)),
 )

@@ -8,19 +8,7 @@ from matplotlib.axes import Axes
 
 from analysis.framework.figures import log_axis
 from analysis.framework.palette import GREY, Look
-from paper_figures.figure import (
-    IMPLICIT_ARE_RNNS,
-    Claim,
-    Drawn,
-    Figure,
-    Layout,
-    MeasuredRun,
-    Measurement,
-    Row,
-    Rows,
-    Settings,
-    Verdict,
-)
+from paper_figures import figure as pf
 from paper_figures.measurements.language import (
     PerplexitySettings,
     TimeSettings,
@@ -29,14 +17,14 @@ from paper_figures.measurements.language import (
 )
 from paper_figures.wikitext import EXPLICIT, FAMILIES, GRIDS, IMPLICIT, KINDS, SIZES, TEXTS
 
-COSTS: dict[str, Callable[[MeasuredRun], float]] = {
+COSTS: dict[str, Callable[[pf.MeasuredRun], float]] = {
     "parameters": lambda run: float(run.identity["parameters"]),
     "operations of training": lambda run: float(run.values["operations"]),
     "time of training (s)": lambda run: float(run.values["training_seconds"]),
 }
 
 
-def kind_and_family(settings: Settings) -> tuple[str, str]:
+def kind_and_family(settings: pf.Settings) -> tuple[str, str]:
     """Return what the model's name says.
 
     Example:
@@ -47,17 +35,17 @@ def kind_and_family(settings: Settings) -> tuple[str, str]:
     return kind, FAMILIES[family]
 
 
-def look(settings: Settings) -> Look:
+def look(settings: pf.Settings) -> Look:
     """Return the look of a row: squares are explicit, (4+1) is dashed."""
     kind, family = kind_and_family(settings)
     of_family = (EXPLICIT if kind == "explicit" else IMPLICIT)[family]
     return replace(of_family, dashes="--" if kind == "bounded" else "-")
 
 
-def _panel(family: str, label: str) -> Drawn:
+def _panel(family: str, label: str) -> pf.Drawn:
     cost = COSTS[label]
 
-    def draw(axes: Axes, rows: Rows) -> None:
+    def draw(axes: Axes, rows: pf.Rows) -> None:
         for kind in KINDS:
             sizes = [row for row in rows if kind_and_family(row.settings) == (kind, family)]
             one = look(sizes[0].settings)
@@ -76,12 +64,12 @@ def _panel(family: str, label: str) -> Drawn:
         log_axis(axes, "x", most=3)
         axes.set(xlabel=label, ylabel="perplexity", title=family if label == "parameters" else "")
 
-    return Drawn(draw)
+    return pf.Drawn(draw)
 
 
-def _means(rows: Rows, family: str, size: str) -> tuple[float, ...] | None:
+def _means(rows: pf.Rows, family: str, size: str) -> tuple[float, ...] | None:
     """Return the mean perplexities of the three kinds over the seeds that all have."""
-    chosen: dict[str, Row] = {
+    chosen: dict[str, pf.Row] = {
         kind_and_family(row.settings)[0]: row
         for row in rows
         if kind_and_family(row.settings)[1] == family and row.settings["size"] == size
@@ -91,7 +79,7 @@ def _means(rows: Rows, family: str, size: str) -> tuple[float, ...] | None:
     return tuple(float(np.mean([one[seed] for seed in seeds])) for one in by_seed) if seeds else None
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Compare at every family and size: free below (4+1) below explicit, and free below explicit.
 
     Reproduced if the first holds everywhere, not reproduced if the second holds nowhere; partly otherwise.
@@ -104,29 +92,29 @@ def _judge(rows: Rows) -> Verdict:
         f"explicit at {ordered}"
     )
     if not better:
-        return Verdict("not reproduced", because)
-    return Verdict("reproduced" if ordered == len(FAMILIES) * len(SIZES) else "partly", because)
+        return pf.Verdict("not reproduced", because)
+    return pf.Verdict("reproduced" if ordered == len(FAMILIES) * len(SIZES) else "partly", because)
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Small language models, explicit and implicit",
     section="Language models",
-    claim=Claim(
+    claim=pf.Claim(
         "at the same number of tokens implicit language models have a lower perplexity than explicit ones of "
         "the same width and depth, and a free phase at the end lowers it further",
-        IMPLICIT_ARE_RNNS,
+        pf.IMPLICIT_ARE_RNNS,
         _judge,
     ),
     runs=GRIDS,
     measure=(
-        Measurement("test_perplexity", measure_perplexity, PerplexitySettings(file=TEXTS["test"])),
-        Measurement("update_time", measure_update_seconds, TimeSettings(file=TEXTS["test"])),
+        pf.Measurement("test_perplexity", measure_perplexity, PerplexitySettings(file=TEXTS["test"])),
+        pf.Measurement("update_time", measure_update_seconds, TimeSettings(file=TEXTS["test"])),
     ),
     data=tuple(TEXTS.values()),
     label=lambda settings: f"{settings['model']}, {settings['size']}",
     looks=look,
     panels=[_panel(family, label) for family in FAMILIES.values() for label in COSTS],
-    layout=Layout(
+    layout=pf.Layout(
         columns=(3, 2),
         height=(4.1, 5.9),
         share=("none", "none"),

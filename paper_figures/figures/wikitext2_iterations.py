@@ -8,18 +8,7 @@ from matplotlib.axes import Axes
 from analysis.framework.figures import powers_of_two
 from analysis.framework.palette import GREY, Look
 from analysis.framework.run_lines import draw_runs
-from paper_figures.figure import (
-    IMPLICIT_ARE_RNNS,
-    Claim,
-    Drawn,
-    Figure,
-    Layout,
-    MeasuredRun,
-    Measurement,
-    Rows,
-    Verdict,
-    counts,
-)
+from paper_figures import figure as pf
 from paper_figures.figures.wikitext2 import kind_and_family, look
 from paper_figures.measurements.language import IterationSettings, measure_iterations
 from paper_figures.wikitext import FAMILIES, IMPLICIT, KINDS, LABELS, TEXTS, runs
@@ -35,8 +24,8 @@ def _filling(one: Look) -> str:
     return "white" if one.dashes == "--" else one.color
 
 
-def _perplexity(family: str) -> Callable[[Axes, Rows], None]:
-    def draw(axes: Axes, rows: Rows) -> None:
+def _perplexity(family: str) -> Callable[[Axes, pf.Rows], None]:
+    def draw(axes: Axes, rows: pf.Rows) -> None:
         """Draw perplexity by the self-iterations; the axis leaves out what is worse than with three."""
         chosen = [row for row in rows if kind_and_family(row.settings)[1] == family]
         for row in chosen:
@@ -57,9 +46,9 @@ def _perplexity(family: str) -> Callable[[Axes, Rows], None]:
 
 
 def _who(
-    title: str, names: Sequence[str], values: Callable[[MeasuredRun], Sequence[float]]
-) -> Callable[[Axes, Rows], None]:
-    def draw(axes: Axes, rows: Rows) -> None:
+    title: str, names: Sequence[str], values: Callable[[pf.MeasuredRun], Sequence[float]]
+) -> Callable[[Axes, pf.Rows], None]:
+    def draw(axes: Axes, rows: pf.Rows) -> None:
         """Draw a mark for every run at each of the names, those of one row together."""
         for number, row in enumerate(rows):
             for run in row.runs:
@@ -75,7 +64,7 @@ def _who(
     return draw
 
 
-def _judge(rows: Rows) -> Verdict:
+def _judge(rows: pf.Rows) -> pf.Verdict:
     """Reproduced if no run is worse by 0.5% with the most self-iterations; not reproduced if every run is."""
     worse = {
         row.label: (
@@ -88,36 +77,36 @@ def _judge(rows: Rows) -> Verdict:
         for row in rows
     }
     because = (
-        f"runs that the most self-iterations make worse than their best by at least 0.5%: {counts(worse)}"
+        f"runs that the most self-iterations make worse than their best by at least 0.5%: {pf.counts(worse)}"
     )
     if all(count == of for count, of in worse.values()):
-        return Verdict("not reproduced", because)
-    return Verdict("partly" if any(count for count, _ in worse.values()) else "reproduced", because)
+        return pf.Verdict("not reproduced", because)
+    return pf.Verdict("partly" if any(count for count, _ in worse.values()) else "reproduced", because)
 
 
-FIGURE = Figure(
+FIGURE = pf.Figure(
     title="Self-iterations of language models at test",
     section="Language models",
-    claim=Claim(
+    claim=pf.Claim(
         "with more self-iterations at test than in training, language models predict no worse",
-        IMPLICIT_ARE_RNNS,
+        pf.IMPLICIT_ARE_RNNS,
         _judge,
     ),
     runs=(runs("64 x 2", range(2), KINDS[1:]),),
-    measure=(Measurement("test_iterations", measure_iterations, SETTINGS),),
+    measure=(pf.Measurement("test_iterations", measure_iterations, SETTINGS),),
     data=tuple(TEXTS.values()),
     label=lambda settings: f"{kind_and_family(settings)[1]}, {LABELS[kind_and_family(settings)[0]]}",
     looks=look,
     panels=[
-        *(Drawn(_perplexity(family)) for family in FAMILIES.values()),
-        Drawn(
+        *(pf.Drawn(_perplexity(family)) for family in FAMILIES.values()),
+        pf.Drawn(
             _who(
                 "by kind of token",
                 ["begins\na word", "goes on\nin a word", "number", "punctu-\nation"],
                 lambda run: [run.values["kinds"][kind]["mean"] for kind in TOKEN_KINDS],
             )
         ),
-        Drawn(
+        pf.Drawn(
             _who(
                 "by surprise of the next token",
                 ["least", "", "", "", "most"],
@@ -125,7 +114,7 @@ FIGURE = Figure(
             )
         ),
     ],
-    layout=Layout(
+    layout=pf.Layout(
         columns=(2, 1),
         height=(4.8, 8.6),
         share=("none", "none"),

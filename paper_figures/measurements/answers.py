@@ -63,13 +63,11 @@ def answers(run: Run, task: Task, length: int, settings: AnswerSettings, *number
         number: tells these texts from others of the same seed.
 
     Example:
-        >>> from pathlib import Path
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import initial_model
-        >>> config = recipe("parity", "lstm", d_model=4)
-        >>> task = config.build_task()
-        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
-        >>> [found.right.shape for found in answers(run, task, 5, AnswerSettings(sequences=3, batch_size=2))]
+        >>> from implicit import recipe
+        >>> from implicit.runs.loading import untrained_run
+        >>> run = untrained_run(recipe("parity", "lstm", d_model=4))
+        >>> few = AnswerSettings(sequences=3, batch_size=2)
+        >>> [found.right.shape for found in answers(run, run.task, 5, few)]
         [torch.Size([2, 5]), torch.Size([1, 5])]
     """
     solve = Solve(
@@ -149,12 +147,9 @@ def puzzle_accuracy(run: Run, settings: PuzzleSettings) -> dict[str, Any]:
     """Measure how many answers are right, by the number of swaps or statements.
 
     Example:
-        >>> from pathlib import Path
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import initial_model
-        >>> config = recipe("swap-balls-3", "lstm", d_model=4)
-        >>> task = config.build_task()
-        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> from implicit import recipe
+        >>> from implicit.runs.loading import untrained_run
+        >>> run = untrained_run(recipe("swap-balls-3", "lstm", d_model=4))
         >>> found = puzzle_accuracy(run, PuzzleSettings(numbers=(2, 4), sequences=16))
         >>> sorted(found["accuracy"]), sorted(found)
         ([2, 4], ['accuracy', 'baseline', 'interval', 'share_converged'])
@@ -203,12 +198,9 @@ def final_reveal(run: Run, settings: RevealSettings) -> dict[str, Any]:
         InputError: the task has no sessions with reveals of one value, or k divides no number of commands.
 
     Example:
-        >>> from pathlib import Path
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import initial_model
-        >>> config = recipe("repl-3-values", "lstm", d_model=4)
-        >>> task = config.build_task()
-        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> from implicit import recipe
+        >>> from implicit.runs.loading import untrained_run
+        >>> run = untrained_run(recipe("repl-3-values", "lstm", d_model=4))
         >>> found = final_reveal(run, RevealSettings(commands=(4, 8), sequences=16))
         >>> sorted(found), sorted(found["accuracy"])
         (['accuracy', 'interval', 'share_converged', 'updates'], [4, 8])
@@ -324,12 +316,9 @@ def reveals_by_spacing(run: Run, settings: SpacingSettings) -> dict[str, Any]:
         InputError: the task has no sessions with reveals of one value.
 
     Example:
-        >>> from pathlib import Path
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import initial_model
-        >>> config = recipe("repl-3-values-random", "lstm", d_model=4)
-        >>> task = config.build_task()
-        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> from implicit import recipe
+        >>> from implicit.runs.loading import untrained_run
+        >>> run = untrained_run(recipe("repl-3-values-random", "lstm", d_model=4))
         >>> found = reveals_by_spacing(run, SpacingSettings(tests=("8",), commands=(4, 8), sequences=16))
         >>> list(found["tests"]["8"]), found["tests"]["8"]["8"]["sessions"]
         (['8'], 16)

@@ -51,9 +51,7 @@ def belief(run: Run, settings: HiddenSettings) -> dict[str, Any]:
         >>> sorted(found)
         ['belief', 'by_length', 'by_position', 'by_reveal_probability', 'exact_rate', 'linear', 'norms']
     """
-    check_type("task", run.task, PartiallyObserved, "give a run on a probabilistic automaton")
-    assert isinstance(run.task, PartiallyObserved)
-    chosen = BeliefSettings(**{name: getattr(settings, name) for name in BeliefSettings.model_fields})
+    chosen = _plain(settings)
     numbers = measure_belief(run, chosen).numbers()
     predictions, probe, norms = numbers["predictions"], numbers["probe"], numbers["norms"]
     return {
@@ -83,6 +81,11 @@ def belief(run: Run, settings: HiddenSettings) -> dict[str, Any]:
         ],
         "exact_rate": numbers["exact_filter"]["mean"],
     }
+
+
+def _plain(settings: BeliefSettings) -> BeliefSettings:
+    """Return the settings of the analysis among those of a measurement."""
+    return BeliefSettings(**{name: getattr(settings, name) for name in BeliefSettings.model_fields})
 
 
 def _with_reveals(run: Run, settings: BeliefSettings, probability: float) -> dict[str, float]:
@@ -152,10 +155,7 @@ def bridge(run: Run, settings: BridgeSettings) -> dict[str, Any]:
         >>> sorted(found), found["theorem1"]
         (['by_position', 'theorem1', 'unconverged'], None)
     """
-    check_type("task", run.task, PartiallyObserved, "give a run on a probabilistic automaton")
-    assert isinstance(run.task, PartiallyObserved)
-    chosen = BeliefSettings(**{name: getattr(settings, name) for name in BeliefSettings.model_fields})
-    found = measure_belief(run, chosen)
+    found = measure_belief(run, _plain(settings))
     places = found.numbers()["predictions"]["kl_by_position"]
     theorem1 = None
     if run.model.implicit is not None:

@@ -85,20 +85,6 @@ def agreement_course(run: Run, settings: AgreementCourse) -> dict[str, Any]:
 
     Raises:
         InputError: if the training does not end in the weights of the run.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from tempfile import TemporaryDirectory
-        >>> from implicit import recipe
-        >>> from implicit.train import train
-        >>> sizes = {"d_model": 4, "head_size": 4, "d_state": 2}
-        >>> config = recipe("parity", "implicit-mamba2", steps=2, warmup_steps=1, batch_size=4, **sizes)
-        >>> with TemporaryDirectory() as folder:
-        ...     run = train(config, Path(folder) / "run", progress=False)
-        >>> small = AgreementCourse(steps=(0,), sequences=1, length=4, max_iterations=20)
-        >>> found = agreement_course(run, small)
-        >>> [entry["step"] for entry in found["course"]], len(found["training"])
-        ([0, 2], 1)
     """
     course = runs_on_the_way(run, settings.steps).items()
     return {
@@ -146,20 +132,6 @@ def jacobian_course(run: Run, settings: JacobianCourse) -> dict[str, Any]:
 
     Raises:
         InputError: if the training does not end in the weights of the run.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from tempfile import TemporaryDirectory
-        >>> from implicit import recipe
-        >>> from implicit.train import train
-        >>> sizes = {"d_model": 4, "head_size": 4, "d_state": 2}
-        >>> config = recipe("parity", "implicit-mamba2", steps=2, warmup_steps=1, batch_size=4, **sizes)
-        >>> with TemporaryDirectory() as folder:
-        ...     run = train(config, Path(folder) / "run", progress=False)
-        >>> small = JacobianCourse(steps=(0,), states=2, sequences=1, length=4)
-        >>> found = jacobian_course(run, small)["course"]
-        >>> [entry["step"] for entry in found], sorted(found[0]["counts"])
-        ([0, 2], ['fails', 'holds', 'inconclusive'])
     """
     course = runs_on_the_way(run, settings.steps).items()
     return {"course": [{"step": step, **_jacobians(seen, settings)} for step, seen in course]}

@@ -10,10 +10,11 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from analysis import error_control, executed
 from analysis.check_certificate import check_certificate
 from analysis.framework.output import RunIdentity, json_ready
-from analysis.length_generalization import analyse
+from analysis.length_generalization import LengthSettings
 from implicit.checked_config import CheckedConfig
 from implicit.compiled import compile_run
 from implicit.runs.loading import Run
+from paper_figures.measurements.lengths import accuracy
 
 GEOMETRIC = (4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024, 1448, 2048, 2896, 4096)
 """Powers of the root of two, rounded."""
@@ -61,19 +62,8 @@ def failure(run: Run, settings: FailureSettings) -> dict[str, Any]:
         pairs=settings.pairs,
         follow=settings.follow,
     )
-    (numbers,) = (
-        analyse(
-            run,
-            lengths=settings.lengths,
-            sequences=settings.sequences,
-            mode="sequential",
-            rtol=settings.rtol,
-            max_iterations=settings.max_iterations,
-            seed=settings.seed,
-        )
-        .numbers()
-        .values()
-    )
+    how = settings.model_dump(include={"lengths", "sequences", "rtol", "max_iterations", "seed"})
+    numbers = accuracy(run, LengthSettings(mode="sequential", **how))
     return {
         "trained": trained,
         "read": settings.read * trained,

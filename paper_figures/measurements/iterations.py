@@ -12,7 +12,7 @@ from torch import Tensor
 from analysis.convergence.explained import explained_variance
 from analysis.framework.needs import as_implicit, word_problem_of
 from analysis.framework.visited_states import sample_sequences
-from analysis.length_generalization import analyse
+from analysis.length_generalization import LengthSettings
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
 from implicit.checked_config import CheckedConfig
@@ -20,6 +20,7 @@ from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel, ModelOutput
 from implicit.modes import Mode, SequenceSolution, Solve
 from implicit.runs.loading import Run
+from paper_figures.measurements.lengths import accuracy
 
 Counts = NDArray[np.int64]
 
@@ -237,26 +238,19 @@ def budgets(run: Run, settings: BudgetSettings) -> dict[str, Any]:
         (1.0, ['chance', 'sequential', 'simultaneous'])
     """
     found: dict[str, Any] = {}
+    common = settings.model_dump(include={"sequences", "rtol", "seed"})
     for mode in MODES:
-        accuracy, converged = {}, {}
-        for budget in settings.budgets:
-            (numbers,) = (
-                analyse(
-                    run,
-                    lengths=(settings.length,),
-                    sequences=settings.sequences,
-                    mode=mode,
-                    rtol=settings.rtol,
-                    max_iterations=budget,
-                    seed=settings.seed,
-                )
-                .numbers()
-                .values()
+        by_budget = {
+            str(budget): accuracy(
+                run, LengthSettings(lengths=(settings.length,), mode=mode, max_iterations=budget, **common)
             )
-            accuracy[str(budget)] = numbers["accuracy"][settings.length]
-            converged[str(budget)] = numbers["share_converged"][settings.length]
-            found["chance"] = numbers["chance"]
-        found[mode] = {"accuracy": accuracy, "share_converged": converged}
+            for budget in settings.budgets
+        }
+        found["chance"] = by_budget[str(settings.budgets[-1])]["chance"]
+        found[mode] = {
+            name: {budget: numbers[name][settings.length] for budget, numbers in by_budget.items()}
+            for name in ("accuracy", "share_converged")
+        }
     return found
 
 

@@ -9,6 +9,8 @@ from implicit.runs.loading import Run
 
 KEPT = ("accuracy", "share_converged", "updates")
 """What most figures keep of `accuracy`."""
+AGREEMENT = AgreementSettings(sequences=16, length=128, examples=0, seed=0)
+"""How figures measure `agreement`."""
 
 
 def accuracy(run: Run, settings: LengthSettings) -> dict[str, Any]:

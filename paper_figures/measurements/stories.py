@@ -49,15 +49,13 @@ def story_answers(run: Run, settings: StorySettings) -> dict[str, Any]:
     Example:
         >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import initial_model
+        >>> from implicit import recipe
+        >>> from implicit.runs.loading import untrained_run
         >>> with TemporaryDirectory() as folder:
         ...     for part in ("train", "valid", "test"):
         ...         text = "1 Mary went home.\n2 Where is Mary?\thome\t1\n1 A b.\n"
         ...         _ = (Path(folder) / f"qa1_{part}.txt").write_text(text)
-        ...     config = recipe({"catbabi": folder}, "lstm", d_model=4)
-        ...     task = config.build_task()
-        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        ...     run = untrained_run(recipe({"catbabi": folder}, "lstm", d_model=4))
         >>> found = story_answers(run, StorySettings())
         >>> found["asked"], sorted(found)
         (1, ['accuracy', 'asked', 'carried', 'share_converged', 'tasks', 'updates'])

@@ -1,7 +1,5 @@
 """Reading fresh texts in a measurement."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -9,15 +7,13 @@ from automata.tasks.registry import registered_task
 from implicit.config.recipes import recipe
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
-from implicit.runs.loading import Run, initial_model
+from implicit.runs.loading import Run, untrained_run
 from implicit.training.streams import Stream, draw_batch
 from paper_figures.measurements.answers import AnswerSettings, answers, mean_share
 
 
 def run_of(model: str) -> Run:
-    config = recipe("swap-balls-3", model, d_model=8)
-    task = config.build_task()
-    return Run(Path("runs/one"), config, initial_model(config, task), task, [])
+    return untrained_run(recipe("swap-balls-3", model, d_model=8))
 
 
 @pytest.mark.parametrize("model", ["lstm", "implicit-mamba2"])

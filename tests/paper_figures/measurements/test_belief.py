@@ -99,7 +99,7 @@ def test_more_frequent_reveals_are_other_sequences_of_the_same_automaton() -> No
 
 
 def test_runs_on_other_tasks_are_refused() -> None:
-    with pytest.raises(InputError, match="probabilistic automaton"):
+    with pytest.raises(InputError, match="no hidden state with an exact belief"):
         belief(replace(load_run("parity")), FEW)
 
 

@@ -1,6 +1,5 @@
 """Errors in the state of a model that holds a belief: the pairs, an affine layer, and the exact filter."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from automata.errors import InputError
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import registered_task
 from implicit.config.recipes import recipe
-from implicit.runs.loading import Run, initial_model
+from implicit.runs.loading import Run, untrained_run
 from paper_figures.measurements import beliefs
 from paper_figures.measurements.beliefs import ErrorSettings, belief_errors, pairs_of
 
@@ -19,9 +18,7 @@ SMALL = ErrorSettings(pairs=6, length=24, follow=(8, 32))
 
 
 def untrained(model: str, **sizes: Any) -> Run:
-    config = recipe("likely-swaps-3-reveals", model, **sizes)
-    task = config.build_task()
-    return Run(Path("runs/one"), config, initial_model(config, task), task, [])
+    return untrained_run(recipe("likely-swaps-3-reveals", model, **sizes))
 
 
 def test_pairs_end_alike_can_occur_and_leave_different_beliefs() -> None:
@@ -56,9 +53,7 @@ def test_the_exact_filter_forgets_what_came_before_two_reveals() -> None:
 
 
 def test_a_run_on_another_task_is_refused() -> None:
-    config = recipe("parity", "lstm", d_model=4)
-    task = config.build_task()
-    run = Run(Path("runs/one"), config, initial_model(config, task), task, [])
+    run = untrained_run(recipe("parity", "lstm", d_model=4))
     with pytest.raises(InputError, match="give a run on a probabilistic automaton"):
         belief_errors(run, SMALL)
 

@@ -11,7 +11,7 @@ from automata.errors import InputError
 from automata.tasks.registry import registered_task
 from automata.tasks.repl_language import ReplLanguage
 from implicit.config.recipes import recipe
-from implicit.runs.loading import Run, initial_model
+from implicit.runs.loading import Run, initial_model, untrained_run
 from implicit.training.streams import Stream, draw_batch
 from paper_figures.measurements.answers import RevealSettings, final_reveal
 from paper_figures.registry import figure_named
@@ -111,9 +111,7 @@ def test_all_models_and_the_three_tasks_of_one_spacing_are_asked_the_same_sessio
 
 
 def test_an_implicit_model_tells_the_share_of_fixed_points() -> None:
-    config = recipe("repl-3-values", "implicit-mamba2", d_model=4, head_size=4, d_state=2)
-    task = config.build_task()
-    run = Run(Path("runs/implicit"), config, initial_model(config, task), task, [])
+    run = untrained_run(recipe("repl-3-values", "implicit-mamba2", d_model=4, head_size=4, d_state=2))
     settings = RevealSettings(commands=(4,), sequences=1, max_iterations=1, rtol=1e-6)
     assert final_reveal(run, settings)["share_converged"] == 0
 

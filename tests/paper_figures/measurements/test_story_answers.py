@@ -15,7 +15,7 @@ from implicit.config.recipes import recipe
 from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
 from implicit.modes import Solve
-from implicit.runs.loading import Run, initial_model
+from implicit.runs.loading import Run, initial_model, untrained_run
 from paper_figures.measurements.stories import StorySettings, story_answers
 from tests.paper_figures.measurements.story_models import (
     PLACES,
@@ -183,8 +183,6 @@ def test_a_token_counts_by_itself_and_not_by_those_before_it(folder: Path) -> No
 
 
 def test_other_tasks_are_refused() -> None:
-    config = recipe("parity", "lstm", d_model=4)
-    task = config.build_task()
-    run = Run(Path("runs/parity"), config, initial_model(config, task), task, [])
+    run = untrained_run(recipe("parity", "lstm", d_model=4))
     with pytest.raises(InputError, match="give a run on catbAbI"):
         story_answers(run, StorySettings())
