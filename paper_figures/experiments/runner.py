@@ -4,6 +4,7 @@ Processes and jobs are those of submitit, one for each run. Whoever holds the lo
 that comes of it goes through the store, so that any number of callers can share one.
 """
 
+import contextlib
 import shutil
 import sys
 import time
@@ -192,14 +193,13 @@ class Work:
 
     def forget_failures(self) -> None:
         """Remove what failed, a run whose training failed among it, unless somebody is at it."""
-        if self.taken:
-            return
-        for measurement in (None, *self.measurements):
-            record = self.store.read(self.point, measurement)
-            if record is not None and record["status"] == "failed":
-                self.store.file(self.point, measurement).unlink()
-                if measurement is None:
-                    shutil.rmtree(self.store.run_folder(self.point), ignore_errors=True)
+        with contextlib.suppress(Timeout), self.store.lock(self.point).acquire(timeout=0):
+            for measurement in (None, *self.measurements):
+                record = self.store.read(self.point, measurement)
+                if record is not None and record["status"] == "failed":
+                    self.store.file(self.point, measurement).unlink()
+                    if measurement is None:
+                        shutil.rmtree(self.store.run_folder(self.point), ignore_errors=True)
 
     def _train_and_measure(self) -> None:
         """Store how the training and every measurement ended; an exception is stored as its failure."""

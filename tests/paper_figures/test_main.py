@@ -142,16 +142,6 @@ def test_settings_replace_those_of_all_runs_and_their_results_go_to_the_store(
     assert (other.count("done"), own.count("missing")) == (2, 2)
 
 
-@pytest.mark.usefixtures("no_training")
-def test_status_tells_that_published_numbers_have_no_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    command.main(["published", "--status", "--experiments", str(tmp_path / "experiments")])
-    printed = capsys.readouterr().out.strip()
-    assert printed == "published: no runs, its numbers are as their authors print them"
-
-
 def test_a_failed_run_is_told_and_stored_and_drawn(
     tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

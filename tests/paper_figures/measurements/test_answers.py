@@ -9,7 +9,7 @@ from implicit.fixed_point import Stopping
 from implicit.modes import Solve
 from implicit.runs.loading import Run, untrained_run
 from implicit.training.streams import Stream, draw_batch
-from paper_figures.measurements.answers import AnswerSettings, answers, mean_share
+from paper_figures.measurements.answers import AnswerSettings, answers
 
 
 def run_of(model: str) -> Run:
@@ -43,8 +43,3 @@ def test_other_numbers_have_other_texts() -> None:
         next(iter(answers(run, task, 40, AnswerSettings(), number))).batch.tokens for number in (1, 2)
     )
     assert not torch.equal(one, other)
-
-
-def test_a_mean_leaves_out_what_is_not_known() -> None:
-    assert mean_share([0.25, None, 0.75]) == 0.5
-    assert mean_share([]) is None

@@ -11,10 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from implicit.language.cost import TrainingCost
 from implicit.language.pretrain import FinishedRun, Phase
 from paper_figures.measurements.language import PerplexitySettings, measure_perplexity
-from tests.paper_figures.measurements.language_runs import NAMES, RESULT, run_of, write_text
+from tests.paper_figures.measurements.language_runs import NAMES, run_of, write_text
 
 ITERATIONS = 300
 """Of the oracle, which leave a residual below 1e-8."""
@@ -93,13 +92,6 @@ def test_the_tolerance_and_the_limit_are_those_of_the_settings(tmp_path: Path) -
     assert 1 < loose < 0.5 * strict
 
 
-def test_what_the_run_told_is_handed_on(tmp_path: Path) -> None:
-    run = run_of(tmp_path, "llama", True)
-    found = measure_perplexity(run, PerplexitySettings(file=write_text(tmp_path), tokens=20))
-    assert found["validation_perplexity"] == RESULT["perplexity"]
-    assert found["training_tokens"] == RESULT["tokens"]
-
-
 LAYERS = 2 * (2 * 16 * 16 * (32 + 16 + 2 * 12) + 2 * 16 * 12 * 16 + 4 * 16**2 * 16)
 """Operations of both Llama layers forward on 16 tokens of width 16: queries (16), keys and values (8 each),
 what leaves attention (16); an MLP of 12, whose gate and value read the width; attention of all pairs."""
@@ -119,20 +111,3 @@ def test_operations_of_llama_are_those_counted_by_hand(implicit: bool, tmp_path:
     columns = vocabulary + (32 if implicit else 0)  # the injection has the width of queries, keys and values
     sequence = layers * LAYERS + 3 * 2 * 16 * 16 * columns
     assert found["operations"] == pytest.approx(sequence / 16 * 40_960, rel=1e-12)  # float64
-
-
-@pytest.mark.parametrize(("family", "implicit"), NAMES)
-def test_operations_are_those_of_the_phases_by_their_shares(
-    family: str, implicit: bool, tmp_path: Path
-) -> None:
-    run = run_of(tmp_path, family, implicit)
-    found = measure_perplexity(run, PerplexitySettings(file=write_text(tmp_path), tokens=20, context=8))
-    cost = TrainingCost(run.model.config, length=16)
-    one, other = run.config.phases
-    assert (one.share, other.share) == (0.5, 0.5)
-    if implicit:
-        per_token = 0.5 * cost.per_token(one) + 0.5 * cost.per_token(other)
-        assert cost.per_token(other) > 1.5 * cost.per_token(one)
-    else:
-        per_token = cost.per_token()
-    assert found["operations"] == pytest.approx(40_960 * per_token, rel=1e-12)  # float64

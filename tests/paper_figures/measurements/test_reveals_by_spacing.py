@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from automata.errors import InputError
 from automata.tasks.repl_language import ReplLanguage
@@ -19,46 +18,26 @@ from paper_figures.measurements.answers import (
     reveals_by_spacing,
     session_task,
 )
+from tests.paper_figures.measurements.reading_models import Answer, Reader, executed
 
 
-class Oracle(torch.nn.Module):
-    """Answers with the target, except at places whose number of reveals before is in ``wrong``."""
+def wrong_at(numbers: set[int]) -> Answer:
+    """What holds, and another value after so many swaps."""
 
-    implicit = None
-    device = torch.device("cpu")
+    def answer(text: str) -> str | None:
+        right = executed(text)
+        if right is None or len(re.findall(r"\w, \w = ", text)) not in numbers:
+            return right
+        return str(int(right) % 3 + 1)
 
-    def __init__(self, task: ReplLanguage, wrong: set[int]) -> None:
-        super().__init__()
-        self.task, self.wrong = task, wrong
-
-    def run(self, tokens: torch.Tensor, solve: Any = None, lengths: Any = None) -> Any:
-        """Read the sessions as text: what every variable holds, and the number of the command."""
-        names, logits = self.task.token_names, torch.zeros(*tokens.shape, self.task.vocabulary_size)
-        for row, numbers in enumerate(tokens.tolist()):
-            text, values, commands, done = "", {}, 0, 0
-            for place, number in enumerate(numbers):
-                text += names[number]
-                while "\n" in text[done:]:
-                    line, done = text[done:].split("\n")[0], text.index("\n", done) + 1
-                    if match := re.fullmatch(r">>> (\w) = (\d)", line):
-                        values[match[1]] = int(match[2])
-                    elif match := re.fullmatch(r">>> (\w), (\w) = (\w), (\w)", line):
-                        values[match[1]], values[match[2]] = values[match[3]], values[match[4]]
-                        commands += 1
-                line = text[done:]
-                if match := re.fullmatch(r"(\w) ", line):
-                    value = values[match[1]]
-                    if commands in self.wrong:
-                        value = value % self.task.form.variables + 1
-                    logits[row, place, self.task.tokenizer.first_value - 1 + value] = 1
-        return type("Output", (), {"logits": logits, "solution": None})()
+    return answer
 
 
 def measured(wrong: set[int], **settings: Any) -> dict[str, Any]:
     config = recipe("repl-3-values-random", "lstm", d_model=4)
     task = config.build_task()
     assert isinstance(task, ReplLanguage)
-    run = Run(Path("runs/oracle"), config, Oracle(task, wrong), task, [])  # type: ignore[arg-type]
+    run = Run(Path("runs/by-hand"), config, Reader(task, wrong_at(wrong)), task, [])
     return reveals_by_spacing(run, SpacingSettings(sequences=6, batch_size=4, **settings))["tests"]
 
 
