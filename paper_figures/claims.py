@@ -56,6 +56,16 @@ class Claim:
     rule: Callable[[Rows], Verdict]
 
 
+def graded(everywhere: bool, somewhere: bool, because: str) -> Verdict:
+    """Return the verdict on a claim that the runs show everywhere, somewhere only, or nowhere.
+
+    Example:
+        >>> graded(False, True, "on 2 tasks of 3").word
+        'partly'
+    """
+    return Verdict("not reproduced" if not somewhere else "reproduced" if everywhere else "partly", because)
+
+
 def verdict(shown: int, of: int, because: str, *, also: bool = True) -> Verdict:
     """Return the verdict on a count of runs: all, none, or some.
 
@@ -71,9 +81,7 @@ def verdict(shown: int, of: int, because: str, *, also: bool = True) -> Verdict:
         >>> verdict(3, 3, "3 of 3, and so does the control", also=False).word
         'partly'
     """
-    if not shown:
-        return Verdict("not reproduced", because)
-    return Verdict("reproduced" if shown >= of and also else "partly", because)
+    return graded(shown >= of and also, shown > 0, because)
 
 
 def counts(reached: Mapping[str, tuple[int, int]]) -> str:

@@ -25,8 +25,9 @@ from paper_figures.claims import (
     Verdict,
     as_published,
     counts,
+    graded,
     verdict,
-)  # fmt: skip
+)
 from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
 from paper_figures.experiments.runner import carry_out
 from paper_figures.experiments.store import Outcome, Store
@@ -37,7 +38,7 @@ from paper_figures.rows import MeasuredRun, Row, Rows, Settings, model_row, rows
 __all__ = [
     "CODE_AND_LINEAR_RNNS", "IMPLICIT_ARE_RNNS", "OURS", "SLIDES", "Claim", "Drawn", "Figure", "Grid",
     "Layout", "Lines", "Marks", "MeasuredRun", "Measurement", "Point", "Row", "Rows", "Settings",
-    "ShareOfRuns", "Variants", "Verdict", "as_published", "counts", "verdict", "where",
+    "ShareOfRuns", "Variants", "Verdict", "as_published", "counts", "graded", "verdict", "where",
 ]  # fmt: skip
 
 SECTIONS = (

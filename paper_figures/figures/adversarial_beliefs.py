@@ -23,9 +23,7 @@ def _judge(rows: pf.Rows) -> pf.Verdict:
         far.append(linear >= 2 * max(rivals))
         told.append(f"{kind} values: " + ", ".join(f"{name} {value:.3f}" for name, value in mean.items()))
     because = f"KL per reveal on the worst rounds, means over runs, in nats: {'; '.join(told)}"
-    if all(nearer):
-        return pf.Verdict("not reproduced", because)
-    return pf.Verdict("reproduced" if all(far) else "partly", because)
+    return pf.graded(all(far), not all(nearer), because)
 
 
 FIGURE = pf.Figure(

@@ -158,7 +158,7 @@ def _judge(rows: pf.Rows) -> pf.Verdict:
         "tasks on which one implicit layer is ahead of one explicit (in brackets: by every run): "
         + "; ".join(told)
     )
-    return pf.Verdict("reproduced" if all(most) else "partly" if any(most) else "not reproduced", because)
+    return pf.graded(all(most), any(most), because)
 
 
 FIGURE = pf.Figure(

@@ -86,10 +86,8 @@ def _judge(rows: pf.Rows) -> pf.Verdict:
         f"was predicted of {sum(forecast.predicted is None for forecast in failing)} of these; runs without "
         f"a failure of which none was predicted: {sum(f.right for f in lasting)} of {len(lasting)}"
     )
-    if not dated:
-        return pf.Verdict("not reproduced", because)
     complete = lasting and not any(row.failed for row in rows) and all(f.right for f in counted)
-    return pf.Verdict("reproduced" if complete else "partly", because)
+    return pf.graded(bool(complete), dated > 0, because)
 
 
 def _accuracy(axes: Axes, rows: pf.Rows) -> None:

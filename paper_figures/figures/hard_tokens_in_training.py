@@ -84,9 +84,7 @@ def judge(rows: pf.Rows) -> pf.Verdict:
         f"of {trained.of} runs trained on 10% hard tokens and tested on 50%: {'; '.join(told)}; tested on "
         f"10% they reach {same}; those trained on 50% reach {more} at 50% (sequential, without a limit)"
     )
-    if not any(shown.values()):
-        return pf.Verdict("not reproduced", because)
-    return pf.Verdict("reproduced" if min(shown.values()) == trained.of else "partly", because)
+    return pf.graded(min(shown.values()) == trained.of, any(shown.values()), because)
 
 
 def hard_tokens(title: str, training: pf.Settings, settings: HardTrainingSettings, floor: float) -> pf.Figure:

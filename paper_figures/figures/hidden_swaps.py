@@ -110,10 +110,8 @@ def _judge(rows: pf.Rows) -> pf.Verdict:
         f"{_span(at(best, 512))}; "
         + ", ".join(f"{row.label} {_span(at(row, 512))}" for row in rows if row is not best)
     )
-    if all(np.mean(at(best, 512)) < np.mean(runs) for runs in rivals):
-        return pf.Verdict("not reproduced", because)
     worse = all(min(at(best, 512)) > max(runs) for runs in rivals)
-    return pf.Verdict("reproduced" if worse else "partly", because)
+    return pf.graded(worse, not all(np.mean(at(best, 512)) < np.mean(runs) for runs in rivals), because)
 
 
 SETTINGS = HiddenSettings(sequences=128, probe_sequences=256, mode="sequential")

@@ -47,9 +47,7 @@ def _judge(rows: pf.Rows) -> pf.Verdict:
         f"rises by 0.1 or more in {len(higher)} of {of} runs and modes, in {rising} of them without a fall "
         "of more than 0.02 on the way"
     )
-    if not any(line[-1] > line[0] for line in lines):
-        return pf.Verdict("not reproduced", because)
-    return pf.Verdict("reproduced" if rising == of else "partly", because)
+    return pf.graded(rising == of, any(line[-1] > line[0] for line in lines), because)
 
 
 FIGURE = pf.Figure(

@@ -140,9 +140,7 @@ def _judge(rows: pf.Rows) -> pf.Verdict:
         "twice the median of their run, and the hardest tenth takes "
         f"{_span([one['iterations_of_hardest_tenth'] for one in counted])} of all self-iterations"
     )
-    if not any(shown.values()):
-        return pf.Verdict("not reproduced", because)
-    return pf.Verdict("reproduced" if min(shown.values()) == of else "partly", because)
+    return pf.graded(min(shown.values()) == of, any(shown.values()), because)
 
 
 FIGURE = pf.Figure(

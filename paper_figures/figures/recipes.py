@@ -37,7 +37,7 @@ def _judge(rows: pf.Rows) -> pf.Verdict:
         loose.append(f"{row.label} {reached} of {row.of}")
         tight.append(f"{row.label} {row.reaching(f'accuracy_tight@{aim.length}', aim.accuracy)}")
     because = f"runs that reach the aim: {', '.join(loose)}; at tolerance 1e-4: {', '.join(tight)}"
-    return pf.Verdict("reproduced" if all(met) else "partly" if any(met) else "not reproduced", because)
+    return pf.graded(all(met), any(met), because)
 
 
 FIGURE = pf.Figure(

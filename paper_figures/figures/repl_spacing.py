@@ -81,10 +81,8 @@ def _judge(rows: pf.Rows) -> pf.Verdict:
         "runs with at least 0.95 after 64 commands with reveals after every 4th, every 8th and at random, by "
         f"the loss of {'; '.join(told)}"
     )
-    if not any(count for count, _ in shown):
-        return pf.Verdict("not reproduced", because)
     every = all(count == of for count, of in shown)
-    return pf.Verdict("reproduced" if every and only else "partly", because)
+    return pf.graded(every and only, any(count for count, _ in shown), because)
 
 
 PANELS = (

@@ -91,9 +91,7 @@ def _judge(rows: pf.Rows) -> pf.Verdict:
         f"free below explicit at {better} of {len(found)} sizes of both families, and free below (4+1) below "
         f"explicit at {ordered}"
     )
-    if not better:
-        return pf.Verdict("not reproduced", because)
-    return pf.Verdict("reproduced" if ordered == len(FAMILIES) * len(SIZES) else "partly", because)
+    return pf.graded(ordered == len(FAMILIES) * len(SIZES), better > 0, because)
 
 
 FIGURE = pf.Figure(
