@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from grimp import build_graph
 
 from automata.errors import InputError
-from implicit.command_line import run_command
+from implicit.command_line import CommandParser, run_command
 
 DEFAULTS = ("paper_figures", "analysis.certificates")
 
@@ -40,7 +40,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         >>> main(["paper_figures.experiments"])
         paper_figures.experiments: 3 imports between files
     """
-    for package in (sys.argv[1:] if argv is None else argv) or DEFAULTS:
+    parser = CommandParser("python -m benchmarks.imports", "Count the imports between files within packages.")
+    parser.add_argument(
+        "packages",
+        metavar="PACKAGE",
+        nargs="*",
+        help=f"such as {DEFAULTS[0]} (default: {' '.join(DEFAULTS)})",
+    )
+    for package in parser.parse_args(argv).packages or DEFAULTS:
         print(f"{package}: {len(imports_within(package))} imports between files")
 
 

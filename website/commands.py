@@ -41,6 +41,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "benchmarks": "Check and time what the toolkit does most.",
         "benchmarks.compiled_automata": "Let compiled automata read long words, and count the right answers.",
         "benchmarks.certificate_mutations": "Change certificates as a forger would; count what is refused.",
+        "benchmarks.imports": "Count the imports between files within packages.",
         "benchmarks.mutation": "Make small faults in the code, and count those that the tests notice.",
         "benchmarks.gpu": "Test and time every kernel on a GPU, in one go.",
     },
