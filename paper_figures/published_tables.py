@@ -23,10 +23,6 @@ class Source:
         place: of the table in the document.
         read: ``document`` if the numbers were read there, ``digest`` if a digest made from it gives them,
             ``secondary`` if only somebody else's note does.
-
-    Example:
-        >>> read_table("error_control").source.cited
-        'Chung et al. 2026, arXiv 2605.07755 (secondary)'
     """
 
     authors: tuple[str, ...]
@@ -39,16 +35,14 @@ class Source:
     @property
     def short(self) -> str:
         """Authors and year, and that the numbers are secondary if they are."""
-        return self._marked("")
+        return self.cited.replace(f", arXiv {self.arxiv}", "")
 
     @property
     def cited(self) -> str:
         """The same with the number of the paper."""
-        return self._marked(f", arXiv {self.arxiv}")
-
-    def _marked(self, number: str) -> str:
         authors = " and ".join(self.authors) if len(self.authors) < 3 else f"{self.authors[0]} et al."
-        return f"{authors} {self.year}{number}{' (secondary)' if self.read == 'secondary' else ''}"
+        secondary = " (secondary)" if self.read == "secondary" else ""
+        return f"{authors} {self.year}, arXiv {self.arxiv}{secondary}"
 
 
 @dataclass(frozen=True)
@@ -122,10 +116,5 @@ def read_table(name: str) -> PublishedTable:
 
 
 def table_names() -> list[str]:
-    """Return the names of all published tables.
-
-    Example:
-        >>> "downstream" in table_names()
-        True
-    """
+    """Return the names of all published tables."""
     return sorted(path.stem for path in TABLES.glob("*.json"))

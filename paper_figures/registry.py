@@ -69,12 +69,7 @@ def claim_rows(figures: Sequence[Figure]) -> list[tuple[str, str, str, str]]:
 
 
 def claims_table(figures: Sequence[Figure]) -> Table:
-    """Return the rows as a table for the terminal.
-
-    Example:
-        >>> [column.header for column in claims_table([figure_named("convergence")]).columns]
-        ['figure', 'claim', 'verdict', 'cost of a rerun']
-    """
+    """Return the rows as a table for the terminal."""
     table = Table(box=None, padding=(0, 2, 1, 0))
     table.add_column(COLUMNS[0], min_width=max(len(figure.name) for figure in figures))
     for column in COLUMNS[1:]:

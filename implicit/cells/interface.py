@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import torch
-from pydantic import ConfigDict
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
@@ -31,8 +30,6 @@ class CellSizes(CheckedConfig):
         >>> Sizes(d_state=8)
         Sizes(d_state=8)
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Cell(nn.Module, ABC):

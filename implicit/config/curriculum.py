@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import (
-    ConfigDict,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -134,8 +133,6 @@ class Curriculum(CheckedConfig):
         >>> growth.length, curriculum.phase(71, length=24, growth=growth).name
         (12, 'free')
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     bounded_steps: NonNegativeInt = Field(
         default=1000,

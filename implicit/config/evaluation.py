@@ -1,6 +1,6 @@
 """When and how a model is validated while it is trained."""
 
-from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from implicit.checked_config import CheckedConfig
 
@@ -15,8 +15,6 @@ class EvaluationConfig(CheckedConfig):
         >>> EvaluationConfig(lengths=(32, 64)).sequences
         128
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     every: PositiveInt = Field(
         default=50,

@@ -1,6 +1,6 @@
 """The weights that training begins with, where those are another run's."""
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from implicit.checked_config import CheckedConfig
 
@@ -12,8 +12,6 @@ class InitialWeights(CheckedConfig):
         >>> InitialWeights(run="runs/compiled-s3", sha256="0" * 64, noise=0.1).noise
         0.1
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     run: str = Field(description="the run folder, or the name of a stored run")
     sha256: str = Field(pattern="^[0-9a-f]{64}$", description="hash of its weights file")

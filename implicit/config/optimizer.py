@@ -3,7 +3,6 @@
 import math
 
 from pydantic import (
-    ConfigDict,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -22,8 +21,6 @@ class OptimizerConfig(CheckedConfig):
         >>> OptimizerConfig(learning_rate=0.01).betas
         (0.9, 0.95)
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     learning_rate: PositiveFloat = Field(default=1e-3, le=1e6, description="peak learning rate of AdamW")
     betas: tuple[float, float] = Field(default=(0.9, 0.95), description="decay rates of AdamW's two moments")

@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from pydantic import (
-    ConfigDict,
     Field,
     NonNegativeInt,
     PositiveInt,
@@ -44,8 +43,6 @@ class TrainConfig(CheckedConfig):
         Traceback (most recent call last):
         automata.errors.InputError: steps is 0; it should be greater than 0
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     task: str | dict[str, Any] = Field(
         description="name of the task, or the specification that rebuilds one of your own"

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import ClassVar, Self
 
 import torch
-from pydantic import ConfigDict, PositiveInt
+from pydantic import PositiveInt
 from pydantic.fields import FieldInfo
 from torch import Tensor, nn
 
@@ -51,8 +51,6 @@ class ModelConfig(CheckedConfig):
         >>> ModelConfig(vocabulary_size=2, output_size=2)
         ModelConfig(vocabulary_size=2, output_size=2)
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     vocabulary_size: PositiveInt
     output_size: PositiveInt
